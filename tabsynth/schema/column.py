@@ -394,7 +394,7 @@ class Column:
         if not self.ordered:
             return merge_rarest(shares, least, merged)
         groups = np.empty(self.size, dtype=np.int64)
-        groups[: self.cells] = merge_neighbours(shares[: self.cells], least)
+        groups[: self.cells] = _merge_neighbours(shares[: self.cells], least)
         groups[self.cells :] = groups[: self.cells].max(initial=-1) + 1
         return groups
 
@@ -830,7 +830,7 @@ def merge_rarest(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
     return groups
 
 
-def merge_neighbours(shares: np.ndarray, least: float) -> np.ndarray:
+def _merge_neighbours(shares: np.ndarray, least: float) -> np.ndarray:
     """Groups of neighbouring codes that have at least ``least`` of the rows each."""
     groups = np.zeros(len(shares), dtype=np.int64)
     group, total = 0, 0.0

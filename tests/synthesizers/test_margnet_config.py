@@ -12,7 +12,7 @@ from tabsynth.errors import InputError
 
 COUNTS = ("latent_dim", "steps", "zero_steps", "max_cells", "memory", "components")
 COUNTS_FROM_0 = ("max_unscored", "max_triples")
-SHARES = ("smoothing", "min_entropy", "max_merged_in_triples", "max_group", "people_in_group")
+SHARES = ("smoothing", "min_entropy", "max_merged_in_triples", "max_group")
 SHARES_BELOW_1 = ("triples_share",)
 SHARES_ABOVE_0 = ("learning_rate", "zero_rate", "counts_time")
 BUDGET_SHARES = ("one_way_share", "scores_share")

@@ -72,8 +72,8 @@ class MargNetConfig:
         The maximum number of triples.
     weights_importance : float
         Weight of the errors of counts with the classes of survey weights, where the schema declares one.
-    people_in_group : float
-        From 0 to 1: the share of the population that groups of these classes have, in counts with other columns.
+    weight_groups : int
+        Groups of these classes in counts with other columns.
     workload_weight : float
         Weight of the errors of the sets in ``workload``, and of the target's pairs; other sets weigh 1.
     rows_tolerance : float
@@ -118,7 +118,7 @@ class MargNetConfig:
     triples_noise: float = 0.3
     max_triples: int = 120
     weights_importance: float = 8.0
-    people_in_group: float = 0.2
+    weight_groups: int = 5
     workload_weight: float = 15.0
     rows_tolerance: float = 6.0
     zero_steps: int = 300
@@ -132,12 +132,11 @@ class MargNetConfig:
             integer(name, getattr(self, name))
         for name in ("max_unscored", "max_triples"):
             integer(name, getattr(self, name), least=0)
+        integer("weight_groups", self.weight_groups, least=2)
         if self.components is not None:
             integer("components", self.components)
         widths("hidden", self.hidden)
-        for name in (
-            "smoothing", "min_entropy", "max_merged_in_triples", "max_group", "people_in_group",
-        ):  # fmt: skip
+        for name in ("smoothing", "min_entropy", "max_merged_in_triples", "max_group"):
             between(name, getattr(self, name), 0, 1)
         between("triples_share", self.triples_share, 0, 1, high_open=True)
         for name in ("learning_rate", "zero_rate", "counts_time"):

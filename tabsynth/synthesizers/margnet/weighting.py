@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.tree import DecisionTreeRegressor
 
 from tabsynth.encoding.rows import Rows
 from tabsynth.encoding.table import Block, Layout, codebook
-from tabsynth.schema.column import merge_neighbours
 from tabsynth.schema.design import Design
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import Workload
@@ -42,12 +42,12 @@ class WeightClasses:
     ----------
     cap : float
         Public.
-    part : float
-        The share of the population that a group of classes has, in counts with other columns.
+    most_groups : int
+        Groups of classes in counts with other columns.
     """
 
     cap: float
-    part: float
+    most_groups: int
 
     ordered = True
     size = CLASSES + 1
@@ -63,9 +63,15 @@ class WeightClasses:
         return np.floor(CLASSES * np.sqrt(weights / self.cap)).astype(np.int64)
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-        """As :meth:`Column.groups`, but by shares of the population: neighbours with so many people together."""
-        people = shares * self.means
-        return merge_neighbours(people / people.sum(), self.part)
+        """As :meth:`Column.groups`, but ``most_groups`` within which the weights of rows differ little.
+
+        They are the leaves of a regression tree of the classes' numbers, and so of roots of weights: its splits take most
+        off the squared error of rows.
+        """
+        numbers = np.arange(self.size)
+        tree = DecisionTreeRegressor(max_leaf_nodes=self.most_groups, random_state=0)
+        leaves = tree.fit(numbers[:, None], numbers, shares).apply(numbers[:, None])
+        return np.cumsum(np.diff(leaves, prepend=leaves[0]) != 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +98,7 @@ class WeightedColumns:
         """None where rows have no weights."""
         if design.max_weight is None:
             return None
-        classes = WeightClasses(float(design.max_weight), config.people_in_group)
+        classes = WeightClasses(float(design.max_weight), config.weight_groups)
         return cls(learned, classes, config.weights_importance)
 
     @property
