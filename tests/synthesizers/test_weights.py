@@ -41,7 +41,7 @@ COLUMNS = [
 ]
 CAP = 300.0
 SCHEMA = Schema(COLUMNS, weight="w", max_weight=CAP)
-SMALL = MargNetConfig(components=60, steps=150, hidden=(32,), latent_dim=16)
+SMALL = MargNetConfig(components=60, steps=600, hidden=(32,), latent_dim=16)
 
 
 def rows(n: int = 4000, seed: int = 0) -> pd.DataFrame:
@@ -99,7 +99,7 @@ def test_the_noise_of_a_gans_counts_is_scaled_to_the_bound(name: str) -> None:
 
 @given(st.floats(0, CAP), st.floats(0, CAP))
 def test_a_class_of_weights_is_near_the_weight_and_in_order(one: float, other: float) -> None:
-    classes = WeightClasses(CAP, 0.2)
+    classes = WeightClasses(CAP, 5)
     low, high = classes.codes(np.sort([one, other]))
     assert 0 <= low <= high < classes.size
     means = classes.means[[low, high]]
@@ -108,19 +108,39 @@ def test_a_class_of_weights_is_near_the_weight_and_in_order(one: float, other: f
     assert classes.codes(np.array([one]))[0] == classes.codes(np.array([CAP, one, 0.0]))[1]
 
 
-def test_the_cap_is_a_class_of_its_own_and_groups_have_equal_parts_of_the_population() -> None:
-    classes = WeightClasses(CAP, 0.25)
+def test_the_cap_is_a_class_of_its_own() -> None:
+    classes = WeightClasses(CAP, 5)
     assert classes.codes(np.array([0.0, CAP])).tolist() == [0, classes.size - 1]
     assert classes.means[-1] == CAP and classes.means[0] < CAP / 1000
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=41, max_size=41))
+def test_two_groups_of_classes_are_what_takes_most_off_the_squared_error(
+    given: list[float],
+) -> None:
+    """Against every way to cut the classes in two."""
+    classes = WeightClasses(CAP, 2)
+    shares, numbers = np.array(given), np.arange(classes.size)
+
+    def error(group: np.ndarray) -> float:
+        means = np.bincount(group, shares * numbers) / np.bincount(group, shares)
+        return float((shares * (numbers - means[group]) ** 2).sum())
+
+    best = min(error(np.asarray(numbers >= i, dtype=int)) for i in numbers[1:])
+    assert error(classes.groups(shares, 0.9, 1.0)) == pytest.approx(best, rel=1e-6)
+
+
+def test_groups_of_classes_are_neighbours_and_as_many_as_said() -> None:
+    classes = WeightClasses(CAP, 5)
     group = classes.groups(np.full(classes.size, 1 / classes.size), 0.9, 1.0)
-    people = np.bincount(group, classes.means) / classes.means.sum()
-    assert len(people) == 3 and people.min() > 0.25 and (np.diff(group) >= 0).all()
+    assert np.unique(group).tolist() == [0, 1, 2, 3, 4] and (np.diff(group) >= 0).all()
 
 
 def weighted_mixture(components: int = 6) -> tuple[WeightedColumns, Mixture, list[np.ndarray]]:
     """Of columns of 3 and 2 values and the classes."""
     rng = np.random.default_rng(4)
-    columns = WeightedColumns(COLUMNS, WeightClasses(CAP, 0.2), 8.0)
+    columns = WeightedColumns.of(COLUMNS, SCHEMA.design, MargNetConfig(weights_importance=8))
+    assert columns is not None
     blocks = [rng.dirichlet(np.ones(size), components) for size in columns.sizes]
     mixture = Mixture(columns.layout(TableEncoder(SCHEMA).layout), components)
     return columns, mixture.set(torch.from_numpy(np.concatenate(blocks, axis=1)).float()), blocks

@@ -141,7 +141,7 @@ def private_marginals(
     return PrivateMarginals(
         table,
         weighted or records,
-        config,
+        config if weighted is None else weighted.config,
         rows if name == encoder.schema.root else None,
         [spend for spend in spends if spend.purpose.startswith(of)],
         table.ledger,
@@ -440,7 +440,8 @@ class LinkedMargNet(Synthesizer):
         for name, share in self._shares(encoder).items():
             weighted = self._weighted(encoder) if name == self.schema.root else None
             domain = weighted or encoder.records[name]
-            for stage, part in stages(domain, self._settings()).items():
+            config = self._settings() if weighted is None else weighted.config
+            for stage, part in stages(domain, config).items():
                 mechanism = (
                     NoPrivacy()
                     if noise is None

@@ -46,6 +46,8 @@ class MargNetConfig:
         Only pairs whose largest singular value of pure noise is at most this share of the rows are smoothed.
     one_way_share : float
         Share of the privacy budget, in units of 1/σ², of the one-way counts.
+    weighted_one_way_share : float
+        The same where rows have survey weights: the size of the population follows from the counts of their classes.
     scores_share : float
         Share of the privacy budget of the scores of pairs.
     max_unscored : int
@@ -106,6 +108,7 @@ class MargNetConfig:
     smoothing: float = 0.5
     max_smoothing_noise: float = 0.1
     one_way_share: float = 0.08
+    weighted_one_way_share: float = 0.15
     scores_share: float = 0.05
     max_unscored: int = 66
     residual_noise: float = 0.3
@@ -117,7 +120,7 @@ class MargNetConfig:
     triples_share: float = 0.3
     triples_noise: float = 0.3
     max_triples: int = 120
-    weights_importance: float = 8.0
+    weights_importance: float = 15.0
     weight_groups: int = 5
     workload_weight: float = 15.0
     rows_tolerance: float = 6.0
@@ -141,7 +144,7 @@ class MargNetConfig:
         between("triples_share", self.triples_share, 0, 1, high_open=True)
         for name in ("learning_rate", "zero_rate", "counts_time"):
             between(name, getattr(self, name), 0, 1, low_open=True)
-        for name in ("one_way_share", "scores_share"):
+        for name in ("one_way_share", "weighted_one_way_share", "scores_share"):
             between(name, getattr(self, name), 0, 0.5, low_open=True, high_open=True)
         for name in (
             "continuation",

@@ -255,7 +255,10 @@ class MargNet(Synthesizer):
         ]
 
     def _stages(self) -> dict[str, float]:
-        return stages(self._weighted() or self.schema.learned, self._settings())
+        weighted = self._weighted()
+        if weighted is not None:
+            return stages(weighted, weighted.config)
+        return stages(self.schema.learned, self._settings())
 
     def _weighted(self) -> WeightedColumns | None:
         """The columns with the classes of survey weights; None where rows have none."""
@@ -280,7 +283,7 @@ class MargNet(Synthesizer):
         layout, weighted = encoder.layout, self._weighted()
         if weighted is not None:
             index, layout = weighted.rows(index), weighted.layout(layout)
-            workload = weighted.workload(workload)
+            workload, config = weighted.workload(workload), weighted.config
         marginals = PrivateMarginals(
             PrivateTable(index, ledger),
             weighted or self.schema.learned,
