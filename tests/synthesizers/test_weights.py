@@ -384,6 +384,26 @@ def test_weights_that_are_none_at_the_command_line(files, cell: str | None, says
     assert not (files / "m").exists()
 
 
+@pytest.mark.slow
+def test_weights_have_the_decimal_mark_of_the_command_line(files) -> None:
+    """1,250 is one and a quarter where the schema declares no mark; without the option it is refused."""
+    text = rows(400).assign(w="1,250").to_csv(index=False, sep=";")
+    (files / "t.csv").write_text(text)
+    words = [*WORDS, "--sep", ";"]
+    words[words.index("--epsilon") + 1] = 50
+    run(*words, "-o", "m", "--decimal", ",", cwd=files)
+    assert load(files / "m").population_ == pytest.approx(500, rel=0.3)
+    refused(*words, "-o", "n", cwd=files, says="Column 'w' has weight '1,250'")
+
+
+def test_problems_of_weights_and_of_columns_are_reported_together() -> None:
+    table = rows(40).astype({"w": object})
+    table.loc[7, "w"], table.loc[9, "a"] = "-3", "elsewhere"
+    with pytest.raises(InputError, match="2 problems") as caught:
+        MargNet(SCHEMA, epsilon=1).fit(table)
+    assert "'elsewhere' is outside" in str(caught.value) and "has weight '-3'" in str(caught.value)
+
+
 def test_options_of_weights_that_cannot_be(files) -> None:
     Schema(COLUMNS).save(files / "plain.json")
     refused("schema", "edit", "plain.json", "--weight", "w", cwd=files, says="max_weight")
