@@ -139,8 +139,7 @@ def test_groups_of_classes_are_neighbours_and_as_many_as_said() -> None:
 def weighted_mixture(components: int = 6) -> tuple[WeightedColumns, Mixture, list[np.ndarray]]:
     """Of columns of 3 and 2 values and the classes."""
     rng = np.random.default_rng(4)
-    columns = WeightedColumns.of(COLUMNS, SCHEMA.design, MargNetConfig(weights_importance=8))
-    assert columns is not None
+    columns = WeightedColumns.of(COLUMNS, CAP, MargNetConfig(weights_importance=8))
     blocks = [rng.dirichlet(np.ones(size), components) for size in columns.sizes]
     mixture = Mixture(columns.layout(TableEncoder(SCHEMA).layout), components)
     return columns, mixture.set(torch.from_numpy(np.concatenate(blocks, axis=1)).float()), blocks

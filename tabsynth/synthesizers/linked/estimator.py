@@ -455,7 +455,8 @@ class LinkedMargNet(Synthesizer):
     def _weighted(self, encoder: LinkedEncoder) -> WeightedColumns | None:
         """The columns of the root's records with the classes of survey weights; None where rows have none."""
         columns = encoder.records[self.schema.root].columns
-        return WeightedColumns.of(columns, self.schema.design, self._settings())
+        cap = self.schema.design.max_weight
+        return None if cap is None else WeightedColumns.of(columns, cap, self._settings())
 
     def _components(self, encoder: LinkedEncoder) -> int:
         """Of the mixture of the root's records."""

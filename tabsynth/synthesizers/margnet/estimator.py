@@ -262,7 +262,10 @@ class MargNet(Synthesizer):
 
     def _weighted(self) -> WeightedColumns | None:
         """The columns with the classes of survey weights; None where rows have none."""
-        return WeightedColumns.of(self.schema.learned.columns, self.schema.design, self._settings())
+        cap = self.schema.design.max_weight
+        if cap is None:
+            return None
+        return WeightedColumns.of(self.schema.learned.columns, cap, self._settings())
 
     def _free_steps(self) -> dict[str, int]:
         zeros = {ZEROS: self._settings().zero_steps} if self.schema.learned.impossible else {}

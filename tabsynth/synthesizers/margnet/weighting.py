@@ -17,7 +17,7 @@ distance of pairs from 0.053 to 0.051 at ε = 1, and at ε = 4 both had 0.034; s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -25,7 +25,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from tabsynth.encoding.rows import Rows
 from tabsynth.encoding.table import Block, Layout, codebook
-from tabsynth.schema.design import Design
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.mixture import Mixture
@@ -93,13 +92,9 @@ class WeightedColumns:
     config: MargNetConfig
 
     @classmethod
-    def of(
-        cls, learned: Sequence[Any], design: Design, config: MargNetConfig
-    ) -> "WeightedColumns | None":
-        """None where rows have no weights."""
-        if design.max_weight is None:
-            return None
-        classes = WeightClasses(float(design.max_weight), config.weight_groups)
+    def of(cls, learned: Sequence[Any], cap: float, config: MargNetConfig) -> Self:
+        """By the settings of a fit."""
+        classes = WeightClasses(float(cap), config.weight_groups)
         return cls(learned, classes, replace(config, one_way_share=config.weighted_one_way_share))
 
     @property
