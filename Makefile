@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick fuzz lint bench mutants reports audit-dependencies clean
+.PHONY: demo test test-spark quick fuzz lint bench mutants reports audit-dependencies clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -17,6 +17,12 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
+
+# Spark in local mode with two workers. It needs a Java runtime of version 17 or newer.
+test-spark: $(VENV)/.installed
+	@java -version >/dev/null 2>&1 || { echo "make test-spark needs a Java runtime of version 17 or newer: apt-get install openjdk-17-jre-headless, or one from https://adoptium.net with JAVA_HOME and PATH set."; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	$(BIN)/python -m pytest -n 0 -m spark -rs tests/tables/test_spark.py
 
 quick: $(VENV)/.installed  # the tests without the mark `slow`, in two minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

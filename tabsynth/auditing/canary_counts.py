@@ -27,7 +27,7 @@ from tabsynth.auditing.neighbouring_datasets import (
 )
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.rows import KEY_BYTES, SharedRows, codes_of
+from tabsynth.encoding.rows import KEY_BYTES, PrivateRows, SharedRows, codes_of
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
@@ -64,8 +64,8 @@ class ObservedCounts(NoisyCounts[Any]):
     def __init__(
         self,
         counts: NoisyCounts[Any],
-        other_rows: np.ndarray | SharedRows,
-        canary: np.ndarray | SharedRows,
+        other_rows: PrivateRows | SharedRows,
+        canary: PrivateRows | SharedRows,
     ):
         super().__init__(counts.table, counts.sizes, bound=counts.bound)
         self._inner, self._other_rows, self._canary = counts, other_rows, canary
@@ -120,12 +120,12 @@ class ObservedCounts(NoisyCounts[Any]):
         self.log_ratios[account.purpose] = self.log_ratios.get(account.purpose, 0.0) + float(ratio)
 
 
-def _parts(rows: np.ndarray | SharedRows) -> tuple[np.ndarray, np.ndarray | None]:
+def _parts(rows: PrivateRows | SharedRows) -> tuple[np.ndarray, np.ndarray | None]:
     """Category codes, and what each row adds to counts where that is not 1."""
-    return (rows.codes, rows.shares) if isinstance(rows, SharedRows) else (rows, None)
+    return (rows.codes, rows.shares) if isinstance(rows, SharedRows) else (codes_of(rows), None)
 
 
-def _count(rows: np.ndarray | SharedRows, columns: Sequence[int], groups: Groups) -> np.ndarray:
+def _count(rows: PrivateRows | SharedRows, columns: Sequence[int], groups: Groups) -> np.ndarray:
     codes, shares = _parts(rows)
     return count_rows(codes, columns, groups, shares)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.encoding.linked import LinkedEncoder
-from tabsynth.encoding.rows import SharedRows
+from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.numeric import Numeric
@@ -67,7 +67,7 @@ class LinkedDatasets:
             for name, table in self.without.items()
         }
 
-    def records(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, SharedRows]:
+    def records(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, Rows | SharedRows]:
         """Return what a fit counts: the records of each table, with their weights."""
         encoder = LinkedEncoder(self.schema)
         rows = encoder.to_rows(encoder.to_tables(tables))

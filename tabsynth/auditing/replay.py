@@ -45,7 +45,7 @@ from tabsynth.privacy.ledger.ledger import recorded_by
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.base import Synthesizer, counting
 from tabsynth.synthesizers.model_file import read_model
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import to_pandas
@@ -254,7 +254,7 @@ def replay(
     model : Synthesizer
         With finite epsilon and no time limit, on which a fit would depend. It is cloned, not fitted. One without a
         schema drafts it, which is replayed, too.
-    table, neighbour : DataFrame or RowCounter
+    table, neighbour : DataFrame, RowCounter or lazy table
         Neighbouring datasets, in any order of rows. Under a schema with a unit they differ in a whole unit.
     seed : int
         Replaces the model's ``random_state`` and seeds the random numbers of the records.
@@ -270,6 +270,7 @@ def replay(
     """
     if math.isinf(model.epsilon) or model.time_limit is not None:
         raise InputError("A replay needs a finite epsilon and no time_limit; change the model.")
+    table, neighbour = counting(table), counting(neighbour)
     randomness = None  # a counter has no records, and the method that takes it draws no batches
     if not isinstance(table, RowCounter):
         design, both = model._design, (to_pandas(table), to_pandas(neighbour))

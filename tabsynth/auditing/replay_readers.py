@@ -93,6 +93,20 @@ def _folder(table: pd.DataFrame, schema: Schema, folder: Path) -> ParquetCounter
     return ParquetCounter(folder)
 
 
+def _lazy(table: pd.DataFrame, schema: Schema, folder: Path) -> Any:
+    import polars
+
+    _write(table, folder / "table.parquet")
+    return polars.scan_parquet(folder / "table.parquet")
+
+
+def _duckdb(table: pd.DataFrame, schema: Schema, folder: Path) -> Any:
+    import duckdb
+
+    _write(table, folder / "table.parquet")
+    return duckdb.connect().read_parquet(str(folder / "table.parquet"))
+
+
 def _arrow_backed(table: pd.DataFrame, schema: Schema, folder: Path) -> pd.DataFrame:
     frame: pd.DataFrame = _arrow(table).to_pandas(types_mapper=pd.ArrowDtype)
     return frame
@@ -111,4 +125,7 @@ FORMS: Mapping[str, Form] = {
     "Excel": _file("table.xlsx"),
     "Parquet": _parquet,
     "Parquet folder": _folder,
+    "polars, lazy": _lazy,
+    "DuckDB": _duckdb,
 }
+COUNTED = ("Parquet folder", "polars, lazy", "DuckDB")  # forms of which only counts are seen

@@ -2,6 +2,8 @@
 
 import logging
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +25,7 @@ from tabsynth.cli.evaluate import (
     write_linked,
     write_report,
 )
-from tabsynth.cli.fit import fit_and_print
+from tabsynth.cli.fit import fit_and_print, follows
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.options import (
     AcceptDrafted,
@@ -38,7 +40,9 @@ from tabsynth.cli.options import (
     Decimal,
     DeclaredRows,
     DraftedUnlessGiven,
+    DuckDBFile,
     Encoding,
+    EngineTable,
     Flips,
     Formulas,
     Label,
@@ -72,6 +76,7 @@ from tabsynth.cli.options import (
     Seed,
     Sep,
     Sheet,
+    SparkUrl,
     StepRule,
     Steps,
     Target,
@@ -143,13 +148,6 @@ def options(
 @app.command()
 @guarded
 def fit(
-    table: Annotated[
-        Path,
-        typer.Argument(
-            help="The private table: a text file (.csv, .tsv, .csv.gz), .parquet, .xlsx or another format by its"
-            " suffix, or for margnet a folder of .parquet files."
-        ),
-    ],
     epsilon: Annotated[
         float,
         typer.Option(
@@ -157,6 +155,16 @@ def fit(
         ),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="The model file to write.")],
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The private table: a text file (.csv, .tsv, .csv.gz), .parquet, .xlsx or another format by its"
+            " suffix, or for margnet a folder of .parquet files."
+        ),
+    ] = None,
+    duckdb: DuckDBFile = None,
+    spark: SparkUrl = None,
+    table_name: EngineTable = None,
     schema: DraftedUnlessGiven = None,
     linked: LinkedOption = None,
     save_schema: SaveSchema = None,
@@ -221,7 +229,10 @@ def fit(
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
     design: dict[str, Any] = {"unit": unit, "max_rows_per_unit": max_rows_per_unit}
     design |= {"weight": weight, "max_weight": max_weight}
+    _check_source(table, duckdb, spark, table_name, with_schema=schema is not None)
     if linked is not None:
+        if table is None:
+            raise InputError("--linked takes a folder of tables, not --duckdb or --spark.")
         of_one = {"schema": schema, "save_schema": save_schema, "null": null, **given, **design}
         of_one |= {"count_violations": count_violations, "count_clipped": count_clipped}
         of_one |= {"count_bounded": count_bounded, "count_repeated": count_repeated}
@@ -236,12 +247,11 @@ def fit(
     arguments = taken(method, {**given, "random_state": seed})
     facts = None if schema is None else Schema.load(schema)
     options = reading(sep, encoding, decimal, sheet)
-    if not table.is_dir():
+    if table is not None and not table.is_dir():
         suffix(table)
     elif options:
-        raise InputError(
-            f"A folder of Parquet files takes no --{next(iter(options))}; leave it out."
-        )
+        source = "A folder of Parquet files" if table is not None else "A table of an engine"
+        raise InputError(f"{source} takes no --{next(iter(options))}; leave it out.")
     if null and facts is not None:
         raise InputError("--null goes without --schema: the schema's null_values list such texts.")
     if public is not None:
@@ -264,16 +274,26 @@ def fit(
             f"--{options_given[0].replace('_', '-')} goes without --schema: a schema declares its own (tabsynth schema edit)."
         )
     synthesizer = METHODS[method](facts, epsilon=epsilon, **arguments)
-    check_not_input(out, table, schema, public, warm_start, ledger)
-    if public is not None and same_file(public, table):
+    read: Callable[[], Any]
+    if table is None:
+        read = partial(_engine_table, duckdb, spark, str(table_name))
+    else:
+        read = partial(
+            _rows_of, table, facts, null_texts(null), options, identifiers=count_repeated
+        )
+    private = duckdb if table is None else table
+    check_not_input(out, private, schema, public, warm_start, ledger)
+    if public is not None and private is not None and same_file(public, private):
         raise InputError(f"{public} is the private table itself; give a public table to --public.")
     check_writable(out)
     if save_schema is not None:
-        check_not_input(save_schema, table, schema, public, warm_start, ledger, out)
+        check_not_input(save_schema, private, schema, public, warm_start, ledger, out)
         check_writable(save_schema)
+    if follows(synthesizer):
+        return
     fit_and_print(
         synthesizer,
-        lambda: _rows_of(table, facts, null_texts(null), options, identifiers=count_repeated),
+        read,
         out,
         checkpoint,
         ledger,
@@ -289,6 +309,33 @@ def fit(
     if save_schema is not None:
         synthesizer.schema_.save(save_schema)
         say(f"Schema: {save_schema}")
+
+
+def _check_source(
+    table: Path | None,
+    duckdb: Path | None,
+    spark: str | None,
+    name: str | None,
+    *,
+    with_schema: bool,
+) -> None:
+    """Refuse a command that names no private table, or several, or too little of one of an engine."""
+    if sum(source is not None for source in (table, duckdb, spark)) != 1:
+        raise InputError("Name one private table: a file, a folder, --duckdb or --spark.")
+    if table is not None:
+        if name is not None:
+            raise InputError("--table goes with --duckdb or --spark; leave it out.")
+        return
+    option = "--duckdb" if spark is None else "--spark"
+    if name is None or not with_schema:
+        raise InputError(f"{option} needs {'--table' if name is None else '--schema'}; add it.")
+
+
+def _engine_table(duckdb: Path | None, spark: str | None, name: str) -> Any:
+    """The table of an engine, which counts its own rows."""
+    from tabsynth.tables.engines import duckdb_table, spark_table
+
+    return spark_table(str(spark), name) if duckdb is None else duckdb_table(duckdb, name)
 
 
 def _rows_of(

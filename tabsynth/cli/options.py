@@ -25,6 +25,25 @@ DraftedUnlessGiven = Annotated[
         help="The schema of the table, a JSON file. Default: drafted privately, as a part of the budget.",
     ),
 ]
+DuckDBFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--duckdb",
+        help="Instead of a table file, for margnet: a DuckDB file, which counts the rows of its table --table.",
+    ),
+]
+SparkUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--spark",
+        help="Instead of a table file, for margnet: the URL of a Spark cluster, such as local[2] or spark://host:7077,"
+        " which counts the rows of its table --table.",
+    ),
+]
+EngineTable = Annotated[
+    str | None,
+    typer.Option("--table", help="The name of the table of --duckdb or --spark, such as people."),
+]
 SaveSchema = Annotated[
     Path | None,
     typer.Option(help="Write the schema of the fit to this file, for evaluate and later fits."),

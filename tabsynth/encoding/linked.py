@@ -176,6 +176,12 @@ def _sortable(value: Any) -> tuple[int, Any]:
     return 2, str(value)
 
 
+def _rising(column: Column, values: pd.Series) -> np.ndarray:
+    """By what decoded values of an ordered column are ordered, shape (n,): of categories by their declared order."""
+    ranks = column.encode(values) if column.categories else column.amounts(values)
+    return np.asarray(ranks, dtype=float)
+
+
 class LinkedEncoder:
     """Encoder of the tables of one linked schema; like :class:`tabsynth.encoding.table.TableEncoder` it has no ``fit``.
 
@@ -396,7 +402,7 @@ class LinkedEncoder:
                 )
                 used = np.flatnonzero(of_parent.notna().to_numpy())
                 parent = of_parent.to_numpy(dtype=float)[used].astype(np.int64)
-                place = self._places(name, frames[name])[used]
+                place = self._places(name, frames[name], codes[name])[used]
                 order = np.lexsort((used, place, parent))
                 used, parent = used[order], parent[order]
                 position = np.arange(len(used)) - np.searchsorted(parent, parent)
@@ -419,7 +425,7 @@ class LinkedEncoder:
             self.enter_first(name, out)
         return out
 
-    def _places(self, name: str, frame: pd.DataFrame) -> np.ndarray:
+    def _places(self, name: str, frame: pd.DataFrame, codes: np.ndarray) -> np.ndarray:
         """By what rows of one parent are ordered: ranks of the order column; all alike where there is none."""
         order = self.schema.keys[name].order
         if order is None:
@@ -427,7 +433,10 @@ class LinkedEncoder:
         values = frame.iloc[:, [str(c) for c in frame.columns].index(order)]
         schema = self.schema.tables[name]
         if order in schema.names:
-            return np.asarray(schema[order].amounts(values), dtype=float)
+            column = schema[order]
+            if column.categories:  # by their declared order
+                return codes[:, schema.learned.names.index(order)].astype(float)
+            return np.asarray(column.amounts(values), dtype=float)
         keys = [_sortable(value) for value in values]
         rank = {key: i for i, key in enumerate(sorted(set(keys)))}
         return np.array([rank[key] for key in keys], dtype=float)
@@ -542,23 +551,33 @@ class LinkedEncoder:
                 index = encoder.rules.hold(index, rng)
             frame = encoder.from_index(index, rng, within if keys.parent is None else None)
             numbers: dict[str, np.ndarray] = {}
-            if keys.parent_key is not None:
-                numbers[keys.parent_key] = table.parent + 1
+            parent, position = table.parent, table.position
             if keys.order is not None and keys.order in encoder.whole.names:
-                amounts = encoder.whole[keys.order].amounts(frame[keys.order])
+                amounts = _rising(encoder.whole[keys.order], frame[keys.order])
                 order = np.lexsort((table.position, amounts, table.parent))
-                frame = frame.iloc[order].reset_index(drop=True)
+                frame, parent = frame.iloc[order].reset_index(drop=True), parent[order]
+                position = np.arange(len(frame))
                 if any(len(tables[child].codes) for child in self.schema.children(name)):
                     _renumber(self.schema.children(name), tables, order)
             elif keys.order is not None and keys.order != keys.key:
                 numbers[keys.order] = table.position + 1
+            for column in keys.increasing or ():
+                # Cells do not decrease already; values of one cell are exchanged.
+                values = frame[column]
+                amounts = _rising(encoder.whole[column], values)
+                at, rising = np.lexsort((position, parent)), np.lexsort((amounts, parent))
+                source = np.empty(len(frame), dtype=np.int64)
+                source[at] = rising
+                frame[column] = values.iloc[source].reset_index(drop=True)
+            if keys.parent_key is not None:
+                numbers[keys.parent_key] = parent + 1
             if keys.key is not None:
                 numbers[keys.key] = np.arange(1, len(frame) + 1)
             aside = [
                 column for column in (keys.key, keys.parent_key, keys.order) if column in numbers
             ]
-            for place, column in enumerate(dict.fromkeys(aside)):
-                frame.insert(place, column, numbers[column])
+            for place, name_of_key in enumerate(dict.fromkeys(aside)):
+                frame.insert(place, name_of_key, numbers[name_of_key])
             out[name] = frame
         return out
 

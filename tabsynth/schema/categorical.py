@@ -25,6 +25,7 @@ from tabsynth.schema.column import (
     check_range,
 )
 from tabsynth.schema.identifiers import FEW, identifying_categories
+from tabsynth.schema.placing import Listed
 from tabsynth.tables.formulas import is_formula
 
 NEARLY_UNIQUE = 0.5  # distinct values for each row: of texts that a draft leaves out
@@ -159,6 +160,16 @@ class Categorical(Column):
                 raise self._misfit(value)
             table[i] = code
         return table[rows]
+
+    def placing(self, held: str) -> Listed | None:
+        """As :meth:`Column.placing`: where the type holds just what is listed."""
+        types = {"text": str, "int": int, "bool": bool}
+        if held not in types or any(type(v) is not types[held] for v in self.categories):
+            return None
+        if held != self.value_type:
+            return None
+        other = None if self.other is None else self.positions[self.other]
+        return Listed(self.positions, other)
 
     def _distinct(self, values: pd.Series, nulls: np.ndarray) -> tuple[np.ndarray, Sequence[Any]]:
         """For each row the number of its value among the distinct ones, -1 for null; and these."""

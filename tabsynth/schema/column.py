@@ -19,6 +19,7 @@ import pandas as pd
 from tabsynth._validate import check_text, one_of, shown
 from tabsynth.errors import FileFormatError, InputError, one_line
 from tabsynth.schema.number_texts import one_group
+from tabsynth.schema.placing import Placing
 from tabsynth.tables.formulas import unescaped
 
 Value = str | int | float | bool
@@ -305,6 +306,21 @@ class Column:
         raise NotImplementedError
 
     # What most kinds take as it is.
+
+    def placing(self, held: str) -> Placing | None:
+        """How a database finds the codes of values that it holds in a type.
+
+        Parameters
+        ----------
+        held : {"int", "float32", "float64", "bool", "text", "date", "datetime", "datetime with zone", "time", "duration"}
+            Whole numbers have at most 64 bits; instants are exact to a microsecond or less exact.
+
+        Returns
+        -------
+        Cells, Listed or None
+            Codes of all values but null, the same as :meth:`encode` gives them. None: only :meth:`encode` can say it.
+        """
+        return None
 
     @property
     def categories(self) -> tuple[Value, ...]:

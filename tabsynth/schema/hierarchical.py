@@ -26,6 +26,7 @@ from tabsynth.schema.column import (
     is_null,
     merge_rarest,
 )
+from tabsynth.schema.placing import Listed
 
 MODELLED = 2_048  # codes of a column that are category codes; of more, nodes are
 MOST_DETAILS = 4_000  # codes of a node: the detail is modelled as a column is
@@ -271,6 +272,15 @@ class Hierarchical(Column):
     def encode(self, values: pd.Series) -> np.ndarray:
         """As :meth:`Column.encode`."""
         return np.append(self.nodes[1], self.cells)[self._listed_places(values)]
+
+    def placing(self, held: str) -> Listed | None:
+        """As :meth:`Column.placing`; codes that are shortened are found by :meth:`encode` only."""
+        listed = None if self.shorten else self.listed.placing(held)
+        if listed is None:
+            return None
+        of = self.nodes[1]
+        other = None if listed.other is None else int(of[listed.other])
+        return Listed({value: int(of[place]) for value, place in listed.codes.items()}, other)
 
     def _listed_places(self, values: pd.Series) -> np.ndarray:
         """The place in the list of each value; null is the last."""

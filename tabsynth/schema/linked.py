@@ -44,6 +44,9 @@ class TableKeys:
         The column by which the rows of one parent are ordered; ties, and all rows where none is named, have the order of
         the table. If it is among the columns of the table's schema, synthetic values do not decrease within a parent;
         else they are 1, 2, 3, …
+    increasing : tuple of str, optional
+        Other columns of the table's schema, such as a date beside the number of a visit, whose synthetic values do not
+        decrease within a parent, in the order of its rows. Real rows may decrease; they are used as they are.
     max_children : int, optional
         The most rows of one parent that are used, the first by their order: a public bound, from a codebook or a rule. It
         must not be read off the table.
@@ -53,6 +56,7 @@ class TableKeys:
     parent: str | None = None
     parent_key: str | None = None
     order: str | None = None
+    increasing: tuple[str, ...] | None = None
     max_children: int | None = None
 
     def __post_init__(self) -> None:
@@ -62,9 +66,16 @@ class TableKeys:
                 if not isinstance(value, str) or not value:
                     raise InputError(f"Expected {name} of keys to be text, got {shown(value)}.")
                 check_text(name, value)
+        if self.increasing is not None:
+            given = self.increasing
+            if not isinstance(given, list | tuple) or not all(isinstance(n, str) for n in given):
+                raise InputError(
+                    f"Expected increasing of keys to be a list of columns, got {shown(given)}."
+                )
+            object.__setattr__(self, "increasing", tuple(given))
         needed = ("parent_key", "max_children")
         if self.parent is None:
-            for name in (*needed, "order"):
+            for name in (*needed, "order", "increasing"):
                 if getattr(self, name) is not None:
                     raise InputError(
                         f"Keys with {name} need the parent; name it, or leave {name} out."
@@ -93,7 +104,11 @@ class TableKeys:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; without what is not declared."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+            if value is not None
+        }
 
     @classmethod
     def from_dict(cls, data: Any, where: str) -> "TableKeys":
@@ -243,6 +258,8 @@ class LinkedSchema:
                     f"{where}: order names column {shown(keys.order)}, which is not a learned column with an order and"
                     " without nulls; name another, or leave order out."
                 )
+        for column in keys.increasing or ():
+            self._check_increasing(column, schema, keys, where)
         if schema.violations == "drop":
             raise InputError(
                 f"{where}: violations='drop' would leave out rows that others refer to; declare 'refuse' or 'repair'."
@@ -266,6 +283,20 @@ class LinkedSchema:
             raise InputError(
                 f"{where}: column {shown(schema.weight)} is the weight and among the keys; name another."
             )
+
+    def _check_increasing(self, name: str, schema: Schema, keys: TableKeys, where: str) -> None:
+        learned = [c for c in schema.learned.columns if c.name == name]
+        if name == keys.order or not learned or not learned[0].ordered or learned[0].nulls:
+            raise InputError(
+                f"{where}: increasing names column {shown(name)}, which is not a learned column with an order and without"
+                " nulls beside the column of the order; name another, or leave it out."
+            )
+        for rule in schema.rules:
+            if name in rule.names:
+                raise InputError(
+                    f"{where}: column {shown(name)} is increasing and in the rule {shown(rule.text)}, which may not hold"
+                    " then; leave out one of them."
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -301,8 +332,9 @@ class LinkedSchema:
 
     @property
     def contributions(self) -> Any:
-        """What of one unit is used, which a certificate states for all its charges: rows of each table by parent."""
-        return {name: (keys.parent, keys.max_children) for name, keys in self.keys.items()}
+        """What of one unit is used, which a certificate states for all its charges: its weight, and rows of each table."""
+        rows = {name: (keys.parent, keys.max_children) for name, keys in self.keys.items()}
+        return self.design, rows
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

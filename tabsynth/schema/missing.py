@@ -6,7 +6,7 @@ of null. In tables a reason is a text or a sentinel such as -8, and comes back a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -16,9 +16,11 @@ import pandas as pd
 from tabsynth._validate import check_text, native, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.column import base_dtype, is_null, plain
+from tabsynth.schema.placing import Cells, Listed, Placing
 
 MOST_REASONS = 100
 NUMBERS = ("int", "float")
+EXACT = 2**53  # up to it, whole numbers are floats
 
 
 @lru_cache(maxsize=64)
@@ -280,6 +282,21 @@ class WithReasons:
         own = self.inner.encode(self._inner_values(values[rest]))
         codes[rest] = np.where(own >= self.cells, self.size - 1, own)
         return codes
+
+    def placing(self, held: str) -> Placing | None:
+        """As :meth:`Column.placing`: where reasons are numbers among numbers, or texts among texts."""
+        inner = self.inner.placing(held)
+        codes = {reason: self.cells + place for place, reason in enumerate(self.reasons)}
+        if held == "text" and isinstance(inner, Listed) and all(isinstance(r, str) for r in codes):
+            return Listed({**inner.codes, **codes}, inner.other)
+        exact = all(type(r) in (int, float) and abs(r) <= EXACT for r in codes)
+        if base_dtype(self.dtype) not in NUMBERS or not exact:
+            return None
+        if held == "int" and isinstance(inner, Listed) and base_dtype(self.dtype) == "int":
+            return Listed({**inner.codes, **codes}, inner.other)
+        if held in ("int", "float64") and isinstance(inner, Cells):
+            return replace(inner, apart=codes)
+        return None
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
         """As :meth:`Column.decode`."""

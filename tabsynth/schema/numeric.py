@@ -31,6 +31,7 @@ from tabsynth.schema.column import (
     range_ends,
 )
 from tabsynth.schema.identifiers import FEW, LONG, named_for_codes
+from tabsynth.schema.placing import Cells
 
 DEFAULT_BINS = 64
 MAX_STEPS = 2.0**52  # of the resolution between the bounds: past it, floats skip some
@@ -342,6 +343,16 @@ class Numeric(Column):
         edges = self.edges()
         cells = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
         return np.where(nulls, len(edges) - 1, cells).astype(np.int64)
+
+    def placing(self, held: str) -> Cells | None:
+        """As :meth:`Column.placing`: in numbers of 64-bit floats. Of whole numbers only where the type holds no others."""
+        whole, own = base_dtype(self.dtype) == "int", self.dtype.lower()
+        if held != "int" and (whole or held not in ("float32", "float64")):
+            return None
+        if own in SHORT_FLOATS and held != own:  # rounded before they are compared
+            return None
+        low, high = (float(bound) for bound in self._bounds_in(own))
+        return Cells(tuple(self.edges()[1:-1].tolist()), low, high, self.clip)
 
     def _bounds_in(self, dtype: str) -> tuple[float, float]:
         """The declared bounds as a table of ``dtype`` has them: 0.1 is a little more in float32."""

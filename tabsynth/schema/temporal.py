@@ -27,6 +27,7 @@ from tabsynth.schema.column import (
     range_ends,
 )
 from tabsynth.schema.numeric import Numeric, StepRanges
+from tabsynth.schema.placing import Cells
 
 MICROSECONDS_A_DAY = 86_400_000_000
 EXAMPLE_ROWS = 200  # texts that a draft tries to read as dates, before it reads them all
@@ -208,6 +209,25 @@ class Temporal(Column):
                 f" to {self.high}; correct it, widen the bounds, or declare clip=true."
             )
         return self.units.encode(pd.Series(numbers))
+
+    def placing(self, held: str) -> Cells | None:
+        """As :meth:`Column.placing`: a cell begins where its first unit does."""
+        first = self.units.cell_steps()[0][1:].astype(np.int64) + int(self.units.bounds[0])
+        low, high = (int(bound) for bound in self.units.bounds)
+        try:
+            starts = tuple(self._start(held, int(unit)) for unit in first)
+            ends = self._start(held, low), self._last(held, high)
+        except (OverflowError, ValueError):  # beyond what Python's dates hold
+            return None
+        return None if None in ends else Cells(starts, *ends, self.clip)
+
+    def _start(self, held: str, unit: int) -> Any:
+        """The first moment of a unit, in a type of a database; None where the type does not hold the kind."""
+        return None
+
+    def _last(self, held: str, unit: int) -> Any:
+        """The last moment of a unit, at microseconds."""
+        return None
 
     def _not_of_type(self, value: Any) -> Any:
         raise InputError(
@@ -444,6 +464,13 @@ class Date(Temporal):
             return pd.Series(days.dt.date.to_numpy(), dtype=object)
         return days.dt.strftime(self.format or "%Y-%m-%d").astype(self.dtype)
 
+    def _start(self, held: str, unit: int) -> Any:
+        if held != "date":  # an instant may have a time of day, which is refused
+            return None
+        return datetime.date(1970, 1, 1) + datetime.timedelta(days=unit)
+
+    _last = _start
+
     def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
         return "date", units
 
@@ -532,6 +559,17 @@ class Datetime(Temporal):
             return series.astype(self.dtype)
         return series.dt.tz_localize("UTC").dt.tz_convert(zone[1]).astype(self.dtype)
 
+    def _start(self, held: str, unit: int) -> Any:
+        zones = {"datetime": None, "datetime with zone": datetime.UTC}
+        if held not in zones:
+            return None
+        moment = datetime.timedelta(microseconds=unit * _unit(self.resolution, self.name))
+        return datetime.datetime(1970, 1, 1, tzinfo=zones[held]) + moment
+
+    def _last(self, held: str, unit: int) -> Any:
+        following = self._start(held, unit + 1)
+        return None if following is None else following - datetime.timedelta(microseconds=1)
+
     def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
         return "date", units * _unit(self.resolution, self.name) / MICROSECONDS_A_DAY
 
@@ -609,6 +647,19 @@ class Time(Temporal):
             return pd.Series(times, dtype=object)
         form = "%H:%M" if self.resolution == "1min" else "%H:%M:%S"
         return pd.Series([t.strftime(form) for t in times], dtype=object).astype(self.dtype)
+
+    def _start(self, held: str, unit: int) -> Any:
+        if held != "time":
+            return None
+        seconds = unit * (60 if self.resolution == "1min" else 1)
+        return datetime.time(seconds // 3600, seconds // 60 % 60, seconds % 60)
+
+    def _last(self, held: str, unit: int) -> Any:
+        start = self._start(held, unit)
+        if start is None:
+            return None
+        second = 59 if self.resolution == "1min" else start.second
+        return start.replace(second=second, microsecond=999_999)
 
     def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
         return "time", units / (60 if self.resolution == "1min" else 3600)

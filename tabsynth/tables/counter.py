@@ -14,7 +14,7 @@ import pandas as pd
 
 from tabsynth._validate import shown
 from tabsynth.errors import InputError, one_line
-from tabsynth.privacy.noise.counts import Groups, count_rows
+from tabsynth.privacy.noise.counts import Groups, by_value, count_rows
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.arrow_files import is_plain
 from tabsynth.tables.frames import table_from_arrow, to_pandas, value_type
@@ -25,8 +25,9 @@ MOST_PROBLEMS = 5  # listed in one error
 class RowCounter(ABC):
     """A private table that answers "how many rows have these values?".
 
-    Subclasses define :meth:`count`, for instance as ``SELECT a, b, COUNT(*) … GROUP BY a, b``; and
-    :meth:`check`, where they can determine before anything is charged that they will not answer.
+    Subclasses define :meth:`count`, for instance as ``SELECT a, b, COUNT(*) … GROUP BY a, b``; :meth:`count_all`,
+    where they answer many sets of columns faster together; and :meth:`check`, where they can determine before anything
+    is charged that they will not answer.
 
     Formal guarantees
     -----------------
@@ -36,6 +37,8 @@ class RowCounter(ABC):
     value is refused, as a DataFrame is. No row is seen here, so that combinations which the schema
     declares impossible are not refused.
     """
+
+    most_cells: int | None = None  # that one answer may have; None: any number
 
     @abstractmethod
     def count(self, columns: tuple[str, ...]) -> Any:
@@ -51,6 +54,45 @@ class RowCounter(ABC):
             These columns, by name, a row a combination of values that occurs, and a last column: the
             number of rows that have it. pandas, or any that narwhals reads.
         """
+
+    def count_all(
+        self,
+        schema: Any,
+        sets: Sequence[tuple[int, ...]],
+        groups: Sequence[Groups] | None = None,
+    ) -> list[np.ndarray]:
+        """Exact counts of many sets of columns in category codes: all that one release needs.
+
+        By default :meth:`count` is asked for each set. Subclasses that can answer all sets in one scan of their rows
+        override this method.
+
+        Parameters
+        ----------
+        schema : Schema
+            Its columns encode values, as those of a DataFrame.
+        sets : sequence of tuple of int
+            Places of columns in the schema.
+        groups : sequence of Groups, optional
+            For each set the group of each code of *every* column of the schema. Default: each code by itself.
+
+        Returns
+        -------
+        list of ndarray, shape (groups of each column of the set), float64
+
+        Raises
+        ------
+        InputError
+            If the table has undeclared values or cannot be counted: one error for the problems of all sets.
+        """
+        by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
+        problems, counts = list[str](), list[np.ndarray]()
+        for columns, group in zip(sets, by, strict=True):
+            try:
+                counts.append(count_by(schema, self, columns, group))
+            except InputError as error:
+                problems.append(str(error))
+        refuse_all(problems)
+        return counts
 
     def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to check)
         """Called before a fit spends: refuse here a table that the schema does not fit. Reads no row.
@@ -185,15 +227,15 @@ def check_values(schema: Schema, rows: RowCounter) -> None:
     ------
     InputError
     """
-    problems = dict[str, None]()
-    for j in range(len(schema.columns)):
-        try:
-            _answer(schema, rows, [j])
-        except InputError as error:
-            problems[str(error)] = None
-    if problems:
-        listed = list(problems)[:MOST_PROBLEMS]
-        more = len(problems) - len(listed)
+    rows.count_all(schema, [(j,) for j in range(len(schema.columns))])
+
+
+def refuse_all(problems: Sequence[str]) -> None:
+    """One InputError for problems of several columns, if there are any."""
+    different = list(dict.fromkeys(problems))
+    if different:
+        listed = different[:MOST_PROBLEMS]
+        more = len(different) - len(listed)
         raise InputError(
             " ".join([*listed, *([f"And {more} more columns do not fit."] if more else [])])
         )

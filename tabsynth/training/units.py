@@ -5,7 +5,8 @@ its rows' gradients, so that each row counts the same as long as nothing is clip
 has none of its rows there.
 
 Rows of a unit lie at places of their own, drawn at random as those of other rows are
-(:class:`tabsynth.training.private_step.Places`). The sum over a unit goes by a list of its rows' places. Of units as
+(:class:`tabsynth.training.private_step.Places`). Where a batch goes through the network in parts, a unit has a slot of m
+places side by side, which is drawn at random, and so all of its rows are in one part. The sum over a unit goes by a list of its rows' places. Of units as
 of rows, all shapes are public, and one unit more or less changes neither a place nor a sum of any other.
 """
 
@@ -51,6 +52,11 @@ class UnitRows:
         unit = torch.repeat_interleave(torch.arange(len(picked)), counts)
         return self._order[self._starts[picked][unit] + _ranks(counts, unit)], counts
 
+    def places_in_slots(self, counts: Tensor, slots: Tensor) -> Tensor:
+        """Places of the rows of units, unit by unit, where each unit has a slot of ``most`` places; shape (rows,)."""
+        unit = torch.repeat_interleave(torch.arange(len(counts)), counts)
+        return slots[unit] * self.most + _ranks(counts, unit)
+
 
 def _ranks(counts: Tensor, unit: Tensor) -> Tensor:
     """The number of each row within its unit, shape (rows,)."""
@@ -86,6 +92,20 @@ class UnitPlaces:
             some = torch.nonzero(ranks + ahead < counts[unit]).squeeze(1)
             later[ahead - 1, places[some]] = places[some + ahead]
         return cls(members, later)
+
+    def split(self, size: int) -> list["UnitPlaces"]:
+        """Those of each part of so many places, where all rows of a unit are in one part."""
+        out = []
+        for start in range(0, len(self.members), size):
+            members, later = (
+                torch.where(at < 0, at, at - start)
+                for at in (
+                    self.members[start : start + size],
+                    self.later[:, start : start + size],
+                )
+            )
+            out.append(UnitPlaces(members, later))
+        return out
 
     def to(self, device: torch.device) -> "UnitPlaces":
         """The same on a device."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth.privacy.noise.counts import Measured, NoisyCounts
+from tabsynth.privacy.noise.counts import Measured, NoisyCounts, by_value
 
 
 def quieter(
@@ -14,6 +14,7 @@ def quieter(
     rows = counts.table._PrivateTable__rows  # type: ignore[attr-defined]
     out = []
     for i, item in enumerate(found):
-        exact = counts._exact(rows, item.columns, None if groups is None else groups[i])
+        by = by_value(counts.sizes) if groups is None else groups[i]
+        (exact,) = counts._count(rows, [item.columns], [by])
         out.append(Measured(item.columns, exact + (item.counts - exact) / times, item.std))
     return out

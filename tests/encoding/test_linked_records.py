@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linked_tables import schema, tables, without
 
-from tabsynth import InputError
+from tabsynth import InputError, Ordinal, Schema
 from tabsynth.encoding.linked import LinkedEncoder
 
 
@@ -165,6 +165,76 @@ def test_parents_without_children_are_taken():
     given = tables(5, most=0)
     _, rows = records_of(given)
     assert len(rows["patients"].codes) == 5 and len(rows["stays"].codes) == 0
+
+
+def test_children_stay_with_parents_that_an_order_moves():
+    """Stays of one cell are put in the order of their days, and their events, which are ordered too, go with them."""
+    events = Schema(
+        [
+            Ordinal(name="hour", dtype="int64", categories=(1, 2, 3)),
+            Ordinal(name="code", dtype="str", categories=("a", "b", "c")),
+        ]
+    )
+    linked = Schema.linked(
+        {**schema().tables, "events": events},
+        keys={
+            **schema().keys,
+            "events": {
+                **{"parent": "stays", "parent_key": "stay", "order": "hour"},
+                **{"max_children": 3},
+            },
+        },
+    )
+    rng = np.random.default_rng(0)
+    patients = pd.DataFrame({"patient": range(40), "sex": "f"})
+    stays = pd.DataFrame(
+        {
+            "stay": range(120),
+            "patient": np.repeat(range(40), 3),
+            "day": 15,
+            "ward": list("abc") * 40,
+        }
+    )
+    # A stay on ward a has one event, on b two, on c three, all of the ward's code.
+    of = np.repeat(range(120), [1, 2, 3] * 40)
+    table = pd.DataFrame({"stay": of, "hour": rng.integers(1, 4, len(of))})
+    table["code"] = stays["ward"].to_numpy()[of]
+    encoder = LinkedEncoder(linked)
+    made = encoder.from_tables(
+        encoder.to_tables({"patients": patients, "stays": stays, "events": table}), rng
+    )
+    assert (made["stays"].groupby("patient")["day"].diff().dropna() >= 0).all()
+    assert (made["stays"]["ward"].to_numpy() != stays["ward"].to_numpy()).any()  # some moved
+    joined = made["events"].merge(made["stays"], on="stay")
+    assert len(joined) == len(of) and (joined["code"] == joined["ward"]).all()
+    assert (made["events"].groupby("stay")["hour"].diff().dropna() >= 0).all()
+
+
+def test_categories_have_their_declared_order():
+    """Of texts and of numbers: that of the categories, as the codes of synthetic rows have it."""
+    for dtype, categories in (("str", ("late", "early")), ("int64", (3, 1))):
+        stays = Schema([Ordinal(name="ward", dtype=dtype, categories=categories)])
+        linked = Schema.linked(
+            {"patients": schema().tables["patients"], "stays": stays},
+            keys={
+                "patients": {"key": "patient"},
+                "stays": {
+                    **{"parent": "patients", "parent_key": "patient", "order": "ward"},
+                    **{"max_children": 2},
+                },
+            },
+        )
+        given = {
+            "patients": pd.DataFrame({"patient": [1], "sex": ["f"]}),
+            "stays": pd.DataFrame(
+                {"patient": [1, 1, 1], "ward": [*categories[::-1], categories[1]]}
+            ),
+        }
+        encoder = LinkedEncoder(linked)
+        coded = encoder.to_tables(given)
+        assert coded["stays"].codes[:, 0].tolist() == [0, 1]  # the first two in order
+        made = encoder.from_tables(coded, np.random.default_rng(0))["stays"]
+        assert made["ward"].tolist() == list(categories)
 
 
 def test_a_record_says_which_codes_of_the_previous_child_it_repeats():

@@ -278,7 +278,10 @@ def test_counts_of_any_store_of_rows() -> None:
     rng = np.random.default_rng(7)
     index = np.stack([rng.integers(0, size, 30) for size in SIZES], axis=1)
 
-    def by_pandas(frame: pd.DataFrame, columns: Any, groups: Any) -> np.ndarray:
+    def by_pandas(frame: pd.DataFrame, sets: Any, groups: Any) -> list[np.ndarray]:
+        return [of_set(frame, columns, by) for columns, by in zip(sets, groups, strict=True)]
+
+    def of_set(frame: pd.DataFrame, columns: Any, groups: Any) -> np.ndarray:
         out = np.zeros([groups[j].max() + 1 for j in columns])
         grouped = frame.apply(lambda column: groups[column.name][column])
         for values, count in grouped.value_counts(list(columns)).items():

@@ -17,7 +17,7 @@ from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.journal import Journal
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact
-from tabsynth.privacy.noise.counts import NoisyCounts, count_rows
+from tabsynth.privacy.noise.counts import NoisyCounts, count_sets
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
@@ -141,17 +141,17 @@ def test_a_fork_between_a_charge_and_its_noise() -> None:
     rows = np.zeros((5, 1), dtype=np.int64)
     said: list[str] = []
 
-    def count(table: np.ndarray, columns: Any, groups: Any) -> np.ndarray:
-        return count_rows(table, columns, groups)
+    def count(table: np.ndarray, sets: Any, groups: Any) -> list[np.ndarray]:
+        return list(count_sets(table, sets, groups))
 
-    def counting(table: np.ndarray, columns: Any, groups: Any) -> np.ndarray:
-        said.append(child_says(lambda: inner(table, columns, groups)))
-        return count(table, columns, groups)
+    def counting(table: np.ndarray, sets: Any, groups: Any) -> list[np.ndarray]:
+        said.append(child_says(lambda: inner(table, sets, groups)))
+        return count(table, sets, groups)
 
     counts: Any = NoisyCounts(PrivateTable(rows, ledger), (2,), counting)
 
-    def inner(table: np.ndarray, columns: Any, groups: Any) -> str:
-        exact(account, [count(table, columns, groups)], [1.0])
+    def inner(table: np.ndarray, sets: Any, groups: Any) -> str:
+        exact(account, count(table, sets, groups), [1.0])
         return MODEL
 
     counts.measure(account, [(0,)], [1.0], Keystream(), [[np.arange(2)]])

@@ -18,6 +18,7 @@ from tabsynth import (
     load,
     verify,
 )
+from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.linked import estimator, network
 
 HOMES = Schema(
@@ -160,3 +161,66 @@ def test_dates_increase_in_a_fit_of_a_moment(monkeypatch):
     made = LinkedMargNet(linked(), epsilon=1.0, config=TINY).fit(given(40)).sample(200)["stays"]
     gaps = made.groupby("home")["in"].diff().dropna().dt.days
     assert len(gaps) and (gaps >= 0).all()
+
+
+def visits(stays=STAYS, **keys):
+    """Stays that have a number, which orders them, and a date, which rises with it."""
+    numbers = {"order": "visit", "increasing": ["in"], **keys}
+    return Schema.linked(
+        {"homes": HOMES, "stays": stays},
+        keys={
+            "homes": {"key": "home"},
+            "stays": {
+                **{"key": "stay", "parent": "homes", "parent_key": "home", "max_children": 4},
+                **numbers,
+            },
+        },
+    )
+
+
+@pytest.mark.parametrize("order", ["visit", "ward"])
+def test_dates_beside_an_order_increase(order, monkeypatch, tmp_path):
+    """Of a column that is not modelled, and of one that is; the file of the schema keeps what was declared."""
+    monkeypatch.setattr(network, "CONTEXTS", 64)
+    monkeypatch.setattr(estimator, "LEAST_GROUPS", 50)
+    tables = given(60)
+    stays = tables["stays"].sort_values("in")
+    tables["stays"] = stays.assign(visit=stays.groupby("home").cumcount() + 1)
+    schema, real = visits(), tables
+    if order == "ward":
+        ordered = Ordinal(name="ward", dtype="str", categories=("a", "b"))
+        schema = visits(Schema([STAYS.columns[0], ordered]), order="ward")
+        real = {**tables, "stays": tables["stays"].drop(columns="visit")}
+    schema.save(tmp_path / "s")
+    assert LinkedSchema.load(tmp_path / "s").keys["stays"].increasing == ("in",)
+    model = LinkedMargNet(schema, epsilon=1.0, config=TINY).fit(real)
+    made = model.sample(300)["stays"]
+    gaps = made.groupby("home")["in"].diff().dropna().dt.days
+    assert len(gaps) > 100 and (gaps >= 0).all() and (gaps > 0).any()
+    assert made["in"].between("2020-01-01", "2023-12-31").all()
+    if order == "visit":
+        assert (made["visit"] == made.groupby("home").cumcount() + 1).all()
+    else:
+        assert (made.groupby("home")["ward"].apply(lambda w: w.is_monotonic_increasing)).all()
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"increasing": ["ward"]}, "not a learned column with an order"),
+        ({"increasing": ["gone"]}, "not a learned column with an order"),
+        ({"increasing": ["in"], "order": "in"}, "beside the column of the order"),
+        ({"increasing": "in"}, "Expected increasing of keys to be a list of columns"),
+    ],
+)
+def test_other_increasing_columns_are_refused(keys, message):
+    with pytest.raises(InputError, match=message) as refused:
+        visits(**keys)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_increasing_column_in_a_rule_is_refused():
+    out = Date(name="out", dtype="datetime64[s]", low="2020-01-01", high="2024-12-31", bins=24)
+    ruled = Schema([*STAYS.columns, out], constraints=[{"order": ["in", "out"]}])
+    with pytest.raises(InputError, match="is increasing and in the rule"):
+        Schema.linked({"homes": HOMES, "stays": ruled}, keys=visits().keys)

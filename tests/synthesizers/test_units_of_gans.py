@@ -85,8 +85,8 @@ def test_counts_of_rows_have_the_noise_of_a_unit() -> None:
 @pytest.mark.parametrize(
     ("model", "what"),
     [
-        (small(schema(), config=wgan(physical_batch=5)), "physical_batch"),
-        (small(schema(), autoencoder_config=coder(physical_batch=5)), "physical_batch"),
+        (small(schema(), config=wgan(physical_batch=2)), "physical_batch"),
+        (small(schema(), autoencoder_config=coder(physical_batch=2)), "physical_batch"),
         (small(schema(MOST_ROWS + 1)), "max_rows_per_unit"),
         (small_pate(schema(MOST_ROWS + 1), autoencoder="dp-sgd"), "max_rows_per_unit"),
     ],
@@ -99,9 +99,23 @@ def test_what_private_steps_cannot_do_is_refused(model: Synthesizer, what: str) 
 
 
 def test_what_needs_no_private_step_takes_more_rows() -> None:
-    """Teachers do, and units of one row may go through a network in parts."""
+    """Teachers do; and units may go through a network in parts."""
     small_pate(schema(MOST_ROWS + 1)).plan(estimate_time=False)
+    small(schema(), config=wgan(physical_batch=MOST)).plan(estimate_time=False)
     small(schema(1), config=wgan(physical_batch=5)).plan(estimate_time=False)
+
+
+@pytest.mark.slow
+def test_a_physical_batch_changes_nothing() -> None:
+    """Units that go through in parts, or at once: the same fit up to rounding."""
+    config = {"bound": "fixed", "penalty": 1e-9}
+    fits = [
+        small_dpgan(schema(), config={**config, "physical_batch": size}, rows=60, random_state=1)
+        for size in (None, 7)
+    ]
+    one, other = (model.set_params(epsilon=math.inf).fit(visits()) for model in fits)
+    for name, weight in one.trained_.weights().items():
+        torch.testing.assert_close(weight, other.trained_.weights()[name], rtol=1e-3, atol=1e-4)
 
 
 def test_a_warm_start_protects_the_same_unit() -> None:

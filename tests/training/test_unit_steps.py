@@ -242,6 +242,7 @@ def unit_step(
     rule: str = "dp-sgd",
     expected_batch: float = 10.0,
     seed: int = 0,
+    physical: int | None = None,
     **clipping: object,
 ) -> PrivateStep:
     ledger = Ledger(math.inf, 1e-5)
@@ -255,12 +256,16 @@ def unit_step(
         rule=RULES[rule],
         clipping=Clipping(**clipping),  # type: ignore[arg-type]
         most_rows=most,
+        physical_batch=physical,
     )
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("expected", [10.0, 0.1])  # a batch that fits, and one that does not
-def test_a_step_is_the_clipped_sum_of_units(rule: str, expected: float) -> None:
+@pytest.mark.parametrize("physical", [None, 7, 20])  # rows at a time; a unit has up to 6
+def test_a_step_is_the_clipped_sum_of_units(
+    rule: str, expected: float, physical: int | None
+) -> None:
     """R2, R5: Σ clip(Σⱼ (gⱼ − r)) over the expected number of rows, whatever the order of the table."""
     module = drawn(plain("tanh"), 0)
     public, rows = normal_rows(11, "scores", 1), normal_rows(60, "scores", 2, 3.0)
@@ -274,9 +279,17 @@ def test_a_step_is_the_clipped_sum_of_units(rule: str, expected: float) -> None:
         most=most,
         rule=rule,
         expected_batch=expected,
+        physical=physical,
         max_norm=0.7,
         bound="public",
     )
+    if physical is not None:
+        layout, where = step._layout_of_units(step.table.read(step.account))
+        assert len(layout) % step.part_rows == 0 and most <= step.part_rows <= physical
+        assert len(layout) > step.part_rows and (layout >= 0).sum() == 60
+        members = where.members[where.members[:, 0] >= 0]
+        same = (members // step.part_rows) == (members[:, :1] // step.part_rows)
+        assert (same | (members < 0)).all()  # all rows of a unit are in one part
     step.gradient(scores, public)
     mean = row_gradients(module, scores, public, step.clipper.ascent).mean(0)
     apart = row_gradients(module, scores, rows, step.clipper.ascent) - mean
@@ -286,7 +299,28 @@ def test_a_step_is_the_clipped_sum_of_units(rule: str, expected: float) -> None:
     np.testing.assert_allclose(grads(module), wanted.numpy(), rtol=1e-7, atol=1e-9)
 
 
-def test_votes_on_a_bound_are_those_of_units() -> None:
+def test_a_unit_more_changes_no_place_and_one_part() -> None:
+    """R2: in parts as at once, each unit has the places that were drawn for it."""
+    module = drawn(plain("tanh"), 0)
+    rows, units = normal_rows(10, "scores", 2, 3.0), np.repeat(np.arange(5), [1, 3, 2, 3, 1])
+    given = {"most": 3, "physical": 6, "max_norm": 0.5}
+    step = unit_step(module, rows, units.astype(np.uint64), Gaussian(noise_multiplier=1.0), **given)
+    layout, where = step._layout_of_units(step.table.read(step.account))
+    batch = rows[layout.clamp_min(0)]
+    whole, _ = step._sums(scores, batch, layout >= 0, None, None, where)
+    for unit in range(5):
+        keep = (layout >= 0) & torch.from_numpy(units != unit)[layout.clamp_min(0)]
+        fewer, _ = step._sums(scores, batch, keep, None, None, where)
+        moved = flat([a - b for a, b in zip(whole, fewer, strict=True)])
+        own = clip_rows(unit_sums(row_gradients(module, scores, rows), COUNTS), torch.tensor([0.5]))
+        torch.testing.assert_close(moved, own[unit], rtol=1e-6, atol=1e-9)
+        assert moved.norm() <= 0.5
+    with pytest.raises(ValueError, match="together"):
+        unit_step(module, rows, units, Gaussian(noise_multiplier=1.0), most=3, physical=2)
+
+
+@pytest.mark.parametrize("physical", [None, 6])
+def test_votes_on_a_bound_are_those_of_units(physical: int | None) -> None:
     """R10: a unit votes once, however many rows it has."""
     module = drawn(plain("tanh"), 0)
     rows = normal_rows(10, "scores", 2, 3.0)
@@ -296,6 +330,7 @@ def test_votes_on_a_bound_are_those_of_units() -> None:
         np.repeat(np.arange(5), [1, 3, 2, 3, 1]).astype(np.uint64),
         Gaussian(noise_multiplier=1.0),
         most=3,
+        physical=physical,
         bound="quantile",
     )
     layout, units = step._layout_of_units(step.table.read(step.account))

@@ -74,6 +74,11 @@ class RowLosses:
         self.pool: Tensor | None = None
         self._drawn: tuple[tuple[int, int], Tensor, Tensor] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process may have: no draws, and no stream, for it draws its own."""
+        pool = None if self.pool is None else self.pool.cpu()
+        return {**vars(self), "rng": None, "_drawn": None, "pool": pool}
+
     def against(self, pool: Tensor) -> "RowLosses":
         """Take partners from these rows, and discard earlier draws.
 
@@ -240,7 +245,7 @@ class AdversarialConfig(GeneratorConfig):
     step_rule, radius : str, float or None
         ``dp-sgd``, ``dp-sat`` or ``bam``, with its radius (None: the rule's own).
     physical_batch : int, optional
-        Rows at a time, where a whole batch does not fit in memory; not for units of several rows.
+        Rows at a time, where a whole batch does not fit in memory; at least the most rows of a unit.
     critic_lr : float
     critic_optimizer : str
     others

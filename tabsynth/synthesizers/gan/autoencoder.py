@@ -64,7 +64,7 @@ class AutoencoderConfig:
     step_rule, radius : str, float or None
         ``dp-sgd``, ``dp-sat`` or ``bam``, with its radius (None: the rule's own).
     physical_batch : int, optional
-        Rows at a time, where a whole batch does not fit in memory; not for units of several rows.
+        Rows at a time, where a whole batch does not fit in memory; at least the most rows of a unit.
     """
 
     hidden: tuple[int, ...] = ()

@@ -543,9 +543,13 @@ class GAN(Synthesizer):
     def _check_units(self) -> None:
         """Refuse what private steps cannot do with units of several rows."""
         most, stepped = self.schema.design.rows, self._stepped()
-        if most > 1 and any(config.physical_batch is not None for config in stepped):
+        least = min(
+            (c.physical_batch for c in stepped if c.physical_batch is not None), default=most
+        )
+        if least < most:
             raise InputError(
-                "physical_batch splits a batch, and the rows of a unit go through a network together; leave it out."
+                f"The rows of a unit go through a network together: physical_batch must be max_rows_per_unit={most} at least,"
+                f" got {least}; raise it, or leave it out."
             )
         if stepped and most > MOST_ROWS:
             raise InputError(
@@ -667,8 +671,10 @@ class GAN(Synthesizer):
             population = self.warm_start.trained_.population
         if self.warm_start is not None and free is not None:
             marginals = one_way(free, sizes)
+        inputs = self._inputs(networks, index)
+        shared = monitor.shared
         gan = networks.train(
-            PrivateTable(self._inputs(networks, index), ledger),
+            PrivateTable(inputs, ledger) if shared is None else shared(inputs, ledger, randomness),
             accounts,
             counts.rows,
             marginals,
@@ -804,6 +810,8 @@ Configured = TypeVar("Configured", bound=AdversarialConfig | AutoencoderConfig)
 @dataclass(kw_only=True, eq=False, repr=False)
 class CriticalGAN(GAN):
     """A GAN whose critic is trained with private steps."""
+
+    over_processes = True
 
     step_rule: str | None = None
 

@@ -36,6 +36,7 @@ from tabsynth.synthesizers.base import (
     Trained,
     check_identifiers,
     check_size,
+    several_processes,
     state_weights,
 )
 from tabsynth.synthesizers.conditions import Condition
@@ -255,6 +256,7 @@ class LinkedMargNet(Synthesizer):
             If the fit would exceed the budget, or that of the project.
         """
         started = time.monotonic()
+        several_processes(self)  # refused
         self._check_parameters()
         self._check_domain()
         with Run(self, checkpoint, ledger) as run:
@@ -298,7 +300,7 @@ class LinkedMargNet(Synthesizer):
             As of :meth:`Synthesizer.sample`, and for a condition on another table than the root.
         """
         self._check_fitted()
-        self._check_weights(weights, None)
+        self._check_weights(weights, where)
         n = self._number_of_rows(n)
         check_size(n, len(self.encoder_.columns(self.schema_.root)))
         condition = None if where is None or where == {} else self._condition(where)

@@ -170,8 +170,8 @@ class LinkedGenerator(nn.Module):
         def allowed(j: int, rows: np.ndarray) -> np.ndarray | None:
             column = records.drawn[j]
             codes = np.arange(column.size)
-            if ordered is not None and j == ordered[1] - len(records.context):
-                return codes >= context[rows, ordered[0], None]  # not below the previous child's
+            if j in ordered:
+                return codes >= context[rows, ordered[j], None]  # not below the previous child's
             # Whether there is a first child follows from the number of children.
             return (
                 np.broadcast_to(codes < column.absent, (len(rows), len(codes)))
@@ -181,17 +181,21 @@ class LinkedGenerator(nn.Module):
 
         return self.network(name).draw(context, rng, allowed)
 
-    def _ordered_columns(self, records: Records) -> tuple[int, int] | None:
-        """The numbers of the order column of the previous child and of the next one; None where it is not modelled."""
-        order = self.encoder.schema.keys[records.table].order
-        found = [
-            j
+    def _ordered_columns(self, records: Records) -> dict[int, int]:
+        """Of drawn columns that do not decrease from child to child, by number, that of the previous child's column."""
+        keys = self.encoder.schema.keys[records.table]
+        names = {keys.order, *(keys.increasing or ())}
+        of_table = [
+            (j, column)
             for j, column in enumerate(records.columns)
-            if column.table == records.table
-            and column.column.name == order
-            and column.role in (PREVIOUS, OWN)
+            if column.table == records.table and column.column.name in names
         ]
-        return (found[0], found[1]) if len(found) == 2 else None
+        previous = {c.column.name: j for j, c in of_table if c.role == PREVIOUS}
+        return {
+            j - len(records.context): previous[c.column.name]
+            for j, c in of_table
+            if c.role == OWN and c.column.name in previous
+        }
 
     def _sort(self, tables: dict[str, CodedTable]) -> None:
         """Put children in the order of their parents, and of their positions."""

@@ -237,6 +237,9 @@ class MargNet(Synthesizer):
                 "Counts do not show which rows break a rule, nor differences, heaping and codes below the nodes of a long"
                 " hierarchy; fit a DataFrame, or take these out of the schema."
             )
+        most, cells = table.most_cells, self._settings().max_cells
+        if most is not None and cells > most:
+            raise InputError(f"This table returns at most {most:,} cells; got max_cells={cells:,}.")
         table.check(learned)
         check_values(learned, table)
         return table

@@ -6,7 +6,7 @@ schema and from the releases of earlier stages.
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -23,6 +23,7 @@ from tabsynth.privacy.noise.counts import (
     averaged,
     cells_of,
     count_rows,
+    count_sets,
     in_groups,
     noise_of_total,
     number_of,
@@ -49,7 +50,7 @@ from tabsynth.synthesizers.margnet.selection import (
     triples_within,
     worth_counting,
 )
-from tabsynth.tables.counter import RowCounter, count_by
+from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
 
 Set = tuple[int, ...]
@@ -158,13 +159,18 @@ def in_agreement(
 
 
 def _count(
-    schema: Any, rows: PrivateRows | SharedRows | RowCounter, columns: Sequence[int], groups: Groups
-) -> np.ndarray:
+    schema: Any,
+    rows: PrivateRows | SharedRows | RowCounter,
+    sets: Sequence[Set],
+    groups: Sequence[Groups],
+) -> Iterable[np.ndarray]:
+    """Exact counts of sets of columns; of a table that counts its own rows in one request."""
     if isinstance(rows, RowCounter):
-        return count_by(schema, rows, columns, groups)
+        return rows.count_all(schema, sets, groups)
     if isinstance(rows, SharedRows):  # a unit adds 1 at most to each set of columns
-        return count_rows(rows.codes, columns, groups, rows.shares)
-    return count_rows(rows, columns, groups)
+        codes, times = rows.codes, rows.shares
+        return (count_rows(codes, s, by, times) for s, by in zip(sets, groups, strict=True))
+    return count_sets(rows, sets, groups)
 
 
 class PrivateMarginals:

@@ -1,0 +1,555 @@
+"""Tables that stay in a database or on a cluster, which counts their rows: DuckDB, Polars, Spark and what narwhals reads.
+
+The engine makes category codes of values by comparisons that follow from the schema (:mod:`tabsynth.schema.placing`) and
+counts their combinations. Only counts come back. Expressions are built by narwhals; no SQL text has a name or a
+value of the table.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.errors import InputError, one_line
+from tabsynth.privacy.noise.counts import Groups, by_value, cells_of, number_of
+from tabsynth.schema.column import Column
+from tabsynth.schema.placing import Cells, Listed
+from tabsynth.schema.schema import Schema
+from tabsynth.tables.counter import RowCounter, refuse_all
+from tabsynth.tables.frames import table_from_arrow
+
+MOST_CELLS = 10**6  # that one query may return
+MOST_VALUES = 10_000  # of a column whose codes the engine finds by comparing values
+MOST_SETS = 100  # of columns in one query
+MOST_KEYS = 60  # different columns, or groups of their values, in one query
+BLOCK = 10  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
+EXACT_DIGITS = 15  # of decimals that become the nearest float, as Python makes it, in every engine
+UNKNOWN = -1  # instead of a code: the schema does not take the value
+CHANGED = "The table changed while it was counted; fit a copy of it, or a snapshot."
+ENGINES = {"duckdb": "DuckDB", "polars": "Polars", "pyspark": "Spark"}
+
+
+def is_lazy(table: Any) -> bool:
+    """Whether narwhals reads a table lazily."""
+    return isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame)
+
+
+class EngineCounter(RowCounter):
+    """The rows of a table that its own engine counts.
+
+    ``fit`` makes one of every table of these kinds.
+
+    Parameters
+    ----------
+    table : DuckDB relation, polars LazyFrame, PySpark DataFrame, or another lazy table that narwhals reads
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+
+    Formal guarantees
+    -----------------
+    The counts are those that :meth:`tabsynth.schema.column.Column.encode` gives of the same rows: the engine
+    compares values with bounds and lists of the schema, and where this is not exact, :meth:`encode` takes the
+    distinct values. In all answers a column must have the same counts; otherwise the table changed, and the fit
+    ends. What was charged before stays charged. Whether an engine can encode a column follows from the schema and the
+    column's type; an exception are columns of which :meth:`encode` takes the distinct values: a table with more than
+    10,000 of them is refused, as undeclared values are, before anything is charged.
+    """
+
+    most_cells = MOST_CELLS
+
+    def __init__(self, table: Any) -> None:
+        if not is_lazy(table):
+            raise InputError(
+                f"Expected a lazy table of DuckDB, Polars or Spark, got {type(table).__name__}."
+            )
+        self._frame = frame = nw.from_native(table)
+        self._library = str(frame.implementation.value)
+        self._first: dict[
+            str, tuple[Column, np.ndarray]
+        ] = {}  # exact counts of each column's codes
+        self._values: dict[str, tuple[Column, Listed]] = {}
+        self._types: Mapping[str, Any] | None = None
+
+    @property
+    def _engine(self) -> str:
+        return ENGINES.get(self._library, self._library)
+
+    def _run(self, query: Callable[[], Any]) -> Any:
+        """What a query gives; whatever the engine raises becomes an InputError of one line."""
+        try:
+            return query()
+        except InputError:
+            raise
+        except Exception as error:  # each engine has errors of its own
+            raise InputError(
+                f"{self._engine} could not count the table: {one_line(error)}; correct it and fit again."
+            ) from None
+
+    def _schema(self) -> Mapping[str, Any]:
+        if self._types is None:
+            self._types = self._run(lambda: dict(self._frame.collect_schema()))
+        return self._types
+
+    def check(self, schema: Schema) -> None:
+        """As :meth:`RowCounter.check`: the table has each column, of a plain type."""
+        types = self._schema()
+        missing = [name for name in schema.names if name not in types]
+        if missing:
+            raise InputError(
+                f"The table has no column {', '.join(map(shown, missing[:5]))}; add it, or take it out of the schema."
+            )
+        nested = [n for n in schema.names if types[n].is_nested() or types[n] == nw.Object]
+        if nested:
+            raise InputError(
+                f"Column {shown(nested[0])} holds {types[nested[0]]}; unfold or convert it."
+            )
+
+    def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
+        """As :meth:`RowCounter.count`."""
+        keys = [f"k{i}" for i in range(len(columns))]
+        named = self._frame.select(
+            nw.col(name).alias(key) for name, key in zip(columns, keys, strict=True)
+        )
+        counted = named.group_by(keys).agg(nw.len().alias("n")).head(MOST_CELLS + 1)
+        counts = self._run(lambda: table_from_arrow(_arrow(counted)))
+        if len(counts) > MOST_CELLS:
+            raise InputError(
+                f"Columns {', '.join(map(shown, columns))} have more than {MOST_CELLS:,} combinations of values; declare"
+                " coarser ones."
+            )
+        return counts.set_axis([*columns, "count"], axis=1)
+
+    def count_all(
+        self,
+        schema: Any,
+        sets: Sequence[tuple[int, ...]],
+        groups: Sequence[Groups] | None = None,
+    ) -> list[np.ndarray]:
+        """As :meth:`RowCounter.count_all`: up to 100 sets in one scan."""
+        by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
+        keys = dict[Any, _Key]()
+        asked = list[list[_Key]]()
+        problems = list[str]()
+        for columns, group in zip(sets, by, strict=True):
+            if cells_of(columns, group) > MOST_CELLS:
+                names = ", ".join(shown(schema.columns[j].name) for j in columns)
+                raise InputError(
+                    f"Columns {names} have more than {MOST_CELLS:,} cells, the most that an engine returns; declare fewer"
+                    " values or cells."
+                )
+            of_set = list[_Key]()
+            for j in columns:
+                identity = j, group[j].tobytes()
+                if identity not in keys:
+                    try:
+                        keys[identity] = self._key(schema.columns[j], group[j], f"k{len(keys)}")
+                    except InputError as error:
+                        problems.append(str(error))
+                        continue
+                of_set.append(keys[identity])
+            asked.append(of_set)
+        refuse_all(problems)
+        answers = dict[tuple[str, ...], np.ndarray]()
+        different = {tuple(key.name for key in of_set): of_set for of_set in asked}
+        places = {key.name: place for place, key in enumerate(keys.values())}
+        near = sorted(different, key=lambda names: [places[name] // BLOCK for name in names])
+        for batch in _batches([different[names] for names in near]):
+            answers |= self._answers(batch)
+        self._refuse_undeclared(asked, answers)
+        counts = [answers[tuple(key.name for key in of_set)] for of_set in asked]
+        for of_set, c in zip(asked, counts, strict=True):
+            for axis, key in enumerate(of_set):
+                others = tuple(i for i in range(c.ndim) if i != axis)
+                self._check_unchanged(key, c.sum(axis=others)[1:])
+        return [c[(slice(1, None),) * c.ndim].copy() for c in counts]
+
+    def _check_unchanged(self, key: "_Key", counts: np.ndarray) -> None:
+        """Refuse a table in which a column has other counts than in the first scan; ``counts`` are by group."""
+        column, first = self._first.get(key.column.name, (None, counts))
+        if column != key.column:
+            if key.size == len(key.group):  # each code by itself
+                self._first[key.column.name] = key.column, counts[key.group]
+        elif not np.array_equal(np.bincount(key.group, first, key.size), counts):
+            raise InputError(CHANGED)
+
+    def _refuse_undeclared(
+        self, asked: Sequence[Sequence["_Key"]], answers: Mapping[tuple[str, ...], np.ndarray]
+    ) -> None:
+        """One InputError for all columns with values that the schema does not take."""
+        wrong = dict[str, _Key]()
+        for of_set in asked:
+            counts = answers[tuple(key.name for key in of_set)]
+            for axis, key in enumerate(of_set):
+                if np.take(counts, 0, axis).any():
+                    wrong[key.column.name] = key
+        refuse_all([self._problem(key) for key in wrong.values()])
+
+    def _problem(self, key: "_Key") -> str:
+        """What :meth:`Column.encode` says of a value that has no code."""
+        name = key.column.name
+        one = self._frame.filter(key.expression == UNKNOWN).select(nw.col(name).alias("k0")).head(1)
+        values = self._run(lambda: table_from_arrow(_arrow(one))).iloc[:, 0].rename(name)
+        try:
+            key.column.encode(key.column.convert(values))
+        except InputError as error:
+            return str(error)
+        return CHANGED
+
+    # Codes.
+
+    def _key(self, column: Column, group: np.ndarray, name: str) -> "_Key":
+        """The expression of the group of each value's code."""
+        kind = self._schema()[column.name]
+        placing = column.placing(_held(kind))
+        many = _declared(column) > MOST_VALUES and self._library != "polars"
+        if many and not isinstance(placing, Cells):
+            raise InputError(
+                f"Column {shown(column.name)}: {self._engine} holds it as {kind}, and compares at most {MOST_VALUES:,} values"
+                f" of that type with the schema; convert it to the type of its dtype ({column.dtype}), declare fewer values,"
+                " or fit a Parquet copy."
+            )
+        if placing is None:
+            known = self._values.get(column.name)
+            placing = known[1] if known and known[0] == column else self._observed(column)
+        values = _values_of(column.name, kind)
+        null = int(group[column.size - 1]) if column.nulls else UNKNOWN
+        if isinstance(placing, Cells):
+            expression = _of_cells(placing, values, group, kind)
+        elif self._library == "polars":
+            expression = _replaced(placing, values, group)
+        else:
+            expression = _of_values(placing, values, group)
+        missing = values.is_null()
+        if kind.is_float():
+            missing = missing | values.is_nan()
+        whole = nw.when(missing).then(nw.lit(null)).otherwise(expression)
+        return _Key(name, column, group, whole.cast(nw.Int32))
+
+    def _observed(self, column: Column) -> Listed:
+        """The codes of the distinct values of a column, by :meth:`Column.encode`."""
+        named = self._frame.select(_values_of(column.name, self._schema()[column.name]).alias("k0"))
+        distinct = named.group_by("k0").agg(nw.len().alias("n")).head(MOST_VALUES + 2)
+        arrow = self._run(lambda: _arrow(distinct))
+        if (
+            arrow.num_rows > MOST_VALUES + 1
+        ):  # most of them are written in several ways, or undeclared
+            raise InputError(
+                f"Column {shown(column.name)} has more than {MOST_VALUES:,} different values, which {self._engine} holds as"
+                f" {self._schema()[column.name]}; convert it to the type of its dtype ({column.dtype}), or fit a Parquet copy."
+            )
+        values = table_from_arrow(arrow.select(["k0"])).iloc[:, 0].rename(column.name)
+        codes = column.encode(column.convert(values))
+        present = values.notna().to_numpy()
+        cells = arrow.column("k0").to_pylist()
+        known = {cells[i]: int(codes[i]) for i in np.flatnonzero(present)}
+        self._values[column.name] = column, Listed(known, None)
+        return self._values[column.name][1]
+
+    # Counts.
+
+    def _answers(self, sets: Sequence[Sequence["_Key"]]) -> dict[tuple[str, ...], np.ndarray]:
+        """Counts of sets of keys, of which index 0 of each axis is that of unknown values, by their names."""
+        keys = {key.name: key for of_set in sets for key in of_set}
+        frame = self._frame.select(key.expression.alias(name) for name, key in keys.items())
+        names = [tuple(key.name for key in of_set) for of_set in sets]
+        strategy = STRATEGIES.get(self._library, _one_by_one)
+        answers = dict[tuple[str, ...], np.ndarray]()
+
+        def ask() -> None:
+            for columns, codes, times in strategy(frame, names):
+                shape = [keys[name].size + 1 for name in columns]
+                counts = np.zeros(shape)
+                np.add.at(counts, tuple(code.astype(np.int64) + 1 for code in codes), times)
+                answers[columns] = counts
+
+        self._run(ask)
+        return answers
+
+
+@dataclass(frozen=True, eq=False)
+class _Key:
+    """A column's codes in some groups, as a query has them: ``size`` numbers from 0, and -1 for unknown values."""
+
+    name: str
+    column: Column
+    group: np.ndarray
+    expression: Any
+
+    @property
+    def size(self) -> int:
+        """Number of groups."""
+        return number_of(self.group)
+
+
+def _declared(column: Column) -> float:
+    """How many values the schema declares for a column: whether an engine compares them must not follow from rows."""
+    column = getattr(column, "inner", column)  # without reasons for missing
+    if column.written:
+        return len(column.written)
+    step = column.amount_step
+    if step is None:
+        return np.inf
+    lows, highs = column.code_amounts()
+    return float((highs[-1] - lows[0]) / step + 1)
+
+
+def _held(kind: Any) -> str:
+    """A narwhals dtype in the words of :meth:`Column.placing`; others are of no use to it."""
+    if isinstance(kind, nw.Decimal) and kind.precision <= EXACT_DIGITS:
+        return "float64"
+    if kind.is_integer():
+        return "int" if kind not in (nw.Int128, nw.UInt128) else str(kind)
+    if isinstance(kind, nw.Datetime) or kind == nw.Datetime:
+        if kind.time_unit == "ns":
+            return "nanoseconds"
+        return "datetime" if kind.time_zone is None else "datetime with zone"
+    words = {
+        nw.Float32: "float32",
+        nw.Float64: "float64",
+        nw.Boolean: "bool",
+        nw.String: "text",
+        nw.Categorical: "text",
+        nw.Enum: "text",
+        nw.Date: "date",
+        nw.Time: "time",
+    }
+    return next((word for dtype, word in words.items() if kind == dtype), str(kind))
+
+
+def _values_of(name: str, kind: Any) -> Any:
+    """A column's values; those of types that number their texts as texts."""
+    values = nw.col(name)
+    return values.cast(nw.String) if kind in (nw.Categorical, nw.Enum) else values
+
+
+def _of_cells(cells: Cells, values: Any, group: np.ndarray, kind: Any) -> Any:
+    """The group of the cell of each value, by halving; cells of one group are not told apart."""
+    if kind.is_numeric():
+        values = values.cast(nw.Float64)
+    number = len(cells.starts) + 1
+    first = [0] + [code for code in range(1, number) if group[code] != group[code - 1]]
+
+    def between(low: int, high: int) -> Any:
+        if low == high:
+            return nw.lit(int(group[first[low]]))
+        middle = (low + high + 1) // 2
+        below = values < nw.lit(cells.starts[first[middle] - 1])
+        return nw.when(below).then(between(low, middle - 1)).otherwise(between(middle, high))
+
+    placed = between(0, len(first) - 1)
+    if not cells.clip or kind.is_float():
+        placed = _inside(cells, values, placed)
+    for reason, code in cells.apart.items():
+        same = values == nw.lit(float(reason))
+        placed = nw.when(same).then(nw.lit(int(group[code]))).otherwise(placed)
+    return placed
+
+
+def _inside(cells: Cells, values: Any, placed: Any) -> Any:
+    """The groups of values within the bounds, or of finite ones where others are clipped."""
+    low, high = (
+        (-np.finfo(float).max, np.finfo(float).max) if cells.clip else (cells.low, cells.high)
+    )
+    outside = (values < nw.lit(low)) | (values > nw.lit(high))
+    return nw.when(outside).then(nw.lit(UNKNOWN)).otherwise(placed)
+
+
+def _in_groups(listed: Listed, group: np.ndarray) -> tuple[dict[Any, int], int]:
+    other = UNKNOWN if listed.other is None else int(group[listed.other])
+    return {value: int(group[code]) for value, code in listed.codes.items()}, other
+
+
+def _of_values(listed: Listed, values: Any, group: np.ndarray) -> Any:
+    """The group of the code of each value, by halving the ordered list."""
+    codes, other = _in_groups(listed, group)
+    ordered = sorted(codes)
+
+    def between(low: int, high: int) -> Any:
+        if low == high:
+            same = values == nw.lit(ordered[low])
+            return nw.when(same).then(nw.lit(codes[ordered[low]])).otherwise(nw.lit(other))
+        middle = (low + high + 1) // 2
+        below = values < nw.lit(ordered[middle])
+        return nw.when(below).then(between(low, middle - 1)).otherwise(between(middle, high))
+
+    return between(0, len(ordered) - 1) if ordered else nw.lit(other)
+
+
+def _replaced(listed: Listed, values: Any, group: np.ndarray) -> Any:
+    """As :func:`_of_values`, by a hash table."""
+    codes, other = _in_groups(listed, group)
+    if not codes:
+        return nw.lit(other)
+    return values.replace_strict(
+        list(codes), list(codes.values()), default=nw.lit(other), return_dtype=nw.Int32
+    )
+
+
+def _batches(sets: Sequence[list[_Key]]) -> Iterator[list[list[_Key]]]:
+    """Sets that one query answers: few enough in number, keys and cells."""
+    batch, keys, cells = list[list[_Key]](), set[str](), 0
+    for of_set in sets:
+        more = {key.name for key in of_set}
+        size = int(np.prod([key.size + 1 for key in of_set]))
+        if batch and (
+            len(batch) == MOST_SETS or len(keys | more) > MOST_KEYS or cells + size > MOST_CELLS
+        ):
+            yield batch
+            batch, keys, cells = [], set(), 0
+        batch.append(of_set)
+        keys |= more
+        cells += size
+    if batch:
+        yield batch
+
+
+Answer = tuple[tuple[str, ...], list[np.ndarray], np.ndarray]  # names, codes of each, rows
+
+
+def _arrow(frame: Any) -> Any:
+    """A lazy table as a pyarrow Table."""
+    return frame.collect("pyarrow").to_native()
+
+
+def _one_by_one(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
+    """A query for each set: of engines that are not known."""
+    for names in sets:
+        yield _answer_of(_arrow(frame.group_by(names).agg(nw.len().alias("n"))), names)
+
+
+def _answer_of(table: Any, names: tuple[str, ...]) -> Answer:
+    codes = [table.column(name).to_numpy() for name in names]
+    return names, codes, table.column("n").to_numpy()
+
+
+def _in_polars(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
+    import polars as pl
+
+    lazy = frame.to_native()
+    queries = [lazy.group_by(names).agg(pl.len().alias("n")) for names in sets]
+    for names, answer in zip(sets, pl.collect_all(queries, engine="streaming"), strict=True):
+        yield _answer_of(answer.to_arrow(), names)
+
+
+def _in_duckdb(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
+    names = list(dict.fromkeys(name for of_set in sets for name in of_set))
+    grouping = ", ".join(f"({', '.join(of_set)})" for of_set in sets)
+    relation = frame.to_native().aggregate(
+        f"{', '.join(names)}, count(*) AS n", f"GROUPING SETS ({grouping})"
+    )
+    return _of_grouping_sets(relation.to_arrow_table(), names, sets)
+
+
+def _in_spark(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
+    names = list(dict.fromkeys(name for of_set in sets for name in of_set))
+    native = frame.to_native()
+    counted = native.groupingSets([list(s) for s in sets], *names).count()
+    return _of_grouping_sets(counted.withColumnRenamed("count", "n").toArrow(), names, sets)
+
+
+def _of_grouping_sets(
+    table: Any, names: Sequence[str], sets: Sequence[tuple[str, ...]]
+) -> Iterator[Answer]:
+    """Answers by the columns that are not null: codes never are, and null columns are not in the row's set."""
+    present = np.stack([table.column(name).is_valid().to_numpy() for name in names], axis=1)
+    which = present @ (1 << np.arange(len(names), dtype=np.int64))
+    codes = {name: table.column(name).fill_null(0).to_numpy() for name in names}
+    times = table.column("n").to_numpy()
+    for of_set in sets:
+        rows = which == sum(1 << names.index(name) for name in of_set)
+        yield of_set, [codes[name][rows] for name in of_set], times[rows]
+
+
+STRATEGIES: Mapping[str, Callable[[Any, Sequence[tuple[str, ...]]], Iterator[Answer]]] = {
+    "duckdb": _in_duckdb,
+    "polars": _in_polars,
+    "pyspark": _in_spark,
+}
+
+
+def duckdb_table(database: str | Path, table: str) -> EngineCounter:
+    """A table or view of a DuckDB file, which is opened for reading only.
+
+    Parameters
+    ----------
+    database : path
+    table : str
+        Its name, or ``schema.name``.
+
+    Raises
+    ------
+    InputError
+        If duckdb is not installed, the file cannot be opened, or it has no such table.
+    """
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise InputError("A DuckDB file needs duckdb; install tabsynth[duckdb].") from None
+    if not Path(database).is_file():
+        raise InputError(f"Cannot read {database}: there is no such file.")
+    try:
+        connection = duckdb.connect(str(database), read_only=True)
+        connection.execute("SET python_enable_replacements = false")  # views read no variables
+        rows = connection.execute(
+            "SELECT table_schema, table_name FROM information_schema.tables"
+        ).fetchall()
+    except duckdb.Error as error:
+        raise InputError(
+            f"Cannot read {database}: {one_line(error)}; name a DuckDB file that no program has open."
+        ) from None
+    found = [(s, n) for s, n in rows if table in (n, f"{s}.{n}")]
+    if len(found) != 1:
+        names = ", ".join(shown(name) for _, name in rows[:8]) or "none"
+        what = "several tables" if found else "no table"
+        raise InputError(f"{database} has {what} {shown(table)}; its tables are {names}.")
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in found[0])
+    try:
+        return EngineCounter(connection.sql(f"SELECT * FROM {quoted}"))
+    except duckdb.Error as error:
+        raise InputError(
+            f"Cannot read table {shown(table)} of {database}: {one_line(error)}; correct it."
+        ) from None
+
+
+def spark_table(url: str, table: str) -> EngineCounter:
+    """A table that a Spark cluster knows.
+
+    Parameters
+    ----------
+    url : str
+        The master, such as ``local[2]`` or ``spark://host:7077``, or a Spark Connect address, ``sc://host``.
+    table : str
+        Its name, such as ``db.people``; or ``format.`path``` as Spark's SQL has it, ``parquet.`/data/people```.
+
+    Raises
+    ------
+    InputError
+        If pyspark or Java are missing, there is no such cluster, or no such table.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError:
+        raise InputError("Spark needs pyspark; install tabsynth[spark].") from None
+    builder = SparkSession.builder.appName("tabsynth")
+    start = builder.remote(url) if url.startswith("sc://") else builder.master(url)
+    try:
+        session = start.getOrCreate()
+    except Exception as error:
+        remedy = "install a Java runtime of version 17 or newer, set JAVA_HOME, and check the URL"
+        raise InputError(
+            f"Cannot start Spark at {shown(url)}: {one_line(error)}; {remedy}."
+        ) from None
+    try:
+        return EngineCounter(session.table(table))
+    except Exception as error:
+        raise InputError(
+            f"Spark has no table {shown(table)}: {one_line(error)}; name one as db.table."
+        ) from None
