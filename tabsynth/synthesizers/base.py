@@ -857,8 +857,7 @@ class Synthesizer(BaseEstimator):
         if design.weight is None:
             return []
         return [
-            f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"
-            " and noise is scaled to it; counts and samples are of the population"
+            f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}; samples are of the population"
         ]
 
     @classmethod
