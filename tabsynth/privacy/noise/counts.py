@@ -149,9 +149,8 @@ class NoisyCounts(Generic[T]):
         stds = [self.bound * noise_of(account, share) for share in shares]
         rows = unweighted(self.table.read(account))
         by = [by_value(self.sizes)] * len(sets) if groups is None else groups
-        counts = list(
-            self._count(rows, sets, by)
-        )  # all at once: a table that counts itself is scanned once
+        # All at once, so that a table which counts its own rows is scanned once.
+        counts = list(self._count(rows, sets, by))
         # The certificate's unit: counts of a set scaled by the root of its share of the budget.
         counts = passed(account, counts, stds, units=[1 / math.sqrt(share) for share in shares])
         for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
