@@ -151,8 +151,7 @@ def page(results: dict[str, Any], real: pd.DataFrame) -> str:
         "of the same size, on the ten benchmark columns of the national census excerpt.",
         "",
         f"All fits have ε = 1 and δ = 1e-5. Each row has up to {len(SEEDS)} seeds, as mean and standard deviation, or one.",
-        "The truth
-        "has the weights as they are, above the cap too. Lower is better in all columns.",
+        "The truth has the weights as they are, above the cap too. Lower is better in all columns.",
         "",
         "- **one-way, two-way**: mean total variation distance of weighted tables of shares, from 0 to 1.",
         "- **totals**: mean relative error of the number of people in each category of at least 1% of the population.",
