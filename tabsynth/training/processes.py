@@ -27,6 +27,7 @@ first process takes the step and sends the weights: sums without noise are then 
 hang on equal rounding on different machines.
 """
 
+import atexit
 import copy
 import math
 import os
@@ -68,10 +69,16 @@ def start() -> int:
     """Join the processes that torchrun started; returns the rank of this one."""
     if not dist.is_initialized():
         dist.init_process_group("gloo", timeout=_timeout())
+        atexit.register(_leave)  # threads of Gloo that outlive the interpreter would abort it
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if torch.cuda.is_available() and local < torch.cuda.device_count():
         torch.cuda.set_device(local)
     return dist.get_rank()
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _timeout() -> timedelta:
