@@ -262,7 +262,8 @@ class CapPlan:
     cap : float
         The largest weight that counts.
     noise : float
-        Standard deviation of the noise on one weighted count, in people, if it had the whole budget.
+        Standard deviation of the noise on one weighted count, in people, if it had the whole budget. GANs have such
+        counts; MargNet counts classes of weights by row.
     share : float
         The same as a share of the population.
     relative : float

@@ -79,10 +79,9 @@ class ObservedCounts(NoisyCounts[Any]):
         shares: Sequence[float],
         bits: Bits,
         groups: Sequence[Groups] | None = None,
-        weighted: Sequence[bool] | None = None,
     ) -> list[Measured]:
         """As :meth:`NoisyCounts.measure`. The canary is in one cell of each set: projection √share on √share."""
-        released = self._inner.measure(account, sets, shares, bits, groups, weighted)
+        released = self._inner.measure(account, sets, shares, bits, groups)
         z = 0.0
         for i, (item, share) in enumerate(zip(released, shares, strict=True)):
             value_groups = by_value(self.sizes) if groups is None else groups[i]

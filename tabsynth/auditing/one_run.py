@@ -176,10 +176,9 @@ class _ScoringCounts(NoisyCounts[np.ndarray]):
         shares: Sequence[float],
         bits: Bits,
         groups: Sequence[Groups] | None = None,
-        weighted: Sequence[bool] | None = None,
     ) -> list[Measured]:
         """As :meth:`NoisyCounts.measure`; half of the other canaries are expected in each cell."""
-        released = self._inner.measure(account, sets, shares, bits, groups, weighted)
+        released = self._inner.measure(account, sets, shares, bits, groups)
         inserted = self._inserted
         for i, item in enumerate(released):
             value_groups = by_value(self.sizes) if groups is None else groups[i]

@@ -25,7 +25,7 @@ from tabsynth.cli.evaluate import (
     write_linked,
     write_report,
 )
-from tabsynth.cli.fit import fit_and_print
+from tabsynth.cli.fit import fit_and_print, follows
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.options import (
     AcceptDrafted,
@@ -289,6 +289,8 @@ def fit(
     if save_schema is not None:
         check_not_input(save_schema, private, schema, public, warm_start, ledger, out)
         check_writable(save_schema)
+    if follows(synthesizer):
+        return
     fit_and_print(
         synthesizer,
         read,

@@ -1,5 +1,6 @@
 """The fit of a command: print the planned privacy cost, read the table, fit, print the privacy cost."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,18 @@ from tabsynth.cli.ledger import ledger_status
 if TYPE_CHECKING:
     from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers import Synthesizer
+
+
+def follows(synthesizer: "Synthesizer") -> bool:
+    """Whether this is one of several processes but the first: it then helps that one with its fit, and prints nothing."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "TORCHELASTIC_RUN_ID" not in os.environ:
+        return False
+    from tabsynth.training.processes import start
+
+    if start() == 0:
+        return False
+    synthesizer.fit(None)
+    return True
 
 
 def fit_and_print(

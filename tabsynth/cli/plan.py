@@ -144,7 +144,8 @@ def print_caps(
         ],
     )
     say(
-        "noise: standard deviation of one weighted count that has the whole budget. Weights above a cap are clipped: what that"
+        "noise: standard deviation of one weighted count, as of GANs, that has the whole budget; MargNet counts classes of weights"
+        " by row, with the noise of rows that count once. Weights above a cap are clipped: what that"
         " takes away follows from the survey's design, not from this plan"
     )
 

@@ -463,8 +463,7 @@ class LinkedEncoder:
         non-negative amounts that sum to 1 at most: an L1 and L2 sensitivity of 1, whatever the bounds ``max_children``.
         Records of other root rows are the same, since bounds, orders and weights follow from a root's own rows.
 
-        Where rows of the root have survey weights, counts of records of the root by weight change by at most the cap. No
-        other records are counted by these.
+        Where rows of the root have survey weights, these are beside the codes; no record of other tables has one.
         """
         # Whole numbers, whose inverses are the shares: at most the product of all bounds.
         parts = {self.schema.root: np.ones(len(tables[self.schema.root].codes), dtype=np.int64)}

@@ -294,6 +294,12 @@ class Schema:
                 f" {neighbour_of(self.unit)}; their privacy costs do not add up. Draft it with the same unit, or declare the"
                 " columns and rules by hand."
             )
+        most = (self.released or {}).get("max_rows_per_unit", self.max_rows_per_unit)
+        if self.unit is not None and most != self.max_rows_per_unit:
+            raise InputError(
+                f"The private draft or suggestions of the schema used at most {shown(most)} rows of each unit, and it declares"
+                f" {self.max_rows_per_unit}; a certificate states one bound for all charges. Keep that bound, or draft again."
+            )
         listed = (self.released or {}).get("mechanisms")
         if names and not (
             isinstance(listed, list) and all(isinstance(i, dict) for i in listed) and listed

@@ -128,6 +128,43 @@ def device_of(name: str) -> torch.device:
         raise InputError(f"torch knows no device={shown(name)}; use 'auto'.") from None
 
 
+def several_processes(model: Any) -> Any:
+    """The processes that fit ``model`` together, where torch.distributed has several and the fit has not begun.
+
+    Raises
+    ------
+    InputError
+        If several cannot fit it.
+    """
+    group = torch.distributed
+    if not (group.is_available() and group.is_initialized() and group.get_world_size() > 1):
+        return None
+    processes = import_module("tabsynth.training.processes")  # most fits have one
+    if processes.led() is not None:
+        return None
+    count, rows = group.get_world_size(), model.rows
+    if not model.over_processes:
+        raise InputError(
+            f"Method {model.method} is fitted by one process, and torch.distributed has {count}; start it without torchrun, or"
+            " fit dp-wgan or dp-gan."
+        )
+    if rows is not None and count > rows:
+        raise InputError(
+            f"Expected at most rows={rows:,} processes, got {count:,}: each needs a row; start fewer."
+        )
+    return processes.Processes()
+
+
+def _shared_table() -> Any:
+    """Makes the table of a fit over several processes; None of an ordinary fit."""
+    group = torch.distributed
+    if not (group.is_available() and group.is_initialized()):
+        return None
+    processes = import_module("tabsynth.training.processes")
+    led = processes.led()
+    return led and (lambda rows, ledger, streams: processes.SharedTable(rows, ledger, led, streams))
+
+
 def counting(table: Any) -> Any:
     """A table as ``fit`` takes it: a lazy table of an engine as a counter of its rows, any other as it is."""
     if type(table).__module__.partition(".")[0] not in LAZY:
@@ -205,6 +242,7 @@ class Synthesizer(BaseEstimator):
     stops_early: ClassVar[bool] = False  # a fit may be done before its last step
     composition: ClassVar[str] = RENYI  # of a draft and the fit that made it
     no_design: ClassVar[tuple[str, ...]] = ("weight", "unit")  # what of a design it does not take
+    over_processes: ClassVar[bool] = False  # whether several may train it
     schema: Schema = field(default=None, kw_only=False)  # type: ignore[assignment]
     epsilon: float
     delta: float = 1e-5
@@ -302,13 +340,22 @@ class Synthesizer(BaseEstimator):
             After Ctrl-C; the synthesizer then holds the partly trained model. Its certificate claims the ε of
             the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
-        options = {
+        options: dict[str, Any] = {
             "count_violations": count_violations,
             "count_clipped": count_clipped,
             "count_bounded": count_bounded,
             "count_repeated": count_repeated,
         }
         counted = [name for name, chosen in options.items() if chosen]
+        group = several_processes(self)
+        if group is not None:
+            if group.rank:
+                self._take_fitted(group.serve(self._device()))
+                return self
+            with group.leading(self._fitted):
+                return self.fit(
+                    table, progress=progress, checkpoint=checkpoint, ledger=ledger, **options
+                )
         table = counting(table)
         if not isinstance(self.schema, Schema):
             fit_with_schema(self, table, progress, checkpoint, ledger, counted)
@@ -340,7 +387,9 @@ class Synthesizer(BaseEstimator):
         deadline = None if self.time_limit is None else started + self.time_limit
         bar = progress_bar(True, progress) if self.verbose else nullcontext(progress)
         with bar as shown_progress:
-            monitor = TrainingMonitor(progress=shown_progress, deadline=deadline)
+            monitor = TrainingMonitor(
+                progress=shown_progress, deadline=deadline, shared=_shared_table()
+            )
             trained = run.train(index, monitor)
         # What a later save or sample needs, as it was for this fit, even if parameters change later.
         self.seeded_ = run.seeded
@@ -353,6 +402,21 @@ class Synthesizer(BaseEstimator):
             run.checkpoint.finish(self.save)
         if monitor.stopped == INTERRUPTED:
             raise KeyboardInterrupt
+
+    def _fitted(self) -> dict[str, Any]:
+        """What the other processes of a fit receive: the model, with its ledger as a list."""
+        ledger = self.ledger_
+        facts = {name: getattr(self, name) for name in FITTED if hasattr(self, name)}
+        of_ledger = ledger.epsilon, ledger.delta, ledger.to_list(), ledger.unit
+        return {"facts": facts, "ledger": of_ledger, "contributions": ledger.contributions}
+
+    def _take_fitted(self, result: Mapping[str, Any]) -> None:
+        """Inverse of :meth:`_fitted`."""
+        for name, value in result["facts"].items():
+            setattr(self, name, value)
+        epsilon, delta, spends, unit = result["ledger"]
+        self.ledger_ = Ledger.from_list(epsilon, delta, spends)
+        self.ledger_.unit, self.ledger_.contributions = unit, result["contributions"]
 
     @property
     def _design(self) -> Design:
@@ -849,8 +913,7 @@ class Synthesizer(BaseEstimator):
         if design.weight is None:
             return []
         return [
-            f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"
-            " and noise is scaled to it; counts and samples are of the population"
+            f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}; samples are of the population"
         ]
 
     @classmethod

@@ -72,6 +72,8 @@ class Restricted:
         A row a component, float64.
     layout : Layout
     boxes : sequence of Box
+    prior : ndarray, shape (K,), optional
+        The shares of the components. None: all have the same.
 
     Attributes
     ----------
@@ -81,13 +83,20 @@ class Restricted:
         Of the boxes; -inf where no part has any, and then ``shares`` are not usable.
     """
 
-    def __init__(self, mixture: np.ndarray, layout: Layout, boxes: Sequence[Box]) -> None:
+    def __init__(
+        self,
+        mixture: np.ndarray,
+        layout: Layout,
+        boxes: Sequence[Box],
+        prior: np.ndarray | None = None,
+    ) -> None:
         self.mixture = mixture
+        self._log_prior = np.zeros(len(mixture)) if prior is None else _log(prior * len(mixture))
         self.starts = np.array([block.start for block in layout.blocks])
         self.sizes = np.array(layout.sizes)
         self._allowed, self._which, self._log_mass = [], [], []
         self._cumulative: list[np.ndarray | None] = []
-        logs = np.zeros((len(boxes), len(mixture)))
+        logs = np.tile(self._log_prior, (len(boxes), 1))
         for j, size in enumerate(self.sizes):
             allowed = [box.get(j, np.ones(size, dtype=bool)) for box in boxes]
             distinct, which = np.unique(
@@ -211,7 +220,7 @@ class Restricted:
             for j, start in enumerate(self.starts):
                 given = rows[some, j] >= 0
                 evidence[given] += logs[:, start + rows[some[given], j]].T
-            chosen, possible = _drawn(evidence + over, rng)
+            chosen, possible = _drawn(evidence + over + self._log_prior, rng)
             component = chosen[possible]
             level = _level(upto[-1, component], rng)
             box = boxes[(upto[:, component] <= level).sum(axis=0)]
@@ -284,7 +293,7 @@ class MixtureNetwork(nn.Module):
 class Mixture(nn.Module):
     """K rows of probabilities: row k says, for each column by itself, how likely each value is.
 
-    A synthetic row picks a k uniformly, then each column by itself.
+    A synthetic row picks a k, uniformly or by shares, then each column by itself.
 
     Parameters
     ----------
@@ -292,25 +301,39 @@ class Mixture(nn.Module):
         One-hot.
     components : int
         K.
+    shared : bool
+        Whether components have shares of their own.
     """
 
     probabilities: Tensor
+    shares: Tensor | None
 
-    def __init__(self, layout: Layout, components: int) -> None:
+    def __init__(self, layout: Layout, components: int, *, shared: bool = False) -> None:
         super().__init__()
         self.layout = layout
+        self.register_buffer("shares", torch.zeros(components) if shared else None)
         self.register_buffer("probabilities", torch.zeros(components, layout.width))
 
     @torch.no_grad()
-    def set(self, probabilities: Tensor) -> "Mixture":
-        """Take on probabilities, shape (components, layout.width)."""
+    def set(self, probabilities: Tensor, shares: Tensor | None = None) -> "Mixture":
+        """Take on probabilities, shape (components, layout.width), and shares, shape (components,).
+
+        Without shares, all components have the same.
+        """
         self.probabilities.copy_(probabilities)
+        if self.shares is not None:
+            uniform = torch.full_like(self.shares, 1 / len(self.shares))
+            self.shares.copy_(uniform if shares is None else shares)
         return self
 
     def sound(self) -> bool:
         """Whether they are probabilities: not so of a file that was tampered with."""
         parts = self.probabilities.split([block.size for block in self.layout.blocks], dim=1)
         off = max(float((part.sum(dim=1) - 1).abs().max()) for part in parts)
+        if self.shares is not None:
+            off = max(off, abs(float(self.shares.sum()) - 1))
+            if not bool((self.shares >= 0).all()):
+                return False
         return bool((self.probabilities >= 0).all()) and off < NOT_ONE
 
     def log_probability(self, boxes: Sequence[Box]) -> float:
@@ -339,7 +362,8 @@ class Mixture(nn.Module):
         index = draw(rows, rng)
         for j, group in groups:
             block = self.layout.blocks[j]
-            p = self.probabilities[:, block.start : block.stop].double().mean(0).cpu().numpy()
+            values = self.probabilities[:, block.start : block.stop].double().cpu().numpy()
+            p = np.average(values, axis=0, weights=self._prior())
             wanted = rows * np.bincount(group, p / p.sum())
             for _ in range(REPLACED):
                 over = np.bincount(group[index[:, j]], minlength=len(wanted)) - wanted
@@ -405,7 +429,13 @@ class Mixture(nn.Module):
         return self._restricted(boxes).complete(index, _host(rng))
 
     def _restricted(self, boxes: Sequence[Box]) -> Restricted:
-        return Restricted(self.probabilities.cpu().double().numpy(), self.layout, boxes)
+        p = self.probabilities.cpu().double().numpy()
+        return Restricted(p, self.layout, boxes, self._prior())
+
+    def _prior(self) -> np.ndarray | None:
+        """The shares of the components, of sum 1; None where all have the same."""
+        shares = None if self.shares is None else self.shares.cpu().double().numpy()
+        return None if shares is None else shares / shares.sum()
 
 
 def _host(rng: torch.Generator) -> np.random.Generator:

@@ -207,7 +207,7 @@ def draft_on_ledger(
         "facts": draft.sources,  # by column: the mechanisms that released them
     }
     if design.unit is not None:
-        released["unit"] = design.unit  # whose records it protects
+        released |= {"unit": design.unit, "max_rows_per_unit": design.rows}  # what it protects
     if ledger.project is not None:  # which counts it already
         released |= {"project": ledger.project, "run": ledger.run}
     if not columns:

@@ -124,7 +124,7 @@ def suggest_constraints(
         "seeded": bool(before.get("seeded")) or random_state is not None,
     }
     if schema.unit is not None:
-        released["unit"] = schema.unit
+        released |= {"unit": schema.unit, "max_rows_per_unit": schema.max_rows_per_unit}
     return Schema(
         schema.columns,
         schema.null_values,

@@ -15,7 +15,7 @@ from tabsynth.errors import InputError
 from tabsynth.schema.column import base_dtype
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.linked import LinkedSchema
-from tabsynth.schema.number_texts import DECIMAL_MARKS
+from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, read_values
 from tabsynth.tables.arrow_files import NAMES as ARROW
 from tabsynth.tables.arrow_files import read_arrow, write_arrow
@@ -199,6 +199,8 @@ def _declared(
     except InputError as error:
         raise schema.refusal(frame, str(path), error, parse=True) from None
     beside = {name: frame[name] for name in schema.design.names if name in frame.columns}
+    if schema.weight in beside and schema.decimal is None:  # a fit reads weights by the schema
+        beside[schema.weight] = with_plain_numbers(beside[schema.weight], decimal)
     beside |= {name: kept[name] for name in kept.columns if name not in series}
     names = [c.name for c in schema.columns if c.learned]
     return pd.DataFrame({**series, **beside}, columns=[*names, *beside])

@@ -4,10 +4,12 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tabsynth.privacy.ledger.ledger import Account, note, recorder
+from tabsynth._random import Randomness
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, note, recorder
 from tabsynth.training.checkpoint import Checkpoint, Stateful
 
 TIME_LIMIT, INTERRUPTED = "time limit", "interrupted"
@@ -28,12 +30,16 @@ class TrainingMonitor:
     stopped : str or None
         Why the fit ended before its plan: ``"time limit"`` or ``"interrupted"``.
     checkpoint : Checkpoint, optional
+    shared : callable, optional
+        Where several processes fit: from private rows, the ledger and the streams of the fit to the guarded table that they
+        hold together.
     """
 
     progress: Progress | None = None
     deadline: float | None = None
     stopped: str | None = None
     checkpoint: Checkpoint | None = None
+    shared: Callable[[Any, Ledger, Randomness], PrivateTable[Any]] | None = None
 
     def once(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]

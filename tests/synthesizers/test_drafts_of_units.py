@@ -211,3 +211,14 @@ def test_what_cannot_be_used_is_refused_before_anything_is_charged() -> None:
     model = MargNet(schema, epsilon=9.0, draft_options=OPTIONS)
     with pytest.raises(InputError, match="draft_options has unit='patient', and the schema unit"):
         model.fit(table)
+
+
+def test_a_refit_that_drafts_keeps_its_unit_and_its_bound() -> None:
+    model = MargNet(epsilon=0.5, draft_options=OPTIONS, config=SMALL).fit(stays())
+    for options, message in (
+        ({**OPTIONS, "max_rows_per_unit": 2}, "other bounds of a unit"),
+        (None, "protects all records of one 'patient', and this fit one record"),
+    ):
+        model.set_params(draft_options=options, epsilon=9.0)
+        with pytest.raises(InputError, match=message):
+            model.fit(stays())

@@ -12,25 +12,25 @@ from tabsynth.errors import InputError
 
 COUNTS = ("latent_dim", "steps", "zero_steps", "max_cells", "memory", "components")
 COUNTS_FROM_0 = ("max_unscored", "max_triples")
+COUNTS_FROM_2 = ("weight_groups",)
 SHARES = ("smoothing", "min_entropy", "max_merged_in_triples", "max_group")
 SHARES_BELOW_1 = ("triples_share",)
 SHARES_ABOVE_0 = ("learning_rate", "zero_rate", "counts_time")
-PARTS = ("weights_share",)
-BUDGET_SHARES = ("one_way_share", "scores_share")
+BUDGET_SHARES = ("one_way_share", "weighted_one_way_share", "scores_share")
 FROM_0 = (
     "continuation", "entropy", "residual_noise", "triples_noise", "rows_tolerance",
 )  # fmt: skip
 ABOVE_0 = (
     "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
-    "workload_weight",
+    "workload_weight", "weights_importance",
 )  # fmt: skip
 GROUPS = {
     COUNTS: ((0, -1), ">= 1"),
     COUNTS_FROM_0: ((-1,), ">= 0"),
+    COUNTS_FROM_2: ((1,), ">= 2"),
     SHARES: ((-0.1, 1.1, math.inf), "[0, 1]"),
     SHARES_BELOW_1: ((-0.1, 1, math.inf), "[0, 1)"),
     SHARES_ABOVE_0: ((0, -0.1, 1.1), "(0, 1]"),
-    PARTS: ((0, 1, -0.1), "(0, 1)"),
     BUDGET_SHARES: ((0, 0.5, -0.1), "(0, 0.5)"),
     FROM_0: ((-1, math.inf), "[0, inf)"),
     ABOVE_0: ((0, -1, math.inf), "(0, inf)"),

@@ -296,8 +296,8 @@ def test_what_protects_records_is_refused_under_a_unit() -> None:
     without = {n: part for n, part in with_unit.to_dict().items() if n != "unit"}
     with pytest.raises(InputError, match="protect all records of one 'patient', and a fit"):
         Schema.from_dict(without)
-    # The bound may be another: each mechanism bounds what a unit adds to it.
-    assert Schema.from_dict({**with_unit.to_dict(), "unit": unit}).max_rows_per_unit == 2
+    with pytest.raises(InputError, match="used at most 3 rows of each unit, and it declares 2"):
+        Schema.from_dict({**with_unit.to_dict(), "unit": unit})
 
 
 # Numbers that are released.

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 import torch
 from command_lines import refused, run
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from tabsynth import DPWGAN, Categorical, MargNet, MargNetConfig, Schema, load
@@ -18,15 +20,15 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import (
-    Measured,
     NoisyCounts,
     noisy_marginals,
     noisy_row_count,
     noisy_total,
 )
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
-from tabsynth.synthesizers.margnet.selection import Resolution
-from tabsynth.synthesizers.margnet.weighting import mean_weights, of_population, raked
+from tabsynth.synthesizers.margnet.selection import Workload
+from tabsynth.synthesizers.margnet.weighting import WeightClasses, WeightedColumns
+from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.synthesizers.pate.aggregation import deal
 from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
 from tabsynth.synthesizers.violations import release_number
@@ -39,7 +41,7 @@ COLUMNS = [
 ]
 CAP = 300.0
 SCHEMA = Schema(COLUMNS, weight="w", max_weight=CAP)
-SMALL = MargNetConfig(components=60, steps=150, hidden=(32,), latent_dim=16)
+SMALL = MargNetConfig(components=60, steps=600, hidden=(32,), latent_dim=16)
 
 
 def rows(n: int = 4000, seed: int = 0) -> pd.DataFrame:
@@ -58,22 +60,15 @@ def guarded(weights: np.ndarray, sigma: float, uses: int) -> tuple[PrivateTable[
     return PrivateTable(table, ledger), account
 
 
-def test_the_noise_of_weighted_counts_is_scaled_to_the_cap() -> None:
-    """R4: bWσ/√share on counts by weight, bσ/√share on counts of rows, for one use together."""
+def test_counts_of_rows_with_weights_have_the_noise_of_rows() -> None:
+    """R4: each row counts once, whatever its weight, and the noise is bσ/√share, for one use together."""
     rng, sigma, uses = np.random.default_rng(0), 40.0, 4000
     table, account = guarded(np.array([3.0, 300.0, 40.5, 7.25]), sigma, uses)
-    counts = NoisyCounts(table, (3,), bound=2.0, heaviest=CAP)
-    found = [
-        counts.measure(account, [(0,), (0,)], [0.2, 0.8], rng, weighted=[False, True])
-        for _ in range(uses)
-    ]
-    for i, (exact, std) in enumerate(
-        (
-            ([2, 1, 1], 2 * sigma / math.sqrt(0.2)),
-            ([10.25, 300, 40.5], 2 * CAP * sigma / math.sqrt(0.8)),
-        )
-    ):
-        noise = (np.array([f[i].counts for f in found]) - exact) / std
+    counts = NoisyCounts(table, (3,), bound=2.0)
+    found = [counts.measure(account, [(0,), (0,)], [0.2, 0.8], rng) for _ in range(uses)]
+    for i, share in enumerate((0.2, 0.8)):
+        std = 2 * sigma / math.sqrt(share)
+        noise = (np.array([f[i].counts for f in found]) - [2, 1, 1]) / std
         assert found[0][i].std == pytest.approx(std)
         assert abs(noise.mean()) < 0.03 and noise.std() == pytest.approx(1, abs=0.03)
         assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-4
@@ -102,40 +97,125 @@ def test_the_noise_of_a_gans_counts_is_scaled_to_the_bound(name: str) -> None:
         assert above.max() < 6 and np.quantile(noise, 0.841) == pytest.approx(1, abs=0.1)
 
 
-def test_mean_weights_are_ratios_where_noise_is_small_and_that_of_all_rows_where_it_is_not() -> (
-    None
-):
-    counts, group = np.array([50.0, 50.0, 100.0]), np.array([0, 0, 1])
-    clear = mean_weights(counts, group, Measured((0,), np.array([1000.0, 500.0]), 1e-6), 1500.0)
-    assert clear == pytest.approx([10, 10, 5], rel=1e-2)
-    hidden = mean_weights(counts, group, Measured((0,), np.array([1000.0, 500.0]), 1e5), 1500.0)
-    assert hidden == pytest.approx([7.5] * 3, rel=1e-2)
+@given(st.floats(0, CAP), st.floats(0, CAP))
+def test_a_class_of_weights_is_near_the_weight_and_in_order(one: float, other: float) -> None:
+    classes = WeightClasses(CAP, 5)
+    low, high = classes.codes(np.sort([one, other]))
+    assert 0 <= low <= high < classes.size
+    means = classes.means[[low, high]]
+    assert np.abs(means - np.sort([one, other])).max() <= CAP / 40
+    assert (np.diff(classes.means) > 0).all()
+    assert classes.codes(np.array([one]))[0] == classes.codes(np.array([CAP, one, 0.0]))[1]
 
 
-def test_counts_are_raked_to_the_margins_of_the_population() -> None:
-    """Against weights that are products of factors: then raking is exact."""
-    rng = np.random.default_rng(2)
-    counts = rng.integers(200, 900, (4, 5)).astype(float)
-    factors = np.outer(rng.uniform(0.5, 2, 4), rng.uniform(0.5, 2, 5))
-    people = counts * factors
-    found = raked(Measured((0, 1), counts, 0.0), [people.sum(1), people.sum(0)], counts.sum())
-    assert found.counts == pytest.approx(people, rel=5e-3)
+def test_the_cap_is_a_class_of_its_own() -> None:
+    classes = WeightClasses(CAP, 5)
+    assert classes.codes(np.array([0.0, CAP])).tolist() == [0, classes.size - 1]
+    assert classes.means[-1] == CAP and classes.means[0] < CAP / 1000
 
 
-def test_all_counts_of_a_fit_become_those_of_the_population() -> None:
-    rng = np.random.default_rng(3)
-    joint = rng.integers(100, 500, (3, 2)).astype(float)
-    factors = np.outer([1.0, 2.0, 4.0], [1.0, 3.0])
-    people, n = joint * factors, joint.sum()
-    singles = [Measured((j,), joint.sum(1 - j), 0.0) for j in (0, 1)]
-    heavy = [Measured((j,), people.sum(1 - j), 0.0) for j in (0, 1)]
-    groups = [np.arange(3), np.arange(2)]
-    counts, population = of_population(
-        [*singles, Measured((0, 1), joint, 0.0)], heavy, groups, Resolution.by_value((3, 2)), n
-    )
-    assert population == pytest.approx(people.sum())
-    assert counts[0].counts == pytest.approx(people.sum(1), rel=5e-3)
-    assert counts[2].counts == pytest.approx(people, rel=2e-2)
+@given(st.lists(st.floats(0.01, 1), min_size=41, max_size=41))
+def test_two_groups_of_classes_are_what_takes_most_off_the_squared_error(
+    given: list[float],
+) -> None:
+    """Against every way to cut the classes in two."""
+    classes = WeightClasses(CAP, 2)
+    shares, numbers = np.array(given), np.arange(classes.size)
+
+    def error(group: np.ndarray) -> float:
+        means = np.bincount(group, shares * numbers) / np.bincount(group, shares)
+        return float((shares * (numbers - means[group]) ** 2).sum())
+
+    best = min(error(np.asarray(numbers >= i, dtype=int)) for i in numbers[1:])
+    assert error(classes.groups(shares, 0.9, 1.0)) == pytest.approx(best, rel=1e-6)
+
+
+def test_groups_of_classes_are_neighbours_and_as_many_as_said() -> None:
+    classes = WeightClasses(CAP, 5)
+    group = classes.groups(np.full(classes.size, 1 / classes.size), 0.9, 1.0)
+    assert np.unique(group).tolist() == [0, 1, 2, 3, 4] and (np.diff(group) >= 0).all()
+
+
+def weighted_mixture(components: int = 6) -> tuple[WeightedColumns, Mixture, list[np.ndarray]]:
+    """Of columns of 3 and 2 values and the classes."""
+    rng = np.random.default_rng(4)
+    columns = WeightedColumns.of(COLUMNS, CAP, MargNetConfig(weights_importance=8))
+    blocks = [rng.dirichlet(np.ones(size), components) for size in columns.sizes]
+    mixture = Mixture(columns.layout(TableEncoder(SCHEMA).layout), components)
+    return columns, mixture.set(torch.from_numpy(np.concatenate(blocks, axis=1)).float()), blocks
+
+
+def test_the_mixture_is_raked_to_the_columns_of_the_population() -> None:
+    """Against iterative proportional fitting of the table of both columns."""
+    columns, mixture, (a, b, classes) = weighted_mixture()
+    found, population = columns.of_population(mixture, TableEncoder(SCHEMA).layout, 1000.0)
+    heavy = classes @ columns.classes.means
+    assert population == pytest.approx(1000 * heavy.mean(), rel=1e-5)
+    margins = [heavy @ block / heavy.sum() for block in (a, b)]
+    table = a.T @ b / len(a)
+    for _ in range(200):
+        table = table * (margins[0] / table.sum(1))[:, None]
+        table = table * (margins[1] / table.sum(0))
+    p, shares = found.probabilities.double().numpy(), found.shares.double().numpy()
+    assert found.sound() and np.ptp(shares) > 0
+    assert (p[:, :3] * shares[:, None]).T @ p[:, 3:] == pytest.approx(table, abs=1e-5)
+    assert abs(table - a.T @ b / len(a)).max() > 0.005
+    by_row = columns.of_rows(mixture, TableEncoder(SCHEMA).layout)
+    assert by_row.shares is None
+    assert torch.equal(by_row.probabilities, mixture.probabilities[:, :5])
+
+
+def test_components_have_their_shares_in_samples_conditions_and_completions() -> None:
+    """Against Bayes' rule by hand."""
+    layout = TableEncoder(SCHEMA).layout
+    p = np.array([[0.7, 0.2, 0.1, 0.9, 0.1], [0.1, 0.1, 0.8, 0.2, 0.8]])
+    mixture = Mixture(layout, 2, shared=True)
+    mixture.set(torch.from_numpy(p).float(), torch.tensor([0.8, 0.2]))
+    joint = np.array([0.8, 0.2])[:, None, None] * p[:, :3, None] * p[:, None, 3:]
+    rng = torch.Generator().manual_seed(0)
+    drawn = mixture.sample(20_000, rng, rounded=False)
+    counts = np.zeros((3, 2))
+    np.add.at(counts, (drawn[:, 0], drawn[:, 1]), 1 / len(drawn))
+    assert counts == pytest.approx(joint.sum(0), abs=0.012)
+    box = {0: np.array([False, False, True])}
+    assert mixture.log_probability([box]) == pytest.approx(math.log(joint[:, 2].sum()), abs=1e-5)
+    partial = np.column_stack([np.full(20_000, 2), np.full(20_000, -1)])
+    completed = mixture.complete(partial, rng)[:, 1]
+    expected = joint[:, 2, 1].sum() / joint[:, 2].sum()
+    assert completed.mean() == pytest.approx(expected, abs=0.015)
+    for shares in ([0.8, 0.3], [1.2, -0.2]):
+        assert (
+            not Mixture(layout, 2, shared=True)
+            .set(torch.from_numpy(p).float(), torch.tensor(shares))
+            .sound()
+        )
+
+
+def test_rows_have_their_class_and_count_once() -> None:
+    columns, _, _ = weighted_mixture()
+    rows = Rows(np.array([[0, 1], [2, 0]]), np.array([CAP, 0.0]), np.array([7, 9], dtype=np.uint64))
+    found = columns.rows(rows)
+    assert found.weights is None and found.units is rows.units
+    assert found.codes.tolist() == [[0, 1, 40], [2, 0, 0]]
+
+
+def test_rows_have_their_class_whatever_others_weigh() -> None:
+    columns, _, _ = weighted_mixture()
+    codes, weights = np.zeros((3, 2), dtype=np.int64), np.array([20.0, 150.0, CAP])
+    whole = columns.rows(Rows(codes, weights)).codes[:, 2]
+    assert columns.rows(Rows(codes[:2], weights[:2])).codes[:, 2].tolist() == whole[:2].tolist()
+
+
+def test_pairs_with_the_classes_are_counted_in_any_case() -> None:
+    workload = weighted_mixture()[0].workload(Workload(target=0))
+    assert workload.names((1, 2)) and not workload.names((0, 1)) and not workload.names((0, 1, 2))
+    assert workload.importance([(2,), (1, 2), (0, 2), (0, 1, 2), (1,)]).tolist() == [
+        1,
+        8,
+        15,
+        15,
+        1,
+    ]
 
 
 @pytest.mark.slow
@@ -301,6 +381,26 @@ def test_weights_that_are_none_at_the_command_line(files, cell: str | None, says
     (table.drop(columns="w") if cell is None else table).to_csv(files / "t.csv", index=False)
     refused(*WORDS, "-o", "m", cwd=files, says=says)
     assert not (files / "m").exists()
+
+
+@pytest.mark.slow
+def test_weights_have_the_decimal_mark_of_the_command_line(files) -> None:
+    """1,250 is one and a quarter where the schema declares no mark; without the option it is refused."""
+    text = rows(400).assign(w="1,250").to_csv(index=False, sep=";")
+    (files / "t.csv").write_text(text)
+    words = [*WORDS, "--sep", ";"]
+    words[words.index("--epsilon") + 1] = 50
+    run(*words, "-o", "m", "--decimal", ",", cwd=files)
+    assert load(files / "m").population_ == pytest.approx(500, rel=0.3)
+    refused(*words, "-o", "n", cwd=files, says="Column 'w' has weight '1,250'")
+
+
+def test_problems_of_weights_and_of_columns_are_reported_together() -> None:
+    table = rows(40).astype({"w": object})
+    table.loc[7, "w"], table.loc[9, "a"] = "-3", "elsewhere"
+    with pytest.raises(InputError, match="2 problems") as caught:
+        MargNet(SCHEMA, epsilon=1).fit(table)
+    assert "'elsewhere' is outside" in str(caught.value) and "has weight '-3'" in str(caught.value)
 
 
 def test_options_of_weights_that_cannot_be(files) -> None:

@@ -93,7 +93,7 @@ def shares(given: dict[str, pd.DataFrame], weights: pd.Series) -> dict[Any, floa
 def test_samples_are_of_the_population() -> None:
     """Tenures, sizes and the ages of all persons, though only records of the root are counted by weight."""
     given = tables()
-    config = MargNetConfig(components=60, latent_dim=8, hidden=(16,), steps=120)
+    config = MargNetConfig(components=60, latent_dim=8, hidden=(16,), steps=400)
     fitted = model(epsilon=4.0, config=config, random_state=0).fit(given)
     weights = given["households"]["w"]
     assert fitted.population_ == pytest.approx(weights.sum(), rel=0.1)

@@ -220,3 +220,23 @@ def clip_rows(grads: Tensor, bounds: Tensor | float, entries: Tensor | None = No
         own = grads[:, entries == j]
         out[:, entries == j] = own * (bound / own.norm(dim=1)).clamp_max(1.0)[:, None]
     return out
+
+
+def clip_rows_of(
+    module: nn.Module,
+    losses: Losses,
+    rows: Tensor,
+    members: Sequence[Sequence[int]],
+    counted: Tensor,
+    bound: float,
+    *,
+    weighted: bool,
+) -> Tensor:
+    """Σ clip(Σ gradients of a unit's rows), row by row; clipped rows are multiplied by what they count, if weighted."""
+    total = torch.zeros_like(row_gradient(module, losses, rows[:1]))
+    for own in members:
+        gradient = sum(row_gradient(module, losses, rows[i : i + 1]) for i in own)
+        assert isinstance(gradient, Tensor)
+        clipped = gradient * min(1.0, bound / float(gradient.norm()))
+        total = total + (clipped * counted[own[0]] if weighted else clipped)
+    return total

@@ -99,8 +99,6 @@ class NoisyCounts(Generic[T]):
         of an array of category codes.
     bound : float
         The most rows that one unit of privacy adds: to all cells of a set together. Public.
-    heaviest : float
-        The most that one row adds to counts by weight: the cap. Public.
     """
 
     def __init__(
@@ -111,9 +109,8 @@ class NoisyCounts(Generic[T]):
             [T, Sequence[tuple[int, ...]], Sequence[Groups]], Iterable[np.ndarray]
         ] = count_sets,  # type: ignore[assignment]
         bound: float = 1.0,
-        heaviest: float = 1.0,
     ) -> None:
-        self.bound, self.heaviest = bound, heaviest
+        self.bound = bound
         self.table = table
         self.sizes = tuple(sizes)
         self._count = count
@@ -125,7 +122,6 @@ class NoisyCounts(Generic[T]):
         shares: Sequence[float],
         bits: Bits,
         groups: Sequence[Groups] | None = None,
-        weighted: Sequence[bool] | None = None,
     ) -> list[Measured]:
         """Counts of each set of columns with Gaussian noise, for one use of ``account``.
 
@@ -140,35 +136,25 @@ class NoisyCounts(Generic[T]):
         groups : sequence of Groups, optional
             For each set, the groups of values to count, which must not follow from the rows, save by
             earlier releases. None: each value by itself.
-        weighted : sequence of bool, optional
-            For each set, whether rows count by their survey weight. Default: all of them count once.
 
         Formal guarantees
         -----------------
         Adding or removing one unit of privacy changes the cells of a set by at most the bound b in L1, and so
-        in L2, if rows count once; and by at most bW if they count by weights clipped at W. In the vector of all counts,
-        each set's scaled by √share, and by 1/W if weighted, that is an L2 sensitivity of b√(Σ shares) = b. The noise on
-        it is N(0, b²σ²) an entry, so that on a set's counts it has standard deviation bσ/√share, or bWσ/√share.
+        in L2; rows count once, whatever their survey weights. In the vector of all counts, each set's scaled by √share,
+        that is an L2 sensitivity of b√(Σ shares) = b. The noise on it is N(0, b²σ²) an entry, so that on a set's counts
+        it has standard deviation bσ/√share.
         """
         if not math.isclose(math.fsum(shares), 1.0, rel_tol=1e-9) or min(shares) <= 0:
             raise ValueError("shares must be positive and sum to 1")
-        by_weight = [False] * len(sets) if weighted is None else weighted
-        most = [self.heaviest if heavy else 1.0 for heavy in by_weight]
-        stds = [self.bound * w * noise_of(account, s) for w, s in zip(most, shares, strict=True)]
-        rows = self.table.read(account)
+        stds = [self.bound * noise_of(account, share) for share in shares]
+        rows = unweighted(self.table.read(account))
         by = [by_value(self.sizes)] * len(sets) if groups is None else groups
-        exact = dict[int, np.ndarray]()
-        for part, heavy in ((unweighted(rows), False), (rows, True)):
-            places = [i for i, weighted_ in enumerate(by_weight) if bool(weighted_) is heavy]
-            if places:  # all sets at once: a table that counts itself is scanned once
-                answers = self._count(part, [sets[i] for i in places], [by[i] for i in places])
-                exact |= zip(places, answers, strict=True)
-        counts = [exact.pop(i) for i in range(len(sets))]
-        # The certificate's unit: counts of a set scaled by the root of its share, over the cap if weighted.
-        units = [w / math.sqrt(share) for w, share in zip(most, shares, strict=True)]
-        counts = passed(account, counts, stds, units=units)
+        # All at once, so that a table which counts its own rows is scanned once.
+        counts = list(self._count(rows, sets, by))
+        # The certificate's unit: counts of a set scaled by the root of its share of the budget.
+        counts = passed(account, counts, stds, units=[1 / math.sqrt(share) for share in shares])
         for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
-            counts[i] = noise.noisy(counts[i], std, bits, whole=not by_weight[i])
+            counts[i] = noise.noisy(counts[i], std, bits, whole=True)
         return [Measured(tuple(s), c, std) for s, c, std in zip(sets, counts, stds, strict=True)]
 
     def distances(

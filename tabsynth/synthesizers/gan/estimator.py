@@ -671,8 +671,10 @@ class GAN(Synthesizer):
             population = self.warm_start.trained_.population
         if self.warm_start is not None and free is not None:
             marginals = one_way(free, sizes)
+        inputs = self._inputs(networks, index)
+        shared = monitor.shared
         gan = networks.train(
-            PrivateTable(self._inputs(networks, index), ledger),
+            PrivateTable(inputs, ledger) if shared is None else shared(inputs, ledger, randomness),
             accounts,
             counts.rows,
             marginals,
@@ -808,6 +810,8 @@ Configured = TypeVar("Configured", bound=AdversarialConfig | AutoencoderConfig)
 @dataclass(kw_only=True, eq=False, repr=False)
 class CriticalGAN(GAN):
     """A GAN whose critic is trained with private steps."""
+
+    over_processes = True
 
     step_rule: str | None = None
 

@@ -30,13 +30,13 @@ from tabsynth.privacy.certificate.certificate import (
 )
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
-from tabsynth.schema.design import NO_DESIGN
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.base import (
     Synthesizer,
     Trained,
     check_identifiers,
     check_size,
+    several_processes,
     state_weights,
 )
 from tabsynth.synthesizers.conditions import Condition
@@ -60,6 +60,7 @@ from tabsynth.synthesizers.margnet.measurement import (
     stages,
 )
 from tabsynth.synthesizers.margnet.selection import Workload
+from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.mixture import EVERYTHING, Box
 from tabsynth.synthesizers.model_file import MAX_ROWS, take_facts
 from tabsynth.tables.files import write_table
@@ -67,7 +68,6 @@ from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
 
 SMALLEST_COUNT = 0.5  # that a code of first children is taken to have
-BY_WEIGHT = ", by weight"  # of the fit of the root's records as those of the population
 LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
@@ -100,7 +100,7 @@ def toward_first(
     left out (James and Stein 1961).
     """
     at = {(c.table, c.column.name): j for j, c in enumerate(root.columns) if c.optional}
-    single = {m.columns[0]: m for m in first.by_row or first.counts if len(m.columns) == 1}
+    single = {m.columns[0]: m for m in first.counts if len(m.columns) == 1}
     counts = []
     for m in later.counts:
         column = records.columns[m.columns[0]]
@@ -131,23 +131,27 @@ def private_marginals(
     spends: Sequence[PlannedSpend],
     noise: Bits,
     monitor: TrainingMonitor,
+    weighted: WeightedColumns | None = None,
 ) -> PrivateMarginals:
-    """The noisy counts of one table's records. ``rows``: the number of rows of the root, where it is public."""
+    """The noisy counts of one table's records. ``rows``: the number of rows of the root, where it is public.
+
+    ``weighted``: the columns of the root's records with the classes of survey weights, where they have these.
+    """
     records, of = encoder.records[name], f"{name}: "
+    workload = neighbours(records, config.workload_weight)
     return PrivateMarginals(
         table,
-        records,
-        config,
+        weighted or records,
+        config if weighted is None else weighted.config,
         rows if name == encoder.schema.root else None,
         [spend for spend in spends if spend.purpose.startswith(of)],
         table.ledger,
         noise,
         monitor,
-        neighbours(records, config.workload_weight),
-        design=encoder.schema.design if name == encoder.schema.root else NO_DESIGN,
+        workload if weighted is None else weighted.workload(workload),
         of=of,
         first=len(records.context),
-        last=len(records.context) + len(records.drawn),
+        last=None if weighted else len(records.context) + len(records.drawn),
     )
 
 
@@ -252,6 +256,7 @@ class LinkedMargNet(Synthesizer):
             If the fit would exceed the budget, or that of the project.
         """
         started = time.monotonic()
+        several_processes(self)  # refused
         self._check_parameters()
         self._check_domain()
         with Run(self, checkpoint, ledger) as run:
@@ -435,8 +440,10 @@ class LinkedMargNet(Synthesizer):
         noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
         encoder, spends = LinkedEncoder(self.schema), []
         for name, share in self._shares(encoder).items():
-            weighted = name == self.schema.root and self.schema.design.weight is not None
-            for stage, part in stages(encoder.records[name], self._settings(), weighted).items():
+            weighted = self._weighted(encoder) if name == self.schema.root else None
+            domain = weighted or encoder.records[name]
+            config = self._settings() if weighted is None else weighted.config
+            for stage, part in stages(domain, config).items():
                 mechanism = (
                     NoPrivacy()
                     if noise is None
@@ -446,6 +453,17 @@ class LinkedMargNet(Synthesizer):
                     PlannedSpend(purpose=f"{name}: {stage}", mechanism=mechanism, count=1)
                 )
         return spends
+
+    def _weighted(self, encoder: LinkedEncoder) -> WeightedColumns | None:
+        """The columns of the root's records with the classes of survey weights; None where rows have none."""
+        columns = encoder.records[self.schema.root].columns
+        cap = self.schema.design.max_weight
+        return None if cap is None else WeightedColumns.of(columns, cap, self._settings())
+
+    def _components(self, encoder: LinkedEncoder) -> int:
+        """Of the mixture of the root's records."""
+        domain = self._weighted(encoder) or encoder.records[self.schema.root]
+        return self._settings().rows_of_mixture(len(domain.columns))
 
     def _design_notes(self) -> list[str]:
         bounds = [
@@ -457,10 +475,8 @@ class LinkedMargNet(Synthesizer):
         return [protected, *self._weight_notes()]
 
     def _free_steps(self) -> dict[str, int]:
-        names = [*LinkedEncoder(self.schema).records]
-        if self.schema.design.weight is not None:
-            names.append(f"{self.schema.root}{BY_WEIGHT}")
-        return {f"{name}: {STAGE}": self._settings().steps for name in names}
+        records = LinkedEncoder(self.schema).records
+        return {f"{name}: {STAGE}": self._settings().steps for name in records}
 
     def _complete_plan(
         self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool
@@ -480,45 +496,48 @@ class LinkedMargNet(Synthesizer):
         config, encoder = self._settings(), LinkedEncoder(self.schema)
         measured: dict[str, Measurements] = {}
         notes: list[str] = []
+        weighted, root = self._weighted(encoder), encoder.records[self.schema.root]
         for name, records in encoder.records.items():
+            by_class, rows_ = weighted if records is root else None, index[name]
+            if by_class is not None:
+                assert isinstance(rows_, Rows)
+                rows_ = by_class.rows(rows_)
             marginals = private_marginals(
                 encoder,
                 name,
-                PrivateTable(index[name], ledger),
+                PrivateTable(rows_, ledger),
                 config,
                 self.rows,
                 spends,
                 noise,
                 monitor,
+                by_class,
             )
             one_way = marginals.one_way()
             notes += _more_children(records, one_way)
             measured[name] = marginals.joint(one_way, marginals.select(one_way))
-            if name != self.schema.root:
-                root = encoder.records[self.schema.root]
+            if records is not root:
                 measured[name] = toward_first(
                     records, measured[name], root, measured[self.schema.root]
                 )
-        of_root = measured[self.schema.root]
-        rows = of_root.rows
-        components = config.rows_of_mixture(len(encoder.records[self.schema.root].columns))
+        rows, population = measured[self.schema.root].rows, None
+        components = self._components(encoder)
         generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
         groups = int(min(max(rows, LEAST_GROUPS), MOST_GROUPS))
         curves: dict[str, dict[str, list[float]]] = {}
         # Later children are counted by row, so they are fitted with contexts of rows: their law given a context is taken to
-        # be that of the population. The root of the population is fitted last.
-        parts = [(name, "", m.by_row or m.counts, m.rows, m) for name, m in measured.items()]
-        if of_root.population is not None:
-            people = of_root.population
-            parts.append((self.schema.root, BY_WEIGHT, of_root.counts, people, of_root))
-        for left, (name, what, counts, number, of_table) in zip(
-            range(len(parts), 0, -1), parts, strict=True
+        # be that of the population. The root becomes that of the population after all fits.
+        for left, (name, of_table) in zip(
+            range(len(measured), 0, -1), measured.items(), strict=True
         ):
+            layout = encoder.records[name].layout
+            if weighted is not None and name == self.schema.root:
+                layout = weighted.layout(layout)
             given = (
-                encoder.records[name].layout,
+                layout,
                 config,
-                counts,
-                number,
+                of_table.counts,
+                of_table.rows,
                 init_rng,
                 of_table.resolution,
                 self._device(),
@@ -528,15 +547,21 @@ class LinkedMargNet(Synthesizer):
             else:
                 pool = partial(generator.contexts, name, groups, init_rng)
                 fit = ContextFit(generator.network(name), pool, *given)
-            fit.fit(monitor, most, f"{name}{what}: ", 1 / left)
-            if name == self.schema.root:
-                generator.set_root(fit.mixture())
-            curves |= {f"{name}{what}: {of}": curve for of, curve in fit.curves.items()}
+            fit.fit(monitor, most, f"{name}: ", 1 / left)
+            if isinstance(fit, MargNetFit) and name == self.schema.root:
+                mixture = fit.mixture()
+                generator.set_root(
+                    mixture if weighted is None else weighted.of_rows(mixture, root.layout)
+                )
+            curves |= {f"{name}: {of}": curve for of, curve in fit.curves.items()}
+        if weighted is not None:
+            mixture, population = weighted.of_population(mixture, root.layout, rows)
+            generator.set_root(mixture)
         return Trained(
             generator=generator.to(self._device()),
             curves=curves,
             rows=rows,
-            population=of_root.population,
+            population=population,
             notes={"children": notes},
         )
 
@@ -634,9 +659,7 @@ class LinkedMargNet(Synthesizer):
             model.table_kind_ = TableKind(PANDAS, {})
             # An untrusted file must not make us build more than it holds.
             given = sum(tensor.numel() for tensor in weights.values())
-            components = model._settings().rows_of_mixture(
-                len(encoder.records[schema.root].columns)
-            )
+            components = model._components(encoder)
             if model._size_of(encoder, components) > given:
                 raise damaged
             generator = LinkedGenerator(encoder, components, model._settings().hidden)

@@ -37,7 +37,9 @@ class LinkedGenerator(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.root = Mixture(encoder.records[encoder.schema.root].layout, components)
+        weighted = encoder.schema.design.weight is not None
+        layout = encoder.records[encoder.schema.root].layout
+        self.root = Mixture(layout, components, shared=weighted)
         self.names = [name for name in encoder.records if name != encoder.schema.root]
         self.networks = nn.ModuleList(
             ContextNetwork(encoder.records[name], hidden, rng) for name in self.names
@@ -63,7 +65,7 @@ class LinkedGenerator(nn.Module):
                 kept = p[:, block.start : block.stop - 1] + SMALLEST
                 p[:, block.start : block.stop - 1] = kept / kept.sum(1, keepdim=True)
                 p[:, block.stop - 1] = 0
-        self.root.set(p)
+        self.root.set(p, mixture.shares)
 
     def sound(self) -> bool:
         """Whether probabilities are such, and weights finite."""

@@ -46,6 +46,8 @@ class MargNetConfig:
         Only pairs whose largest singular value of pure noise is at most this share of the rows are smoothed.
     one_way_share : float
         Share of the privacy budget, in units of 1/σ², of the one-way counts.
+    weighted_one_way_share : float
+        The same where rows have survey weights: the size of the population follows from the counts of their classes.
     scores_share : float
         Share of the privacy budget of the scores of pairs.
     max_unscored : int
@@ -70,8 +72,10 @@ class MargNetConfig:
         Triples are counted where their mean L1 noise is at most this share of the rows.
     max_triples : int
         The maximum number of triples.
-    weights_share : float
-        Share of the joint counts' budget for counts of columns by survey weight, where the schema declares one.
+    weights_importance : float
+        Weight of the errors of counts with the classes of survey weights, where the schema declares one.
+    weight_groups : int
+        Groups of these classes in counts with other columns.
     workload_weight : float
         Weight of the errors of the sets in ``workload``, and of the target's pairs; other sets weigh 1.
     rows_tolerance : float
@@ -104,6 +108,7 @@ class MargNetConfig:
     smoothing: float = 0.5
     max_smoothing_noise: float = 0.1
     one_way_share: float = 0.08
+    weighted_one_way_share: float = 0.15
     scores_share: float = 0.05
     max_unscored: int = 66
     residual_noise: float = 0.3
@@ -115,7 +120,8 @@ class MargNetConfig:
     triples_share: float = 0.3
     triples_noise: float = 0.3
     max_triples: int = 120
-    weights_share: float = 0.5
+    weights_importance: float = 15.0
+    weight_groups: int = 5
     workload_weight: float = 15.0
     rows_tolerance: float = 6.0
     zero_steps: int = 300
@@ -129,16 +135,16 @@ class MargNetConfig:
             integer(name, getattr(self, name))
         for name in ("max_unscored", "max_triples"):
             integer(name, getattr(self, name), least=0)
+        integer("weight_groups", self.weight_groups, least=2)
         if self.components is not None:
             integer("components", self.components)
         widths("hidden", self.hidden)
         for name in ("smoothing", "min_entropy", "max_merged_in_triples", "max_group"):
             between(name, getattr(self, name), 0, 1)
         between("triples_share", self.triples_share, 0, 1, high_open=True)
-        between("weights_share", self.weights_share, 0, 1, low_open=True, high_open=True)
         for name in ("learning_rate", "zero_rate", "counts_time"):
             between(name, getattr(self, name), 0, 1, low_open=True)
-        for name in ("one_way_share", "scores_share"):
+        for name in ("one_way_share", "weighted_one_way_share", "scores_share"):
             between(name, getattr(self, name), 0, 0.5, low_open=True, high_open=True)
         for name in (
             "continuation",
@@ -151,7 +157,7 @@ class MargNetConfig:
         between("max_smoothing_noise", self.max_smoothing_noise, 0, math.inf)
         for name in (
             "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
-            "workload_weight",
+            "workload_weight", "weights_importance",
         ):  # fmt: skip
             between(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
 

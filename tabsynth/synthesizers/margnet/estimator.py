@@ -13,12 +13,13 @@ import torch
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.table import Layout
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.schema.constraints import Derived
-from tabsynth.schema.schema import Schema
+from tabsynth.schema.schema import Schema, Zero
 from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained, check_size
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import PlannedSpend
@@ -32,6 +33,7 @@ from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, ZEROS, MargNetFit
 from tabsynth.synthesizers.margnet.measurement import Measurements, PrivateMarginals, stages
 from tabsynth.synthesizers.margnet.selection import parsed_workload
+from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
 from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
@@ -44,7 +46,8 @@ ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed th
 
 def margnet(
     marginals: PrivateMarginals,
-    encoder: TableEncoder,
+    layout: Layout,
+    zeros: Sequence[Zero],
     config: MargNetConfig,
     rng: torch.Generator,
     device: torch.device | str,
@@ -59,14 +62,14 @@ def margnet(
     selection = marginals.select(one_way)
     measured = marginals.joint(one_way, selection)
     estimate = MargNetFit(
-        encoder.layout,
+        layout,
         config,
         measured.counts,
-        measured.population or measured.rows,
+        measured.rows,
         rng,
         measured.resolution,
         device,
-        encoder.zeros,
+        zeros,
     )
     estimate.fit(monitor, most)
     return estimate, measured  # estimate.mixture() is the generator
@@ -262,7 +265,17 @@ class MargNet(Synthesizer):
         ]
 
     def _stages(self) -> dict[str, float]:
-        return stages(self.schema.learned, self._settings(), self.schema.weight is not None)
+        weighted = self._weighted()
+        if weighted is not None:
+            return stages(weighted, weighted.config)
+        return stages(self.schema.learned, self._settings())
+
+    def _weighted(self) -> WeightedColumns | None:
+        """The columns with the classes of survey weights; None where rows have none."""
+        cap = self.schema.design.max_weight
+        if cap is None:
+            return None
+        return WeightedColumns.of(self.schema.learned.columns, cap, self._settings())
 
     def _free_steps(self) -> dict[str, int]:
         zeros = {ZEROS: self._settings().zero_steps} if self.schema.learned.impossible else {}
@@ -270,7 +283,7 @@ class MargNet(Synthesizer):
 
     def _train(
         self,
-        index: np.ndarray,
+        index: Any,
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
@@ -279,30 +292,37 @@ class MargNet(Synthesizer):
     ) -> Trained:
         noise, init_rng = randomness.noise(), randomness.torch()
         config, encoder = self._settings(), TableEncoder(self.schema)
+        workload = parsed_workload(self.schema.learned, self.workload, self.target, config)
+        layout, weighted = encoder.layout, self._weighted()
+        if weighted is not None:
+            index, layout = weighted.rows(index), weighted.layout(layout)
+            workload, config = weighted.workload(workload), weighted.config
         marginals = PrivateMarginals(
             PrivateTable(index, ledger),
-            self.schema.learned,
+            weighted or self.schema.learned,
             config,
             self.rows if most is None else None,  # a trial's table has another number of rows
             spends,
             ledger,
             noise,
             monitor,
-            parsed_workload(self.schema.learned, self.workload, self.target, config),
+            workload,
             _derived_groups(self.schema),
             self.schema.design,
         )
         estimate, measured = margnet(
-            marginals, encoder, config, init_rng, self._device(), monitor, most
+            marginals, layout, encoder.zeros, config, init_rng, self._device(), monitor, most
         )
-        generator = estimate.mixture()
+        generator, population = estimate.mixture(), None
+        if weighted is not None:
+            generator, population = weighted.of_population(generator, encoder.layout, measured.rows)
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
         return Trained(
             generator=generator,
             curves=estimate.curves,
             rows=measured.rows,
-            population=measured.population,
+            population=population,
             likely_steps=estimate.likely_steps() if most is not None else {},
         )
 
@@ -332,7 +352,9 @@ class MargNet(Synthesizer):
         return self._components() * self.encoder_.layout.width
 
     def _empty(self) -> Mixture:
-        return Mixture(self.encoder_.layout, self._components())
+        shared = self.schema.weight is not None
+        return Mixture(self.encoder_.layout, self._components(), shared=shared)
 
     def _components(self) -> int:
-        return self._settings().rows_of_mixture(len(self.schema.learned.columns))
+        columns = self._weighted() or self.schema.learned
+        return self._settings().rows_of_mixture(len(columns.columns))

@@ -50,7 +50,6 @@ from tabsynth.synthesizers.margnet.selection import (
     triples_within,
     worth_counting,
 )
-from tabsynth.synthesizers.margnet.weighting import of_population
 from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
 
@@ -68,10 +67,10 @@ class Domain(Protocol):
     def sizes(self) -> Sequence[int]: ...
 
 
-def stages(schema: Domain, config: MargNetConfig, weighted: bool = False) -> dict[str, float]:
+def stages(schema: Domain, config: MargNetConfig) -> dict[str, float]:
     """The stages and their shares of the budget: a function of the schema alone."""
     pairs = math.comb(len(schema.columns), 2)
-    if not pairs and not weighted:
+    if not pairs:
         return {ONE_WAY: 1.0}
     scores = {SCORES: config.scores_share} if pairs > config.max_unscored else {}
     return {
@@ -132,17 +131,11 @@ class Measurements:
     rows : float
         Estimated or declared.
     resolution : Resolution
-    population : float or None
-        The noisy total of the weights: then counts are those of the population.
-    by_row : list of Measured, optional
-        Then also the counts in which each row counts once.
     """
 
     counts: list[Measured]
     rows: float
     resolution: Resolution
-    population: float | None = None
-    by_row: list[Measured] | None = None
 
 
 def in_agreement(
@@ -203,7 +196,7 @@ class PrivateMarginals:
     derived : sequence of (int, ndarray)
         Columns and groups of their values that a derived column has one value for: these are counted, too.
     design : Design
-        What rows stand for: whether they have weights, and how many rows one unit adds at most.
+        How many rows one unit adds at most.
     of : str
         What purposes begin with, where a fit measures several tables.
     first : int
@@ -240,7 +233,6 @@ class PrivateMarginals:
             schema.sizes,
             partial(_count, schema),
             bound=float(design.rows),
-            heaviest=design.max_weight or 1.0,
         )
         self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
         self.whole = Resolution.by_value(schema.sizes)
@@ -284,31 +276,13 @@ class PrivateMarginals:
         """Noisy counts of the selected pairs and triples, with those of single columns."""
         if JOINT not in self.spends:
             return Measurements(one_way.agreed, one_way.rows, selection.resolution)
-        groups = self._groups_by_weight(selection.resolution)
-        joint = self._joint(one_way.rows, selection, groups)
-        heavy, joint = joint[len(joint) - len(groups) :], joint[: len(joint) - len(groups)]
+        joint = self._joint(one_way.rows, selection)
         repeated: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
         singles = [averaged(m, repeated[m.columns]) if repeated else m for m in one_way.counts]
         singles = in_agreement(singles, one_way.derived)
         counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
         paired = {j for pair in selection.pairs for j in pair}
-        by = selection.resolution.narrowed(paired)
-        if not heavy:
-            return Measurements(counts, one_way.rows, by)
-        weighted, population = of_population(
-            counts, heavy, groups, selection.resolution, one_way.rows
-        )
-        return Measurements(weighted, one_way.rows, by, population, counts)
-
-    def _groups_by_weight(self, by: Resolution) -> list[np.ndarray]:
-        """Groups of the values of each column that are counted by weight; none where rows have no weights.
-
-        Neighbours in an order share a mean weight; other values only where they are too rare for pairs.
-        """
-        if self.design.weight is None:
-            return []
-        groups = zip(self.schema.columns, by.pairs, by.triples, strict=True)
-        return [coarse if column.ordered else fine for column, fine, coarse in groups]
+        return Measurements(counts, one_way.rows, selection.resolution.narrowed(paired))
 
     def _without_release(self, account: Account) -> dict[str, np.ndarray]:
         """Charge one use of an account that releases nothing."""
@@ -317,12 +291,7 @@ class PrivateMarginals:
 
     def _joint_noise(self) -> float:
         """Noise of all counts of pairs and triples together, in rows."""
-        share = 1.0 if self.design.weight is None else 1 - self.config.weights_share
-        return (
-            of_sum(self.spends[JOINT].mechanism).noise_multiplier
-            * self.design.rows
-            / math.sqrt(share)
-        )
+        return of_sum(self.spends[JOINT].mechanism).noise_multiplier * self.design.rows
 
     def _total(self, singles: Sequence[Measured]) -> float:
         """The declared number of rows, or where there is none, or the counts refute it, the counted one."""
@@ -339,8 +308,8 @@ class PrivateMarginals:
         )
         return counted
 
-    def _joint(self, rows: float, selection: Selection, by_weight: Groups) -> list[Measured]:
-        """Counts of pairs and triples, of columns again where their noise is still too high, and of columns by weight.
+    def _joint(self, rows: float, selection: Selection) -> list[Measured]:
+        """Counts of pairs and triples, and of columns again where their noise is still too high.
 
         If no pair is selected, the columns seem independent, and the whole budget goes to one-way counts.
         """
@@ -360,14 +329,11 @@ class PrivateMarginals:
             (pairs, (1 - again) * (1 - part)),
             (triples, (1 - again) * part),
         ]
-        rest = 1 - self.config.weights_share if by_weight else 1.0
-        batches = [(sets, rest * part) for sets, part in batches if part]
+        batches = [(sets, part) for sets, part in batches if part]
         names = {1: "columns", 2: "pairs", 3: "triples"}
         details = {"columns": 0, "pairs": 0, "triples": 0}
         details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
-        if by_weight:
-            details["columns by weight"] = len(by_weight)
-        return self._count(self._open(JOINT, details), batches, by, by_weight=by_weight)
+        return self._count(self._open(JOINT, details), batches, by)
 
     def _resolution(self, shares: Sequence[np.ndarray], noise: float, rows: float) -> Resolution:
         """Groups by what the noise of pairs allows; ``noise`` is that of all of them together."""
@@ -402,8 +368,6 @@ class PrivateMarginals:
         unit = "counts of each set of columns, scaled by the root of its share of the budget"
         if stage == SCORES:
             unit = "L1 distances of the counts of all pairs from independence, over √pairs"
-        if self.design.weight is not None and stage == JOINT:
-            unit += f"; those of columns by weight also over {self.design.max_weight:g}"
         details = {"l2_sensitivity": float(self.design.rows), "unit": unit, **details}
         return self.ledger.open(self.of + stage, spend.mechanism, spend.count, details)
 
@@ -413,12 +377,11 @@ class PrivateMarginals:
         batches: Sequence[tuple[Sequence[Set], float]],
         by: Resolution,
         derived: Sequence[tuple[int, np.ndarray]] = (),
-        by_weight: Groups = (),
     ) -> list[Measured]:
         """One release, or what a checkpoint kept of it.
 
         A batch is sets of columns and their part of the account's budget. Groups of ``derived`` share the first one's,
-        and are counted last. Then come all columns by weight, in the groups ``by_weight``.
+        and are counted last.
         """
         sets, shares = list[Set](), list[float]()
         groups = list[Groups]()
@@ -434,15 +397,9 @@ class PrivateMarginals:
                 sets += [(j,) for j, _ in derived]
                 groups += coarse
             shares += [part * share for share in shares_by_cells(cells, importance)]
-        weighted = [False] * len(sets) + [True] * len(by_weight)
-        if by_weight:
-            sets += self.columns
-            groups += [self._grouped(j, group) for j, group in enumerate(by_weight)]
-            shared = shares_by_cells([number_of(group) for group in by_weight])
-            shares += [self.config.weights_share * share for share in shared]
 
         def release() -> dict[str, np.ndarray]:
-            measured = self.counts.measure(account, sets, shares, self.bits, groups, weighted)
+            measured = self.counts.measure(account, sets, shares, self.bits, groups)
             counts = {str(i): m.counts for i, m in enumerate(measured)}
             return {**counts, "std": np.array([m.std for m in measured])}
 

@@ -43,15 +43,23 @@ class Workload:
         Of the errors of these sets and columns; others weigh 1.
     columns : tuple of int
         Columns whose own counts are important.
+    classes : int, optional
+        The column of the classes of survey weights: its pairs are counted in any case.
+    classes_weight : float
+        Of the errors of sets of columns with it.
     """
 
     sets: tuple[tuple[int, ...], ...] = ()
     target: int | None = None
     weight: float = MargNetConfig.workload_weight
     columns: tuple[int, ...] = ()
+    classes: int | None = None
+    classes_weight: float = MargNetConfig.weights_importance
 
     def names(self, columns: Sequence[int]) -> bool:
-        """Whether a set is named, or a part of one that is."""
+        """Whether a set is named, or a part of one that is, or a pair with the classes of weights."""
+        if len(columns) == 2 and self.classes in columns:
+            return True
         return any(set(columns) <= set(named) for named in self.sets)
 
     def importance(self, sets: Sequence[tuple[int, ...]]) -> np.ndarray:
@@ -59,10 +67,12 @@ class Workload:
         important = [
             columns[0] in self.columns
             if len(columns) == 1
-            else self.target in columns or self.names(columns)
+            else self.target in columns or any(set(columns) <= set(named) for named in self.sets)
             for columns in sets
         ]
-        return np.where(important, self.weight, 1.0)
+        classed = [len(columns) > 1 and self.classes in columns for columns in sets]
+        hinted = np.where(important, self.weight, 1.0)
+        return np.where(classed, np.maximum(hinted, self.classes_weight), hinted)
 
 
 @dataclass(frozen=True, eq=False)
