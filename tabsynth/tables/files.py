@@ -162,9 +162,9 @@ def read_table(
                 f"The schema declares decimal mark {schema.decimal!r}, not {decimal!r}; leave out --decimal, or change"
                 " the schema."
             )
-    marked = replace(schema, decimal=decimal or schema.decimal)
     frame = _read(path, schema.null_values, sep, encoding, sheet)
-    return _declared(path, frame, marked, _is_text(_stored(path)[0]), aside, check_sep=sep is None)
+    as_text = _is_text(_stored(path)[0])
+    return _declared(path, frame, schema, as_text, aside, decimal, check_sep=sep is None)
 
 
 def _declared(
@@ -173,6 +173,7 @@ def _declared(
     schema: Schema,
     as_text: bool,
     aside: Collection[str] | Callable[[str], bool],
+    decimal: str | None = None,
     *,
     check_sep: bool = False,
 ) -> pd.DataFrame:
@@ -186,18 +187,19 @@ def _declared(
     frame = frame.drop(columns=[name for name in kept.columns if name not in declared])
     if check_sep:
         _check_separator(path, frame, schema.names)
+    marked = replace(schema, decimal=decimal or schema.decimal)
     try:
         schema.check_columns(frame, str(path))
-        frame = conformed(frame, schema)
+        frame = conformed(frame, marked)
         series = {
             column.name: frame[column.name]
             if column.provenance == "released"
-            else read_values(column, frame[column.name], as_text, schema.decimal)
+            else read_values(column, frame[column.name], as_text, marked.decimal)
             for column in schema.columns
             if column.learned
         }
     except InputError as error:
-        raise schema.refusal(frame, str(path), error, parse=True) from None
+        raise marked.refusal(frame, str(path), error, parse=True) from None
     beside = {name: frame[name] for name in schema.design.names if name in frame.columns}
     if schema.weight in beside and schema.decimal is None:  # a fit reads weights by the schema
         beside[schema.weight] = with_plain_numbers(beside[schema.weight], decimal)
