@@ -606,7 +606,8 @@ def spark_table(url: str, table: str) -> EngineCounter:
         with _silent_processes():
             session = (builder.remote(url) if connect else builder.master(url)).getOrCreate()
     except Exception as error:
-        remedy = "check the URL, and that Java is of version 17 or newer"
+        needed = "pyspark[connect] is installed" if connect else "Java is of version 17 or newer"
+        remedy = f"check the URL, and that {needed}"
         raise InputError(f"Cannot start Spark at {named}: {one_line(error)}; {remedy}.") from None
     try:
         return EngineCounter(session.table(table))

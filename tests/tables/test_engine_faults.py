@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from command_lines import run
-from engine_tables import BAD_NAME, ENGINE_SCHEMA, some_rows
+from engine_tables import BAD_NAME, ENGINE_SCHEMA, Breaking, some_rows
 
 from tabsynth import Column, InputError, MargNet, ParquetCounter, ProjectLedger, Schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -88,23 +88,13 @@ FAULTS: dict[str, tuple[Callable[[Path], Fault], str]] = {
         lambda folder: without_a_file(folder, polars.scan_parquet),
         f"Polars could not count the table|{CHANGED}",
     ),
+    "a file, Parquet folder": (
+        lambda folder: without_a_file(folder, lambda p: ParquetCounter(folder)),
+        r"Cannot read .*1\.parquet",
+    ),
     "a row more": (changed, CHANGED),
     "the table": (dropped, "DuckDB could not count the table"),
 }
-
-
-class Breaking(EngineCounter):
-    """A table that breaks before its second answer: that of the first release, after the comparison with the schema."""
-
-    def __init__(self, table: Any, fault: Callable[[], Any]) -> None:
-        super().__init__(table)
-        self.fault, self.answered = fault, 0
-
-    def _answers(self, sets: Any) -> Any:
-        self.answered += 1
-        if self.answered == 2:
-            self.fault()
-        return super()._answers(sets)
 
 
 def fitted(table: Any, folder: Path) -> MargNet:

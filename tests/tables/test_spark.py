@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,15 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from command_lines import TABSYNTH, run
-from engine_tables import ENGINE_SCHEMA, ROWS, SETS, arrow_table, counts_of, some_rows
+from engine_tables import (
+    ENGINE_SCHEMA,
+    ROWS,
+    SETS,
+    Breaking,
+    arrow_table,
+    counts_of,
+    some_rows,
+)
 from hypothesis import given, settings
 
 from tabsynth import Column, InputError, MargNet, ParquetCounter, ProjectLedger, Schema
@@ -184,20 +192,6 @@ def slow(session: Any, frame: Any, mark: Path) -> Any:
             yield part
 
     return frame.mapInPandas(wait, frame.schema)
-
-
-class Breaking(EngineCounter):
-    """A table that breaks before its second answer: that of the first release, after the comparison with the schema."""
-
-    def __init__(self, table: Any, fault: Callable[[], Any]) -> None:
-        super().__init__(table)
-        self.fault, self.answered = fault, 0
-
-    def _answers(self, sets: Any) -> Any:
-        self.answered += 1
-        if self.answered == 2:
-            self.fault()
-        return super()._answers(sets)
 
 
 @pytest.mark.parametrize("name", ["a killed worker", "a cancelled job", "a file"])
