@@ -2,16 +2,17 @@
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tabsynth import Column, Hierarchical, Schema
+from tabsynth import Column, Hierarchical, RowCounter, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
+from tabsynth.synthesizers.base import counting
 from tabsynth.tables.frames import to_pandas
 
 BAD_NAME = 'a"; DROP TABLE x; --'
@@ -50,6 +51,23 @@ TYPES = pa.schema(
     ]
 )
 SETS = [*((j,) for j in range(12)), (0, 5), (4, 1), (7, 8), (2, 3, 6), (9, 10, 11)]
+
+
+class Breaking(RowCounter):
+    """A table that breaks before its second answer: that of the first release, after the comparison with the schema."""
+
+    def __init__(self, table: Any, fault: Callable[[], Any]) -> None:
+        self.table, self.fault, self.answered = counting(table), fault, 0
+        self.most_cells, self.check = self.table.most_cells, self.table.check
+
+    def count(self, columns: tuple[str, ...]) -> Any:
+        raise NotImplementedError
+
+    def count_all(self, schema: Any, sets: Any, groups: Any = None) -> list[np.ndarray]:
+        self.answered += 1
+        if self.answered == 2:
+            self.fault()
+        return self.table.count_all(schema, sets, groups)
 
 
 def _or_null(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

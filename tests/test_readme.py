@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,6 +27,7 @@ GUIDES = (
     "signing",
     "files",
     "privacy-unit",
+    "large-tables",
 )
 
 
@@ -53,6 +55,8 @@ def people(tmp_path):
     )
     frame.loc[:9, "income"] = np.nan
     frame.to_csv(tmp_path / "people.csv", index=False)
+    with duckdb.connect(str(tmp_path / "people.db")) as database:
+        database.read_csv(str(tmp_path / "people.csv")).create("people")
     (tmp_path / "schema.json").write_text(blocks("json", guide("tutorial"))[0], "utf-8")
     n = 3000
     stays = pd.DataFrame({"patient": rng.integers(0, 1500, n), "days": rng.integers(1, 31, n)})

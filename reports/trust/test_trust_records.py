@@ -518,6 +518,7 @@ def test_a_stale_system_is_replayed_from_its_first_seed(measure, monkeypatch):
     monkeypatch.setattr(replays, "found", result)
     monkeypatch.setattr(replays, "system_names", lambda: ["margnet, target", "margnet"])
     monkeypatch.setattr(replays, "linked_system_names", dict)
+    monkeypatch.setattr(replays, "COUNTED", {})
     monkeypatch.setattr(replays.torch, "set_num_threads", lambda threads: None)
     monkeypatch.setattr(replays.released, "RELEASED_ROWS", 1000)
     words = ["--output", str(measure.path), "--seeds", "2"]
@@ -611,3 +612,14 @@ def test_fuzzed_readers_are_measured_if_stale_or_missing(measure, monkeypatch):
     assert measure.call(fuzz, *words, "--minutes", "0") == kept
     kept = measure.call(fuzz, *words, "--only", "csv", "--seed", "2")
     assert list(kept["readers"]) == ["csv"]  # of other inputs: the sums hold no row of both
+
+
+@pytest.mark.slow
+def test_rows_that_are_counted_where_they_are_are_replayed(monkeypatch):
+    """A line for each neighbour, whose releases move by their sensitivity."""
+    assert set(replays.COUNTED) <= {name for name, _ in replays.plan(1, 1)}
+    pairs = list(replays.neighbours(replays.make_table(0), replays.SCHEMA, seed=0))
+    monkeypatch.setattr(replays, "neighbours", lambda *args, **options: pairs[:1])
+    (line,) = replays.found("margnet, counted by DuckDB", 0)
+    assert line["passed"], line["first_difference"]
+    assert line["worst_move"] > 0.9

@@ -23,7 +23,6 @@ from tabsynth.tables.delimited import COMPRESSIONS, SEPARATORS, packed, read_tex
 from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
 from tabsynth.tables.labelled import SUFFIXES as LABELLED
 from tabsynth.tables.labelled import read_labelled
-from tabsynth.tables.parquet_counter import sampled_rows
 from tabsynth.tables.workbooks import read_sheet, write_sheet
 
 TEXT = (".csv", ".tsv", ".txt")
@@ -242,6 +241,8 @@ def read_sample(
     ------
     InputError
     """
+    from tabsynth.tables.parquet_counter import sampled_rows  # which imports scikit-learn
+
     integer("rows", rows)
     integer("random_state", random_state, least=0)
     parts, total = sampled_rows(Path(path), rows, random_state)
