@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from tabsynth._progress import progress_bar
 from tabsynth.cli.console import INTERRUPTED, fail, one_interrupt, say
 from tabsynth.cli.ledger import ledger_status
@@ -16,14 +18,21 @@ if TYPE_CHECKING:
 
 
 def follows(synthesizer: "Synthesizer") -> bool:
-    """Whether this is one of several processes but the first: it then helps that one with its fit, and prints nothing."""
+    """Whether this is one of several processes but the first: it then helps that one with its fit.
+
+    It prints nothing but errors that the first process cannot print.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "TORCHELASTIC_RUN_ID" not in os.environ:
         return False
+    from tabsynth.errors import InputError, LedProcessError
     from tabsynth.training.processes import start
 
     if start() == 0:
         return False
-    synthesizer.fit(None)
+    try:
+        synthesizer.fit(None)
+    except (InputError, LedProcessError):  # which the first process has, too, and prints
+        raise typer.Exit(2) from None
     return True
 
 

@@ -46,7 +46,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from tabsynth._random import Randomness
-from tabsynth.errors import ProcessError
+from tabsynth.errors import LedProcessError, ProcessError
 from tabsynth.privacy.accounting.mechanisms import Mechanism
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
@@ -62,6 +62,7 @@ from tabsynth.training.private_step import (
 from tabsynth.training.units import UnitRows
 
 TIMEOUT = 1800.0  # seconds that a process waits for another, unless TABSYNTH_PROCESS_TIMEOUT says otherwise
+AGAIN = "what was charged stays charged. Run all processes again, with the same checkpoint if there is one"
 ANSWER, DIVIDE, END, FAILED = "answer", "divide", "end", "failed"
 
 
@@ -70,13 +71,25 @@ def start() -> int:
     if not dist.is_initialized():
         dist.init_process_group("gloo", timeout=_timeout())
         atexit.register(_leave)  # threads of Gloo that outlive the interpreter would abort it
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _terminated)
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if torch.cuda.is_available() and local < torch.cuda.device_count():
         torch.cuda.set_device(local)
     return dist.get_rank()
 
 
+def _terminated(number: int, frame: Any) -> None:
+    """Of the signal with which torchrun ends the processes that are left: an error in one line, once."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise ProcessError(
+        f"torchrun ended this process, because another one of the fit ended; {AGAIN}."
+    )
+
+
 def _leave() -> None:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if dist.is_initialized():
         dist.destroy_process_group()
 
@@ -199,7 +212,7 @@ class Processes:
                 if what == END:
                     return content
                 if what == FAILED:
-                    raise ProcessError(f"The first process ended the fit: {content}")
+                    raise LedProcessError(f"The first process ended the fit: {content}")
                 if what == DIVIDE:
                     shard = self._shard(device)
                     continue
@@ -242,8 +255,7 @@ def _told() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise ProcessError(
-            "Another process of the fit ended, or did not answer in time; what was charged stays charged. Run all"
-            f" processes again, with the same checkpoint if there is one ({str(error).splitlines()[0][:120]})."
+            f"Another process of the fit ended, or did not answer in time; {AGAIN} ({str(error).splitlines()[0][:120]})."
         ) from None
 
 
@@ -278,14 +290,15 @@ def divided(
     """Disjoint shards of all rows, one a rank; a unit is in one of them, with all of its rows."""
     if not isinstance(rows, UnitRows):
         rank = assigned(len(rows), ranks, bits)
-        return [_some(rows, np.flatnonzero(rank == r)) for r in range(ranks)]
+        return [rows_at(rows, np.flatnonzero(rank == r)) for r in range(ranks)]
     names, unit = np.unique(rows.units, return_inverse=True)
     rank = assigned(len(names), ranks, bits)[unit]
     numbers = [np.flatnonzero(rank == r) for r in range(ranks)]
-    return [UnitRows(_some(rows.inputs, own), rows.units[own], rows.most) for own in numbers]
+    return [UnitRows(rows_at(rows.inputs, own), rows.units[own], rows.most) for own in numbers]
 
 
-def _some(rows: PrivateInputs, numbers: np.ndarray) -> PrivateInputs:
+def rows_at(rows: PrivateInputs, numbers: np.ndarray) -> PrivateInputs:
+    """The rows of these numbers."""
     if isinstance(rows, WeightedInputs):
         at = torch.from_numpy(numbers).to(rows.codes.device)
         return WeightedInputs(rows.codes[at], rows.parts[at])
@@ -298,7 +311,7 @@ def moved_to(rows: PrivateInputs | UnitRows, device: torch.device) -> PrivateInp
         return UnitRows(moved_to(rows.inputs, device), rows.units, rows.most)
     if isinstance(rows, WeightedInputs):
         return WeightedInputs(rows.codes.to(device), rows.parts.to(device))
-    return rows.to(device)
+    return rows.to(device)  # a Tensor, or what a task has handed out
 
 
 class SharedTable(ShardedTable):
@@ -319,12 +332,10 @@ class SharedTable(ShardedTable):
     ) -> None:
         super().__init__(rows, ledger)
         self.processes, self.shards = processes, processes.count
+        self.whole = PrivateTable(rows, ledger)
         self._coins = randomness.noise()
         self._own: PrivateInputs | UnitRows | None = None
-        self._keys: list[int | None] = [None] * processes.count
-        if randomness.seeded:
-            streams = [randomness.noise() for _ in self._keys]
-            self._keys = [int.from_bytes(stream.bytes(16), "little") for stream in streams]
+        self._streams = [randomness.noise() for _ in range(self.shards)] * randomness.seeded
         self._numbers: dict[int, int] = {}
 
     def read(self, account: Account, uses: int = 1) -> Any:
@@ -333,9 +344,20 @@ class SharedTable(ShardedTable):
         if self._own is None:
             parts = divided(rows, self.shards, self._coins)
             self._own = parts[0]
-            on_host = [moved_to(part, torch.device("cpu")) for part in parts[1:]]
-            self.processes.divide([None, *on_host], self._keys)
+            self.hand_out(parts)
         return self._own
+
+    def hand_out(self, parts: Sequence[Any]) -> None:
+        """As :meth:`ShardedTable.hand_out`; each other process has new random numbers from then on."""
+        keys: list[int | None] = [None] * self.shards
+        if self._streams:
+            keys = [int.from_bytes(stream.bytes(16), "little") for stream in self._streams]
+        on_host = [moved_to(part, torch.device("cpu")) for part in parts[1:]]
+        self.processes.divide([None, *on_host], keys)
+
+    def call(self, task: Callable[..., Any], *public: Any) -> None:
+        """As :meth:`ShardedTable.call`."""
+        self.processes.ask(of_part, task, *public)
 
     def ask(self, step: PrivateStep, losses: Losses, reference: Sequence[Tensor] | None) -> None:
         """Let the others draw their batches and add up their clipped gradients."""
@@ -348,8 +370,8 @@ class SharedTable(ShardedTable):
         plan = None if known else StepPlan.of(step)
         self.processes.ask(shard_sums, number, plan, weights, state, losses, told)
 
-    def collect(self) -> list[tuple[list[Tensor], Tensor]]:
-        """The sums and votes of the others, in the order of their ranks."""
+    def collect(self) -> list[Any]:
+        """What the others answer, in the order of their ranks."""
         return self.processes.answers()
 
 
@@ -403,6 +425,11 @@ class StepPlan:
         )
         step.shards = self.shards
         return step
+
+
+def of_part(shard: Shard, task: Callable[..., Any], *public: Any) -> Any:
+    """What a task makes of what this process was handed out."""
+    return task(shard.rows, shard.generator, *public)
 
 
 def shard_sums(
