@@ -15,25 +15,26 @@ from tabsynth.cli.ledger import ledger_status
 if TYPE_CHECKING:
     from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers import Synthesizer
+    from tabsynth.training.processes import Processes
 
 
-def follows(synthesizer: "Synthesizer") -> bool:
-    """Whether this is one of several processes but the first: it then helps that one with its fit.
-
-    It prints nothing but errors that the first process cannot print.
-    """
+def joined() -> "Processes | None":
+    """The processes that torchrun started with this one, if it did."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "TORCHELASTIC_RUN_ID" not in os.environ:
-        return False
-    from tabsynth.errors import InputError, LedProcessError
+        return None
     from tabsynth.training.processes import start
 
-    if start() == 0:
-        return False
+    return start()
+
+
+def follow(synthesizer: "Synthesizer", group: "Processes") -> None:
+    """Help the first of several processes with its fit, and print nothing but errors that it cannot print."""
+    from tabsynth.errors import LedProcessError
+
     try:
-        synthesizer.fit(None)
-    except (InputError, LedProcessError):  # which the first process has, too, and prints
+        group.follow(lambda: synthesizer.fit(None))
+    except LedProcessError:
         raise typer.Exit(2) from None
-    return True
 
 
 def fit_and_print(
@@ -44,11 +45,13 @@ def fit_and_print(
     ledger: Path | None = None,
     started: float | None = None,
     counted: Sequence[str] = (),
+    begin: Callable[[], None] = lambda: None,
 ) -> None:
     """Print the plan, then read the table, fit, save the model and print the privacy cost.
 
     A time limit counts from ``started``, a time of :func:`time.monotonic` and by default now: imports, the plan and the
     reading of the table are parts of it. ``counted`` names the options of :meth:`Synthesizer.fit` that count rows with noise.
+    ``begin`` is called when nothing but the fit is left to do.
     """
     started = time.monotonic() if started is None else started
     from tabsynth.synthesizers.base import LEAST_LIMIT
@@ -68,6 +71,7 @@ def fit_and_print(
     for line in [*stands, *([] if ledger is None else [ledger_status(ledger)])]:
         say(line)
     frame = read()
+    begin()
     if synthesizer.time_limit is not None:
         left = synthesizer.time_limit - (time.monotonic() - started)
         synthesizer.set_params(time_limit=max(left, LEAST_LIMIT))

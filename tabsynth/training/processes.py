@@ -34,7 +34,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -46,7 +46,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from tabsynth._random import Randomness
-from tabsynth.errors import LedProcessError, ProcessError
+from tabsynth.errors import InputError, LedProcessError, ProcessError
 from tabsynth.privacy.accounting.mechanisms import Mechanism
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
@@ -63,11 +63,11 @@ from tabsynth.training.units import UnitRows
 
 TIMEOUT = 1800.0  # seconds that a process waits for another, unless TABSYNTH_PROCESS_TIMEOUT says otherwise
 AGAIN = "what was charged stays charged. Run all processes again, with the same checkpoint if there is one"
-ANSWER, DIVIDE, END, FAILED = "answer", "divide", "end", "failed"
+ANSWER, DIVIDE, BEGIN, END, FAILED = "answer", "divide", "begin", "end", "failed"
 
 
-def start() -> int:
-    """Join the processes that torchrun started; returns the rank of this one."""
+def start() -> "Processes":
+    """Join the processes that torchrun started."""
     if not dist.is_initialized():
         dist.init_process_group("gloo", timeout=_timeout())
         atexit.register(_leave)  # threads of Gloo that outlive the interpreter would abort it
@@ -76,20 +76,26 @@ def start() -> int:
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if torch.cuda.is_available() and local < torch.cuda.device_count():
         torch.cuda.set_device(local)
-    return dist.get_rank()
+    return Processes()
 
 
 def _terminated(number: int, frame: Any) -> None:
     """Of the signal with which torchrun ends the processes that are left: an error in one line, once."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _ignore_signal()
     raise ProcessError(
         f"torchrun ended this process, because another one of the fit ended; {AGAIN}."
     )
 
 
-def _leave() -> None:
-    if threading.current_thread() is threading.main_thread():
+def _ignore_signal() -> None:
+    """Ignore torchrun's signal, where it is heeded."""
+    heeded = signal.getsignal(signal.SIGTERM) is _terminated
+    if heeded and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _leave() -> None:
+    _ignore_signal()
     if dist.is_initialized():
         dist.destroy_process_group()
 
@@ -177,16 +183,31 @@ class Processes:
         """Lead a fit; at its end the others receive the result, or learn that there is none."""
         token = _LEADING.set(self)
         try:
+            with self.telling(result):
+                yield
+        finally:
+            _LEADING.reset(token)
+
+    @contextmanager
+    def telling(self, result: Callable[[], Any] = lambda: None) -> Iterator[None]:
+        """Let the others know how this block ends."""
+        try:
             yield
         except BaseException as error:
             self._end(FAILED, " ".join(str(error).split()) or type(error).__name__)
             raise
         else:
             self._end(END, result())
-        finally:
-            _LEADING.reset(token)
+
+    def begin(self) -> None:
+        """Let the others of a command begin to help: see :meth:`follow`."""
+        self._send(BEGIN, None)
 
     def _end(self, what: str, content: Any) -> None:
+        if (
+            what == FAILED
+        ):  # it ends by itself, and its error must not give way to torchrun's signal
+            _ignore_signal()
         if self._waiting:  # the others find that this one is gone
             return
         try:
@@ -196,6 +217,25 @@ class Processes:
                 raise
 
     # The other ranks.
+
+    def follow(self, work: Callable[[], Any]) -> None:
+        """Do ``work`` when rank 0 begins with it, and end when its command does.
+
+        Raises
+        ------
+        LedProcessError
+            If rank 0 failed: it has an error of its own to print.
+        ProcessError
+            If it is gone.
+        """
+        with _interrupts_left_to_the_first():
+            what, content = self._receive()
+            if what == BEGIN:
+                with suppress(InputError, LedProcessError):  # rank 0 has them, too
+                    work()
+                what, content = self._receive()
+            if what == FAILED:
+                raise LedProcessError(f"The first process ended the fit: {content}")
 
     def serve(self, device: torch.device) -> Any:
         """Answer rank 0 until the fit ends; returns its result.
