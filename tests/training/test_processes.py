@@ -328,6 +328,11 @@ def test_torchrun_after_a_lost_process_resumes_and_its_sample_is_verified(folder
     run("sample", "model.tabsynth", "-n", 30, "-o", "sample.csv", cwd=folder)
     done = run("verify", "sample.csv", cwd=folder, code=4)
     assert "2 processes trained it, each with a part of the rows" in done.stdout
+    stated = folder / "sample.csv.certificate.json"
+    stated.write_text(stated.read_text().replace('"processes": 2', '"processes": 61'))
+    assert "it states 61 processes, and a fit of its figures has 60" in str(
+        run("verify", "sample.csv", cwd=folder, code=2)
+    )
 
 
 def reserved(journal, purpose):
