@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from tabsynth.training.processes import Processes
 
 
+def launched() -> int:
+    """How many processes torchrun started, this one among them; 1 without torchrun."""
+    return int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+
+
 def joined() -> "Processes | None":
     """The processes that torchrun started with this one, if it did."""
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "TORCHELASTIC_RUN_ID" not in os.environ:
+    if launched() < 2:
         return None
     from tabsynth.training.processes import start
 

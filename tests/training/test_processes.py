@@ -191,7 +191,7 @@ def test_votes_are_charged_once_whatever_the_number_of_ranks(measured, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["witness", "network"])
+@pytest.mark.parametrize("kind", ["witness", "network", "autoencoder"])
 def test_replay_of_teachers_on_two_ranks(measured, kind):
     """A row more is one teacher on one rank, in all rounds, and moves a vote by one."""
     result = measured[1]["teachers"][f"{kind} replay"]
