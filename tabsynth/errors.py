@@ -41,3 +41,7 @@ def one_line(error: Exception) -> str:
 
 class ProcessError(TabsynthError):
     """Another process of a fit over several ended, failed or did not answer."""
+
+
+class LedProcessError(ProcessError):
+    """The first process of a fit over several ended it, and told the others why."""

@@ -4,6 +4,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ from tabsynth.cli.evaluate import (
     write_linked,
     write_report,
 )
-from tabsynth.cli.fit import fit_and_print, follows
+from tabsynth.cli.fit import fit_and_print, follow, joined
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.options import (
     AcceptDrafted,
@@ -290,26 +291,23 @@ def fit(
     if save_schema is not None:
         check_not_input(save_schema, private, schema, public, warm_start, ledger, out)
         check_writable(save_schema)
-    if follows(synthesizer):
+    counted = [
+        *["count_violations"] * count_violations,
+        *["count_clipped"] * count_clipped,
+        *["count_bounded"] * count_bounded,
+        *["count_repeated"] * count_repeated,
+    ]
+    group = joined()
+    if group is not None and group.rank:
+        follow(synthesizer, group)
         return
-    fit_and_print(
-        synthesizer,
-        read,
-        out,
-        checkpoint,
-        ledger,
-        started,
-        [
-            *["count_violations"] * count_violations,
-            *["count_clipped"] * count_clipped,
-            *["count_bounded"] * count_bounded,
-            *["count_repeated"] * count_repeated,
-        ],
-    )
-    say(f"Model: {out}")
-    if save_schema is not None:
-        synthesizer.schema_.save(save_schema)
-        say(f"Schema: {save_schema}")
+    with nullcontext() if group is None else group.telling():
+        begin = () if group is None else (group.begin,)
+        fit_and_print(synthesizer, read, out, checkpoint, ledger, started, counted, *begin)
+        say(f"Model: {out}")
+        if save_schema is not None:
+            synthesizer.schema_.save(save_schema)
+            say(f"Schema: {save_schema}")
 
 
 def _check_source(

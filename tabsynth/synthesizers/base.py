@@ -142,27 +142,32 @@ def several_processes(model: Any) -> Any:
     processes = import_module("tabsynth.training.processes")  # most fits have one
     if processes.led() is not None:
         return None
-    count, rows = group.get_world_size(), model.rows
+    count = group.get_world_size()
     if not model.over_processes:
         raise InputError(
             f"Method {model.method} is fitted by one process, and torch.distributed has {count}; start it without torchrun, or"
-            " fit dp-wgan or dp-gan."
+            " fit a GAN."
         )
-    if rows is not None and count > rows:
-        raise InputError(
-            f"Expected at most rows={rows:,} processes, got {count:,}: each needs a row; start fewer."
-        )
+    if model.schema is not None:
+        model._check_parameters()
+    model._check_processes(count)
     return processes.Processes()
 
 
-def _shared_table() -> Any:
-    """Makes the table of a fit over several processes; None of an ordinary fit."""
+def _of_processes() -> dict[str, Any]:
+    """What the monitor of a fit over several processes knows of them; nothing of an ordinary fit."""
     group = torch.distributed
     if not (group.is_available() and group.is_initialized()):
-        return None
+        return {}
     processes = import_module("tabsynth.training.processes")
     led = processes.led()
-    return led and (lambda rows, ledger, streams: processes.SharedTable(rows, ledger, led, streams))
+    if led is None:
+        return {}
+
+    def shared(rows: Any, ledger: Ledger, streams: Randomness) -> Any:
+        return processes.SharedTable(rows, ledger, led, streams)
+
+    return {"shared": shared, "processes": led.count}
 
 
 def counting(table: Any) -> Any:
@@ -392,9 +397,7 @@ class Synthesizer(BaseEstimator):
         deadline = None if self.time_limit is None else started + self.time_limit
         bar = progress_bar(True, progress) if self.verbose else nullcontext(progress)
         with bar as shown_progress:
-            monitor = TrainingMonitor(
-                progress=shown_progress, deadline=deadline, shared=_shared_table()
-            )
+            monitor = TrainingMonitor(progress=shown_progress, deadline=deadline, **_of_processes())
             trained = run.train(index, monitor)
         # What a later save or sample needs, as it was for this fit, even if parameters change later.
         self.seeded_ = run.seeded
@@ -845,6 +848,13 @@ class Synthesizer(BaseEstimator):
         if self.random_state is not None:
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
+
+    def _check_processes(self, count: int) -> None:
+        """Refuse more processes than there can be work for, by what is public."""
+        if self.rows is not None and count > self.rows:
+            raise InputError(
+                f"Expected at most rows={self.rows:,} processes, got {count:,}: each needs a row; start fewer."
+            )
 
     def _check_budget(self) -> None:
         positive("epsilon", self.epsilon, finite=False)

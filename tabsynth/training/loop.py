@@ -33,6 +33,8 @@ class TrainingMonitor:
     shared : callable, optional
         Where several processes fit: from private rows, the ledger and the streams of the fit to the guarded table that they
         hold together.
+    processes : int
+        How many fit.
     """
 
     progress: Progress | None = None
@@ -40,6 +42,7 @@ class TrainingMonitor:
     stopped: str | None = None
     checkpoint: Checkpoint | None = None
     shared: Callable[[Any, Ledger, Randomness], PrivateTable[Any]] | None = None
+    processes: int = 1
 
     def once(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]

@@ -398,16 +398,27 @@ class ShardedTable(PrivateTable[Any]):
     ----------
     shards : int
         Their number.
+    whole : PrivateTable
+        All of the rows, where this process has them.
     """
 
     shards: int
+    whole: PrivateTable[Any]
 
     def ask(self, step: "PrivateStep", losses: Losses, reference: Sequence[Tensor] | None) -> None:
         """Let the others draw their batches and add up their clipped gradients."""
         raise NotImplementedError
 
-    def collect(self) -> list[tuple[list[Tensor], Tensor]]:
-        """The sums and votes of the others."""
+    def collect(self) -> list[Any]:
+        """What the others answer: after :meth:`ask` their sums and votes."""
+        raise NotImplementedError
+
+    def hand_out(self, parts: Sequence[Any]) -> None:
+        """Give each other process its part of rows that were read from ``whole``; the first is this one's."""
+        raise NotImplementedError
+
+    def call(self, task: Callable[..., Any], *public: Any) -> None:
+        """Let each of the others compute ``task(part, random numbers, *public)`` of what it was handed out."""
         raise NotImplementedError
 
 

@@ -34,7 +34,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -46,7 +46,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from tabsynth._random import Randomness
-from tabsynth.errors import ProcessError
+from tabsynth.errors import InputError, LedProcessError, ProcessError
 from tabsynth.privacy.accounting.mechanisms import Mechanism
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
@@ -62,21 +62,40 @@ from tabsynth.training.private_step import (
 from tabsynth.training.units import UnitRows
 
 TIMEOUT = 1800.0  # seconds that a process waits for another, unless TABSYNTH_PROCESS_TIMEOUT says otherwise
-ANSWER, DIVIDE, END, FAILED = "answer", "divide", "end", "failed"
+AGAIN = "what was charged stays charged. Run all processes again, with the same checkpoint if there is one"
+ANSWER, DIVIDE, BEGIN, END, FAILED = "answer", "divide", "begin", "end", "failed"
 
 
-def start() -> int:
-    """Join the processes that torchrun started; returns the rank of this one."""
+def start() -> "Processes":
+    """Join the processes that torchrun started."""
     if not dist.is_initialized():
         dist.init_process_group("gloo", timeout=_timeout())
         atexit.register(_leave)  # threads of Gloo that outlive the interpreter would abort it
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _terminated)
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if torch.cuda.is_available() and local < torch.cuda.device_count():
         torch.cuda.set_device(local)
-    return dist.get_rank()
+    return Processes()
+
+
+def _terminated(number: int, frame: Any) -> None:
+    """Of the signal with which torchrun ends the processes that are left: an error in one line, once."""
+    _ignore_signal()
+    raise ProcessError(
+        f"torchrun ended this process, because another one of the fit ended; {AGAIN}."
+    )
+
+
+def _ignore_signal() -> None:
+    """Ignore torchrun's signal, where it is heeded."""
+    heeded = signal.getsignal(signal.SIGTERM) is _terminated
+    if heeded and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _leave() -> None:
+    _ignore_signal()
     if dist.is_initialized():
         dist.destroy_process_group()
 
@@ -164,16 +183,31 @@ class Processes:
         """Lead a fit; at its end the others receive the result, or learn that there is none."""
         token = _LEADING.set(self)
         try:
+            with self.telling(result):
+                yield
+        finally:
+            _LEADING.reset(token)
+
+    @contextmanager
+    def telling(self, result: Callable[[], Any] = lambda: None) -> Iterator[None]:
+        """Let the others know how this block ends."""
+        try:
             yield
         except BaseException as error:
             self._end(FAILED, " ".join(str(error).split()) or type(error).__name__)
             raise
         else:
             self._end(END, result())
-        finally:
-            _LEADING.reset(token)
+
+    def begin(self) -> None:
+        """Let the others of a command begin to help: see :meth:`follow`."""
+        self._send(BEGIN, None)
 
     def _end(self, what: str, content: Any) -> None:
+        if (
+            what == FAILED
+        ):  # it ends by itself, and its error must not give way to torchrun's signal
+            _ignore_signal()
         if self._waiting:  # the others find that this one is gone
             return
         try:
@@ -183,6 +217,25 @@ class Processes:
                 raise
 
     # The other ranks.
+
+    def follow(self, work: Callable[[], Any]) -> None:
+        """Do ``work`` when rank 0 begins with it, and end when its command does.
+
+        Raises
+        ------
+        LedProcessError
+            If rank 0 failed: it has an error of its own to print.
+        ProcessError
+            If it is gone.
+        """
+        with _interrupts_left_to_the_first():
+            what, content = self._receive()
+            if what == BEGIN:
+                with suppress(InputError, LedProcessError):  # rank 0 has them, too
+                    work()
+                what, content = self._receive()
+            if what == FAILED:
+                raise LedProcessError(f"The first process ended the fit: {content}")
 
     def serve(self, device: torch.device) -> Any:
         """Answer rank 0 until the fit ends; returns its result.
@@ -199,7 +252,7 @@ class Processes:
                 if what == END:
                     return content
                 if what == FAILED:
-                    raise ProcessError(f"The first process ended the fit: {content}")
+                    raise LedProcessError(f"The first process ended the fit: {content}")
                 if what == DIVIDE:
                     shard = self._shard(device)
                     continue
@@ -242,8 +295,7 @@ def _told() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise ProcessError(
-            "Another process of the fit ended, or did not answer in time; what was charged stays charged. Run all"
-            f" processes again, with the same checkpoint if there is one ({str(error).splitlines()[0][:120]})."
+            f"Another process of the fit ended, or did not answer in time; {AGAIN} ({str(error).splitlines()[0][:120]})."
         ) from None
 
 
@@ -278,14 +330,15 @@ def divided(
     """Disjoint shards of all rows, one a rank; a unit is in one of them, with all of its rows."""
     if not isinstance(rows, UnitRows):
         rank = assigned(len(rows), ranks, bits)
-        return [_some(rows, np.flatnonzero(rank == r)) for r in range(ranks)]
+        return [rows_at(rows, np.flatnonzero(rank == r)) for r in range(ranks)]
     names, unit = np.unique(rows.units, return_inverse=True)
     rank = assigned(len(names), ranks, bits)[unit]
     numbers = [np.flatnonzero(rank == r) for r in range(ranks)]
-    return [UnitRows(_some(rows.inputs, own), rows.units[own], rows.most) for own in numbers]
+    return [UnitRows(rows_at(rows.inputs, own), rows.units[own], rows.most) for own in numbers]
 
 
-def _some(rows: PrivateInputs, numbers: np.ndarray) -> PrivateInputs:
+def rows_at(rows: PrivateInputs, numbers: np.ndarray) -> PrivateInputs:
+    """The rows of these numbers."""
     if isinstance(rows, WeightedInputs):
         at = torch.from_numpy(numbers).to(rows.codes.device)
         return WeightedInputs(rows.codes[at], rows.parts[at])
@@ -298,7 +351,7 @@ def moved_to(rows: PrivateInputs | UnitRows, device: torch.device) -> PrivateInp
         return UnitRows(moved_to(rows.inputs, device), rows.units, rows.most)
     if isinstance(rows, WeightedInputs):
         return WeightedInputs(rows.codes.to(device), rows.parts.to(device))
-    return rows.to(device)
+    return rows.to(device)  # a Tensor, or what a task has handed out
 
 
 class SharedTable(ShardedTable):
@@ -319,12 +372,10 @@ class SharedTable(ShardedTable):
     ) -> None:
         super().__init__(rows, ledger)
         self.processes, self.shards = processes, processes.count
+        self.whole = PrivateTable(rows, ledger)
         self._coins = randomness.noise()
         self._own: PrivateInputs | UnitRows | None = None
-        self._keys: list[int | None] = [None] * processes.count
-        if randomness.seeded:
-            streams = [randomness.noise() for _ in self._keys]
-            self._keys = [int.from_bytes(stream.bytes(16), "little") for stream in streams]
+        self._streams = [randomness.noise() for _ in range(self.shards)] * randomness.seeded
         self._numbers: dict[int, int] = {}
 
     def read(self, account: Account, uses: int = 1) -> Any:
@@ -333,9 +384,20 @@ class SharedTable(ShardedTable):
         if self._own is None:
             parts = divided(rows, self.shards, self._coins)
             self._own = parts[0]
-            on_host = [moved_to(part, torch.device("cpu")) for part in parts[1:]]
-            self.processes.divide([None, *on_host], self._keys)
+            self.hand_out(parts)
         return self._own
+
+    def hand_out(self, parts: Sequence[Any]) -> None:
+        """As :meth:`ShardedTable.hand_out`; each other process has new random numbers from then on."""
+        keys: list[int | None] = [None] * self.shards
+        if self._streams:
+            keys = [int.from_bytes(stream.bytes(16), "little") for stream in self._streams]
+        on_host = [moved_to(part, torch.device("cpu")) for part in parts[1:]]
+        self.processes.divide([None, *on_host], keys)
+
+    def call(self, task: Callable[..., Any], *public: Any) -> None:
+        """As :meth:`ShardedTable.call`."""
+        self.processes.ask(of_part, task, *public)
 
     def ask(self, step: PrivateStep, losses: Losses, reference: Sequence[Tensor] | None) -> None:
         """Let the others draw their batches and add up their clipped gradients."""
@@ -348,8 +410,8 @@ class SharedTable(ShardedTable):
         plan = None if known else StepPlan.of(step)
         self.processes.ask(shard_sums, number, plan, weights, state, losses, told)
 
-    def collect(self) -> list[tuple[list[Tensor], Tensor]]:
-        """The sums and votes of the others, in the order of their ranks."""
+    def collect(self) -> list[Any]:
+        """What the others answer, in the order of their ranks."""
         return self.processes.answers()
 
 
@@ -403,6 +465,11 @@ class StepPlan:
         )
         step.shards = self.shards
         return step
+
+
+def of_part(shard: Shard, task: Callable[..., Any], *public: Any) -> Any:
+    """What a task makes of what this process was handed out."""
+    return task(shard.rows, shard.generator, *public)
 
 
 def shard_sums(

@@ -1,27 +1,32 @@
-"""A process of two that train together, for ``test_processes.py``: ``python rank_runs.py RANK FILE OUT`` with a file to meet at.
+"""A process of two that train together, for ``test_processes.py``.
 
-Rank 0 writes what it measured to OUT, as JSON. Rank 1 serves, and adds what it saw.
+Both write what they measured to a folder, as JSON. Rank 1 serves in most of it.
 """
 
 import json
 import math
-import sys
+import os
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from quick_accounting import quick_accounting
 from row_gradients import clip_rows_of, scores
 from torch import nn
 
-from tabsynth import DPWGAN, Column, Schema
+from tabsynth import DPWGAN, Column, Schema, load
 from tabsynth._random import Randomness
+from tabsynth.auditing.canaries import audit_gan, make_small_gan
+from tabsynth.auditing.neighbouring_datasets import small_neighbouring_datasets
 from tabsynth.auditing.replay import replay
-from tabsynth.errors import BudgetError, InputError
+from tabsynth.auditing.replay_systems import make_tiny_model
+from tabsynth.errors import BudgetError, InputError, ProcessError
 from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.pate.aggregation import NoisyAggregator
 from tabsynth.training import processes
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.private_step import PrivateStep, WeightedInputs
@@ -126,16 +131,16 @@ def empty_first(group):
         processes.assigned = before
 
 
-def rate(group, steps=600):
-    """Sizes of batches: each row adds 1 to the sum."""
-    module = nn.Linear(1, 1, bias=False).double()
-    rows = -torch.ones(100, 1, dtype=torch.float64)
+def rate(group, steps=30, kinds=20):
+    """Sizes of batches: each of 100 rows of a kind adds 1 to one number of the sum."""
+    module = nn.Linear(kinds, 1, bias=False).double()
+    rows = -torch.eye(kinds, dtype=torch.float64).repeat(100, 1)
     mechanism = SubsampledGaussian(noise_multiplier=1e-3, sampling_rate=0.3)
-    step, account = step_over(group, module, rows, mechanism, rate=0.3, expected=30.0)
+    step, account = step_over(group, module, rows, mechanism, rate=0.3, expected=30.0 * kinds)
     sizes = []
     for _ in range(steps):
         step.gradient(scores)
-        sizes.append(total(step)[0])
+        sizes.extend(total(step))
     return {
         "mean": float(np.mean(sizes)),
         "variance": float(np.var(sizes)),
@@ -143,21 +148,30 @@ def rate(group, steps=600):
     }
 
 
-def canary(group, steps=600):
-    """Statistics of a canary of the largest norm, out and in, on a step that would also hide it from rank 0."""
-    module, direction = nn.Linear(6, 1, bias=False).double(), torch.zeros(1, 6).double()
-    direction[0, 2] = -100.0
-    out = {}
+def canary(group, steps=20, canaries=40):
+    """Statistics of canaries of the largest norm, out and in, each along a direction of its own; on both ranks."""
+    module, out = nn.Linear(canaries, 1, bias=False).double(), {}
     for name, rows in {
-        "without": torch.zeros(4, 6).double(),
-        "with": torch.cat([torch.zeros(4, 6).double(), direction]),
+        "without": torch.zeros(4, canaries).double(),
+        "with": -100.0 * torch.eye(canaries).double(),
     }.items():
         step, _ = step_over(group, module, rows, Gaussian(noise_multiplier=0.7))
         out[name] = []
         for _ in range(steps):
             step.gradient(scores)
-            out[name].append(float(total(step)[2]))
+            out[name].extend(total(step).tolist())
     return out
+
+
+def audited(rank):
+    """The white-box audit of DP-GAN, fitted by both ranks."""
+    if rank == 0:
+        results = audit_gan("dp-gan", 8.0, runs=800, fits=1)
+        return {result.part: result.to_dict() for result in results}
+    model = make_small_gan("dp-gan", small_neighbouring_datasets(), 8.0, 1e-5, 1.0)
+    for _ in range(2):
+        model.fit(None)
+    return None
 
 
 def refused(group):
@@ -199,6 +213,76 @@ def people(count):
     return pd.DataFrame({"a": rng.choice(["x", "y", "z"], count), "b": rng.integers(0, 10, count)})
 
 
+VOTERS = Schema(
+    [*SCHEMA.columns, Column(name="c", kind="ordinal", dtype="int64", categories=(1, 2, 3))]
+)
+VOTES = {"witness": "pate-acgan, mode B", "network": "pate-acgan, mode B, networks"}
+
+
+def voting(kind, seed=None):
+    name = VOTES.get(kind, "pate-gan, autoencoder")  # whose private steps have other shards
+    model = make_tiny_model(name, VOTERS, epsilon=4.0, label="a")
+    return model.set_params(random_state=seed)
+
+
+def voters(count):
+    table = people(count)
+    return table.assign(c=1 + (table["b"] + np.arange(count)) % 3)
+
+
+def votes(kind, table):
+    """Clean counts of votes of a seeded fit, what it charged, and its sample."""
+    counts = []
+    before = NoisyAggregator.binary, NoisyAggregator.classes
+
+    def binary(aggregator, yes, teachers):
+        counts.append(yes.tolist())
+        return before[0](aggregator, yes, teachers)
+
+    def classes(aggregator, each):
+        counts.append(each.tolist())
+        return before[1](aggregator, each)
+
+    NoisyAggregator.binary, NoisyAggregator.classes = binary, classes
+    try:
+        model = voting(kind, seed=3).fit(table)
+    finally:
+        NoisyAggregator.binary, NoisyAggregator.classes = before
+    return {
+        "counts": counts,
+        "charges": {item["purpose"]: item["count"] for item in model.ledger_.to_list()},
+        "sample": model.sample(30, random_state=1).to_csv(index=False),
+        "public": model.certificate()["public"],
+    }
+
+
+def ensembles(rank):
+    """Fits of teachers over both ranks, and their replays on a neighbour."""
+    out, table = {}, voters(60) if rank == 0 else None
+    outlier = voters(60)
+    outlier.loc[60] = ["z", 9, 1]
+    for kind in [*VOTES, "autoencoder"]:
+        if kind in VOTES:
+            out[kind] = votes(kind, table)
+        if rank == 0:
+            out[f"{kind} replay"] = replay(voting(kind), table, outlier, seed=5).to_dict()
+        else:
+            for _ in range(2):
+                voting(kind).fit(None)
+    return out
+
+
+def gone(rank):
+    """Rank 0 is killed in the middle of a fit; what rank 1 says of it."""
+    if rank == 0:
+        DPWGAN._train = lambda *_: os._exit(9)
+    try:
+        small().fit(people(60))
+    except ProcessError as error:
+        return str(error)
+    return None
+
+
 def fits(rank, place):
     """A whole fit: both ranks have the same model; and its replay on a neighbour."""
     table = people(60) if rank == 0 else None
@@ -206,7 +290,8 @@ def fits(rank, place):
     sample = model.sample(50, random_state=3).to_csv(index=False)
     (place / f"sample{rank}").write_text(sample)
     model.save(place / f"model{rank}.tabsynth")
-    out = {"spent": model.ledger_.spent}
+    saved = load(place / f"model{rank}.tabsynth").certificate()["epsilon"]
+    out = {"spent": model.ledger_.spent, "saved": saved}
     out["charges"] = {item["purpose"]: item["count"] for item in model.ledger_.to_list()}
     if rank:
         for _ in range(2):
@@ -214,9 +299,7 @@ def fits(rank, place):
     else:
         outlier = people(60)
         outlier.loc[60] = ["z", 9]
-        result = replay(small(rate=1.0), people(60), outlier, seed=5)
-        out["replay"] = result.to_dict()
-        out["batches"] = sum("critic" in str(m) for m in result.mechanisms)
+        out["replay"] = replay(small(rate=1.0), people(60), outlier, seed=5).to_dict()
     try:
         small(rows=1, rate=1.0).fit(people(1))
     except InputError as error:
@@ -224,20 +307,28 @@ def fits(rank, place):
     return out
 
 
-def main():
-    rank, meeting, place = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
-    out = {"sums": led(rank, sums)}
+def main(rank, folder):
+    """All of it, in one of two processes that meet at a file of the folder."""
+    with quick_accounting():
+        _main(rank, Path(folder))
+
+
+def _main(rank, place):
+    torch.set_num_threads(1)
+    out = {"one process": votes("witness", voters(60)) if rank == 0 else None}
+    meeting = f"file://{place / 'meeting'}"
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
+    out["sums"] = led(rank, sums)
     rows = torch.randn(30, 50, dtype=torch.float64)
-    out["noise"] = led(rank, lambda group: noise(group, rows))
+    out["noise"] = led(rank, lambda group: noise(group, rows, 100))
     out["empty first"] = led(rank, empty_first)
     out["no rows"] = led(rank, lambda group: noise(group, rows[:0], 60))
     out["rate"] = led(rank, rate)
     out["canary"] = led(rank, canary)
     out["refused"] = led(rank, refused)
     out["fits"] = fits(rank, place)
+    out["audit"] = audited(rank)
+    out["teachers"] = ensembles(rank)
     (place / f"out{rank}.json").write_text(json.dumps(out))
-
-
-if __name__ == "__main__":
-    main()
+    out["gone"] = gone(rank)
+    (place / f"out{rank}.json").write_text(json.dumps(out))

@@ -248,7 +248,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
             *_accountant(data, name),
             *_project(data, claimed, ledger),
         ]
-        notes += [*_groups(data), *_code(data, name), *_noise(data)]
+        notes += [*_groups(data), *_processes(data), *_code(data, name), *_noise(data)]
     said, authenticated, wrong = _signature(data, key)
     problems += wrong
     return Verification(
@@ -350,6 +350,7 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
     stated.pop("weights_in_table", None)
     if stated != design_of(data["public"]).stated():
         problems.append("the largest contribution of a unit is not that of its weight and bound")
+    problems += _too_many(data)
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
         problems.append("its composition is not that of its accountant")
     for item in data["mechanisms"]:
@@ -376,6 +377,18 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
                 f" claim is {claimed:.4g}"
             )
     return problems
+
+
+def _too_many(data: dict[str, Any]) -> list[str]:
+    """More processes than the declared rows, or than the teachers of a vote, which a fit refuses."""
+    count, rows = data["public"].get("processes", 1), data["public"].get("rows")
+    votes = [i["teachers"] for i in data["mechanisms"] if "teachers" in i and not i.get("earlier")]
+    most = [*votes, *([rows] if isinstance(rows, int) else [])]
+    if count > min(most, default=count):
+        return [
+            f"it states {count:,} processes, and a fit of its figures has {min(most):,} at most"
+        ]
+    return []
 
 
 def _below_unit(item: Mapping[str, Any], public: Any) -> bool:
@@ -472,6 +485,12 @@ def _groups(data: dict[str, Any]) -> list[str]:
                 " together both are larger, by the same factor"
             )
     return groups
+
+
+def _processes(data: dict[str, Any]) -> list[str]:
+    """How many processes trained, where several did: nobody else can tell, and their operators saw rows."""
+    count = data["public"].get("processes", 1)
+    return [f"{count:,} processes trained it, each with a part of the rows"] if count > 1 else []
 
 
 def _noise(data: dict[str, Any]) -> list[str]:
