@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import parse_json, read_json_text
+from tabsynth._validate import shown
 from tabsynth.cli.console import fractions, say, warn
 from tabsynth.cli.paths import check_folder, check_not_input, make_folder
 from tabsynth.errors import InputError, TabsynthError
@@ -119,7 +120,7 @@ def measured_privately(
     ------
     InputError
         If ``confidential`` options, which go into a confidential report only, were given with it, or a
-        ledger without it.
+        ledger without it; and if the weights are others than those of the schema, whose cap is public.
     """
     from tabsynth.report import evaluate_private
 
@@ -129,7 +130,17 @@ def measured_privately(
                 "--ledger goes with epsilon: a report without noise is confidential, and on no ledger."
             )
         return None
-    given = [f"--{name.replace('_', '-')}" for name, value in confidential.items() if value]
+    weights = confidential.get("weights")
+    if weights not in (None, schema.weight):
+        raise InputError(
+            f"--epsilon takes survey weights with a public cap; declare {shown(weights)} in the schema (tabsynth schema"
+            " edit --weight, --max-weight)."
+        )
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name, value in confidential.items()
+        if value and name != "weights"
+    ]
     if given:
         raise InputError(
             f"--epsilon releases figures of counts only; leave out {', '.join(given)}, which are for a"
