@@ -159,9 +159,12 @@ def write_linked(
     out: Path,
     key: Path | None,
     reading: dict[str, str],
+    survey: dict[str, Any],
     refused: dict[str, Any],
 ) -> None:
     """Evaluate folders of linked tables, write their report and a page for each table, and print the summary.
+
+    ``survey``: the options of :func:`tabsynth.evaluate_linked` about the weights of the root.
 
     Raises
     ------
@@ -169,6 +172,7 @@ def write_linked(
         If options of ``refused``, which linked tables do not take, were given; and as
         :func:`tabsynth.evaluate_linked`.
     """
+    from tabsynth.evaluation.survey_columns import survey_names
     from tabsynth.privacy.certificate.certificate import beside
     from tabsynth.report import evaluate_linked
     from tabsynth.schema.linked import LinkedSchema
@@ -181,9 +185,14 @@ def write_linked(
         )
     facts = LinkedSchema.load(schema)
     check_folder(out)
-    tables = [read_linked(real, facts, **reading), read_linked(synthetic, facts)]
+    column = survey["weights"] or facts.design.weight
+    takes = survey_names(**{**survey, "weights": column}, strata=None, clusters=None).takes
+    tables = [
+        read_linked(real, facts, aside=takes, **reading),
+        read_linked(synthetic, facts, aside=takes),
+    ]
     if holdout is not None:
-        tables.append(read_linked(holdout, facts, **reading))
+        tables.append(read_linked(holdout, facts, aside=takes, **reading))
     files = [linked_file(synthetic, name) for name in facts.names]
     certificates = [
         certificate_of(file, key) for file in files if key is not None or beside(file).exists()
@@ -197,6 +206,7 @@ def write_linked(
             schema=facts,
             certificate=certificates[0] if complete else None,
             progress=progress,
+            **survey,
         )
     pages = {f"table-{name}.html": part for name, part in report.reports.items()}
     write_report(report, out, real, synthetic, holdout, schema, pages=pages)

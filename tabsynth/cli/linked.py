@@ -21,7 +21,7 @@ def fit_linked(
     schema: Path,
     out: Path,
     parameters: dict[str, Any],
-    reading: dict[str, str],
+    reading: dict[str, Any],
     checkpoint: Path | None,
     ledger: Path | None,
     started: float,
