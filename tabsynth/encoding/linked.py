@@ -306,7 +306,10 @@ class LinkedEncoder:
             except InputError as error:
                 own = error.problems if isinstance(error, TableError) else [str(error)]
                 problems += [f"Table {shown(name)}: {problem}" for problem in own]
-        for name in names if not problems else ():
+            schema = self.schema.tables[name]
+            wrong = schema.design.problems(frames[name], schema.decimal, needed=True)
+            problems += [f"Table {shown(name)}: {message}" for *_, message in wrong]
+        for name in names:
             self._check_keys(name, keys, problems)
         if len(problems) == 1:
             raise InputError(problems[0])
@@ -352,27 +355,24 @@ class LinkedEncoder:
             raise InputError(
                 f"Table {shown(name)} has a row that breaks a rule and cannot be repaired; correct it."
             )
-        wrong = schema.design.problems(frame, schema.decimal, needed=True)
-        if wrong:
-            raise InputError(" ".join(message for *_, message in wrong))
         return index
 
     def _check_keys(
         self, name: str, keys: Mapping[str, Mapping[str, np.ndarray]], problems: list[str]
     ) -> None:
-        """Keys that occur twice, and keys without a parent."""
+        """Keys that occur twice, and keys without a parent; of columns without another problem."""
         of = self.schema.keys[name]
-        if of.key is not None:
-            values = keys[name][of.key]
+        if of.key in keys[name]:
+            values = keys[name][str(of.key)]
             twice = pd.Series(values).duplicated().to_numpy()
             if twice.any():
                 problems.append(
                     f"Table {shown(name)} has key {of.key}={shown(values[twice.argmax()])} twice; each row needs a key of its"
                     " own."
                 )
-        if of.parent is not None:
-            values = keys[name][str(of.parent_key)]
-            parents = keys[of.parent][str(self.schema.keys[of.parent].key)]
+        above = None if of.parent is None else str(self.schema.keys[of.parent].key)
+        if of.parent is not None and of.parent_key in keys[name] and above in keys[of.parent]:
+            values, parents = keys[name][str(of.parent_key)], keys[of.parent][str(above)]
             orphan = ~pd.Series(values, dtype=object).isin(parents).to_numpy()
             if orphan.any():
                 problems.append(

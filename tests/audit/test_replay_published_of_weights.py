@@ -152,7 +152,7 @@ def test_a_synthetic_table_without_weights_counts_its_rows(made: pd.DataFrame) -
 
 def test_weights_that_cannot_be_used_are_refused(made: pd.DataFrame) -> None:
     options: dict[str, Any] = {"schema": WEIGHTED, "epsilon": 1.0}
-    for value, says in ((-1.0, "has weight -1.0"), (math.nan, "has weight nan")):
+    for value, says in ((-1.0, "has weight -1.0"), (math.nan, "has a null, and weights")):
         wrong = table().assign(weight=[value, *range(59)])
         with pytest.raises(InputError, match=says):
             evaluate_private(wrong, made, **options)
