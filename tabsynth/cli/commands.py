@@ -465,8 +465,8 @@ def sample(
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)
     if is_linked(synthesizer):
-        given = {"max_draws": max_draws, "label": label}
-        sample_linked(synthesizer, out, n, seed, written, where, key, weights, given)
+        given = {"label": label}
+        sample_linked(synthesizer, out, n, seed, written, where, key, weights, max_draws, given)
         return
     suffix(out, writing=True)
     if key is not None:
