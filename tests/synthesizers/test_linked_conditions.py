@@ -14,6 +14,7 @@ from tabsynth import (
     Date,
     InputError,
     LinkedMargNet,
+    MargNetConfig,
     Numeric,
     Ordinal,
     Schema,
@@ -84,9 +85,8 @@ def fitted():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "CONTEXTS", 256)
         patch.setattr(estimator, "LEAST_GROUPS", 300)
-        return LinkedMargNet(linked(), epsilon=math.inf, random_state=0, time_limit=4.0).fit(
-            given()
-        )
+        config = MargNetConfig(components=100, steps=300, hidden=(32,), latent_dim=16)
+        return LinkedMargNet(linked(), epsilon=math.inf, random_state=0, config=config).fit(given())
 
 
 @pytest.mark.slow
