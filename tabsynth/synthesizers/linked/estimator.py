@@ -16,6 +16,7 @@ from torch import Tensor
 from tabsynth._files import new_folder
 from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, shown
+from tabsynth.encoding.gaps import is_gap
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, SAME, LinkedEncoder, Records
 from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
@@ -105,7 +106,8 @@ def toward_first(
     for m in later.counts:
         column = records.columns[m.columns[0]]
         j = at.get((column.table, column.column.name))
-        if len(m.columns) > 1 or j is None or column.role not in (OWN, CHILDREN) or not m.std:
+        alike = column.role in (OWN, CHILDREN) and not is_gap(column.column.name)
+        if len(m.columns) > 1 or j is None or not alike or not m.std:
             counts.append(m)
             continue
         share = np.clip(single[j].counts.ravel()[: column.column.size], SMALLEST_COUNT, None)
