@@ -73,7 +73,8 @@ def test_fit_sample_verify(tmp_path):
     assert "is there already" in done.stderr
     for where, says in (
         ("sex=f", "Expected --where TABLE.COLUMN"),
-        ("stays.ward=a", "on the root"),
+        ("stays.ward=z", "has no value 'z'"),
+        ("wards.ward=a", "with a table of patients, stays, events"),
     ):
         done = run("sample", "model", "-o", "more", "--where", where, cwd=tmp_path, code=2)
         assert says in done.stderr and not (tmp_path / "more").exists()
@@ -82,8 +83,12 @@ def test_fit_sample_verify(tmp_path):
     assert set(pd.read_csv(tmp_path / "all" / "patients.csv")["sex"]) == {"f", "m"}
     run("sample", "model", "-o", "some", "-n", "40", *words[:2], cwd=tmp_path)
     assert set(pd.read_csv(tmp_path / "some" / "patients.csv")["sex"]) == {"f"}
+    stays = ("--where", "stays.ward=a", "--where", "events.code=u")
+    run("sample", "model", "-o", "with", "-n", "20", *stays, cwd=tmp_path)
+    chosen = pd.read_csv(tmp_path / "with" / "stays.csv").query("ward == 'a'")["patient"]
+    assert set(chosen) == set(range(1, 21))
     for option, says in (
-        (("--max-draws", "9"), "take no --max-draws"),
+        ((*stays, "-n", "40", "--max-draws", "9"), "too rare: of 9 rows of patients"),
         (("--weights", "population"), "released no total of survey weights"),
     ):
         done = run("sample", "model", "-o", "more", *option, cwd=tmp_path, code=2)
@@ -138,6 +143,28 @@ def test_bad_tables_are_one_line(tmp_path, change):
     assert not (tmp_path / "model").exists()
 
 
+def test_problems_of_values_and_keys_are_told_together(tmp_path):
+    given = tables(12)
+    undeclared(given)
+    orphan(given)
+    twice(given)
+    write(tmp_path, given)
+    done = fit(tmp_path, code=2)
+    lines = done.stderr.strip().splitlines()
+    assert lines[0] == "error: the set of tables has 3 problems:" and len(lines) == 4
+    for change in (undeclared, orphan, twice):
+        assert BAD[change] in done.stderr
+
+
+@pytest.mark.slow
+def test_parents_without_children_are_taken(tmp_path):
+    given = tables(12)
+    write(tmp_path, {**given, "stays": given["stays"][:0], "events": given["events"][:0]})
+    fit(tmp_path, "--time-limit", "2s")
+    run("sample", "model", "-o", "made", "-n", "9", cwd=tmp_path)
+    assert len(pd.read_csv(tmp_path / "made" / "patients.csv")) == 9
+
+
 def test_a_missing_table_and_a_wrong_folder(tmp_path):
     write(tmp_path)
     (tmp_path / "real" / "events.csv").unlink()
@@ -164,5 +191,5 @@ def test_unsorted_and_repeated_orders_and_a_household_of_two_hundred_are_taken(t
     given["stays"] = pd.concat([given["stays"], extra]).sample(frac=1, random_state=1)
     given["events"]["number"] = 1
     write(tmp_path, given)
-    done = fit(tmp_path, "--time-limit", "60s")
+    done = fit(tmp_path, "--time-limit", "2s")
     assert "more rows of stays than are used, by a noisy count" in done.stdout

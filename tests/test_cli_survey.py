@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from command_lines import make_people, make_schema, run
+from command_lines import make_people, make_schema, refused, run
 from typer.testing import CliRunner
 
-from tabsynth import MargNet, Schema, evaluate, evaluate_private
+from tabsynth import MargNet, MargNetConfig, Schema, evaluate
 from tabsynth.cli import app
 from tabsynth.errors import InputError
 from tabsynth.report import compare
@@ -240,7 +240,7 @@ def test_weights_that_are_all_zero_are_refused(folder, table):
         ),
         (
             ("--weights", "PWGTP", "--epsilon", 1, "--strata", "stratum"),
-            "leave out --weights, --strata",
+            "survey weights with a public cap; declare 'PWGTP' in the schema",
         ),
     ],
 )
@@ -284,13 +284,28 @@ def test_a_column_of_texts_has_no_weights():
         evaluate(make_people(60), make_people(60, 1), schema=make_schema(), weights="sex")
 
 
-def test_a_published_report_of_weights_is_refused(folder):
-    """It counts rows, which are not people of a population."""
+@pytest.mark.slow
+def test_a_published_report_of_weights(folder):
+    """Weights are those of the schema, whose cap is public; the synthetic table may carry its own."""
     schema = Schema(make_schema().columns, null_values=("N",), weight="PWGTP", max_weight=40)
-    people = only(surveyed()).assign(PWGTP=np.arange(160) // 4)
-    with pytest.raises(InputError, match="the schema declares weight 'PWGTP'"):
-        evaluate_private(people, make_people(60, 1), schema=schema, epsilon=1.0)
     schema.save(folder / "schema.json")
+    people = only(surveyed(), "PWGTP")
     people.to_csv(folder / "people.csv", index=False)
-    words = (*WORDS, "--epsilon", 1, "-o", "out")
-    declined(*words, cwd=folder, says=["Published figures", "'PWGTP'"])
+    few = MargNetConfig(components=40, steps=100, hidden=(16,), latent_dim=8)
+    model = MargNet(schema, epsilon=40.0, rows=160, config=few).fit(people)
+    model.save(folder / "model")
+    run("sample", "model", "-n", 90, "-o", "made.csv", "--weights", "population", cwd=folder)
+    words = (*WORDS, "--epsilon", 30)
+    done = run(*words, "--weights", "PWGTP", "-o", "out", cwd=folder)
+    assert "Population of the training table: " in done.stdout
+    written = json.loads((folder / "out" / "metrics.json").read_text())
+    values = {metric["key"]: metric["synthetic"] for metric in written["metrics"]}
+    assert written["weight"] == {"column": "PWGTP", "max": 40}
+    assert values["population"]["value"] == pytest.approx(people["PWGTP"].sum(), rel=0.2)
+    for options, says in (
+        (("--weights", "age"), "declare 'age' in the schema"),
+        (("--strata", "sex"), "leave out --strata"),
+    ):
+        refused(*words, *options, "-o", "no", cwd=folder, says=says)
+    people.assign(PWGTP=-1).to_csv(folder / "people.csv", index=False)
+    refused(*words, "-o", "no", cwd=folder, says="Column 'PWGTP' has weight")

@@ -465,8 +465,8 @@ def sample(
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)
     if is_linked(synthesizer):
-        given = {"max_draws": max_draws, "label": label}
-        sample_linked(synthesizer, out, n, seed, written, where, key, weights, given)
+        given = {"label": label}
+        sample_linked(synthesizer, out, n, seed, written, where, key, weights, max_draws, given)
         return
     suffix(out, writing=True)
     if key is not None:
@@ -594,14 +594,16 @@ def evaluate(
     }
     options: dict[str, Any] = {"target": target, "by": by, **survey, "boosting": boosting}
     if is_linked_schema(schema):
+        # Each row of the root is a cluster.
+        of_root = {k: survey[k] for k in ("weights", "replicate_weights", "replicate_factor")}
         refused = {
-            **options,
+            **{name: value for name, value in options.items() if name not in of_root},
             "epsilon": epsilon is not None,
             "ledger": ledger,
             "sample_rows": sample_rows,
         }
         given = reading(sep, encoding, decimal, sheet)
-        write_linked(real, synthetic, holdout, schema, out, key, given, refused)
+        write_linked(real, synthetic, holdout, schema, out, key, given, of_root, refused)
         return
     facts = Schema.load(schema)
     check_folder(out)

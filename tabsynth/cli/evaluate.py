@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import parse_json, read_json_text
+from tabsynth._validate import shown
 from tabsynth.cli.console import fractions, say, warn
 from tabsynth.cli.paths import check_folder, check_not_input, make_folder
 from tabsynth.errors import InputError, TabsynthError
@@ -119,7 +120,7 @@ def measured_privately(
     ------
     InputError
         If ``confidential`` options, which go into a confidential report only, were given with it, or a
-        ledger without it.
+        ledger without it; and if the weights are others than those of the schema, whose cap is public.
     """
     from tabsynth.report import evaluate_private
 
@@ -129,7 +130,17 @@ def measured_privately(
                 "--ledger goes with epsilon: a report without noise is confidential, and on no ledger."
             )
         return None
-    given = [f"--{name.replace('_', '-')}" for name, value in confidential.items() if value]
+    weights = confidential.get("weights")
+    if weights not in (None, schema.weight):
+        raise InputError(
+            f"--epsilon takes survey weights with a public cap; declare {shown(weights)} in the schema (tabsynth schema"
+            " edit --weight, --max-weight)."
+        )
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name, value in confidential.items()
+        if value and name != "weights"
+    ]
     if given:
         raise InputError(
             f"--epsilon releases figures of counts only; leave out {', '.join(given)}, which are for a"
@@ -148,9 +159,12 @@ def write_linked(
     out: Path,
     key: Path | None,
     reading: dict[str, str],
+    survey: dict[str, Any],
     refused: dict[str, Any],
 ) -> None:
     """Evaluate folders of linked tables, write their report and a page for each table, and print the summary.
+
+    ``survey``: the options of :func:`tabsynth.evaluate_linked` about the weights of the root.
 
     Raises
     ------
@@ -158,6 +172,7 @@ def write_linked(
         If options of ``refused``, which linked tables do not take, were given; and as
         :func:`tabsynth.evaluate_linked`.
     """
+    from tabsynth.evaluation.survey_columns import survey_names
     from tabsynth.privacy.certificate.certificate import beside
     from tabsynth.report import evaluate_linked
     from tabsynth.schema.linked import LinkedSchema
@@ -170,9 +185,14 @@ def write_linked(
         )
     facts = LinkedSchema.load(schema)
     check_folder(out)
-    tables = [read_linked(real, facts, **reading), read_linked(synthetic, facts)]
+    column = survey["weights"] or facts.design.weight
+    takes = survey_names(**{**survey, "weights": column}, strata=None, clusters=None).takes
+    tables = [
+        read_linked(real, facts, aside=takes, **reading),
+        read_linked(synthetic, facts, aside=takes),
+    ]
     if holdout is not None:
-        tables.append(read_linked(holdout, facts, **reading))
+        tables.append(read_linked(holdout, facts, aside=takes, **reading))
     files = [linked_file(synthetic, name) for name in facts.names]
     certificates = [
         certificate_of(file, key) for file in files if key is not None or beside(file).exists()
@@ -186,6 +206,7 @@ def write_linked(
             schema=facts,
             certificate=certificates[0] if complete else None,
             progress=progress,
+            **survey,
         )
     pages = {f"table-{name}.html": part for name, part in report.reports.items()}
     write_report(report, out, real, synthetic, holdout, schema, pages=pages)

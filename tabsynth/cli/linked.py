@@ -21,7 +21,7 @@ def fit_linked(
     schema: Path,
     out: Path,
     parameters: dict[str, Any],
-    reading: dict[str, str],
+    reading: dict[str, Any],
     checkpoint: Path | None,
     ledger: Path | None,
     started: float,
@@ -68,7 +68,7 @@ def parse_where_of_tables(schema: LinkedSchema, texts: list[str]) -> dict[str, A
         table, dot, rest = text.partition(".")
         if not dot or table not in schema.names:
             raise InputError(
-                f"Expected --where TABLE.COLUMN=VALUE with table {schema.root}, got {shown(text)}."
+                f"Expected --where TABLE.COLUMN=VALUE with a table of {', '.join(schema.names)}, got {shown(text)}."
             )
         by_table.setdefault(table, []).append(rest)
     return {table: parse_where(schema.tables[table], rest) for table, rest in by_table.items()}
@@ -83,6 +83,7 @@ def sample_linked(
     where: list[str] | None,
     key: "Ed25519PrivateKey | None",
     weights: str | None,
+    max_draws: int | None,
     options: dict[str, Any],
 ) -> None:
     """Write a folder of synthetic tables, each with its certificate."""
@@ -90,7 +91,8 @@ def sample_linked(
 
     refuse_for_linked(options)
     condition = parse_where_of_tables(synthesizer.schema_, where) if where else None
-    synthesizer.sample_to(out, n, where=condition, random_state=seed, weights=weights, **written)
+    given = {"where": condition, "max_draws": max_draws, "weights": weights}
+    synthesizer.sample_to(out, n, random_state=seed, **given, **written)
     for name in synthesizer.schema_.names:
         if key is not None:
             certify(out / f"{name}.csv", key=key)

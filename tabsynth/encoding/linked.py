@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
+from tabsynth.encoding.gaps import GAP, from_gaps, gaps_between, is_gap, with_gaps
 from tabsynth.encoding.rows import Rows, SharedRows, names_of
 from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
 from tabsynth.errors import InputError, TableError
@@ -198,7 +199,10 @@ class LinkedEncoder:
 
     def __init__(self, schema: LinkedSchema) -> None:
         self.schema = schema
-        self.encoders = {name: TableEncoder(s) for name, s in schema.tables.items()}
+        self.gaps = {name: keys.gaps or () for name, keys in schema.keys.items()}
+        self.encoders = {
+            name: TableEncoder(with_gaps(s, self.gaps[name])) for name, s in schema.tables.items()
+        }
         self.sizes = {name: self._sizes(name) for name in schema.names}
         records = {}
         for name in schema.names:
@@ -211,6 +215,7 @@ class LinkedEncoder:
                     (j, own[c.place])
                     for j, c in enumerate(context)
                     if (c.role, c.table) == (PREVIOUS, name) and c.place in own
+                    if not is_gap(c.column.name)
                 )
                 records[name] = Records(name, context, drawn, repeats)
         self.records = records
@@ -306,7 +311,10 @@ class LinkedEncoder:
             except InputError as error:
                 own = error.problems if isinstance(error, TableError) else [str(error)]
                 problems += [f"Table {shown(name)}: {problem}" for problem in own]
-        for name in names if not problems else ():
+            schema = self.schema.tables[name]
+            wrong = schema.design.problems(frames[name], schema.decimal, needed=True)
+            problems += [f"Table {shown(name)}: {message}" for *_, message in wrong]
+        for name in names:
             self._check_keys(name, keys, problems)
         if len(problems) == 1:
             raise InputError(problems[0])
@@ -347,32 +355,45 @@ class LinkedEncoder:
         schema, keys = self.schema.tables[name], self.schema.keys[name]
         aside = {*keys.columns, keys.order} - {*schema.names, *schema.names_left_out}
         learned = frame[[column for column in frame.columns if str(column) not in aside]]
+        if self.gaps[name] and len(frame):
+            learned = self._with_gaps(name, frame, learned)
         index = self.encoders[name].to_index(learned, f"table {name}")
         if len(index) < len(frame):  # rows that cannot be repaired would be left out
             raise InputError(
                 f"Table {shown(name)} has a row that breaks a rule and cannot be repaired; correct it."
             )
-        wrong = schema.design.problems(frame, schema.decimal, needed=True)
-        if wrong:
-            raise InputError(" ".join(message for *_, message in wrong))
         return index
+
+    def _with_gaps(self, name: str, frame: pd.DataFrame, learned: pd.DataFrame) -> pd.DataFrame:
+        """Values of a table beside the gaps of its columns; refuses values as they are refused without gaps."""
+        schema, keys = self.schema.tables[name], self.schema.keys[name]
+        codes = TableEncoder(schema).to_index(learned, f"table {name}")
+        names = [str(column) for column in frame.columns]
+        if len(codes) < len(frame) or not {keys.parent_key, keys.order} <= {*names, None}:
+            return learned.assign(**{f"{column}{GAP}": math.nan for column in self.gaps[name]})
+        parents = pd.factorize(names_of(frame.iloc[:, names.index(str(keys.parent_key))]))[0]
+        place, values = self._places(name, frame, codes), {}
+        for column in self.gaps[name]:
+            amounts = schema[column].amounts(frame.iloc[:, names.index(column)])
+            values[f"{column}{GAP}"] = gaps_between(schema[column], amounts, parents, place)
+        return learned.assign(**values)
 
     def _check_keys(
         self, name: str, keys: Mapping[str, Mapping[str, np.ndarray]], problems: list[str]
     ) -> None:
-        """Keys that occur twice, and keys without a parent."""
+        """Keys that occur twice, and keys without a parent; of columns without another problem."""
         of = self.schema.keys[name]
-        if of.key is not None:
-            values = keys[name][of.key]
+        if of.key in keys[name]:
+            values = keys[name][str(of.key)]
             twice = pd.Series(values).duplicated().to_numpy()
             if twice.any():
                 problems.append(
                     f"Table {shown(name)} has key {of.key}={shown(values[twice.argmax()])} twice; each row needs a key of its"
                     " own."
                 )
-        if of.parent is not None:
-            values = keys[name][str(of.parent_key)]
-            parents = keys[of.parent][str(self.schema.keys[of.parent].key)]
+        above = None if of.parent is None else str(self.schema.keys[of.parent].key)
+        if of.parent is not None and of.parent_key in keys[name] and above in keys[of.parent]:
+            values, parents = keys[name][str(of.parent_key)], keys[of.parent][str(above)]
             orphan = ~pd.Series(values, dtype=object).isin(parents).to_numpy()
             if orphan.any():
                 problems.append(
@@ -461,7 +482,7 @@ class LinkedEncoder:
         each table the weights of the records of one root row sum to 1 at most. A record adds its weight to one cell of the
         counts of a set of columns. Adding or removing a root row, with all that hangs on it, changes counts of that set by
         non-negative amounts that sum to 1 at most: an L1 and L2 sensitivity of 1, whatever the bounds ``max_children``.
-        Records of other root rows are the same, since bounds, orders and weights follow from a root's own rows.
+        Records of other root rows are the same, since bounds, orders, gaps and weights follow from a root's own rows.
 
         Where rows of the root have survey weights, these are beside the codes; no record of other tables has one.
         """
@@ -552,6 +573,11 @@ class LinkedEncoder:
             frame = encoder.from_index(index, rng, within if keys.parent is None else None)
             numbers: dict[str, np.ndarray] = {}
             parent, position = table.parent, table.position
+            for column in self.gaps[name]:
+                of, gaps = encoder.whole[column], frame.pop(f"{column}{GAP}").to_numpy(dtype=float)
+                frame[column] = of.from_amounts(
+                    from_gaps(of, of.amounts(frame[column]), gaps, parent, position)
+                )
             if keys.order is not None and keys.order in encoder.whole.names:
                 amounts = _rising(encoder.whole[keys.order], frame[keys.order])
                 order = np.lexsort((table.position, amounts, table.parent))

@@ -50,10 +50,14 @@ def _drawn_by_weight(
 ) -> np.ndarray:
     """``rows`` values of a column, each as often as its weighted share, in random order."""
     order = np.argsort(column, kind="stable")
-    ends = np.cumsum(weights[order])
+    return rng.permutation(column[order[drawn_by_weight(weights[order], rows, rng)]])
+
+
+def drawn_by_weight(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """The numbers of ``rows`` rows that are drawn in proportion to their weights, systematically, in ascending order."""
+    ends = np.cumsum(weights)
     places = (np.arange(rows) + rng.random()) * (ends[-1] / rows)
-    picks = np.searchsorted(ends, places, side="right")
-    return rng.permutation(column[order[np.minimum(picks, len(order) - 1)]])
+    return np.minimum(np.searchsorted(ends, places, side="right"), len(weights) - 1)
 
 
 def verdict(

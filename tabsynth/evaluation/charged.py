@@ -4,45 +4,50 @@ Only figures of bounded sensitivity: how many rows there are, and mean distances
 the synthetic table, which is public. Everything else in a report reads private rows without noise.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
 from tabsynth.evaluation.baseline import independent_columns
 from tabsynth.evaluation.metric import UTILITY, Metric
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.kmarginal import CITATION as NIST
 from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
 from tabsynth.evaluation.utility.marginals import WAYS, cell_numbers, column_sets
+from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
 from tabsynth.privacy.noise import samplers as noise
 from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.schema.design import NO_DESIGN, Design
 
 CITATION = "Gaussian mechanism, Dwork & Roth 2014; distance as Tao et al. 2021"
 Z_HALF = 2.241402727604947  # two-sided 97.5%: two noises, together 95% (Bonferroni)
+ROUNDING = 2.0**-20  # of the sensitivity of a distance, set aside for the rounding of its sum
+LEAST = 1.0  # of the noisy size of a table, in its largest weights
 
 
-def uses(columns: int) -> int:
-    """Reads that :func:`charged_metrics` makes of a table: the rows, and a mean for each figure."""
+def uses(columns: int, weighted: bool = False) -> int:
+    """Reads that :func:`charged_metrics` makes of a table: the rows, their weights, and a mean for each figure."""
     orders = min(3, columns)
-    return (
-        1 + orders + (orders - 1) + 2
-    )  # rows; distances; their baselines; k-marginal and its baseline
+    # rows; total of weights; distances; their baselines; k-marginal and its baseline
+    return 1 + weighted + orders + (orders - 1) + 2
 
 
 def charged_metrics(
-    table: PrivateTable[np.ndarray],
+    table: PrivateTable[PrivateRows],
     account: Account,
-    synthetic: np.ndarray,
+    synthetic: np.ndarray | WeightedRows,
     *,
     names: Sequence[str],
     sizes: Sequence[int],
     scores: Sequence[np.ndarray | None],
     rng: np.random.Generator,
     bits: Bits | None = None,
-    bound: int = 1,
+    design: Design = NO_DESIGN,
 ) -> list[Metric]:
-    """Noisy distances of 1-, 2- and 3-way counts, k-marginal score, and the number of rows.
+    """Noisy distances of 1-, 2- and 3-way counts, k-marginal score, the number of rows, and the total of their weights.
 
     The baseline is not the training table with its columns shuffled, which is private, but the
     synthetic one: what its histograms alone would score. The interval covers the noise alone, not the
@@ -50,96 +55,137 @@ def charged_metrics(
 
     Parameters
     ----------
+    table : PrivateTable
+        Category codes; with survey weights multiples of the design's step from 0 to its cap.
     account : Account
-        Of `uses(columns)` uses; its noise multiplier σ is in units of the sensitivity, 1 for each use.
-    synthetic : ndarray, shape (rows, columns), int64
+        Of `uses(columns, weighted)` uses; its noise multiplier σ is in units of the sensitivity, 1 for each use.
+    synthetic : ndarray, shape (rows, columns), int64, or WeightedRows
         Category codes. Must be public: a release under the same ledger.
     rng : numpy Generator
         Shuffles the synthetic table.
     bits : Bits, optional
         Of the noise; by default ``rng``.
-    bound : int
-        The most rows of the table that are of one unit of privacy. It moves each figure at most so many times as far as a
-        row does, and noise is scaled to that.
+    design : Design
+        The weights of the rows and the unit of privacy: public. A unit adds at most ``design.rows`` rows to the table,
+        and at most ``design.bound`` to their weights; noise is scaled to that.
 
     Formal guarantees
     -----------------
     Sets of columns, bins and what is expected of counts follow from the schema, the synthetic table and
-    noisy releases before, never from private rows. Each use releases one number plus N(0, σ²):
+    noisy releases before, never from private rows. Each use releases one number plus N(0, σ²) in units of its
+    sensitivity. A row counts as its weight w, from 0 to the cap W, or as 1; a unit has at most b rows.
 
-    * the number of rows n: adding or removing one record changes it by 1;
-    * f = mean over sets of columns of Σ_cells |c − ñ q|, with counts c of the private rows, ñ the noisy
-      n of before and q the shares of a public table. One record changes one cell of each set by 1, so
-      by the triangle inequality each set's sum by at most 1, and their mean by at most 1. (Released is
-      the sum over m sets with m σ, over m; ñ q is rounded to multiples of 2⁻²⁰, so that sums are exact.)
+    * The number of rows n: a unit changes it by at most b.
+    * With weights, their total T = Σ w: a unit changes it by at most bW.
+    * f = mean over sets of columns of Σ_cells |c − ñ q|, with (weighted) counts c of the private rows, ñ the noisy n
+      or T of before and q the shares of a public table. A row changes one cell of each set by its w ≤ W, so
+      by the triangle inequality each set's sum by at most W, and their mean by at most W; the b rows of a unit change
+      it by bW. (Released is the sum over m sets with m times the noise, over m.)
 
-    So all are Gaussian mechanisms of sensitivity 1, or ``bound`` for a unit, composed adaptively. The distance is f / 2ñ:
-    post-processing.
+    So all are Gaussian mechanisms of sensitivity 1, composed adaptively. The distance is f / 2ñ: post-processing.
+
+    Rounding: ñ q is rounded to multiples of a step, of which counts are multiples, too. So the sum of a set is exact up
+    to 2⁵³ steps, and that of all m sets is rounded once: by m steps at most, or 2m between neighbours. Weights have a
+    step of 2⁻²³ W at most, and hold to 2²⁸ rows. Without weights the step is 2⁻²⁰; to 2³¹ rows the sums are half as
+    large as that limit. So rounding is below 2⁻²⁰ of m times the sensitivity, and that is set aside (:data:`ROUNDING`).
+
+    NOTE[DIFF] Counts by classes of weights, as MargNet has them, would have the noise of single rows. But a distance of
+    sums over classes follows from the counts of all cells of all classes, and its error grows with their number.
+    Here one number has noise, whatever the number of cells: W/T·σ of a distance.
     """
-    std = bound * account.whole_table_noise
+    weighted = design.weight is not None
+    public_rows = synthetic if isinstance(synthetic, WeightedRows) else WeightedRows(synthetic)
+    of_rows = design.rows * account.whole_table_noise
+    std = design.bound * account.whole_table_noise
     columns = len(sizes)
 
-    def noisy(statistic: Callable[[np.ndarray], float], most: int, whole: bool = False) -> float:
-        """``most`` is by how much one row may move the statistic."""
-        (value,) = exact(account, [statistic(table.read(account))], [most * std])
-        return float(noise.noisy(value, most * std, bits or rng, whole=whole))
+    def noisy(
+        statistic: Callable[[PrivateRows], float], scale: float, whole: bool = False
+    ) -> float:
+        """``scale``: the noise multiplier times as much as one unit of privacy may move the statistic."""
+        (value,) = exact(account, [statistic(table.read(account))], [scale])
+        return float(noise.noisy(value, scale, bits or rng, whole=whole))
 
-    rows = max(1.0, noisy(lambda rows: float(len(rows)), 1, whole=True))
-    alone = independent_columns(
-        synthetic, len(synthetic), rng
-    )  # of the public table: costs nothing
+    rows = max(1.0, noisy(lambda rows: float(len(rows)), of_rows, whole=True))
+    size = rows
+    if weighted:
+        least = LEAST * float(design.max_weight or 0)
+        size = max(least, noisy(_total, std))
+    # Of the public table: costs nothing.
+    alone = WeightedRows(
+        independent_columns(public_rows.codes, len(public_rows), rng, public_rows.weights)
+    )
+    step = design.step or noise.STEP
 
     def estimate(
-        public: np.ndarray, sets: Sequence[tuple[int, ...]], bins: list | None
+        public: WeightedRows, sets: Sequence[tuple[int, ...]], bins: list | None
     ) -> Estimate:
         """The noisy mean distance. Of ñ the noise moves f by |ñ − n| at most, and the divisor too."""
 
-        def total(private: np.ndarray) -> float:
-            one, other = (
-                (private, public) if bins is None else (binned(private, bins), binned(public, bins))
-            )
-            width = sizes if bins is None else [int(group.max()) + 1 for group in bins]
-            return total_gap(one, other, sets, width, rows)
+        def total(private: PrivateRows) -> float:
+            one = WeightedRows(codes_of(private), weights_of(private) if weighted else None)
+            if bins is None:
+                return total_gap(one, public, sets, sizes, size, step)
+            one, other = (WeightedRows(binned(t.codes, bins), t.weights) for t in (one, public))
+            width = [int(group.max()) + 1 for group in bins]
+            return total_gap(one, other, sets, width, size, step)
 
-        value = min(1.0, max(0.0, noisy(total, len(sets)) / len(sets) / (2 * rows)))
-        half = Z_HALF * std * (2 + 2 * value) / (2 * rows)
+        scale = len(sets) * std * (1 + ROUNDING)
+        value = min(1.0, max(0.0, noisy(total, scale) / len(sets) / (2 * size)))
+        half = Z_HALF * std * (2 + 2 * value) / (2 * size)
         return Estimate(value, max(0.0, value - half), min(1.0, value + half), round(rows))
 
     metrics = []
     for order in range(1, min(3, columns) + 1):
         sets = column_sets(columns, order)
-        value = estimate(synthetic, sets, None)
+        value = estimate(public_rows, sets, None)
         baseline = estimate(alone, sets, None) if order > 1 else None
-        metrics.append(_distance(order, value, baseline))
-    bins = percentile_bins(
-        synthetic, sizes, scores
-    )  # its percentiles: the private ones are not public
+        metrics.append(_distance(order, value, baseline, weighted))
+    # Its percentiles: the private ones are not public.
+    bins = percentile_bins(public_rows.codes, sizes, scores, public_rows.weights)
     sets = marginal_sets(list(names))
-    value, baseline = estimate(synthetic, sets, bins), estimate(alone, sets, bins)
+    value, baseline = estimate(public_rows, sets, bins), estimate(alone, sets, bins)
     metrics.append(_score(value, baseline))
-    half = 1.959963984540054 * std
-    counted = Estimate(rows, max(0.0, rows - half), rows + half, round(rows))
-    metrics.append(_count(counted, bound))
+    metrics.append(_count(_counted(rows, of_rows, rows), design))
+    if weighted:
+        metrics.append(_population(_counted(size, std, rows), design))
     return metrics
 
 
 def total_gap(
-    private: np.ndarray,
-    public: np.ndarray,
+    private: WeightedRows,
+    public: WeightedRows,
     sets: Sequence[tuple[int, ...]],
     sizes: Sequence[int],
-    rows: float,
+    size: float,
+    step: float = noise.STEP,
 ) -> float:
-    """Sum over sets of columns of Σ_cells |counts of ``private`` − ``rows`` × shares of ``public``|."""
-    total = 0.0
+    """Sum over sets of columns of Σ_cells |counts of ``private`` − ``size`` × shares of ``public``|.
+
+    What is expected is in multiples of ``step``; the sums of sets are added up with one rounding.
+    """
+    gaps = []
     for columns in sets:
-        one, other, cells = cell_numbers(private, public, columns, sizes)
-        expected = noise.on_grid(rows * np.bincount(other, minlength=cells) / len(public))
-        total += float(np.abs(np.bincount(one, minlength=cells) - expected).sum())
-    return total
+        one, other, cells = cell_numbers(private.codes, public.codes, columns, sizes)
+        expected = noise.on_grid(size * shares(other, cells, public.weights), step)
+        gaps.append(float(np.abs(counts(one, cells, private.weights) - expected).sum()))
+    return math.fsum(gaps)
 
 
-def _distance(order: int, value: Estimate, baseline: Estimate | None) -> Metric:
+def _total(rows: PrivateRows) -> float:
+    """The sum of the weights of rows that have some."""
+    weights = weights_of(rows)
+    return 0.0 if weights is None else float(weights.sum())
+
+
+def _counted(value: float, std: float, rows: float) -> Estimate:
+    """A noisy number with the interval of its noise."""
+    half = 1.959963984540054 * std
+    return Estimate(value, max(0.0, value - half), value + half, round(rows))
+
+
+def _distance(order: int, value: Estimate, baseline: Estimate | None, weighted: bool) -> Metric:
+    moved = "the population" if weighted else "rows"
     return Metric(
         f"tvd{order}",
         f"Total variation distance, {WAYS[order]}",
@@ -149,7 +195,7 @@ def _distance(order: int, value: Estimate, baseline: Estimate | None) -> Metric:
         baseline,
         "lower",
         0.0,
-        "Share of rows that would have to move to make the counts equal, with noise; the interval is"
+        f"Share of {moved} that would have to move to make the counts equal, with noise; the interval is"
         " that of the noise. Baseline: the synthetic table with its columns shuffled.",
         CITATION,
         of_relations=order > 1,
@@ -176,17 +222,20 @@ def _score(value: Estimate, baseline: Estimate) -> Metric:
     )
 
 
-def _count(rows: Estimate, bound: int) -> Metric:
-    used = "" if bound == 1 else f" At most {bound} rows of each unit of privacy are counted."
-    return Metric(
-        "rows",
-        "Rows of the training table",
-        "shown",
-        rows,
-        None,
-        None,
-        "neither",
-        None,
-        f"Their number with noise.{used}",
-        CITATION,
+def _count(rows: Estimate, design: Design) -> Metric:
+    bounded = f" At most {design.rows} rows of each unit of privacy are counted."
+    used = "" if design.unit is None or design.rows == 1 else bounded
+    return _shown("rows", "Rows of the training table", rows, f"Their number with noise.{used}")
+
+
+def _population(size: Estimate, design: Design) -> Metric:
+    """The total of the survey weights."""
+    reading = (
+        f"Total of the survey weights with noise. A weight above {design.max_weight:g} counts as that;"
+        " distances and the score are of weighted counts, too."
     )
+    return _shown("population", "Population of the training table", size, reading)
+
+
+def _shown(key: str, title: str, value: Estimate, reading: str) -> Metric:
+    return Metric(key, title, "shown", value, None, None, "neither", None, reading, CITATION)

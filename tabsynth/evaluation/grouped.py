@@ -5,6 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tabsynth.evaluation.baseline import drawn_by_weight
+from tabsynth.evaluation.weighting import effective_rows
+
 MAX_WIDE = 400  # columns of a wide row
 
 
@@ -21,11 +24,14 @@ class Level:
         The row of the parent's level that each row belongs to; of the root's level the row itself.
     root : ndarray, shape (rows,), int64
         The row of the root's level that each row hangs on.
+    weights : ndarray, shape (rows,), float64, or None
+        Of the root's level alone: its survey weights, which count for all that hangs on a row. None: all count the same.
     """
 
     codes: np.ndarray
     parent: np.ndarray
     root: np.ndarray
+    weights: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -63,6 +69,31 @@ class Columns:
 Levels = Mapping[str, Level]  # by table, parents before their children
 
 
+def weights_of_roots(levels: Levels) -> np.ndarray | None:
+    """The survey weights of the rows of the root, shape (roots,); None where all count the same."""
+    return next(iter(levels.values())).weights
+
+
+def weights_of_level(levels: Levels, table: str) -> np.ndarray | None:
+    """The weight of each row of a table, shape (rows,): that of its root. None where all count the same."""
+    weights = weights_of_roots(levels)
+    return None if weights is None else weights[levels[table].root]
+
+
+def effective_roots(levels: Levels) -> float:
+    """The effective number of rows of the root: see :func:`tabsynth.evaluation.weighting.effective_rows`."""
+    root = next(iter(levels.values()))
+    return effective_rows(root.weights, len(root))
+
+
+def with_weight(levels: Levels, columns: Mapping[str, Columns]) -> Levels:
+    """The tables without the roots that stand for nobody, and all that hangs on them."""
+    weights = weights_of_roots(levels)
+    if weights is None or (weights > 0).all():
+        return levels
+    return of_roots(levels, columns, np.flatnonzero(weights > 0))
+
+
 def sizes_of_groups(levels: Levels, columns: Mapping[str, Columns], table: str) -> np.ndarray:
     """How many rows of a table each row of its parent's has, 0 included; shape (parents,)."""
     parent = columns[table].parent
@@ -87,7 +118,8 @@ def of_roots(levels: Levels, columns: Mapping[str, Columns], roots: np.ndarray) 
             own = place[level.parent[rows]]
             root = out[parent].root[own]
         chosen[table] = rows
-        out[table] = Level(codes=level.codes[rows], parent=own, root=root)
+        weights = None if level.weights is None else level.weights[rows]
+        out[table] = Level(codes=level.codes[rows], parent=own, root=root, weights=weights)
     return out
 
 
@@ -97,12 +129,20 @@ def independent_children(
     """The tables with the rows of each child assigned again at random to all groups, whose sizes stay.
 
     Rows are kept whole, and so is every table by itself. What is lost are the relations within groups and between
-    tables.
+    tables. With survey weights the rows of a child are drawn in proportion to theirs, systematically, so that weighted
+    shares stay those of the population: a row whose new root is heavy counts more than it did.
     """
+
+    def assigned(table: str) -> np.ndarray:
+        weights = weights_of_level(levels, table)
+        if weights is None or not weights.any():
+            return rng.permutation(len(levels[table]))
+        return rng.permutation(drawn_by_weight(weights, len(weights), rng))
+
     return {
         table: level
         if columns[table].parent is None
-        else replace(level, codes=level.codes[rng.permutation(len(level))])
+        else replace(level, codes=level.codes[assigned(table)])
         for table, level in levels.items()
     }
 

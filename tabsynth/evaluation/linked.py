@@ -5,7 +5,7 @@ Each table is evaluated by itself, and each child beside the columns of the tabl
 row of the root with all that hangs on it as their target.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,16 +24,30 @@ from tabsynth.evaluation.grouped import (
     Columns,
     Level,
     Levels,
+    effective_roots,
     independent_children,
     of_roots,
+    weights_of_level,
+    weights_of_roots,
     with_ancestors,
+    with_weight,
 )
 from tabsynth.evaluation.inputs import certificate_with, indexed, indexed_synthetic
-from tabsynth.evaluation.metric import UTILITY, Compared, Evaluation, Metric, Part, at_equal_rows
+from tabsynth.evaluation.metric import (
+    UTILITY,
+    Compared,
+    Evaluation,
+    Metric,
+    Part,
+    Weights,
+    at_equal_rows,
+)
 from tabsynth.evaluation.overlap import same_rows
-from tabsynth.evaluation.results import Estimate, Result, reference_scale
+from tabsynth.evaluation.results import Estimate, Result, WeightsUsed, reference_scale
+from tabsynth.evaluation.root_survey import RootSurvey
 from tabsynth.evaluation.suite import Columns as SuiteColumns
 from tabsynth.evaluation.suite import measure
+from tabsynth.evaluation.survey_columns import SurveyNames
 from tabsynth.evaluation.utility.groups import group_metrics
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.linked import LinkedSchema
@@ -63,6 +77,8 @@ class LinkedEvaluation(Result):
         For each table, synthetic rows with values that are not declared, or that hang on such rows or on none.
     label, certificate, authenticated, schema_sha256, created, versions
         As of :class:`tabsynth.evaluation.Evaluation`.
+    weights : WeightsUsed or None
+        The survey weights of the root; None: all roots count the same.
     """
 
     root: str
@@ -77,6 +93,7 @@ class LinkedEvaluation(Result):
     schema_sha256: str = ""
     created: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    weights: WeightsUsed | None = None
 
     def __getitem__(self, key: str) -> Metric:
         """The metric of that key, such as ``"persons.group_size"``; KeyError if it was not measured."""
@@ -93,6 +110,9 @@ def evaluate_linked(
     *,
     schema: LinkedSchema,
     certificate: Mapping[str, Any] | Verification | None = None,
+    weights: str | None = None,
+    replicate_weights: str | Sequence[str] | None = None,
+    replicate_factor: float | None = None,
     shadow: Callable[[Frames], Mapping[str, Any]] | None = None,
     shadow_fits: int = 40,
     tables: bool = True,
@@ -114,6 +134,15 @@ def evaluate_linked(
     schema : LinkedSchema
     certificate : dict or Verification, optional
         Of the table of the root, as :func:`tabsynth.evaluate` takes it. Default: the one that came with that table.
+    weights : str, optional
+        A column of survey weights of the root, of the real tables and the hold-out, and perhaps of the synthetic ones,
+        whose roots count the same otherwise. The weight of a root counts for all that hangs on it, in every metric of
+        utility. Default: the weight of the schema. Attacks use no weights. Weights are not clipped at the cap.
+    replicate_weights : str or sequence of str, optional
+        Columns of the root, as of :func:`tabsynth.evaluate`, for intervals of the weighted estimates of each table.
+        Without them they follow by Taylor linearisation, where each root is a cluster.
+    replicate_factor : float, optional
+        As of :func:`tabsynth.evaluate`.
     shadow : callable, optional
         What made the tables: a function from real to synthetic linked tables. The shadow-model attack is then tried on
         the two most unusual roots, with all that hangs on them.
@@ -136,25 +165,32 @@ def evaluate_linked(
     """
     if not isinstance(schema, LinkedSchema):
         raise InputError(f"Expected schema to be a LinkedSchema, got {shown(schema)}.")
-    if schema.design.weight is not None:
-        raise InputError(
-            f"The root declares weight {shown(schema.design.weight)}, and linked tables are evaluated without weights; evaluate"
-            " the table of the root by itself (tabsynth.evaluate)."
-        )
+    survey = RootSurvey.of(schema, weights, replicate_weights, replicate_factor)
     seed = integer("random_state", random_state, least=0)
     columns = {name: columns_of(schema, name) for name in schema.names}
     drawn = _frames(synthetic, schema, SYNTHETIC)
     came_with, authenticated = certificate_with(synthetic[schema.root], certificate)
     frames = Compared(drawn, None if holdout is None else _frames(holdout, schema, HOLDOUT), {})
     given = _frames(real, schema, REAL)
-    train, _ = levels_of(given, schema, REAL)
-    made, left_out = levels_of(drawn, schema, SYNTHETIC, strict=False)
-    others = None if frames.holdout is None else levels_of(frames.holdout, schema, HOLDOUT)[0]
+    weights_in = partial(_weights, survey)
+    train, _ = levels_of(given, schema, REAL, weights_in(given, REAL))
+    carried = weights_in(drawn, SYNTHETIC, needed=False)
+    made, left_out = levels_of(drawn, schema, SYNTHETIC, carried, strict=False)
+    others = None
+    if frames.holdout is not None:
+        of_others = weights_in(frames.holdout, HOLDOUT)
+        others, _ = levels_of(frames.holdout, schema, HOLDOUT, of_others)
     if not len(train[schema.root]) or not len(made[schema.root]):
         raise InputError(f"Table {shown(schema.root)} of the real or synthetic tables has no rows.")
     rng = np.random.default_rng(seed)
-    reference, scale = others, 1.0
-    if others is not None:
+    counted = Compared(made, others, train).map(lambda levels: with_weight(levels, columns))
+    if not len(counted.synthetic[schema.root]):
+        raise InputError(
+            f"The rows of table {shown(schema.root)} of the {SYNTHETIC} that fit the schema have only weights of 0; give"
+            " rows that stand for somebody."
+        )
+    reference, scale = counted.holdout, 1.0
+    if others is not None and reference is not None:
         counts = [len(levels[schema.root]) for levels in (train, made, others)]
         if counts[2] < 1:
             raise InputError(
@@ -165,15 +201,15 @@ def evaluate_linked(
                 raise InputError(
                     f"The {HOLDOUT} hold the rows of the {what} tables; give roots that the synthesizer never saw, or none."
                 )
-        scale = reference_scale(*counts)
-        chosen = np.sort(rng.permutation(counts[2])[: counts[1]])
-        reference = of_roots(others, columns, chosen)
+        scale = reference_scale(*(effective_roots(t) for t in (train, made, others)))
+        chosen = np.sort(rng.permutation(len(reference[schema.root]))[: counts[1]])
+        reference = of_roots(reference, columns, chosen)
     compared: Compared[Levels] = Compared(
-        made, reference, independent_children(train, columns, rng)
+        counted.synthetic, reference, independent_children(counted.baseline, columns, rng)
     )
     metrics = _of_keys(Compared(drawn, frames.holdout, given), schema)
     for name in schema.names[1:]:
-        metrics += group_metrics(train, compared, columns, name, rng)
+        metrics += group_metrics(counted.baseline, compared, columns, name, rng)
         if progress is not None:
             progress(f"groups of {name}", 1.0)
     metrics += root_membership(train, made, others, columns, rng, integer("m", m))
@@ -196,13 +232,15 @@ def evaluate_linked(
         )
     alone, joined = {}, {}
     for name in schema.names if tables else ():
-        if not len(train[name]) or not len(made[name]):
+        if not len(counted.baseline[name]) or not len(counted.synthetic[name]):
             continue  # there is nothing to compare
-        known = None if others is None or not len(others[name]) else others
+        held = counted.holdout
+        known = others if held is not None and len(held[name]) else None
         part = None if known is None else frames.holdout
-        alone[name] = _alone(name, given, drawn, part, schema, seed, label, progress)
+        alone[name] = _alone(name, given, drawn, part, schema, survey, seed, label, progress)
         if columns[name].parent is not None:
-            joined[name] = _joined(train, made, known, columns, name, seed, progress)
+            about = (counted.baseline, counted.synthetic, None if known is None else held)
+            joined[name] = _joined(*about, columns, name, seed, progress)
     return LinkedEvaluation(
         root=schema.root,
         rows={
@@ -223,7 +261,29 @@ def evaluate_linked(
         schema_sha256=schema.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
+        weights=None if survey is None else _weights_used(survey, train, made, others),
     )
+
+
+def _weights(
+    survey: RootSurvey | None, frames: Frames, what: str, *, needed: bool = True
+) -> np.ndarray | None:
+    return None if survey is None else survey.weights(frames, what, needed=needed)
+
+
+def _weights_used(
+    survey: RootSurvey, train: Levels, made: Levels, others: Levels | None
+) -> WeightsUsed:
+    """What there is to say about the weights of the root."""
+    weights = weights_of_roots(train)
+    assert weights is not None
+    effective = {
+        "train": effective_roots(train),
+        "synthetic": effective_roots(made),
+        "holdout": 0.0 if others is None else effective_roots(others),
+    }
+    alike = weights_of_roots(made) is None
+    return WeightsUsed(survey.column, float(weights.sum()), effective, alike)
 
 
 def columns_of(schema: LinkedSchema, name: str) -> Columns:
@@ -275,11 +335,16 @@ def _with_numbers(frame: pd.DataFrame, schema: LinkedSchema, name: str) -> pd.Da
 
 
 def levels_of(
-    frames: Frames, schema: LinkedSchema, what: str, *, strict: bool = True
+    frames: Frames,
+    schema: LinkedSchema,
+    what: str,
+    weights: np.ndarray | None = None,
+    *,
+    strict: bool = True,
 ) -> tuple[dict[str, Level], dict[str, int]]:
     """The tables as category codes, and the number of rows of each that were left out.
 
-    A row is left out if a value is not declared, if its key occurred before, or if its parent is not there or was left
+    ``weights`` are those of the rows of the root, where they have some. A row is left out if a value is not declared, if its key occurred before, or if its parent is not there or was left
     out. Where ``strict``, these are errors.
     """
     levels: dict[str, Level] = {}
@@ -331,7 +396,8 @@ def levels_of(
             order = np.lexsort([rows, sequence, parent])
             codes, rows, parent = codes[order], rows[order], parent[order]
         root = parent if keys.parent is None else levels[keys.parent].root[parent]
-        levels[name] = Level(codes=codes, parent=parent, root=root)
+        of_rows = None if weights is None or keys.parent is not None else weights[rows]
+        levels[name] = Level(codes=codes, parent=parent, root=root, weights=of_rows)
         left_out[name] = len(frame) - len(rows)
         if keys.key is not None:
             place[name] = pd.Series(np.arange(len(rows)), index=frame[keys.key].iloc[rows])
@@ -418,24 +484,32 @@ def _alone(
     synthetic: Frames,
     holdout: Frames | None,
     schema: LinkedSchema,
+    survey: RootSurvey | None,
     seed: int,
     label: str,
     progress: Callable[[str, float], None] | None,
 ) -> Evaluation:
-    """The evaluation of one table by itself, keys left out."""
+    """The evaluation of one table by itself, keys left out, beside the survey's columns of the root."""
     table = schema.tables[name]
+    named = SurveyNames() if survey is None else survey.named(real, name)
 
-    def values(frame: pd.DataFrame) -> pd.DataFrame:
-        return frame[[column for column in frame.columns if column in table.names]]
+    def values(tables: Frames) -> pd.DataFrame:
+        frame = tables[name]
+        own = frame[[column for column in frame.columns if column in table.names]]
+        if survey is None:
+            return own
+        beside = survey.beside(tables, name, named).set_axis(own.index)
+        return pd.concat([own, beside[beside.columns.difference(own.columns, sort=False)]], axis=1)
 
     return evaluate(
-        values(real[name]),
-        values(synthetic[name]),
-        None if holdout is None else values(holdout[name]),
+        values(real),
+        values(synthetic),
+        None if holdout is None else values(holdout),
         schema=table,
         random_state=seed,
         label=f"{label}, {name}",
         progress=_named(progress, name),
+        **vars(named),
     )
 
 
@@ -457,6 +531,14 @@ def _joined(
     def each(pick: Callable[[Columns], Any]) -> tuple:
         return tuple(pick(columns[table])[j] for table, j in origin)
 
+    given = weights_of_level(train, name)
+    weights = None
+    if given is not None:
+        weights = Weights(
+            train=given,
+            synthetic=weights_of_level(synthetic, name),
+            holdout=None if holdout is None else weights_of_level(holdout, name),
+        )
     return measure(
         codes.baseline,
         codes.synthetic,
@@ -466,6 +548,7 @@ def _joined(
         columns=SuiteColumns(
             scores=each(lambda about: about.scores), labels=each(lambda about: about.labels)
         ),
+        weights=weights,
         seed=seed,
         progress=_named(progress, f"{name} with parents"),
     )

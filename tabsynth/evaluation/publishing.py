@@ -8,7 +8,7 @@ after its reader has seen others is chosen adaptively, which the sum of their co
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,17 +19,21 @@ import numpy as np
 
 from tabsynth._validate import between, positive, shown
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.rows import KEY_BYTES, codes_of, key_of, rows_of
+from tabsynth.encoding.rows import KEY_BYTES, PrivateRows, key_of, rows_of
 from tabsynth.errors import InputError
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.claims import is_conditional, is_private
 from tabsynth.evaluation.inputs import (
     REAL,
+    SYNTHETIC,
+    Synthetic,
     certificate_with,
     indexed_synthetic,
     kept_index,
 )
 from tabsynth.evaluation.metric import Metric
+from tabsynth.evaluation.survey_columns import SurveyReader, apart, survey_names
+from tabsynth.evaluation.weighting import WeightedRows
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import calibrate
 from tabsynth.privacy.accounting.mechanisms import Gaussian
@@ -38,6 +42,7 @@ from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise.samplers import Keystream
+from tabsynth.schema.constraints import Rule
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 
@@ -74,6 +79,10 @@ class PrivateEvaluation:
         (epsilon, delta) of that ledger, which covers all fits and reports under it.
     unit : str or None
         The column of the units that the figures protect; None: records.
+    weight : str or None
+        The column of survey weights that the figures are of; None: all rows count the same.
+    max_weight : float or None
+        The cap of these weights.
     """
 
     label: str
@@ -88,6 +97,8 @@ class PrivateEvaluation:
     project: Mapping[str, Any] | None = None
     budget: tuple[float, float] | None = None
     unit: str | None = None
+    weight: str | None = None
+    max_weight: float | None = None
 
 
 def evaluate_private(
@@ -104,7 +115,8 @@ def evaluate_private(
     """Release figures of bounded sensitivity with Gaussian noise, so that they may be published.
 
     The figures are the number of rows, the total variation distances of one, two and three columns and the
-    k-marginal score: see :mod:`tabsynth.evaluation.charged`. Their noise comes from the system's entropy and is
+    k-marginal score: see :mod:`tabsynth.evaluation.charged`. Under a schema with survey weights they are of the weighted
+    table, and the total of the weights is one of them; their noise is scaled to the cap. Their noise comes from the system's entropy and is
     never seeded. ``tabsynth.evaluate_private`` gives the result as a :class:`tabsynth.PublishedReport`.
 
     Parameters
@@ -112,7 +124,8 @@ def evaluate_private(
     real : DataFrame
         The table that the synthesizer was fitted on.
     synthetic : DataFrame
-        It must come with a certificate that makes it public.
+        It must come with a certificate that makes it public. If it has the column of weights of the schema, it is
+        weighted by that; otherwise its rows count the same.
     schema : Schema
     epsilon : float
         Privacy cost of the figures, above 0, for adding or removing one record. Under a schema with a unit, for all
@@ -131,7 +144,7 @@ def evaluate_private(
     ------
     InputError
         If the synthetic table has no certificate that makes it public, or one of another schema; with a ledger,
-        if the table was not made under it; if the schema declares a weight.
+        if the table was not made under it; if a row has no weight or no unit that the schema asks for.
     BudgetError
         If no noise keeps the figures within ``epsilon``, or the limit of the ledger does not allow them.
     """
@@ -164,23 +177,18 @@ def release(
     """As :func:`evaluate_private`. ``rng`` is for audits alone: figures with seeded noise are not private."""
     given, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
-    if schema.weight is not None:
-        raise InputError(
-            f"Published figures count rows, and the schema declares weight {shown(schema.weight)}; evaluate without"
-            " publishing (tabsynth.evaluate)."
-        )
     fingerprint, rules, schema = schema.fingerprint(), schema.rules, schema.coded
     encoder = TableEncoder(schema)
-    table = indexed_synthetic(encoder, synthetic, rules)
+    table, public = _public(encoder, synthetic, rules)
     _check_certificate(given, fingerprint)
     assert given is not None
     if delta is None:
         delta = float(given.get("delta", math.nan))
     delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
-    count = uses(len(schema.columns))
+    design = schema.design
+    count = uses(len(schema.columns), design.weight is not None)
     sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
     spend = (Gaussian(noise_multiplier=sigma), count)
-    design = schema.design
     with _charged(ledger, given, epsilon, delta, spend, design.unit) as (own, project):
         rows = _used(encoder, real, rng)  # refused before it is entered
         if project is not None:
@@ -192,13 +200,13 @@ def release(
             metrics = charged_metrics(
                 PrivateTable(rows, own),
                 account,
-                table.index,
+                public,
                 names=schema.names,
                 sizes=schema.sizes,
                 scores=[column.scores() for column in schema.columns],
                 rng=np.random.default_rng() if rng is None else rng,
                 bits=Keystream() if rng is None else rng,
-                bound=design.rows,
+                design=design,
             )
         finally:
             own.close()
@@ -217,21 +225,46 @@ def release(
         project=statement,
         budget=budget,
         unit=design.unit,
+        weight=design.weight,
+        max_weight=design.max_weight,
     )
 
 
-def _used(encoder: TableEncoder, real: Any, rng: np.random.Generator | None) -> np.ndarray:
-    """Category codes of the real rows, shape (rows, columns): of each unit at most so many as its bound says."""
+def _used(encoder: TableEncoder, real: Any, rng: np.random.Generator | None) -> PrivateRows:
+    """The real rows with their weights, clipped at the cap, and of each unit at most so many as its bound says."""
     design, mark = encoder.whole.design, encoder.whole.decimal
     index, kept = kept_index(encoder, real, REAL)
-    if design.unit is None:
+    if not design:
         return index
     frame = to_pandas(real, REAL)
     wrong = design.problems(frame, mark, needed=True)
     if wrong:
         raise InputError(f"In the {REAL}: {' '.join(message for *_, message in wrong)}")
     key = key_of(None) if rng is None else rng.bytes(KEY_BYTES)
-    return codes_of(rows_of(index, frame.iloc[kept], design, key, mark))
+    return rows_of(index, frame.iloc[kept], design, key, mark)
+
+
+def _public(
+    encoder: TableEncoder, synthetic: Any, rules: Sequence[Rule]
+) -> tuple[Synthetic, WeightedRows]:
+    """The synthetic table, and its rows with the weights that it may carry; public, so these have no cap."""
+    whole = encoder.whole
+    names = survey_names(whole.weight, None, None, None, None)
+    frame = to_pandas(synthetic, SYNTHETIC)
+    aside = apart(frame, names, ())[1]
+    weights = None
+    if whole.weight is not None and whole.weight in aside.columns:
+        reader = SurveyReader(names, whole.decimal)
+        weights = reader.weights(aside, len(frame), SYNTHETIC)
+        reader.refuse()
+    table = indexed_synthetic(encoder, frame, rules, weights)
+    if weights is None:
+        return table, WeightedRows(table.index)
+    if not weights[table.fits].any():
+        raise InputError(
+            f"The rows of the {SYNTHETIC} that fit the schema have only weights of 0; give rows that stand for somebody."
+        )
+    return table, WeightedRows(table.index, weights[table.fits])
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from tabsynth.evaluation import linked
 from tabsynth.evaluation.claims import is_private
 from tabsynth.evaluation.linked import LinkedEvaluation
 from tabsynth.evaluation.metric import PRIVACY, UTILITY, Evaluation, Metric
+from tabsynth.evaluation.results import WeightsUsed
 from tabsynth.report.certificates import epsilon_text
 from tabsynth.report.page import Table, render_page
 from tabsynth.report.report import Report
@@ -62,6 +63,8 @@ class LinkedReport(WrittenReport):
         """The results in plain words."""
         evaluation = self.evaluation
         out = [self._claim()]
+        if evaluation.weights is not None:
+            out.append(self._weights(evaluation.weights))
         counted = [m for m in evaluation.metrics if m.key.split(".")[-1] in KEYS[:2]]
         broken = [m for m in counted if m.value > 0]
         out.append(
@@ -200,6 +203,14 @@ class LinkedReport(WrittenReport):
             for m in self.evaluation.metrics
             if m.kind == UTILITY and m.key.split(".")[-1] not in KEYS
         ]
+
+    def _weights(self, weights: WeightsUsed) -> str:
+        synthetic = "count equally" if weights.self_weighting else "have weights of their own"
+        return (
+            f"Every metric of utility uses the survey weights of {weights.name}, which count for all that hangs on a row of"
+            f" {self.evaluation.root}: the real rows stand for {weights.population:,.0f}, and say as much as"
+            f" {weights.effective['train']:,.0f} rows of equal weights. The synthetic rows {synthetic}. Attacks use no weights."
+        )
 
     def _claim(self) -> str:
         certificate = self.evaluation.certificate

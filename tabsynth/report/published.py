@@ -134,6 +134,7 @@ class PublishedReport(WrittenReport):
             "epsilon": self.epsilon,
             "delta": self.delta,
             **({} if self.evaluation.unit is None else {"unit": self.evaluation.unit}),
+            **self._weight(),
             "warnings": list(self.warnings),
             "mechanisms": json_ready(list(self.mechanisms)),
             "metrics": [metric.to_dict() for metric in self.metrics],
@@ -146,6 +147,11 @@ class PublishedReport(WrittenReport):
                 {} if self.budget is None else {"budget": [epsilon_to_json(x) for x in self.budget]}
             ),
         }
+
+    def _weight(self) -> dict[str, Any]:
+        """The survey weights of the figures, as a schema file has them."""
+        column, most = self.evaluation.weight, self.evaluation.max_weight
+        return {} if column is None else {"weight": {"column": column, "max": most}}
 
     def to_frame(self) -> pd.DataFrame:
         """A row per metric, as :meth:`tabsynth.Report.to_frame`."""

@@ -153,8 +153,8 @@ class Design:
                     (
                         self.weight,
                         value,
-                        f"Column {shown(self.weight)} has weight {shown(value)}, and weights are numbers from 0; correct"
-                        " it, or take the row out.",
+                        f"Column {shown(self.weight)} has {'a null' if pd.isna(value) else f'weight {shown(value)}'}, and weights"
+                        " are numbers from 0; correct it, or take the row out.",
                     )
                 )
         if self.unit in names and table.iloc[:, names.index(self.unit)].isna().any():

@@ -18,7 +18,9 @@ from tabsynth._files import parse_json, read_json_text, write_text
 from tabsynth._validate import check_text, integer, shown
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.schema.design import Design
+from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema
+from tabsynth.schema.temporal import Temporal
 
 FORMAT = "tabsynth-linked-schema/1"
 MOST_TABLES = 20
@@ -47,6 +49,9 @@ class TableKeys:
     increasing : tuple of str, optional
         Other columns of the table's schema, such as a date beside the number of a visit, whose synthetic values do not
         decrease within a parent, in the order of its rows. Real rows may decrease; they are used as they are.
+    gaps : tuple of str, optional
+        Columns of numbers, dates or times among ``order`` and ``increasing`` whose gaps are modelled: how far a row is from
+        the one before of the same parent. Synthetic values are that of the row before and the gap.
     max_children : int, optional
         The most rows of one parent that are used, the first by their order: a public bound, from a codebook or a rule. It
         must not be read off the table.
@@ -57,6 +62,7 @@ class TableKeys:
     parent_key: str | None = None
     order: str | None = None
     increasing: tuple[str, ...] | None = None
+    gaps: tuple[str, ...] | None = None
     max_children: int | None = None
 
     def __post_init__(self) -> None:
@@ -66,16 +72,18 @@ class TableKeys:
                 if not isinstance(value, str) or not value:
                     raise InputError(f"Expected {name} of keys to be text, got {shown(value)}.")
                 check_text(name, value)
-        if self.increasing is not None:
-            given = self.increasing
+        for name in ("increasing", "gaps"):
+            given = getattr(self, name)
+            if given is None:
+                continue
             if not isinstance(given, list | tuple) or not all(isinstance(n, str) for n in given):
                 raise InputError(
-                    f"Expected increasing of keys to be a list of columns, got {shown(given)}."
+                    f"Expected {name} of keys to be a list of columns, got {shown(given)}."
                 )
-            object.__setattr__(self, "increasing", tuple(given))
+            object.__setattr__(self, name, tuple(given))
         needed = ("parent_key", "max_children")
         if self.parent is None:
-            for name in (*needed, "order", "increasing"):
+            for name in (*needed, "order", "increasing", "gaps"):
                 if getattr(self, name) is not None:
                     raise InputError(
                         f"Keys with {name} need the parent; name it, or leave {name} out."
@@ -260,6 +268,8 @@ class LinkedSchema:
                 )
         for column in keys.increasing or ():
             self._check_increasing(column, schema, keys, where)
+        for column in keys.gaps or ():
+            self._check_gaps(column, schema, keys, where)
         if schema.violations == "drop":
             raise InputError(
                 f"{where}: violations='drop' would leave out rows that others refer to; declare 'refuse' or 'repair'."
@@ -296,6 +306,25 @@ class LinkedSchema:
                 raise InputError(
                     f"{where}: column {shown(name)} is increasing and in the rule {shown(rule.text)}, which may not hold"
                     " then; leave out one of them."
+                )
+
+    def _check_gaps(self, name: str, schema: Schema, keys: TableKeys, where: str) -> None:
+        if name not in (keys.order, *(keys.increasing or ())) or name not in schema.names:
+            raise InputError(
+                f"{where}: gaps names column {shown(name)}, which is neither the column of the order nor increasing;"
+                " declare it so, or leave it out."
+            )
+        column = schema[name]
+        if not isinstance(column, Numeric | Temporal) or column.detail is not None:
+            raise InputError(
+                f"{where}: gaps names column {shown(name)} of kind {column.kind}, which is not one of numbers, dates or times"
+                " alone; leave it out."
+            )
+        for rule in schema.rules:
+            if name in rule.names:
+                raise InputError(
+                    f"{where}: column {shown(name)} has gaps and is in the rule {shown(rule.text)}, which may not hold then;"
+                    " leave out one of them."
                 )
 
     @property

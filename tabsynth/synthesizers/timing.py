@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tabsynth._random import Randomness
+from tabsynth.encoding.rows import PrivateRows, Rows, codes_of
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.training.loop import TrainingMonitor
@@ -50,8 +51,10 @@ def estimated_seconds(model: Any, spends: Sequence[PlannedSpend], rows: int) -> 
     spends : sequence of PlannedSpend
         Its plan.
     """
-    made_up = min(rows, TRIAL_ROWS)
-    index = made_up_rows(model.schema.learned.sizes, made_up, np.random.default_rng(0))
+    made_up, rng = min(rows, TRIAL_ROWS), np.random.default_rng(0)
+    index: PrivateRows = made_up_rows(model.schema.learned.sizes, made_up, rng)
+    if (cap := model.schema.design.max_weight) is not None:
+        index = Rows(codes_of(index), cap * rng.random(made_up) ** POWER)
     few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
     times: dict[str, list[float]] = {}
     monitor = TrainingMonitor(

@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -256,11 +257,14 @@ def read_sample(
 
 
 def read_linked(
-    folder: str | Path, schema: LinkedSchema, **reading: Any
+    folder: str | Path,
+    schema: LinkedSchema,
+    aside: Callable[[str], bool] | None = None,
+    **reading: Any,
 ) -> dict[str, pd.DataFrame]:
     """Read linked tables: of a folder with a file for each table, which has its name and any suffix of a table.
 
-    ``reading`` as of :func:`read_table`.
+    ``reading`` as of :func:`read_table`. ``aside``: which further columns of the root are read, such as those of a survey.
 
     Raises
     ------
@@ -274,9 +278,16 @@ def read_linked(
     out = {}
     for name, of in schema.tables.items():
         path, keys = linked_file(place, name), schema.keys[name]
-        aside = [column for column in (*keys.columns, keys.order) if column is not None]
-        out[name] = read_table(path, of, aside=aside, **taken_by(path, reading))
+        own = [column for column in (*keys.columns, keys.order) if column is not None]
+        taken: Collection[str] | Callable[[str], bool] = own
+        if aside is not None and keys.parent is None:
+            taken = partial(_is_either, own, aside)
+        out[name] = read_table(path, of, aside=taken, **taken_by(path, reading))
     return out
+
+
+def _is_either(own: Collection[str], aside: Callable[[str], bool], name: str) -> bool:
+    return name in own or aside(name)
 
 
 def linked_file(folder: Path, name: str) -> Path:

@@ -18,6 +18,7 @@ from tabsynth.evaluation import publishing
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.report.published import evaluate_private
+from tabsynth.schema.design import NO_DESIGN
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
@@ -50,7 +51,7 @@ def test_a_unit_more_or_less_changes_releases_alone(made: pd.DataFrame) -> None:
 
 
 def noise_of_a_row(*given: Any, **options: Any) -> Any:
-    return charged_metrics(*given, **{**options, "bound": 1})
+    return charged_metrics(*given, **{**options, "design": NO_DESIGN})
 
 
 def all_rows(codes: Any, given: Any, design: Any, key: bytes, mark: Any) -> Any:

@@ -16,6 +16,7 @@ from tabsynth.evaluation.charged import charged_metrics, total_gap, uses
 from tabsynth.evaluation.inputs import rows_sha256
 from tabsynth.evaluation.publishing import ALONE
 from tabsynth.evaluation.utility.marginals import column_sets, distance
+from tabsynth.evaluation.weighting import WeightedRows
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.certificate.certificate import attach
 from tabsynth.privacy.certificate.verification import Verification
@@ -191,10 +192,10 @@ def test_without_noise_charged_figures_are_the_exact_ones():
 
 def test_one_record_moves_each_figure_by_one_at_most():
     rng = np.random.default_rng(0)
-    private, public = index(REAL), index(table(80, 1))
+    private, public = WeightedRows(index(REAL)), WeightedRows(index(table(80, 1)))
     worst = 0.0
     for _ in range(40):
-        drop = np.delete(private, rng.integers(len(private)), axis=0)
+        drop = private.at(np.arange(len(private)) != rng.integers(len(private)))
         sets = column_sets(4, int(rng.integers(1, 4)))
         rows = float(rng.uniform(1, 600))
         gaps = [total_gap(t, public, sets, schema().sizes, rows) for t in (private, drop)]

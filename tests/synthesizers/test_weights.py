@@ -75,6 +75,11 @@ def test_counts_of_rows_with_weights_have_the_noise_of_rows() -> None:
     assert account.spent == uses  # type: ignore[attr-defined]
 
 
+def test_the_time_of_a_fit_is_estimated_on_made_up_rows_with_weights() -> None:
+    plan = MargNet(SCHEMA, epsilon=9.0, rows=500).plan()
+    assert plan.seconds is not None and plan.seconds > 0
+
+
 @pytest.mark.parametrize("name", ["marginals", "total", "rows"])
 def test_the_noise_of_a_gans_counts_is_scaled_to_the_bound(name: str) -> None:
     rng, sigma, uses = np.random.default_rng(1), 2.5, 3000

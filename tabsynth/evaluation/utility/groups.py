@@ -4,6 +4,8 @@ Each figure compares what is counted once for each item: a group, a pair of sibl
 child with its parent. Siblings are the rows of one parent. The distance is total variation over the cells of an item's
 columns, a mean over sets of columns, as in :mod:`tabsynth.evaluation.utility.marginals`.
 
+With survey weights an item counts as its root does.
+
 The intervals are normal, from the influence of each root with all that hangs on it (delta method for a ratio of totals of
 clusters; Cochran 1977, *Sampling Techniques*, chapter 6): items of one root are not independent.
 """
@@ -15,7 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tabsynth.evaluation.grouped import Columns, Level, Levels, sizes_of_groups, with_ancestors
+from tabsynth.evaluation.grouped import (
+    Columns,
+    Level,
+    Levels,
+    sizes_of_groups,
+    weights_of_level,
+    weights_of_roots,
+    with_ancestors,
+)
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
@@ -171,7 +181,7 @@ def _differences(
     if not ordered:
         return []
     drawn = [
-        _apart(levels[table], ordered, rng) for levels in (train, *others) if levels is not None
+        _apart(levels, table, ordered, rng) for levels in (train, *others) if levels is not None
     ]
     grids = [np.unique(np.concatenate([part[i][0] for part in drawn])) for i in range(len(ordered))]
     curves = [
@@ -215,10 +225,12 @@ Apart = list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def _apart(
-    level: Level, ordered: Sequence[tuple[int, np.ndarray]], rng: np.random.Generator
+    levels: Levels, table: str, ordered: Sequence[tuple[int, np.ndarray]], rng: np.random.Generator
 ) -> Apart:
     """For each ordered column: absolute differences of pairs without nulls, their weights and jackknife groups."""
+    level, of_rows = levels[table], weights_of_level(levels, table)
     rows, siblings, weights = sibling_pairs(level)
+    weights = weights if of_rows is None else weights * of_rows[rows]
     roots = int(level.root.max(initial=-1)) + 1
     groups = group_numbers(roots, rng)[level.root[rows]] if len(rows) else rows
     out = []
@@ -306,8 +318,15 @@ def _metric(
     of_relations: bool = True,
 ) -> Metric:
     """Mean distance of the items of the training tables from those of each of the others."""
-    real = items(train)
-    compared = others.map(lambda levels: item_distance(real, items(levels), sets, sizes, names))
+
+    def weighted(levels: Levels) -> Items:
+        found, weights = items(levels), weights_of_roots(levels)
+        if weights is None:
+            return found
+        return found._replace(weights=found.weights * weights[found.roots])
+
+    real = weighted(train)
+    compared = others.map(lambda levels: item_distance(real, weighted(levels), sets, sizes, names))
     parts = [
         compared.part(" × ".join(marginal.columns), lambda item, i=i: item.marginals[i].value)  # type: ignore[misc]
         for i, marginal in enumerate(compared.synthetic.marginals)

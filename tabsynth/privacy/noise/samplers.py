@@ -35,6 +35,7 @@ import mpmath
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+STEP = 2.0**-20  # of public numbers among counts
 FINENESS = 7  # of the grid of what is no integer: a step is between 2⁻⁸ and 2⁻⁷ standard deviations
 # Of Z in float64, for a first uniform number in [TAIL, 1 − TAIL]. With U known to 2⁻⁶³ and rounded by a
 # 2⁻⁵³rd, R = √(−2 ln U) errs by 2⁻⁶³/(U R) < 2⁻⁴¹ at U = TAIL, where R = 5.8; by 2⁻⁵³/R < 2⁻⁴¹ at 1 − TAIL,
@@ -140,9 +141,12 @@ def grid(std: float, *, whole: bool = False, fineness: int = FINENESS) -> float:
     return max(1.0, step) if whole else step
 
 
-def on_grid(expected: np.ndarray) -> np.ndarray:
-    """Public numbers in multiples of 2⁻²⁰: among counts they add up exactly in float64, to 2³³."""
-    return np.rint(expected * 2.0**20) * 2.0**-20
+def on_grid(expected: np.ndarray, step: float = STEP) -> np.ndarray:
+    """Public numbers in multiples of a power of two: among counts that are such, too, they add up exactly in float64.
+
+    With the step of 2⁻²⁰ to 2³³.
+    """
+    return np.rint(expected / step) * step
 
 
 def rounded_gaussian(centres: np.ndarray, ratio: float, bits: Bits) -> np.ndarray:

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from tabsynth._files import new_folder
 from tabsynth._random import Randomness
-from tabsynth._validate import between, shown
+from tabsynth._validate import between, integer, shown
+from tabsynth.encoding.gaps import is_gap
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, SAME, LinkedEncoder, Records
 from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
@@ -39,7 +40,6 @@ from tabsynth.synthesizers.base import (
     several_processes,
     state_weights,
 )
-from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import (
     Plan,
     PlannedSpend,
@@ -47,6 +47,7 @@ from tabsynth.synthesizers.fitting import (
     noise_facts,
     stated_settings,
 )
+from tabsynth.synthesizers.linked.conditions import LinkedCondition, tables_where
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.linked.network import ContextFit
 from tabsynth.synthesizers.margnet.conditioning import boxes_of
@@ -105,7 +106,8 @@ def toward_first(
     for m in later.counts:
         column = records.columns[m.columns[0]]
         j = at.get((column.table, column.column.name))
-        if len(m.columns) > 1 or j is None or column.role not in (OWN, CHILDREN) or not m.std:
+        alike = column.role in (OWN, CHILDREN) and not is_gap(column.column.name)
+        if len(m.columns) > 1 or j is None or not alike or not m.std:
             counts.append(m)
             continue
         share = np.clip(single[j].counts.ravel()[: column.column.size], SMALLEST_COUNT, None)
@@ -271,6 +273,7 @@ class LinkedMargNet(Synthesizer):
         n: int | None = None,
         *,
         where: Mapping[str, Any] | None = None,
+        max_draws: int | None = None,
         random_state: int | None = None,
         weights: str | None = None,
     ) -> dict[str, pd.DataFrame]:
@@ -281,8 +284,13 @@ class LinkedMargNet(Synthesizer):
         n : int, optional
             Number of rows of the root. Default: the declared or noisy number of the fit.
         where : dict, optional
-            From the root's name to a condition on its rows, as of :meth:`Synthesizer.sample`:
-            ``{"households": {"rooms": [3, 4]}}``. Rows are drawn from the fitted mixture given the condition, exactly.
+            From a table's name to a condition on its rows, as of :meth:`Synthesizer.sample`:
+            ``{"households": {"rooms": [3, 4]}, "persons": {"age": {"low": 80, "high": 99}}}``. One on the root is on its row,
+            drawn from the fitted mixture given the condition. One on another table says that at least one row of it, which
+            hangs on the root, satisfies the condition; roots are drawn until enough have such a row.
+        max_draws : int, optional
+            The largest number of roots to draw under a condition. Default: 100 for each that is asked for, and 100,000 at
+            least.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
         weights : {None, "population"}
@@ -297,59 +305,42 @@ class LinkedMargNet(Synthesizer):
         Raises
         ------
         InputError
-            As of :meth:`Synthesizer.sample`, and for a condition on another table than the root.
+            As of :meth:`Synthesizer.sample`, also for a condition that is too rare for ``max_draws``.
         """
         self._check_fitted()
         self._check_weights(weights, where)
         n = self._number_of_rows(n)
         check_size(n, len(self.encoder_.columns(self.schema_.root)))
-        condition = None if where is None or where == {} else self._condition(where)
+        if max_draws is not None:
+            integer("max_draws", max_draws)
+        condition = None if where is None or where == {} else LinkedCondition(self.schema_, where)
         for_codes, for_cells = self._streams(random_state)
         generator: LinkedGenerator = self.trained_.generator
         root, within = self.schema_.root, None
         boxes: Sequence[Box] = EVERYTHING
-        if condition is not None:
-            boxes = boxes_of(generator.root, self.encoder_.encoders[root], condition)
-            within = condition.within
-        codes = generator.sample(n, for_codes, boxes=boxes)
-        tables = self.encoder_.from_tables(codes, for_cells, within)
-        if condition is not None and not condition.allows(tables[root]).all():
-            raise InputError(
-                f"{condition} does not hold in every row that the rules of table {shown(root)} allow; put it on other columns."
-            )
+        if condition is not None and condition.root is not None:
+            boxes = boxes_of(generator.root, self.encoder_.encoders[root], condition.root)
+            within = condition.root.within
+
+        def draw(roots: int) -> dict[str, pd.DataFrame]:
+            codes = generator.sample(roots, for_codes, boxes=boxes)
+            return self.encoder_.from_tables(codes, for_cells, within)
+
+        if condition is None:
+            tables = draw(n)
+        else:
+            tables = tables_where(condition, n, max_draws, self.encoder_, draw, for_cells)
         if weights is not None:
             column = self._weight_column(n)
             tables[root][column.name] = self.trained_.population / n
         for name, table in tables.items():
             certificate = self.certificate()
             if condition is not None:
-                stated = {f"{root}.{c}": values for c, values in condition.stated.items()}
-                certificate["condition"] = stated
+                certificate["condition"] = condition.stated
             if weights is not None and name == root:
                 state_weights(certificate)
             attach(table, certificate)
         return tables
-
-    def _condition(self, where: Any) -> Condition:
-        """A condition on rows of the root; one on other tables is refused."""
-        root, names = self.schema_.root, self.schema_.names
-        if not isinstance(where, Mapping):
-            raise InputError(
-                f"Expected where to be a dict from table {shown(root)} to a condition, got {shown(where)}."
-            )
-        for name in where:
-            if name != root:
-                what = "puts a condition on" if name in names else "names no table by"
-                raise InputError(
-                    f"where {what} {shown(name)}; of linked tables, conditions are on the root, {shown(root)}."
-                )
-        condition = Condition(self.schema_.tables[root], where[root])
-        if condition.computed:
-            raise InputError(
-                f"where: column {shown(condition.computed[0])} of table {shown(root)} is computed; put the condition on"
-                " other columns."
-            )
-        return condition
 
     def sample_to(  # type: ignore[override]
         self,
@@ -357,6 +348,7 @@ class LinkedMargNet(Synthesizer):
         n: int | None = None,
         *,
         where: Mapping[str, Any] | None = None,
+        max_draws: int | None = None,
         random_state: int | None = None,
         weights: str | None = None,
         suffix: str = ".csv",
@@ -366,11 +358,13 @@ class LinkedMargNet(Synthesizer):
     ) -> Path:
         """Write a folder with a file for each table, and the certificate beside each; whole or not at all.
 
-        ``n``, ``where`` and ``weights`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the
+        ``n``, ``where``, ``max_draws`` and ``weights`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the
         folder, which must not be there yet.
         """
         with new_folder(path) as folder:
-            sampled = self.sample(n, where=where, random_state=random_state, weights=weights)
+            sampled = self.sample(
+                n, where=where, max_draws=max_draws, random_state=random_state, weights=weights
+            )
             for name, table in sampled.items():
                 file = folder / f"{name}{suffix}"
                 mark = decimal or self.schema_.tables[name].decimal

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tabsynth.encoding.gaps import is_gap
 from tabsynth.encoding.linked import OWN, PREVIOUS, CodedTable, LinkedEncoder, Records
 from tabsynth.encoding.rows import SharedRows
 from tabsynth.synthesizers.linked.network import ContextNetwork
@@ -172,6 +173,9 @@ class LinkedGenerator(nn.Module):
             codes = np.arange(column.size)
             if j in ordered:
                 return codes >= context[rows, ordered[j], None]  # not below the previous child's
+            if is_gap(column.column.name) and (column.role, column.table) == (OWN, name):
+                # Null is for first children.
+                return np.broadcast_to(codes < column.size - 1, (len(rows), len(codes)))
             # Whether there is a first child follows from the number of children.
             return (
                 np.broadcast_to(codes < column.absent, (len(rows), len(codes)))

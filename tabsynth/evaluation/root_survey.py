@@ -1,0 +1,117 @@
+"""Survey weights of linked tables: columns of the root, such as the weight of a household.
+
+The weight of a row of the root counts for all that hangs on it, so every row of a child has that of its root.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth.errors import InputError
+from tabsynth.evaluation.survey_columns import SurveyNames, SurveyReader, apart, survey_names
+from tabsynth.schema.linked import LinkedSchema
+
+Frames = Mapping[str, pd.DataFrame]
+ROW = "row"  # what the number of the row of the root is called
+
+
+@dataclass(frozen=True)
+class RootSurvey:
+    """The survey's columns of the root, by their names.
+
+    Attributes
+    ----------
+    schema : LinkedSchema
+    names : SurveyNames
+        Without strata and clusters: each row of the root is a cluster.
+    """
+
+    schema: LinkedSchema
+    names: SurveyNames
+
+    @classmethod
+    def of(
+        cls, schema: LinkedSchema, weights: Any, replicate_weights: Any, factor: Any
+    ) -> "RootSurvey | None":
+        """As :func:`tabsynth.evaluate_linked` has them, checked; None without weights.
+
+        Raises
+        ------
+        InputError
+        """
+        column = schema.design.weight if weights is None else weights
+        if column is not None and not isinstance(column, str):
+            raise InputError(
+                f"Expected weights to be the name of a column of table {schema.root}, got {type(column).__name__}."
+            )
+        names = survey_names(column, replicate_weights, factor, None, None)
+        return None if column is None else cls(schema, names)
+
+    @property
+    def column(self) -> str:
+        """The column of the weights."""
+        return str(self.names.weights)
+
+    def weights(self, frames: Frames, what: str, *, needed: bool = True) -> np.ndarray | None:
+        """Weights of the rows of the root, shape (rows,); None where it has none and none are ``needed``.
+
+        Raises
+        ------
+        InputError
+            With all problems of the survey's columns.
+        """
+        columns = self._columns(frames)
+        if not needed and self.column not in columns:
+            return None
+        root = self.schema.root
+        reader = SurveyReader(self.names, self.schema.tables[root].decimal)
+        weights = reader.weights(columns, len(columns), f"table {root} of the {what}")
+        reader.refuse()
+        return weights
+
+    def beside(self, frames: Frames, table: str, names: SurveyNames) -> pd.DataFrame:
+        """The survey's columns of the root that ``names`` has, for each row of a table; see :meth:`named`.
+
+        Synthetic rows without a root have a weight of 0.
+        """
+        columns = self._columns(frames)
+        if table == self.schema.root:
+            return columns
+        rows = self._roots(frames, table)
+        out = columns.reindex(rows).reset_index(drop=True)
+        out.loc[rows < 0] = 0
+        out = out.rename(columns={name: self._beside(name) for name in columns})
+        out = out.assign(**{self._beside(ROW): rows})
+        return out.loc[:, [names.takes(name) for name in out]]
+
+    def named(self, frames: Frames, table: str) -> SurveyNames:
+        """What the survey's columns are called beside a table; without replicate weights each root is a cluster."""
+        if table == self.schema.root:
+            return self.names
+        replicates = self.names.replicates([str(name) for name in self._columns(frames)])
+        several = len(np.unique(self._roots(frames, table))) > 1
+        return SurveyNames(
+            weights=self._beside(self.column),
+            replicate_weights=tuple(map(self._beside, replicates)) or None,
+            replicate_factor=self.names.replicate_factor,
+            clusters=self._beside(ROW) if several and not replicates else None,
+        )
+
+    def _columns(self, frames: Frames) -> pd.DataFrame:
+        return apart(frames[self.schema.root], self.names, ())[1]
+
+    def _beside(self, name: str) -> str:
+        return f"{self.schema.root}.{name}"
+
+    def _roots(self, frames: Frames, table: str) -> np.ndarray:
+        """Of each row of a table, the number of the row of the root that it hangs on, −1 for none."""
+        keys = self.schema.keys[table]
+        if keys.parent is None:
+            return np.arange(len(frames[table]))
+        above = frames[keys.parent][self.schema.keys[keys.parent].key]
+        place = pd.Series(self._roots(frames, keys.parent), index=above)
+        place = place[place.index.notna() & ~place.index.duplicated()]
+        return frames[table][keys.parent_key].map(place).fillna(-1).to_numpy(dtype=np.int64)
