@@ -16,7 +16,7 @@ from torch import Tensor
 from tabsynth._files import new_folder
 from tabsynth._random import Randomness
 from tabsynth._validate import between, shown
-from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, SAME, LinkedEncoder, Records
+from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, STEP, LinkedEncoder, Records
 from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
@@ -85,7 +85,7 @@ def neighbours(records: Records, weight: float) -> Workload:
         for j, c in enumerate(records.columns)
         if _is(c, PREVIOUS, records.table) and c.column.name in own
     ]
-    roles = (CHILDREN, OWN, SAME) if records.context else (CHILDREN,)
+    roles = (CHILDREN, OWN, STEP) if records.context else (CHILDREN,)
     columns = tuple(j for j, column in enumerate(records.columns) if column.role in roles)
     return Workload(tuple(pairs), None, weight, columns)
 

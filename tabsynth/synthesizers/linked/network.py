@@ -59,7 +59,9 @@ class ContextNetwork(nn.Module):
         context = len(records.context)
         sizes = records.sizes
         self.sizes = list(sizes[context : context + len(records.drawn)])
-        self.repeats = records.repeats
+        self.repeats, steps = records.repeats, records.steps
+        for k, step in enumerate(steps):
+            self.register_buffer(f"steps{k}", torch.from_numpy(step), persistent=False)
         starts = np.cumsum([0, *sizes[:context]])[:-1]
         self.register_buffer("starts", torch.from_numpy(starts), persistent=False)
         first = hidden[0]
@@ -67,7 +69,7 @@ class ContextNetwork(nn.Module):
         width = sum(sizes[:context])
         self.codes = nn.Parameter(torch.randn(width, first, generator=generator) / context**0.5)
         self.latent = nn.Parameter(torch.randn(LATENT, first, generator=generator) / LATENT**0.5)
-        self.copy = nn.Parameter(torch.zeros(len(self.repeats)))
+        self.follow = nn.ParameterList(torch.zeros(int(step.max()) + 1) for step in steps)
         self.body = mlp([first, *hidden[1:], sum(self.sizes)], generator)
 
     @torch.no_grad()
@@ -83,10 +85,14 @@ class ContextNetwork(nn.Module):
         spots = context + self.starts
         hidden = nn.functional.embedding_bag(spots, self.codes, mode="sum") + latent @ self.latent
         logits = list(self.body(torch.relu(hidden)).split(self.sizes, dim=1))
-        for (i, j), copy in zip(self.repeats, self.copy, strict=True):
-            same = nn.functional.one_hot(context[:, i], self.sizes[j])
-            logits[j] = logits[j] + copy * same
+        for k, (_, j) in enumerate(self.repeats):
+            logits[j] = logits[j] + self.follow[k][self.steps(k, context)]
         return torch.cat([torch.softmax(column, dim=1) for column in logits], dim=1)
+
+    def steps(self, k: int, context: Tensor) -> Tensor:
+        """The step to each code of the k-th column of ``repeats`` from that of the context, shape (n, size), int64."""
+        table: Tensor = getattr(self, f"steps{k}")
+        return table[context[:, self.repeats[k][0]]]
 
     @torch.no_grad()
     def draw(
@@ -162,8 +168,15 @@ class _Contexts(nn.Module):
         fixed.scatter_(1, self.contexts + self.network.starts, 1.0)
         p = self.network(self.contexts, self.latent)
         columns = p.split(self.network.sizes, dim=1)
-        same = [columns[j].gather(1, self.contexts[:, i, None]) for i, j in self.network.repeats]
-        return torch.cat([fixed, p, *(part for q in same for part in (1 - q, q))], dim=1)
+        steps = [
+            torch.zeros(CONTEXTS, len(follow), device=device).scatter_add(
+                1, self.network.steps(k, self.contexts), columns[j]
+            )
+            for k, ((_, j), follow) in enumerate(
+                zip(self.network.repeats, self.network.follow, strict=True)
+            )
+        ]
+        return torch.cat([fixed, p, *steps], dim=1)
 
 
 class ContextFit(MargNetFit):
@@ -202,10 +215,11 @@ class ContextFit(MargNetFit):
         context = end - len(self._drawing.sizes)
         self._drawing.start_from(shares[context:end])
         for k, (i, j) in enumerate(repeats):
-            # The odds of the previous code, over those of two independent draws.
-            chance = float(np.clip(shares[i] @ shares[context + j], CERTAIN, 1 - CERTAIN))
-            same = float(np.clip(shares[end + k][1], CERTAIN, 1 - CERTAIN))
+            # The odds of each step, over those of two independent draws.
+            both = np.outer(shares[i], shares[context + j])
+            chance = np.bincount(getattr(self._drawing, f"steps{k}").cpu().numpy().ravel(), both.ravel()).clip(CERTAIN)
             with torch.no_grad():
-                self._drawing.copy[k] = math.log(same / (1 - same) * (1 - chance) / chance)
+                follow = np.log(shares[end + k].clip(CERTAIN) / chance)
+                self._drawing.follow[k].copy_(torch.from_numpy(follow))
         width = self.layout.blocks[context].start
         return _Contexts(self._drawing, self._pool, width, rng)
