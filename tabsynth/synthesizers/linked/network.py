@@ -32,6 +32,7 @@ LEAST_STEPS = 30  # of a fit, also where counts are hardly more than noise
 MOST_STEPS = 600
 RENEWED = 100  # steps after which groups are drawn again
 SMALLEST = 1e-12
+GOLDEN = (math.sqrt(5) - 1) / 2
 CERTAIN = 0.02  # no closer to 0 or 1 are shares that the copy terms start from
 Pool = Callable[
     [], tuple[np.ndarray, np.ndarray]
@@ -117,19 +118,40 @@ class ContextNetwork(nn.Module):
             given = torch.from_numpy(context[rows]).to(device)
             latent = torch.randn(len(given), LATENT, generator=rng, device=rng.device).to(device)
             p = self(given, latent).cpu().double()
+            before = {j: given[:, i] for i, j in self.repeats}
             for j, q in enumerate(p.split(self.sizes, dim=1)):
                 mask = allowed(j, np.arange(rows.start, rows.stop))
                 if mask is not None:
                     q = (q + SMALLEST) * torch.from_numpy(mask.copy())
                 upto = q.cumsum(1)
-                u = torch.rand(len(q), 1, generator=rng, device=rng.device, dtype=torch.float64)
-                level = torch.minimum(u.cpu() * upto[:, -1:], upto[:, -1:] * (1 - 1e-12))
+                u = _spread(before.get(j, torch.zeros(len(q))), rng)
+                level = torch.minimum(u * upto[:, -1:], upto[:, -1:] * (1 - 1e-12))
                 out[rows, j] = (upto <= level).sum(1).numpy()
         return out
 
     def sound(self) -> bool:
         """Whether a file's weights are usable: any finite ones are."""
         return all(bool(torch.isfinite(p).all()) for p in self.parameters())
+
+
+def _spread(groups: Tensor, rng: torch.Generator) -> Tensor:
+    """Uniform numbers, shape (n, 1), float64, that are spread evenly over the rows of each group.
+
+    Each number by itself is uniform in [0, 1). Those of a group are the next ones of an additive recurrence of the golden
+    ratio from a random start (Niederreiter 1992, *Random Number Generation and Quasi-Monte Carlo Methods*, chapter 3), in
+    random order. So counts of drawn codes are closer to what is expected than those of independent draws.
+
+    Parameters
+    ----------
+    groups : Tensor, shape (n,)
+        Whole numbers.
+    """
+    n = len(groups)
+    random = torch.rand(1 + n, generator=rng, device=rng.device, dtype=torch.float64).cpu()
+    order = (groups.cpu() + random[1:]).argsort()
+    u = torch.empty(n, 1, dtype=torch.float64)
+    u[order, 0] = (random[0] + torch.arange(n, dtype=torch.float64) * GOLDEN) % 1
+    return u
 
 
 class _Contexts(nn.Module):
