@@ -111,7 +111,11 @@ class Records:
         steps = []
         for _, j in self.repeats:
             own = self.drawn[j]
-            apart = ("lower by more", *(f"{d:+d}" for d in range(1 - FARTHEST, FARTHEST)), "higher by more")
+            apart = (
+                "lower by more",
+                *(f"{d:+d}" for d in range(1 - FARTHEST, FARTHEST)),
+                "higher by more",
+            )
             names = apart if own.ordered else ("other", "same")
             column = Ordinal(name=own.column.name, dtype="str", categories=names)
             steps.append(RecordColumn(role=STEP, table=own.table, column=column, place=own.place))

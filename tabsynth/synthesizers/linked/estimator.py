@@ -74,18 +74,22 @@ LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of 
 def neighbours(records: Records, weight: float) -> Workload:
     """What matters most: the numbers of children, and the pairs of one column in a child and in the one before it.
 
-    The pairs are counted in any case. The numbers decide the sizes of all groups: on patients and visits at ε = 1 their
-    weight takes the distance of group sizes from 0.022 to 0.014. Of later children, which are few, columns of their own
-    and whether they repeat the code of the previous child matter, too: their weight takes the distance of transitions
-    from 0.325 to 0.285.
+    The pairs are counted in any case. The numbers decide the sizes of all groups, and which first children begin groups of
+    more than one: so of the root, each other column is counted with them. Of later children, which are few, columns of
+    their own and their steps from the previous child matter, too.
     """
+    numbers = [j for j, column in enumerate(records.columns) if column.role == CHILDREN]
+    if not records.context:
+        others = set(range(len(records.columns))).difference(numbers)
+        pairs = sorted((min(i, j), max(i, j)) for i in numbers for j in others)
+        return Workload(tuple(pairs), None, weight, tuple(numbers))
     own = {c.column.name: j for j, c in enumerate(records.columns) if _is(c, OWN, records.table)}
     pairs = [
         (j, own[c.column.name])
         for j, c in enumerate(records.columns)
         if _is(c, PREVIOUS, records.table) and c.column.name in own
     ]
-    roles = (CHILDREN, OWN, STEP) if records.context else (CHILDREN,)
+    roles = (CHILDREN, OWN, STEP)
     columns = tuple(j for j, column in enumerate(records.columns) if column.role in roles)
     return Workload(tuple(pairs), None, weight, columns)
 

@@ -239,7 +239,9 @@ class ContextFit(MargNetFit):
         for k, (i, j) in enumerate(repeats):
             # The odds of each step, over those of two independent draws.
             both = np.outer(shares[i], shares[context + j])
-            chance = np.bincount(getattr(self._drawing, f"steps{k}").cpu().numpy().ravel(), both.ravel()).clip(CERTAIN)
+            chance = np.bincount(
+                getattr(self._drawing, f"steps{k}").cpu().numpy().ravel(), both.ravel()
+            ).clip(CERTAIN)
             with torch.no_grad():
                 follow = np.log(shares[end + k].clip(CERTAIN) / chance)
                 self._drawing.follow[k].copy_(torch.from_numpy(follow))
