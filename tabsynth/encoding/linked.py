@@ -506,10 +506,10 @@ class LinkedEncoder:
                 weights = (GRID // each) / GRID
             context = self.context(name, rows - 1, tables, rows)
             drawn = self._drawn(name, rows, tables)
-            of = self.records[name]
+            records = self.records[name]
             steps = [
                 step[context[:, i], drawn[:, j]]
-                for (i, j), step in zip(of.repeats, of.steps, strict=True)
+                for (i, j), step in zip(records.repeats, records.steps, strict=True)
             ]
             codes = np.column_stack([context, drawn, *steps]).astype(np.int64)
             survey = table.weights
