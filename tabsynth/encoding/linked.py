@@ -87,6 +87,11 @@ class RecordColumn:
         return np.append(groups, groups.max() + 1) if self.optional else groups
 
 
+def _farthest(column: RecordColumn) -> int:
+    """The largest step of an ordered column that is counted by itself."""
+    return max(1, min(FARTHEST, column.size - 1))
+
+
 @dataclass(frozen=True)
 class Records:
     """The columns of the records of one table: context, what is drawn given the context, and what follows from both.
@@ -111,12 +116,11 @@ class Records:
         steps = []
         for _, j in self.repeats:
             own = self.drawn[j]
-            apart = (
-                "lower by more",
-                *(f"{d:+d}" for d in range(1 - FARTHEST, FARTHEST)),
-                "higher by more",
-            )
-            names = apart if own.ordered else ("other", "same")
+            names: tuple[str, ...] = ("other", "same")
+            if own.ordered:
+                most = _farthest(own)
+                inner = (f"{step:+d}" for step in range(1 - most, most))
+                names = (f"{-most} or less", *inner, f"+{most} or more")
             column = Ordinal(name=own.column.name, dtype="str", categories=names)
             steps.append(RecordColumn(role=STEP, table=own.table, column=column, place=own.place))
         return (*self.context, *self.drawn, *steps)
@@ -125,15 +129,15 @@ class Records:
     def steps(self) -> tuple[np.ndarray, ...]:
         """Of each of ``repeats``, the step from each code of the previous child to each code, shape (size, size), int64.
 
-        Of an ordered column it is how many codes higher the new one is, from -2 or less to 2 or more, as 0 to 4; of others
-        1 where both are the same, else 0.
+        Of an ordered column it is how many codes higher the new one is, from -2 or less to 2 or more, as 0 to 4; a column of
+        two codes has -1 to 1. Of others it is 1 where both are the same, else 0.
         """
         out = []
         for _, j in self.repeats:
             codes = np.arange(self.drawn[j].size)
             apart = codes - codes[:, None]
-            ordered = self.drawn[j].ordered
-            step = apart.clip(-FARTHEST, FARTHEST) + FARTHEST if ordered else apart == 0
+            most = _farthest(self.drawn[j])
+            step = apart.clip(-most, most) + most if self.drawn[j].ordered else apart == 0
             out.append(step.astype(np.int64))
         return tuple(out)
 

@@ -70,7 +70,9 @@ class ContextNetwork(nn.Module):
         width = sum(sizes[:context])
         self.codes = nn.Parameter(torch.randn(width, first, generator=generator) / context**0.5)
         self.latent = nn.Parameter(torch.randn(LATENT, first, generator=generator) / LATENT**0.5)
-        self.follow = nn.ParameterList(torch.zeros(int(step.max()) + 1) for step in steps)
+        self.follow = nn.ParameterList(
+            torch.zeros(size) for size in sizes[context + len(self.sizes) :]
+        )
         self.body = mlp([first, *hidden[1:], sum(self.sizes)], generator)
 
     @torch.no_grad()
@@ -239,11 +241,11 @@ class ContextFit(MargNetFit):
         for k, (i, j) in enumerate(repeats):
             # The odds of each step, over those of two independent draws.
             both = np.outer(shares[i], shares[context + j])
-            chance = np.bincount(
-                getattr(self._drawing, f"steps{k}").cpu().numpy().ravel(), both.ravel()
-            ).clip(CERTAIN)
+            step = getattr(self._drawing, f"steps{k}").cpu().numpy()
+            counted = shares[end + k]
+            chance = np.bincount(step.ravel(), both.ravel(), len(counted)).clip(CERTAIN)
             with torch.no_grad():
-                follow = np.log(shares[end + k].clip(CERTAIN) / chance)
+                follow = np.log(counted.clip(CERTAIN) / chance)
                 self._drawing.follow[k].copy_(torch.from_numpy(follow))
         width = self.layout.blocks[context].start
         return _Contexts(self._drawing, self._pool, width, rng)
