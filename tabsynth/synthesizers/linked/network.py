@@ -30,6 +30,7 @@ LATENT = 16  # length of the random vector
 CONTEXTS = 4096  # of a step
 LEAST_STEPS = 30  # of a fit, also where counts are hardly more than noise
 MOST_STEPS = 600
+CHANCE = 2.0  # standard deviations of the mean squared noise above 1 that are still taken for noise
 RENEWED = 100  # steps after which groups are drawn again
 SMALLEST = 1e-12
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -232,7 +233,9 @@ class ContextFit(MargNetFit):
         return super().fit(monitor, most, of, share)
 
     def _at_noise(self, loss: float) -> bool:
-        return len(self.errors) > LEAST_STEPS and super()._at_noise(loss)
+        """Few counts: their noise alone may well make more than its variance."""
+        most = 1 + CHANCE * math.sqrt(2 / self.loss.cells)
+        return len(self.errors) > LEAST_STEPS and loss <= most
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
         repeats, end = self._drawing.repeats, len(shares) - len(self._drawing.repeats)
