@@ -30,10 +30,11 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.tables.frames import to_pandas
 
-OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION, SAME = (
-    "own", "children", "ancestor", "first", "previous", "position", "same",
+OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION, STEP = (
+    "own", "children", "ancestor", "first", "previous", "position", "step",
 )  # fmt: skip
 MORE = "more"
+FARTHEST = 2  # codes apart: larger steps of an ordered column are counted together
 GRID = 2**20  # weights of records are multiples of its inverse, which add up exactly in float64
 
 
@@ -87,6 +88,11 @@ class RecordColumn:
         return np.append(groups, groups.max() + 1) if self.optional else groups
 
 
+def _farthest(column: RecordColumn) -> int:
+    """The largest step of an ordered column that is counted by itself."""
+    return max(1, min(FARTHEST, column.size - 1))
+
+
 @dataclass(frozen=True)
 class Records:
     """The columns of the records of one table: context, what is drawn given the context, and what follows from both.
@@ -97,7 +103,7 @@ class Records:
     context, drawn : tuple of RecordColumn
     repeats : tuple of (int, int)
         The number of a column among ``context``, that of the previous child, and of the same one among ``drawn``. After all
-        other columns there is one for each that says whether both have the same code.
+        other columns there is one for each that says how the code of the child follows from that of the previous one.
     """
 
     table: str
@@ -108,12 +114,33 @@ class Records:
     @cached_property
     def columns(self) -> tuple[RecordColumn, ...]:
         """All columns, in order."""
-        same = []
+        steps = []
         for _, j in self.repeats:
             own = self.drawn[j]
-            column = Ordinal(name=own.column.name, dtype="str", categories=("other", "same"))
-            same.append(RecordColumn(role=SAME, table=own.table, column=column, place=own.place))
-        return (*self.context, *self.drawn, *same)
+            names: tuple[str, ...] = ("other", "same")
+            if own.ordered:
+                most = _farthest(own)
+                inner = (f"{step:+d}" for step in range(1 - most, most))
+                names = (f"{-most} or less", *inner, f"+{most} or more")
+            column = Ordinal(name=own.column.name, dtype="str", categories=names)
+            steps.append(RecordColumn(role=STEP, table=own.table, column=column, place=own.place))
+        return (*self.context, *self.drawn, *steps)
+
+    @cached_property
+    def steps(self) -> tuple[np.ndarray, ...]:
+        """Of each of ``repeats``, the step from each code of the previous child to each code, shape (size, size), int64.
+
+        Of an ordered column it is how many codes higher the new one is, from -2 or less to 2 or more, as 0 to 4; a column of
+        two codes has -1 to 1. Of others it is 1 where both are the same, else 0.
+        """
+        out = []
+        for _, j in self.repeats:
+            codes = np.arange(self.drawn[j].size)
+            apart = codes - codes[:, None]
+            most = _farthest(self.drawn[j])
+            step = apart.clip(-most, most) + most if self.drawn[j].ordered else apart == 0
+            out.append(step.astype(np.int64))
+        return tuple(out)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -504,8 +531,12 @@ class LinkedEncoder:
                 weights = (GRID // each) / GRID
             context = self.context(name, rows - 1, tables, rows)
             drawn = self._drawn(name, rows, tables)
-            same = [context[:, i] == drawn[:, j] for i, j in self.records[name].repeats]
-            codes = np.column_stack([context, drawn, *same]).astype(np.int64)
+            records = self.records[name]
+            steps = [
+                step[context[:, i], drawn[:, j]]
+                for (i, j), step in zip(records.repeats, records.steps, strict=True)
+            ]
+            codes = np.column_stack([context, drawn, *steps]).astype(np.int64)
             survey = table.weights
             out[name] = SharedRows(codes, weights) if survey is None else Rows(codes, survey)
         return out

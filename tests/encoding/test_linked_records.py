@@ -237,20 +237,24 @@ def test_categories_have_their_declared_order():
         assert made["ward"].tolist() == list(categories)
 
 
-def test_a_record_says_which_codes_of_the_previous_child_it_repeats():
+def test_a_record_says_how_its_codes_follow_from_those_of_the_previous_child():
     given = tables(1, most=0)
     given["stays"] = pd.DataFrame(
         {
             "stay": range(4),
             "patient": 1000,
-            "day": [10, 20, 20, 60],
-            "ward": ["a", "a", "b", "b"],
+            "day": [10, 20, 25, 60],
+            "ward": ["a", "a", "c", "a"],
         }
     )
     given["events"] = given["events"].iloc[:0]
     encoder, rows = records_of(given, stays=4)
     records = encoder.records["stays"]
     names = records.names[len(records.context) + len(records.drawn) :]
-    same = rows["stays"].codes[:, -len(names) :]
-    assert names == ("same stays: day", "same stays: ward")
-    assert same.tolist() == [[0, 1], [1, 0], [0, 1]]
+    steps = rows["stays"].codes[:, -len(names) :]
+    assert names == ("step stays: day", "step stays: ward")
+    assert steps.tolist() == [
+        [3, 2],
+        [2, 4],
+        [4, 0],
+    ]  # ordered columns: 2 is the same, 4 two higher or more

@@ -291,16 +291,50 @@ def test_later_children_are_moved_towards_first_ones_as_far_as_noise_explains_th
     assert half == pytest.approx(first / 2 + (1 - 0.36) * (later - first / 2))
 
 
-def test_the_copy_term_draws_the_code_of_the_previous_child():
+def test_a_step_term_draws_codes_at_that_step_from_the_previous_child():
     records = LinkedEncoder(schema()).records["stays"]
     drawing = network.ContextNetwork(records, (8,), torch.Generator().manual_seed(0))
     context = np.zeros((500, len(records.context)), dtype=np.int64)
-    (i, j), k = records.repeats[1], 1
-    context[:, i] = np.arange(500) % records.drawn[j].size
+    (i, j), k = records.repeats[0], 0
+    context[:, i] = np.arange(500) % (records.drawn[j].size - 1)
     shares = []
-    for copy in (-20.0, 0.0, 20.0):
+    for term in (-20.0, 0.0, 20.0):
         with torch.no_grad():
-            drawing.copy[k] = copy
+            drawing.follow[k][3] = term  # one code higher
         drawn = drawing.draw(context, torch.Generator().manual_seed(1))
-        shares.append((drawn[:, j] == context[:, i]).mean())
+        shares.append((drawn[:, j] == context[:, i] + 1).mean())
     assert shares[0] == 0 < shares[1] < 1 == shares[2]
+
+
+def test_the_step_terms_begin_at_the_counted_odds():
+    """Where margins are uniform and one step has most of the count, most first draws take that step."""
+    encoder = LinkedEncoder(schema())
+    records = encoder.records["stays"]
+    drawing = network.ContextNetwork(records, (8,), torch.Generator().manual_seed(0))
+    counts = [
+        Measured((j,), np.full(size, 1000.0 / size), 1.0) for j, size in enumerate(records.sizes)
+    ]
+    (i, j), at = records.repeats[0], len(records.context) + len(records.drawn)
+    counts[at] = Measured((at,), np.array([20.0, 20.0, 20.0, 920.0, 20.0]), 1.0)
+    context = np.zeros((500, len(records.context)), dtype=np.int64)
+    context[:, i] = np.arange(500) % (records.drawn[j].size - 1)
+    pool = lambda: (context, np.ones(len(context)))  # noqa: E731
+    network.ContextFit(
+        drawing, pool, records.layout, TINY, counts, 1000.0, torch.Generator().manual_seed(0)
+    )
+    drawn = drawing.draw(context, torch.Generator().manual_seed(1))
+    assert 0.7 < (drawn[:, j] == context[:, i] + 1).mean() < 1
+
+
+def test_numbers_are_uniform_and_spread_evenly_over_each_group():
+    groups = torch.from_numpy(np.random.default_rng(0).integers(0, 3, 900))
+    u = network._spread(groups, torch.Generator().manual_seed(0)).numpy().ravel()
+    assert (u >= 0).all() and (u < 1).all()
+    for group in range(3):
+        inside = np.sort(u[groups.numpy() == group])
+        places = np.arange(1, len(inside) + 1) / len(inside)
+        # Independent numbers would be 0.05 from the diagonal (Kolmogorov and Smirnov).
+        assert np.abs(inside - places).max() < 0.015
+    # Rows of one group are in random order, so that columns stay independent of one another.
+    other = network._spread(groups, torch.Generator().manual_seed(1)).numpy().ravel()
+    assert abs(np.corrcoef(u, other)[0, 1]) < 0.1

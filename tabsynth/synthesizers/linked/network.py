@@ -30,8 +30,10 @@ LATENT = 16  # length of the random vector
 CONTEXTS = 4096  # of a step
 LEAST_STEPS = 30  # of a fit, also where counts are hardly more than noise
 MOST_STEPS = 600
+CHANCE = 2.0  # standard deviations of the mean squared noise above 1 that are still taken for noise
 RENEWED = 100  # steps after which groups are drawn again
 SMALLEST = 1e-12
+GOLDEN = (math.sqrt(5) - 1) / 2
 CERTAIN = 0.02  # no closer to 0 or 1 are shares that the copy terms start from
 Pool = Callable[
     [], tuple[np.ndarray, np.ndarray]
@@ -59,7 +61,9 @@ class ContextNetwork(nn.Module):
         context = len(records.context)
         sizes = records.sizes
         self.sizes = list(sizes[context : context + len(records.drawn)])
-        self.repeats = records.repeats
+        self.repeats, steps = records.repeats, records.steps
+        for k, step in enumerate(steps):
+            self.register_buffer(f"steps{k}", torch.from_numpy(step), persistent=False)
         starts = np.cumsum([0, *sizes[:context]])[:-1]
         self.register_buffer("starts", torch.from_numpy(starts), persistent=False)
         first = hidden[0]
@@ -67,7 +71,9 @@ class ContextNetwork(nn.Module):
         width = sum(sizes[:context])
         self.codes = nn.Parameter(torch.randn(width, first, generator=generator) / context**0.5)
         self.latent = nn.Parameter(torch.randn(LATENT, first, generator=generator) / LATENT**0.5)
-        self.copy = nn.Parameter(torch.zeros(len(self.repeats)))
+        self.follow = nn.ParameterList(
+            torch.zeros(size) for size in sizes[context + len(self.sizes) :]
+        )
         self.body = mlp([first, *hidden[1:], sum(self.sizes)], generator)
 
     @torch.no_grad()
@@ -83,10 +89,14 @@ class ContextNetwork(nn.Module):
         spots = context + self.starts
         hidden = nn.functional.embedding_bag(spots, self.codes, mode="sum") + latent @ self.latent
         logits = list(self.body(torch.relu(hidden)).split(self.sizes, dim=1))
-        for (i, j), copy in zip(self.repeats, self.copy, strict=True):
-            same = nn.functional.one_hot(context[:, i], self.sizes[j])
-            logits[j] = logits[j] + copy * same
+        for k, (_, j) in enumerate(self.repeats):
+            logits[j] = logits[j] + self.follow[k][self.steps(k, context)]
         return torch.cat([torch.softmax(column, dim=1) for column in logits], dim=1)
+
+    def steps(self, k: int, context: Tensor) -> Tensor:
+        """The step to each code of the k-th column of ``repeats`` from that of the context, shape (n, size), int64."""
+        table: Tensor = getattr(self, f"steps{k}")
+        return table[context[:, self.repeats[k][0]]]
 
     @torch.no_grad()
     def draw(
@@ -111,19 +121,40 @@ class ContextNetwork(nn.Module):
             given = torch.from_numpy(context[rows]).to(device)
             latent = torch.randn(len(given), LATENT, generator=rng, device=rng.device).to(device)
             p = self(given, latent).cpu().double()
+            before = {j: given[:, i] for i, j in self.repeats}
             for j, q in enumerate(p.split(self.sizes, dim=1)):
                 mask = allowed(j, np.arange(rows.start, rows.stop))
                 if mask is not None:
                     q = (q + SMALLEST) * torch.from_numpy(mask.copy())
                 upto = q.cumsum(1)
-                u = torch.rand(len(q), 1, generator=rng, device=rng.device, dtype=torch.float64)
-                level = torch.minimum(u.cpu() * upto[:, -1:], upto[:, -1:] * (1 - 1e-12))
+                u = _spread(before.get(j, torch.zeros(len(q))), rng)
+                level = torch.minimum(u * upto[:, -1:], upto[:, -1:] * (1 - 1e-12))
                 out[rows, j] = (upto <= level).sum(1).numpy()
         return out
 
     def sound(self) -> bool:
         """Whether a file's weights are usable: any finite ones are."""
         return all(bool(torch.isfinite(p).all()) for p in self.parameters())
+
+
+def _spread(groups: Tensor, rng: torch.Generator) -> Tensor:
+    """Uniform numbers, shape (n, 1), float64, that are spread evenly over the rows of each group.
+
+    Each number by itself is uniform in [0, 1). Those of a group are the next ones of an additive recurrence of the golden
+    ratio from a random start (Niederreiter 1992, *Random Number Generation and Quasi-Monte Carlo Methods*, chapter 3), in
+    random order. So counts of drawn codes are closer to what is expected than those of independent draws.
+
+    Parameters
+    ----------
+    groups : Tensor, shape (n,)
+        Whole numbers.
+    """
+    n = len(groups)
+    random = torch.rand(1 + n, generator=rng, device=rng.device, dtype=torch.float64).cpu()
+    order = (groups.cpu() + random[1:]).argsort()
+    u = torch.empty(n, 1, dtype=torch.float64)
+    u[order, 0] = (random[0] + torch.arange(n, dtype=torch.float64) * GOLDEN) % 1
+    return u
 
 
 class _Contexts(nn.Module):
@@ -162,8 +193,15 @@ class _Contexts(nn.Module):
         fixed.scatter_(1, self.contexts + self.network.starts, 1.0)
         p = self.network(self.contexts, self.latent)
         columns = p.split(self.network.sizes, dim=1)
-        same = [columns[j].gather(1, self.contexts[:, i, None]) for i, j in self.network.repeats]
-        return torch.cat([fixed, p, *(part for q in same for part in (1 - q, q))], dim=1)
+        steps = [
+            torch.zeros(CONTEXTS, len(follow), device=device).scatter_add(
+                1, self.network.steps(k, self.contexts), columns[j]
+            )
+            for k, ((_, j), follow) in enumerate(
+                zip(self.network.repeats, self.network.follow, strict=True)
+            )
+        ]
+        return torch.cat([fixed, p, *steps], dim=1)
 
 
 class ContextFit(MargNetFit):
@@ -195,17 +233,22 @@ class ContextFit(MargNetFit):
         return super().fit(monitor, most, of, share)
 
     def _at_noise(self, loss: float) -> bool:
-        return len(self.errors) > LEAST_STEPS and super()._at_noise(loss)
+        """Few counts: their noise alone may well make more than its variance."""
+        most = 1 + CHANCE * math.sqrt(2 / self.loss.cells)
+        return len(self.errors) > LEAST_STEPS and loss <= most
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
         repeats, end = self._drawing.repeats, len(shares) - len(self._drawing.repeats)
         context = end - len(self._drawing.sizes)
         self._drawing.start_from(shares[context:end])
         for k, (i, j) in enumerate(repeats):
-            # The odds of the previous code, over those of two independent draws.
-            chance = float(np.clip(shares[i] @ shares[context + j], CERTAIN, 1 - CERTAIN))
-            same = float(np.clip(shares[end + k][1], CERTAIN, 1 - CERTAIN))
+            # The odds of each step, over those of two independent draws.
+            both = np.outer(shares[i], shares[context + j])
+            step = getattr(self._drawing, f"steps{k}").cpu().numpy()
+            counted = shares[end + k]
+            chance = np.bincount(step.ravel(), both.ravel(), len(counted)).clip(CERTAIN)
             with torch.no_grad():
-                self._drawing.copy[k] = math.log(same / (1 - same) * (1 - chance) / chance)
+                follow = np.log(counted.clip(CERTAIN) / chance)
+                self._drawing.follow[k].copy_(torch.from_numpy(follow))
         width = self.layout.blocks[context].start
         return _Contexts(self._drawing, self._pool, width, rng)
