@@ -12,6 +12,7 @@ from tabsynth import (
     Date,
     InputError,
     LinkedMargNet,
+    MargNetConfig,
     Numeric,
     Ordinal,
     Schema,
@@ -81,9 +82,8 @@ def fitted():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "CONTEXTS", 256)
         patch.setattr(estimator, "LEAST_GROUPS", 300)
-        return LinkedMargNet(linked(), epsilon=math.inf, random_state=0, time_limit=4.0).fit(
-            given()
-        )
+        config = MargNetConfig(steps=300, components=200)
+        return LinkedMargNet(linked(), epsilon=math.inf, random_state=0, config=config).fit(given())
 
 
 @pytest.mark.slow
