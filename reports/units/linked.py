@@ -351,9 +351,9 @@ HALVED = ("transitions", "sibling_pairs")  # targets: at most half of flattened 
 TARGET_SIZE, TARGET_SECONDS = 0.02, 600
 # Measured on visits beside these rows, by hand, on three seeds; not repeated by this program.
 TRIED = [
-    "The targets on visits are not met. Few patients have a second visit: 404 of 3,408, with 579 transitions in all. Noise at ε = 1 has"
-    " σ = 3.7 where one count takes the whole budget. Without noise, the same model has transitions of 0.120 and sibling pairs of"
-    " 0.088. Alternatives that were evaluated on visits, three seeds each:",
+    "Few patients have a second visit: 404 of 3,408, with 579 transitions in all. Noise at ε = 1 has σ = 3.7 where one count takes"
+    " the whole budget. Before steps were counted, the same model had, without noise, transitions of 0.120 and sibling pairs of 0.088."
+    " Alternatives that were evaluated on visits, three seeds each, before steps were counted:",
     "",
     "| LinkedMargNet with | transitions | sibling_pairs |",
     "|---|---|---|",
@@ -363,13 +363,36 @@ TRIED = [
     "| the same, copy terms not started from counts | 0.336 ± 0.025 | 0.217 ± 0.020 |",
     "| and at least 30 steps, not 150 | 0.325 ± 0.028 | 0.206 ± 0.021 |",
     "| and no pair counted in any case, more weight for repeated codes | 0.318 ± 0.019 | 0.212 ± 0.025 |",
-    "| **all, and more weight for repeated codes and own columns** | 0.285 ± 0.026 | 0.198 ± 0.025 |",
+    "| all, and more weight for repeated codes and own columns | 0.285 ± 0.026 | 0.198 ± 0.025 |",
     "| all, at least 150 steps, not 30 | 0.302 ± 0.036 | 0.209 ± 0.029 |",
     "| all, weight 5 for 15 | 0.295 ± 0.006 | 0.182 ± 0.008 |",
     "| all, weight 40 for 15 | 0.294 ± 0.033 | 0.201 ± 0.023 |",
     "| all, share of the root 0.35 for 0.5 | 0.286 ± 0.020 | 0.191 ± 0.029 |",
     "| all, share of one-way counts 0.2 for 0.08 | 0.307 ± 0.013 | 0.190 ± 0.010 |",
     "| all, groups of codes of up to 12% for 5% of the rows | 0.364 ± 0.033 | 0.250 ± 0.017 |",
+    "",
+    "What followed was chosen on other seeds (10 to 15), and on four other random parts of the patients, which overlap with those of this page. Figures are means ± standard error."
+    " A line adds to the line before it, or to the one that it names:",
+    "",
+    "| LinkedMargNet with | transitions | sibling_pairs |",
+    "|---|---|---|",
+    "| the last of the above that is built in | 0.299 ± 0.007 | 0.190 ± 0.007 |",
+    "| numbers spread evenly over each previous code | 0.292 ± 0.009 | 0.190 ± 0.008 |",
+    "| and steps of ordered columns for repeated codes | 0.271 ± 0.007 | 0.187 ± 0.008 |",
+    "| and all columns of the root counted with the numbers of children, weight 15 (*a*) | 0.251 ± 0.006 | 0.168 ± 0.005 |",
+    "| *a*, weight 5 for 15 | 0.256 ± 0.005 | 0.169 ± 0.004 |",
+    "| *a*, counted steps shrunk towards chance | 0.254 ± 0.007 | 0.169 ± 0.005 |",
+    "| *a*, no pair of later children counted in any case | 0.248 ± 0.008 | 0.162 ± 0.005 |",
+    "| *a*, weight of later columns 40 for 15 | 0.241 ± 0.002 | 0.162 ± 0.003 |",
+    "| *a*, at least 10 steps, not 30 | 0.250 ± 0.005 | 0.170 ± 0.004 |",
+    "| *a*, at least 60 steps, not 30 | 0.251 ± 0.005 | 0.171 ± 0.004 |",
+    "| *a*, no entropy in the loss | 0.248 ± 0.006 | 0.170 ± 0.005 |",
+    "| *a*, learning rate 0.003 for 0.01 | 0.250 ± 0.007 | 0.169 ± 0.004 |",
+    "| *a*, pairs of later children counted if worth 3.3 times as much (*b*) | 0.236 ± 0.006 | 0.161 ± 0.003 |",
+    "| *b*, share of one-way counts of later children 0.3 for 0.08 | 0.243 ± 0.005 | 0.162 ± 0.003 |",
+    "",
+    "On seeds 20 to 27, some fits of *b* did not come down to the noise, and went on: 0.255 ± 0.014. The built-in method has a factor of 3, and ends where"
+    " chance may explain the error. On seeds 10, 11, 24, 25 and 26 it has transitions of 0.241 ± 0.006; without *b*, 0.248 ± 0.005.",
 ]
 ATTACKS = ("presence", "density_ratio")
 GROUPS = (
