@@ -167,11 +167,16 @@ def _shared_table() -> Any:
 
 def counting(table: Any) -> Any:
     """A table as ``fit`` takes it: a lazy table of an engine as a counter of its rows, any other as it is."""
-    if type(table).__module__.partition(".")[0] not in LAZY:
+    library = type(table).__module__.partition(".")[0]
+    if library not in LAZY:
         return table
     from tabsynth.tables.engines import EngineCounter, is_lazy
 
-    return EngineCounter(table) if is_lazy(table) else table
+    if is_lazy(table):
+        return EngineCounter(table)
+    if library == "daft":
+        raise InputError("A Daft table needs narwhals-daft; install it, or fit a Parquet copy.")
+    return table
 
 
 def ahead(parts: Iterator[T]) -> Iterator[T]:

@@ -5,10 +5,16 @@ counts their combinations. Only counts come back. Expressions are built by narwh
 value of the table.
 """
 
+import os
+import re
+import shutil
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import narwhals as nw
 import numpy as np
@@ -24,14 +30,27 @@ from tabsynth.tables.counter import RowCounter, refuse_all
 from tabsynth.tables.frames import table_from_arrow
 
 MOST_CELLS = 10**6  # that one query may return
-MOST_VALUES = 10_000  # of a column whose codes the engine finds by comparing values
+MOST_VALUES = (
+    10_000  # that one expression compares; of more, the engine counts the values themselves
+)
 MOST_SETS = 100  # of columns in one query
 MOST_KEYS = 60  # different columns, or groups of their values, in one query
 BLOCK = 10  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
 EXACT_DIGITS = 15  # of decimals that become the nearest float, as Python makes it, in every engine
+MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|sc|k8s)://.+")
+STANDALONE, SPARK_CONNECT = 7077, 15002  # ports where a URL names none
 UNKNOWN = -1  # instead of a code: the schema does not take the value
+Answer = tuple[tuple[str, ...], list[np.ndarray], np.ndarray]  # names, codes of each, rows
 CHANGED = "The table changed while it was counted; fit a copy of it, or a snapshot."
-ENGINES = {"duckdb": "DuckDB", "polars": "Polars", "pyspark": "Spark"}
+ENCODED = 10**5  # values that are encoded in Python at a time
+ENGINES = {
+    "duckdb": "DuckDB",
+    "polars": "Polars",
+    "pyspark": "Spark",
+    "pyspark[connect]": "Spark",
+    "ibis": "Ibis",
+    "daft": "Daft",
+}
 
 
 def is_lazy(table: Any) -> bool:
@@ -57,10 +76,9 @@ class EngineCounter(RowCounter):
     -----------------
     The counts are those that :meth:`tabsynth.schema.column.Column.encode` gives of the same rows: the engine
     compares values with bounds and lists of the schema, and where this is not exact, :meth:`encode` takes the
-    distinct values. In all answers a column must have the same counts; otherwise the table changed, and the fit
-    ends. What was charged before stays charged. Whether an engine can encode a column follows from the schema and the
-    column's type; an exception are columns of which :meth:`encode` takes the distinct values: a table with more than
-    10,000 of them is refused, as undeclared values are, before anything is charged.
+    distinct values, however many there are. In all answers a column must have the same counts; otherwise the table
+    changed, and the fit ends. What was charged before stays charged. Whether a table is refused follows from the
+    schema, the types of its columns and, row by row, its values; never from their number.
     """
 
     most_cells = MOST_CELLS
@@ -75,7 +93,8 @@ class EngineCounter(RowCounter):
         self._first: dict[
             str, tuple[Column, np.ndarray]
         ] = {}  # exact counts of each column's codes
-        self._values: dict[str, tuple[Column, Listed]] = {}
+        self._values: dict[str, tuple[Column, Listed | None]] = {}
+        self._refused: dict[str, str] = {}  # what the encoder says of a column's undeclared values
         self._types: Mapping[str, Any] | None = None
 
     @property
@@ -195,8 +214,10 @@ class EngineCounter(RowCounter):
     def _problem(self, key: "_Key") -> str:
         """What :meth:`Column.encode` says of a value that has no code."""
         name = key.column.name
+        if key.encoded:
+            return self._refused[name]
         one = self._frame.filter(key.expression == UNKNOWN).select(nw.col(name).alias("k0")).head(1)
-        values = self._run(lambda: table_from_arrow(_arrow(one))).iloc[:, 0].rename(name)
+        values = _series(self._run(lambda: _arrow(one)), "k0", name)
         try:
             key.column.encode(key.column.convert(values))
         except InputError as error:
@@ -208,18 +229,15 @@ class EngineCounter(RowCounter):
     def _key(self, column: Column, group: np.ndarray, name: str) -> "_Key":
         """The expression of the group of each value's code."""
         kind = self._schema()[column.name]
+        values = _values_of(column.name, kind)
         placing = column.placing(_held(kind))
-        many = _declared(column) > MOST_VALUES and self._library != "polars"
-        if many and not isinstance(placing, Cells):
-            raise InputError(
-                f"Column {shown(column.name)}: {self._engine} holds it as {kind}, and compares at most {MOST_VALUES:,} values"
-                f" of that type with the schema; convert it to the type of its dtype ({column.dtype}), declare fewer values,"
-                " or fit a Parquet copy."
-            )
         if placing is None:
             known = self._values.get(column.name)
             placing = known[1] if known and known[0] == column else self._observed(column)
-        values = _values_of(column.name, kind)
+        elif isinstance(placing, Listed) and self._library != "polars":
+            placing = placing if len(placing.codes) <= MOST_VALUES else None
+        if placing is None:
+            return _Key(name, column, group, values, encoded=True)
         null = int(group[column.size - 1]) if column.nulls else UNKNOWN
         if isinstance(placing, Cells):
             expression = _of_cells(placing, values, group, kind)
@@ -233,72 +251,90 @@ class EngineCounter(RowCounter):
         whole = nw.when(missing).then(nw.lit(null)).otherwise(expression)
         return _Key(name, column, group, whole.cast(nw.Int32))
 
-    def _observed(self, column: Column) -> Listed:
-        """The codes of the distinct values of a column, by :meth:`Column.encode`."""
+    def _observed(self, column: Column) -> Listed | None:
+        """The codes of the distinct values of a column, by :meth:`Column.encode`; None where they are too many."""
         named = self._frame.select(_values_of(column.name, self._schema()[column.name]).alias("k0"))
         distinct = named.group_by("k0").agg(nw.len().alias("n")).head(MOST_VALUES + 2)
         arrow = self._run(lambda: _arrow(distinct))
-        if (
-            arrow.num_rows > MOST_VALUES + 1
-        ):  # most of them are written in several ways, or undeclared
-            raise InputError(
-                f"Column {shown(column.name)} has more than {MOST_VALUES:,} different values, which {self._engine} holds as"
-                f" {self._schema()[column.name]}; convert it to the type of its dtype ({column.dtype}), or fit a Parquet copy."
-            )
-        values = table_from_arrow(arrow.select(["k0"])).iloc[:, 0].rename(column.name)
-        codes = column.encode(column.convert(values))
-        present = values.notna().to_numpy()
-        cells = arrow.column("k0").to_pylist()
-        known = {cells[i]: int(codes[i]) for i in np.flatnonzero(present)}
-        self._values[column.name] = column, Listed(known, None)
-        return self._values[column.name][1]
+        listed = None
+        if arrow.num_rows <= MOST_VALUES + 1:
+            values = _series(arrow, "k0", column.name)
+            codes = column.encode(column.convert(values))
+            present = values.notna().to_numpy()
+            cells = arrow.column("k0").to_pylist()
+            listed = Listed({cells[i]: int(codes[i]) for i in np.flatnonzero(present)}, None)
+        self._values[column.name] = column, listed
+        return listed
 
     # Counts.
 
     def _answers(self, sets: Sequence[Sequence["_Key"]]) -> dict[tuple[str, ...], np.ndarray]:
         """Counts of sets of keys, of which index 0 of each axis is that of unknown values, by their names."""
         keys = {key.name: key for of_set in sets for key in of_set}
-        frame = self._frame.select(key.expression.alias(name) for name, key in keys.items())
-        names = [tuple(key.name for key in of_set) for of_set in sets]
+        named = [(tuple(key.name for key in of_set), of_set) for of_set in sets]
         strategy = STRATEGIES.get(self._library, _one_by_one)
         answers = dict[tuple[str, ...], np.ndarray]()
 
+        def add(answer: Answer) -> None:
+            columns, codes, times = answer
+            shape = [keys[name].size + 1 for name in columns]
+            counts = answers.setdefault(columns, np.zeros(shape))
+            np.add.at(counts, tuple(code.astype(np.int64) + 1 for code in codes), times)
+
         def ask() -> None:
-            for columns, codes, times in strategy(frame, names):
-                shape = [keys[name].size + 1 for name in columns]
-                counts = np.zeros(shape)
-                np.add.at(counts, tuple(code.astype(np.int64) + 1 for code in codes), times)
-                answers[columns] = counts
+            frame = self._frame.select(key.expression.alias(name) for name, key in keys.items())
+            placed = [names for names, of_set in named if not any(key.encoded for key in of_set)]
+            for answer in strategy(frame, placed) if placed else ():
+                add(answer)
+            for names, of_set in named:
+                if names not in placed:
+                    add((names, [np.empty(0)] * len(names), np.empty(0)))
+                    for answer in self._encoded(frame, of_set):
+                        add(answer)
 
         self._run(ask)
         return answers
 
+    def _encoded(self, frame: Any, of_set: Sequence["_Key"]) -> Iterator[Answer]:
+        """The combinations of a set's values, which :meth:`Column.encode` makes codes of, a part at a time."""
+        names = tuple(key.name for key in of_set)
+        whole = _arrow(frame.group_by(names).agg(nw.len().alias("n")))
+        for start in range(0, whole.num_rows, ENCODED):
+            part = whole.slice(start, ENCODED)
+            codes = [
+                self._codes_of(key, part) if key.encoded else part.column(key.name).to_numpy()
+                for key in of_set
+            ]
+            yield names, codes, part.column("n").to_numpy()
+
+    def _codes_of(self, key: "_Key", part: Any) -> np.ndarray:
+        """The groups of values in a table of Arrow; where the schema does not take one, all are unknown."""
+        column = key.column
+        try:
+            values = _series(part, key.name, column.name)
+            return key.group[column.encode(column.convert(values))]
+        except InputError as error:
+            self._refused[column.name] = str(error)
+            return np.full(part.num_rows, UNKNOWN)
+
 
 @dataclass(frozen=True, eq=False)
 class _Key:
-    """A column's codes in some groups, as a query has them: ``size`` numbers from 0, and -1 for unknown values."""
+    """A column's codes in some groups, as a query has them: ``size`` numbers from 0, and -1 for unknown values.
+
+    Where ``encoded``, the query has the values themselves, and :meth:`Column.encode` makes codes of them.
+    """
 
     name: str
     column: Column
     group: np.ndarray
     expression: Any
+    encoded: bool = False
 
     @property
     def size(self) -> int:
         """Number of groups."""
         return number_of(self.group)
-
-
-def _declared(column: Column) -> float:
-    """How many values the schema declares for a column: whether an engine compares them must not follow from rows."""
-    column = getattr(column, "inner", column)  # without reasons for missing
-    if column.written:
-        return len(column.written)
-    step = column.amount_step
-    if step is None:
-        return np.inf
-    lows, highs = column.code_amounts()
-    return float((highs[-1] - lows[0]) / step + 1)
 
 
 def _held(kind: Any) -> str:
@@ -325,9 +361,9 @@ def _held(kind: Any) -> str:
 
 
 def _values_of(name: str, kind: Any) -> Any:
-    """A column's values; those of types that number their texts as texts."""
+    """A column's values; texts as plain texts, for DuckDB compares those of its type JSON as JSON."""
     values = nw.col(name)
-    return values.cast(nw.String) if kind in (nw.Categorical, nw.Enum) else values
+    return values.cast(nw.String) if kind in (nw.Categorical, nw.Enum, nw.String) else values
 
 
 def _of_cells(cells: Cells, values: Any, group: np.ndarray, kind: Any) -> Any:
@@ -411,12 +447,17 @@ def _batches(sets: Sequence[list[_Key]]) -> Iterator[list[list[_Key]]]:
         yield batch
 
 
-Answer = tuple[tuple[str, ...], list[np.ndarray], np.ndarray]  # names, codes of each, rows
-
-
 def _arrow(frame: Any) -> Any:
     """A lazy table as a pyarrow Table."""
     return frame.collect("pyarrow").to_native()
+
+
+def _series(table: Any, key: str, name: str) -> pd.Series:
+    """The values of a column of a pyarrow Table, with the name that users know."""
+    kind = table.schema.field(key).type
+    if kind.num_fields:  # a map, a union: narwhals does not say so
+        raise InputError(f"Column {shown(name)} holds {kind}; unfold or convert it.")
+    return table_from_arrow(table.select([key]).rename_columns([name])).iloc[:, 0]
 
 
 def _one_by_one(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
@@ -472,6 +513,7 @@ STRATEGIES: Mapping[str, Callable[[Any, Sequence[tuple[str, ...]]], Iterator[Ans
     "duckdb": _in_duckdb,
     "polars": _in_polars,
     "pyspark": _in_spark,
+    "pyspark[connect]": _in_spark,
 }
 
 
@@ -522,6 +564,9 @@ def duckdb_table(database: str | Path, table: str) -> EngineCounter:
 def spark_table(url: str, table: str) -> EngineCounter:
     """A table that a Spark cluster knows.
 
+    A Java process that this starts has no standard error, where Spark's log would go; a log4j2 file of yours
+    (``SPARK_CONF_DIR``) may send the log elsewhere.
+
     Parameters
     ----------
     url : str
@@ -538,18 +583,65 @@ def spark_table(url: str, table: str) -> EngineCounter:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError:
         raise InputError("Spark needs pyspark; install tabsynth[spark].") from None
-    builder = SparkSession.builder.appName("tabsynth")
-    start = builder.remote(url) if url.startswith("sc://") else builder.master(url)
-    try:
-        session = start.getOrCreate()
-    except Exception as error:
-        remedy = "install a Java runtime of version 17 or newer, set JAVA_HOME, and check the URL"
+    connect = url.startswith("sc://")
+    named = shown(url.partition(";")[0])  # what follows may be a token
+    if not MASTER.fullmatch(url):
         raise InputError(
-            f"Cannot start Spark at {shown(url)}: {one_line(error)}; {remedy}."
-        ) from None
+            f"{named} is no URL of Spark; write local[2], spark://HOST:7077, sc://HOST, k8s://HOST or yarn."
+        )
+    if SparkSession.getActiveSession() is None:
+        home = os.environ.get("JAVA_HOME")
+        java = Path(home) / "bin" / "java" if home else "java"
+        if not connect and shutil.which(java) is None:
+            raise InputError(
+                f"Cannot start Spark at {named}: there is no Java runtime ({java}); install one of version 17 or newer,"
+                " and set JAVA_HOME or PATH."
+            )
+        if url.startswith(("spark://", "sc://")):
+            _check_reachable(url, named)
+    builder = SparkSession.builder.appName("tabsynth")
+    if not connect:
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+    try:
+        with _silent_processes():
+            session = (builder.remote(url) if connect else builder.master(url)).getOrCreate()
+    except Exception as error:
+        remedy = "check the URL, and that Java is of version 17 or newer"
+        raise InputError(f"Cannot start Spark at {named}: {one_line(error)}; {remedy}.") from None
     try:
         return EngineCounter(session.table(table))
     except Exception as error:
         raise InputError(
             f"Spark has no table {shown(table)}: {one_line(error)}; name one as db.table."
         ) from None
+
+
+def _check_reachable(url: str, named: str) -> None:
+    """Refuse a cluster of which no host takes connections; Spark itself would try for minutes."""
+    problem = "it names no host"
+    for host in url.partition("://")[2].partition("/")[0].split(","):
+        try:
+            address = urlsplit(f"//{host}")
+            port = address.port or (SPARK_CONNECT if url.startswith("sc://") else STANDALONE)
+            socket.create_connection((address.hostname or "", port), timeout=10).close()
+        except (OSError, ValueError) as error:
+            problem = one_line(error)
+        else:
+            return
+    raise InputError(
+        f"Cannot reach Spark at {named}: {problem}; check the URL, and that the cluster runs."
+    )
+
+
+@contextmanager
+def _silent_processes() -> Iterator[None]:
+    """Processes that are started meanwhile have no standard error."""
+    kept = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
