@@ -40,7 +40,7 @@ class Tallies(Generic[K]):
         self._counts = {union: np.zeros(self._cells_of(union), dtype=np.int64) for union in unions}
 
     def add(self, codes: Callable[[K], np.ndarray], threads: ThreadPoolExecutor) -> None:
-        """Count a batch of rows; ``codes`` gives those of a column, shape (rows,)."""
+        """Count a batch of rows; ``codes`` gives those of a column, shape (rows,), in the smallest type for its size."""
 
         def numbered(part: tuple[K, ...]) -> np.ndarray:
             return _one_number([codes(key) for key in part], [self._sizes[key] for key in part])
