@@ -172,7 +172,9 @@ def database_of(folder: Path) -> Path:
     path = folder.with_suffix(".duckdb")
     if not path.exists():
         with duckdb.connect(str(path)) as connection:
-            connection.execute(f"CREATE TABLE t AS SELECT * FROM read_parquet('{folder}/*.parquet')")
+            connection.execute(
+                f"CREATE TABLE t AS SELECT * FROM read_parquet('{folder}/*.parquet')"
+            )
     return path
 
 
