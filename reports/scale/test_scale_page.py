@@ -32,7 +32,11 @@ def test_rows_are_known(modules):
 
 
 def test_memory_of_the_fit_does_not_follow_the_rows(modules):
-    peaks = {n: row["peak_mib"] for _, n, d, row in modules["page"].of("count", RESULTS) if d == 10 and _ == "parquet"}
+    peaks = {
+        n: row["peak_mib"]
+        for _, n, d, row in modules["page"].of("count", RESULTS)
+        if d == 10 and _ == "parquet"
+    }
     assert peaks[10**8] < 1.15 * peaks[10**7]
 
 

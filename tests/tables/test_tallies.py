@@ -20,7 +20,8 @@ def test_counts_are_those_of_each_set_alone(most: int, monkeypatch: pytest.Monke
     sets = [*itertools.permutations(SIZES, 2), ("a",), ("e", "a", "c"), ("c", "d", "a")]
     counted = Tallies(sets, SIZES)
     batches = [
-        {k: rng.integers(0, s, n).astype(np.min_scalar_type(s)) for k, s in SIZES.items()} for n in (50, 0, 31)
+        {k: rng.integers(0, s, n).astype(np.min_scalar_type(s)) for k, s in SIZES.items()}
+        for n in (50, 0, 31)
     ]
     with ThreadPoolExecutor(2) as threads:
         for batch in batches:
