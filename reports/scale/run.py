@@ -43,9 +43,10 @@ COUNTS = [
     *(("count", "memory", 10**5, d) for d in (24, 50, 100, 200, 500)),
     *(("count", "spark", 10**5, d) for d in (24, 50)),
 ]
+STEPS = [("steps", "parquet", 10**5, d) for d in (10, 24, 50, 100, 200, 500)]
 FITS = [
     *(("fit", "parquet", 10**i, 10) for i in range(4, 9)),
-    *(("fit", "parquet", 10**5, d) for d in (24, 50, 100, 200, 500)),
+    *(("fit", "parquet", 10**5, d) for d in (24, 50, 100)),
     ("fit", "parquet", 10**7, 100),
     ("fit", "parquet", 10**9, 10),
 ]
@@ -58,7 +59,7 @@ STRATEGIES = [
 ] + [("strategy", "duckdb-union", 10**6, d) for d in (10, 24)]
 SAMPLES = [("sample", "parquet", 10**i, 10) for i in (5, 6, 7, 8)]
 EVALUATIONS = [("evaluate", "parquet", 10**i, 10) for i in (7, 8)]
-RUNS = [*PAIRS, *COUNTS, *STRATEGIES, *SAMPLES, *EVALUATIONS, *FITS]
+RUNS = [*PAIRS, *COUNTS, *STRATEGIES, *SAMPLES, *EVALUATIONS, *STEPS, *FITS]
 
 
 def key_of(run: tuple[str, str, int, int]) -> str:
@@ -122,16 +123,18 @@ def peak_mib(pid: Any) -> float:
 
 
 @contextmanager
-def timed(owner: Any, name: str, into: list[float]) -> Iterator[None]:
+def timed(
+    owner: Any, name: str, into: list[float], clock: Callable[[], float] = time.perf_counter
+) -> Iterator[None]:
     """The seconds of each call of a method."""
     inner: Callable[..., Any] = getattr(owner, name)
 
     def outer(*given: Any, **named: Any) -> Any:
-        started = time.perf_counter()
+        started = clock()
         try:
             return inner(*given, **named)
         finally:
-            into.append(round(time.perf_counter() - started, 3))
+            into.append(round(clock() - started, 3))
 
     setattr(owner, name, outer)
     try:
@@ -229,6 +232,23 @@ def _fitted(
     p = model.trained_.generator.probabilities.cpu().numpy()
     out["model"] = hashlib.sha256(p.tobytes()).hexdigest()[:16]
     return {**out, "seconds": round(time.perf_counter() - started, 2), **measured.figures()}
+
+
+def steps(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
+    """The time of a step of the estimation: the median of the second to the last of a few."""
+    from tabsynth import MargNet, MargNetConfig
+    from tabsynth.synthesizers.margnet.estimation import MargNetFit
+
+    few, each = MargNetConfig(steps=8), list[float]()
+    table, measured = table_of(engine, data / f"{rows}-{columns}"), Processes()
+    model = MargNet(made_codes.schema(columns), epsilon=1.0, random_state=0, config=few)
+    with timed(MargNetFit, "step", each, time.process_time):
+        model.fit(table)
+    return {
+        "cpu_seconds_a_step": round(sorted(each[1:])[3], 4),
+        "seconds": round(sum(each), 2),
+        **measured.figures(),
+    }
 
 
 def pairs(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
@@ -329,6 +349,7 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     "count": count,
     "fit": fit,
     "pairs": pairs,
+    "steps": steps,
     "strategy": strategy,
     "sample": sample,
     "evaluate": evaluate,
@@ -363,6 +384,7 @@ def measured(run: tuple[str, str, int, int], data: Path) -> dict[str, Any] | Non
 
     prepared(run, data)
     before = os.getloadavg()[0]
+    print(key_of(run), f"load {before:.1f}", file=sys.stderr, flush=True)
     started = time.perf_counter()
     command = [sys.executable, __file__, "--one", key_of(run), "--data", str(data)]
     done = subprocess.run(command, capture_output=True, text=True)
