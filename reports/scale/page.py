@@ -20,6 +20,7 @@ PACKAGES = ("numpy", "pyarrow", "torch", "duckdb", "polars", "pyspark")
 # Of raw integer columns, without a comparison with a schema; measured before this code was written.
 BEFORE = {"numpy": 1.2, "duckdb": 2.0, "polars": 3.9}
 DPSYNTH = 48e-6  # CPU seconds a row that google/dpsynth takes in Python inside Beam, at least
+MOST_STEPS = 3_000  # MargNetConfig.steps
 CORES = (64, 1024)
 CLUSTER_ROWS = (10**10, 10**11, 10**12)
 
@@ -99,9 +100,6 @@ def page(results: Rows) -> str:
 
 
 def _machines(results: Rows) -> list[str]:
-    different = dict.fromkeys(
-        tuple(sorted(map(str, row["machine"].items()))) for row in results.values()
-    )
     lines = ["## Machine", ""]
     seen = list[dict[str, Any]]()
     for row in results.values():
@@ -113,14 +111,12 @@ def _machines(results: Rows) -> list[str]:
         lines.append(
             f"{facts['cores']} cores of a virtual {facts['processor']}, {facts['memory_gib']} GiB of memory; {names}."
         )
-    busy = [row["load_before"] for row in results.values()]
+    busy = [row["load_before"] for row in results.values()] or [0.0]
     lines += [
         "",
         "Other work ran on the same two cores. `load` is the load average before and after a row; above 2, programs waited for"
         " each other, and the time is longer than on a machine of one's own. CPU seconds depend on it less."
         f" The load before a row was {min(busy):.1f} to {max(busy):.1f}."
-        if different
-        else "",
         "",
     ]
     return lines
@@ -207,7 +203,29 @@ def _fits(results: Rows) -> list[str]:
         for _, n, d, row in of("fit", results)
     ]
     head = ["rows", "columns", "pairs scored; pairs, triples counted", "reading s", "estimation s", "sample s (rows)", "in all s", "CPU s", "peak GiB", "load", "code"]  # fmt: skip
-    return [*lines, *table(head, rows)]
+    return [*lines, *table(head, rows), *_steps(results)]
+
+
+def _steps(results: Rows) -> list[str]:
+    rows = [
+        (
+            str(d),
+            f"{row['cpu_seconds_a_step']:.3f}",
+            f"{row['cpu_seconds_a_step'] * MOST_STEPS / 60:,.1f}",
+            _gib(row),
+            _load(row),
+            row["code"],
+        )
+        for _, _, d, row in of("steps", results)
+    ]
+    head = ["columns", "CPU s a step", f"CPU minutes of {MOST_STEPS:,} steps", "peak GiB", "load", "code"]  # fmt: skip
+    return [
+        "### Estimation by columns",
+        "",
+        f"Of 10⁵ rows. A fit takes at most {MOST_STEPS:,} steps, and fewer where the counts are noisy; `time_limit=` ends it earlier.",
+        "",
+        *table(head, rows),
+    ]
 
 
 def _sets(row: Mapping[str, Any]) -> str:
@@ -318,7 +336,7 @@ def _strategies(results: Rows) -> list[str]:
         "",
         "Counts of all pairs of 10⁶ rows. Groupings are GROUPING SETS in DuckDB and a plan of GROUP BYs in Polars; neither uses the counts"
         " of one grouping for another. tabsynth counts several columns of few codes together, and adds up their cells for each pair."
-        " So up to 100 sets of columns are grouped in the engine, and for more DuckDB and Polars, which run in the process of the fit,"
+        " So up to 30 sets of columns are grouped in the engine, and for more DuckDB and Polars, which run in the process of the fit,"
         " give category codes in batches. Spark always groups: there only counts leave the cluster.",
         "",
         *table(head, rows),
