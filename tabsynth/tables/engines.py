@@ -1,8 +1,11 @@
 """Tables that stay in a database or on a cluster, which counts their rows: DuckDB, Polars, Spark and what narwhals reads.
 
 The engine makes category codes of values by comparisons that follow from the schema (:mod:`tabsynth.schema.placing`) and
-counts their combinations. Only counts come back. Expressions are built by narwhals; no SQL text has a name or a
-value of the table.
+counts their combinations. Expressions are built by narwhals; no SQL text has a name or a value of the table.
+
+Only counts come back, but for many sets of columns from DuckDB and Polars, which run in this process: they give
+category codes a batch of rows at a time. reports/scale has the measurement: for all pairs of 50 columns that takes a sixth
+of the CPU time of grouping sets in DuckDB, and a ninth of that of groupings in Polars; of 10 columns about a half.
 """
 
 import os
@@ -10,6 +13,7 @@ import re
 import shutil
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +32,15 @@ from tabsynth.schema.placing import Cells, Listed
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.counter import RowCounter, refuse_all
 from tabsynth.tables.frames import table_from_arrow
+from tabsynth.tables.tallies import Tallies
 
 MOST_CELLS = 10**6  # that one query may return
 MOST_VALUES = (
     10_000  # that one expression compares; of more, the engine counts the values themselves
 )
 MOST_SETS = 100  # of columns in one query
+MANY_SETS = 30  # past which engines of this process give codes in place of counts
+STREAM_CELLS, STREAM_ROWS = 2**24, 2**20  # of a batch of codes
 MOST_KEYS = 60  # different columns, or groups of their values, in one query
 BLOCK = 10  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
 EXACT_DIGITS = 15  # of decimals that become the nearest float, as Python makes it, in every engine
@@ -82,6 +89,7 @@ class EngineCounter(RowCounter):
     """
 
     most_cells = MOST_CELLS
+    many = MANY_SETS
 
     def __init__(self, table: Any) -> None:
         if not is_lazy(table):
@@ -152,7 +160,7 @@ class EngineCounter(RowCounter):
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
-        """As :meth:`RowCounter.count_all`: up to 100 sets in one scan."""
+        """As :meth:`RowCounter.count_all`: up to 100 sets in one scan; of DuckDB and Polars any number."""
         by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
         keys = dict[Any, _Key]()
         asked = list[list[_Key]]()
@@ -180,7 +188,12 @@ class EngineCounter(RowCounter):
         different = {tuple(key.name for key in of_set): of_set for of_set in asked}
         places = {key.name: place for place, key in enumerate(keys.values())}
         near = sorted(different, key=lambda names: [places[name] // BLOCK for name in names])
-        for batch in _batches([different[names] for names in near]):
+        near_sets = [different[names] for names in near]
+        coded = [of_set for of_set in near_sets if not any(key.encoded for key in of_set)]
+        if self._library in STREAMS and len(coded) > self.many:
+            answers |= self._streamed(coded)
+            near_sets = [of_set for of_set in near_sets if any(key.encoded for key in of_set)]
+        for batch in _batches(near_sets):
             answers |= self._answers(batch)
         self._refuse_undeclared(asked, answers)
         counts = [answers[tuple(key.name for key in of_set)] for of_set in asked]
@@ -294,6 +307,29 @@ class EngineCounter(RowCounter):
 
         self._run(ask)
         return answers
+
+    def _streamed(self, sets: Sequence[Sequence["_Key"]]) -> dict[tuple[str, ...], np.ndarray]:
+        """As :meth:`_answers`, in one scan: the engine gives codes a batch of rows at a time, which are counted here."""
+        import pyarrow as pa
+
+        keys = {key.name: key for of_set in sets for key in of_set}
+        names = [tuple(key.name for key in of_set) for of_set in sets]
+        tallies = Tallies(names, {name: key.size + 1 for name, key in keys.items()})
+        rows = max(1, min(STREAM_ROWS, STREAM_CELLS // len(keys)))
+
+        def ask() -> None:
+            frame = self._frame.select(key.expression.alias(name) for name, key in keys.items())
+            with ThreadPoolExecutor(pa.cpu_count()) as threads:
+                for batch in STREAMS[self._library](frame.to_native(), rows):
+
+                    def codes(name: str, batch: Any = batch) -> np.ndarray:
+                        small = np.min_scalar_type(keys[name].size)
+                        return (batch.column(name).to_numpy() + 1).astype(small)
+
+                    tallies.add(codes, threads)
+
+        self._run(ask)
+        return {s: tallies.of(s).astype(np.float64) for s in names}
 
     def _encoded(self, frame: Any, of_set: Sequence["_Key"]) -> Iterator[Answer]:
         """The combinations of a set's values, which :meth:`Column.encode` makes codes of, a part at a time."""
@@ -514,6 +550,22 @@ STRATEGIES: Mapping[str, Callable[[Any, Sequence[tuple[str, ...]]], Iterator[Ans
     "polars": _in_polars,
     "pyspark": _in_spark,
     "pyspark[connect]": _in_spark,
+}
+
+
+def _batches_of_duckdb(relation: Any, rows: int) -> Iterator[Any]:
+    yield from relation.to_arrow_reader(rows)
+
+
+def _batches_of_polars(lazy: Any, rows: int) -> Iterator[Any]:
+    for part in lazy.collect_batches(chunk_size=rows, maintain_order=False, engine="streaming"):
+        yield part.to_arrow()
+
+
+# Engines of this process, by which rows come as cheaply as counts.
+STREAMS: Mapping[str, Callable[[Any, int], Iterator[Any]]] = {
+    "duckdb": _batches_of_duckdb,
+    "polars": _batches_of_polars,
 }
 
 

@@ -1,11 +1,9 @@
 """Tables in Parquet files, counted a batch of rows at a time: many sets of columns in one scan.
 
 A value becomes its category code as in a DataFrame, by :meth:`Column.convert` and :meth:`Column.encode`: of each batch
-these see the distinct values of a column. Columns of few groups are counted together, and the counts of single sets
-follow by sums: all pairs of 100 columns of ten groups take 1,225 counts of four columns in place of 4,950.
+these see the distinct values of a column. :mod:`tabsynth.tables.tallies` counts the codes.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,13 +22,11 @@ from tabsynth.schema.schema import Schema
 from tabsynth.tables.arrow_files import check_schema, is_plain, without_index
 from tabsynth.tables.counter import RowCounter, refuse_all
 from tabsynth.tables.frames import column_from_arrow, table_from_arrow, value_type
+from tabsynth.tables.tallies import Tallies
 
 BATCH_CELLS = 2**24  # values of all columns of a batch
 BATCH_ROWS = 2**20  # of a batch, at most
 BUFFER = 2**20  # bytes of a column that are read at a time
-TOGETHER = (256, 64, 16, 1)  # cells of columns that are counted together, the first that has room
-UNION_CELLS = 2**16  # of columns that are counted together for several sets
-MOST_CELLS = 2**27  # of all counts of a scan that go beyond the sets: 1 GiB
 TRIED = 1_024  # values of a batch by which it is seen whether they repeat
 CHANGED = "The files changed while they were counted; fit a copy of them."
 
@@ -137,7 +133,7 @@ class ParquetCounter(RowCounter):
                 if (j, group[j].tobytes()) not in keys:
                     keys[j, group[j].tobytes()] = _Key(schema.columns[j], j, group[j])
             asked.append(tuple(keys[j, group[j].tobytes()] for j in columns))
-        counts: dict[Part, np.ndarray] = {
+        counts: dict[tuple[_Key, ...], np.ndarray] = {
             s: self._first[s[0].place][1] for s in asked if len(s) == 1 and self._has(s[0])
         }
         scan = _Scan(list(dict.fromkeys(s for s in asked if s not in counts)))
@@ -194,56 +190,6 @@ class _Key:
         return np.array_equal(self.group, np.arange(len(self.group)))
 
 
-Part = tuple[_Key, ...]  # columns whose codes are one number
-
-
-def _cells(keys: Sequence[_Key]) -> int:
-    return math.prod(key.size for key in keys)
-
-
-def _together_in(keys: Sequence[_Key], most: int) -> list[Part]:
-    """Columns in parts of at most ``most`` cells, but single columns may have more; first fit."""
-    parts = list[list[_Key]]()
-    for key in keys:
-        room = (p for p in parts if _cells([*p, key]) <= most)
-        found = next(room, None)
-        if found is None:
-            parts.append([key])
-        else:
-            found.append(key)
-    return [tuple(part) for part in parts]
-
-
-def _unions(sets: Sequence[Part], most: int) -> dict[Part, tuple[Part, ...]]:
-    """By set the parts that are counted jointly for it: whole ones where they have few cells, else its own columns."""
-    parts = _together_in(list(dict.fromkeys(key for s in sets for key in s)), most)
-    part_of = {key: part for part in parts for key in part}
-    unions = dict[Part, tuple[Part, ...]]()
-    for s in sets:
-        whole = tuple(dict.fromkeys(part_of[key] for key in s))
-        small = math.prod(map(_cells, whole)) <= UNION_CELLS
-        unions[s] = whole if small else tuple((key,) for key in s)
-    return _without_parts_of_others(unions)
-
-
-def _without_parts_of_others(
-    unions: dict[Part, tuple[Part, ...]],
-) -> dict[Part, tuple[Part, ...]]:
-    """The same, with a larger union in place of one whose columns it has as well."""
-    keys = {union: frozenset(k for part in union for k in part) for union in unions.values()}
-    having = dict[_Key, list[tuple[Part, ...]]]()
-    for union, of in keys.items():
-        for key in of:
-            having.setdefault(key, []).append(union)
-    largest = dict[tuple[Part, ...], tuple[Part, ...]]()
-    for union, of in keys.items():
-        candidates = min((having[key] for key in of), key=len)
-        largest[union] = max(
-            (other for other in candidates if of <= keys[other]), key=lambda other: len(keys[other])
-        )
-    return {s: largest[union] for s, union in unions.items()}
-
-
 class _Scan:
     """Counts of sets of columns, which grow by batches of rows.
 
@@ -252,23 +198,15 @@ class _Scan:
     sets : sequence of tuple of _Key
     """
 
-    def __init__(self, sets: Sequence[Part]) -> None:
+    def __init__(self, sets: Sequence[tuple[_Key, ...]]) -> None:
         self.sets = sets
-        for most in TOGETHER:
-            self._union_of = _unions(sets, most)
-            unions = list(dict.fromkeys(self._union_of.values()))
-            if sum(math.prod(map(_cells, union)) for union in unions) <= MOST_CELLS:
-                break
-        self._parts = list(dict.fromkeys(part for union in unions for part in union))
-        self._counts = {
-            union: np.zeros(math.prod(map(_cells, union)), dtype=np.int64) for union in unions
-        }
+        self._tallies = Tallies(sets, {key: key.size for s in sets for key in s})
         columns = {key.place: key.column for s in sets for key in s}
         self._columns = list(columns.values())
         self.names = [column.name for column in self._columns]
         self._problems: list[InputError | None] = [None] * len(self.names)
 
-    def run(self, batches: Iterator[Any]) -> dict[Part, np.ndarray]:
+    def run(self, batches: Iterator[Any]) -> dict[tuple[_Key, ...], np.ndarray]:
         """The counts of each set, shape (groups of each column), int64.
 
         Raises
@@ -282,7 +220,7 @@ class _Scan:
             for batch in batches:
                 self._add(batch, threads)
         refuse_all([str(problem) for problem in self._problems if problem is not None])
-        return {s: self._of(s) for s in self.sets}
+        return {s: self._tallies.of(s) for s in self.sets}
 
     def _add(self, batch: Any, threads: ThreadPoolExecutor) -> None:
         def encoded(i: int) -> np.ndarray | None:
@@ -297,28 +235,7 @@ class _Scan:
         of_column = {n: c for n, c in zip(self.names, codes, strict=True) if c is not None}
         if any(self._problems):
             return  # the table is refused, once all its columns were compared with the schema
-
-        def numbered(part: Part) -> np.ndarray:
-            of_keys = (_in_group(of_column[key.column.name], key) for key in part)
-            return _one_number(list(of_keys), [key.size for key in part])
-
-        numbers = dict(zip(self._parts, threads.map(numbered, self._parts), strict=True))
-
-        def count(union: tuple[Part, ...]) -> None:
-            cells = _one_number([numbers[part] for part in union], list(map(_cells, union)))
-            self._counts[union] += np.bincount(cells, minlength=len(self._counts[union]))
-
-        for _ in threads.map(count, self._counts):
-            pass
-
-    def _of(self, s: Part) -> np.ndarray:
-        """Counts of a set from those of its union."""
-        union = self._union_of[s]
-        keys = [key for part in union for key in part]
-        whole = self._counts[union].reshape([key.size for key in keys])
-        rest = tuple(axis for axis, key in enumerate(keys) if key not in s)
-        kept = [key for key in keys if key in s]
-        return whole.sum(axis=rest).transpose([kept.index(key) for key in s])
+        self._tallies.add(lambda key: _in_group(of_column[key.column.name], key), threads)
 
 
 def _codes(column: Column, values: Any) -> np.ndarray:
@@ -344,18 +261,6 @@ def _in_group(codes: np.ndarray, key: _Key) -> np.ndarray:
     if key.by_value:
         return codes
     return np.take(key.group.astype(np.min_scalar_type(key.size)), codes)
-
-
-def _one_number(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
-    """One number for each row from several, below the product of ``sizes``."""
-    if len(codes) == 1:
-        return codes[0]
-    small = np.min_scalar_type(math.prod(sizes))
-    numbers = codes[0].astype(small)
-    for more, size in zip(codes[1:], sizes[1:], strict=True):
-        numbers *= small.type(size)
-        numbers += more
-    return numbers
 
 
 def _stamps(files: Sequence[Path] | dict[Path, Any]) -> list[tuple[int, ...]]:

@@ -486,12 +486,12 @@ def test_wrong_wishes_are_one_line(wishes: dict[str, Any], says: str) -> None:
 
 def test_no_matrix_is_held_of_columns_that_no_pair_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three columns of 1,000 codes, with memory for pairs of groups by the hundred."""
-    widths = []
+    widths = list[int]()
     original = CountLoss.__init__
 
     def init(self: CountLoss, *given: Any, **named: Any) -> None:
         original(self, *given, **named)
-        widths.append((self.pairs.width, self.slope.numel()))
+        widths.append(self.pairs.groups.width)
 
     monkeypatch.setattr(CountLoss, "__init__", init)
     rng = np.random.default_rng(0)
@@ -502,7 +502,7 @@ def test_no_matrix_is_held_of_columns_that_no_pair_has(monkeypatch: pytest.Monke
         for c, size in zip("abcxy", (1000, 1000, 1000, 2, 2), strict=True)
     ]
     MargNet(Schema(columns), epsilon=10_000.0, config=config(memory=1)).fit(table)
-    assert widths == [(3 + 2 + 2, 49)]
+    assert widths == [3 + 2 + 2]
 
 
 def test_wide_columns_are_counted_alone() -> None:

@@ -286,6 +286,6 @@ def test_refusals_do_not_follow_from_the_number_of_values(monkeypatch: pytest.Mo
         f"SELECT * REPLACE (if(i = 7, -1, code) AS code) FROM (SELECT i, {columns} FROM range(99) t(i))"
     )
     monkeypatch.setattr(engines, "MOST_VALUES", 50)
-    with pytest.raises(InputError, match=r"'code': .*-1") as error:
+    with pytest.raises(InputError, match=r"'code': (-1|[6-9]\d) is outside") as error:
         EngineCounter(bad).count_all(schema, sets)
     assert "\n" not in str(error.value)

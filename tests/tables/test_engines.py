@@ -70,10 +70,23 @@ def in_parquet(table: pa.Table, folder: Path) -> ParquetCounter:
     return ParquetCounter(folder)
 
 
+def by_rows(make: Callable[[pa.Table], EngineCounter]) -> Callable[[pa.Table], EngineCounter]:
+    """The same engine, which gives category codes of rows for any number of sets."""
+
+    def made(table: pa.Table) -> EngineCounter:
+        counter = make(table)
+        counter.many = 0
+        return counter
+
+    return made
+
+
 ENGINES: dict[str, Callable[[pa.Table], EngineCounter]] = {
     "DuckDB": in_duckdb,
+    "DuckDB, rows": by_rows(in_duckdb),
     "Polars": in_polars,
     "Polars, partitions": in_parts,
+    "Polars, rows": by_rows(in_parts),
 }
 
 

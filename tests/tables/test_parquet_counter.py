@@ -16,7 +16,7 @@ from tabsynth import Column, InputError, MargNet, ParquetCounter, ProjectLedger,
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables import parquet_counter
+from tabsynth.tables import parquet_counter, tallies
 
 FEW = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=20)
 SCHEMA = Schema(
@@ -82,8 +82,8 @@ def test_counts_are_those_of_the_codes(
     groups = [coarse if rng.random() < 0.5 else by_value(SCHEMA.sizes) for _ in SETS]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet_counter, "BATCH_ROWS", batch)
-        patch.setattr(parquet_counter, "TOGETHER", together)
-        patch.setattr(parquet_counter, "MOST_CELLS", cells)
+        patch.setattr(tallies, "TOGETHER", together)
+        patch.setattr(tallies, "MOST_CELLS", cells)
         counter = ParquetCounter(folder)
         for by in (None, groups):
             counted = counter.count_all(SCHEMA, SETS, by)
@@ -93,22 +93,6 @@ def test_counts_are_those_of_the_codes(
                 wanted = count_rows(index, s, of or by_value(SCHEMA.sizes))
                 np.testing.assert_array_equal(counts, wanted)
                 assert counts.dtype == np.float64
-
-
-def test_columns_of_few_groups_are_counted_together() -> None:
-    columns = [
-        Column(name=f"c{j}", kind="categorical", dtype="int64", categories=tuple(range(10)))
-        for j in range(8)
-    ]
-    keys = [parquet_counter._Key(column, j, np.arange(10)) for j, column in enumerate(columns)]
-    scan = parquet_counter._Scan(
-        [(a,) for a in keys] + [tuple(s) for s in itertools.combinations(keys, 2)]
-    )
-    assert len(scan._counts) == 6  # of four columns each; not 8 + 28
-    triple = parquet_counter._Scan(
-        [*itertools.combinations(keys[:3], 2), (keys[2], keys[7], keys[0])]
-    )
-    assert len(triple._counts) <= 3
 
 
 def folder_of(table: pd.DataFrame, folder: Path) -> ParquetCounter:

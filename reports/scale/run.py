@@ -1,0 +1,435 @@
+"""Time and peak memory of MargNet by rows, columns and engine: fits, counts, samples and evaluations.
+
+    python reports/scale/run.py               # measures what results.json lacks, then writes README.md and the plots
+    python reports/scale/run.py --only fit    # only keys that begin with it
+    python reports/scale/run.py --write       # only writes
+
+The tables are public (``made_codes.py``) and are written to the folder of ``--data``, or of TABSYNTH_SCALE_DATA, where they
+stay; a table of 10⁹ rows takes 4.7 GB. Each row of the results is measured in a process of its own, so that its peak
+memory is its own. Fits are seeded, so that they can be repeated. Spark needs pyspark and a Java runtime.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import made_codes  # noqa: E402
+import page  # noqa: E402
+
+RESULTS = HERE / "results.json"
+ENGINES = ("parquet", "duckdb", "polars", "spark", "memory")
+MOST_SAMPLED = 10**7
+TICK = os.sysconf("SC_CLK_TCK")
+
+# kind, engine, rows, columns
+COUNTS = [
+    *(("count", "parquet", 10**i, 10) for i in range(4, 9)),
+    *(("count", "duckdb", 10**i, 10) for i in range(4, 9)),
+    *(("count", "polars", 10**i, 10) for i in range(4, 9)),
+    *(("count", "memory", 10**i, 10) for i in range(4, 8)),
+    *(("count", "spark", 10**i, 10) for i in range(4, 8)),
+    *(("count", engine, 10**5, d) for d in (24, 50, 100, 200, 500) for engine in ENGINES[:3]),
+    *(("count", "memory", 10**5, d) for d in (24, 50, 100, 200, 500)),
+    *(("count", "spark", 10**5, d) for d in (24, 50)),
+]
+STEPS = [("steps", "parquet", 10**5, d) for d in (10, 24, 50, 100, 200, 500)]
+FITS = [
+    *(("fit", "parquet", 10**i, 10) for i in range(4, 9)),
+    *(("fit", "parquet", 10**5, d) for d in (24, 50, 100)),
+    ("fit", "parquet", 10**7, 100),
+    ("fit", "parquet", 10**9, 10),
+]
+PAIRS = [("pairs", engine, 10**7, 10) for engine in ("numpy", "parquet", "duckdb", "polars")]
+STRATEGIES = [
+    ("strategy", f"{engine}-{how}", 10**6, d)
+    for d in (10, 24, 50)
+    for engine in ("duckdb", "polars")
+    for how in ("groups", "rows")
+] + [("strategy", "duckdb-union", 10**6, d) for d in (10, 24)]
+SAMPLES = [("sample", "parquet", 10**i, 10) for i in (5, 6, 7, 8)]
+EVALUATIONS = [("evaluate", "parquet", 10**i, 10) for i in (7, 8)]
+RUNS = [*PAIRS, *COUNTS, *STRATEGIES, *SAMPLES, *EVALUATIONS, *STEPS, *FITS]
+
+
+def key_of(run: tuple[str, str, int, int]) -> str:
+    """The name of a row."""
+    return "-".join(map(str, run))
+
+
+class Processes:
+    """CPU seconds and peak memory of this process, and of those that it started."""
+
+    def __init__(self) -> None:
+        self.cpu = self.cpu_seconds()
+
+    @staticmethod
+    def _started() -> list[int]:
+        parents = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                except OSError:
+                    continue
+                parents[int(entry.name)] = int(fields[1])
+        found, own = [], os.getpid()
+        for pid in parents:
+            above = pid
+            while above in parents and above != own:
+                above = parents[above]
+            if above == own and pid != own:
+                found.append(pid)
+        return found
+
+    def cpu_seconds(self) -> float:
+        """Of all threads of all of them."""
+        total = time.process_time()
+        for pid in self._started():
+            try:
+                fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+                total += (int(fields[11]) + int(fields[12])) / TICK
+            except OSError:
+                continue
+        return total
+
+    def figures(self) -> dict[str, float]:
+        """Since the start."""
+        others = [peak_mib(pid) for pid in self._started()]
+        return {
+            "cpu_seconds": round(self.cpu_seconds() - self.cpu, 2),
+            "peak_mib": round(peak_mib("self")),
+            "peak_mib_of_others": round(sum(others)),
+        }
+
+
+def peak_mib(pid: Any) -> float:
+    """The largest resident memory that a process has had."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line), 0) / 1024
+
+
+@contextmanager
+def timed(
+    owner: Any, name: str, into: list[float], clock: Callable[[], float] = time.perf_counter
+) -> Iterator[None]:
+    """The seconds of each call of a method."""
+    inner: Callable[..., Any] = getattr(owner, name)
+
+    def outer(*given: Any, **named: Any) -> Any:
+        started = clock()
+        try:
+            return inner(*given, **named)
+        finally:
+            into.append(round(clock() - started, 3))
+
+    setattr(owner, name, outer)
+    try:
+        yield
+    finally:
+        setattr(owner, name, inner)
+
+
+def table_of(engine: str, folder: Path) -> Any:
+    """What ``fit`` takes, of a folder of Parquet files."""
+    from tabsynth import ParquetCounter
+
+    if engine == "parquet":
+        return ParquetCounter(folder)
+    if engine == "polars":
+        import polars
+
+        return polars.scan_parquet(folder)
+    if engine == "duckdb":
+        from tabsynth.tables.engines import duckdb_table
+
+        return duckdb_table(database_of(folder), "t")
+    if engine == "spark":
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.master("local[2]").getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        return session.read.parquet(str(folder))
+    import pyarrow.parquet as pq
+
+    return pq.read_table(folder).to_pandas()
+
+
+def database_of(folder: Path) -> Path:
+    """A DuckDB file with the rows of a folder."""
+    import duckdb
+
+    path = folder.with_suffix(".duckdb")
+    if not path.exists():
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(
+                f"CREATE TABLE t AS SELECT * FROM read_parquet('{folder}/*.parquet')"
+            )
+    return path
+
+
+def count(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
+    """All reading of a fit with the default settings, whose estimation ends after one step."""
+    from tabsynth import MargNetConfig
+
+    return _fitted(engine, rows, columns, data, MargNetConfig(steps=1), None)
+
+
+def fit(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
+    """A fit with the default settings, and a sample in a Parquet file."""
+    return _fitted(engine, rows, columns, data, None, min(rows, MOST_SAMPLED))
+
+
+def _fitted(
+    engine: str, rows: int, columns: int, data: Path, config: Any, sampled: int | None
+) -> dict[str, Any]:
+    import hashlib
+
+    from tabsynth import MargNet
+    from tabsynth.synthesizers.margnet.estimation import MargNetFit
+    from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
+
+    table, measured = table_of(engine, data / f"{rows}-{columns}"), Processes()
+    started = time.perf_counter()
+    releases, scores, estimation = list[float](), list[float](), list[float]()
+    model = MargNet(made_codes.schema(columns), epsilon=1.0, random_state=0, config=config)
+    with (
+        timed(PrivateMarginals, "_count", releases),
+        timed(PrivateMarginals, "_scores", scores),
+        timed(MargNetFit, "fit", estimation),
+    ):
+        model.fit(table)
+    seconds = time.perf_counter() - started
+    out: dict[str, Any] = {"fit_seconds": round(seconds, 2)}
+    if sampled is not None:
+        begun = time.perf_counter()
+        path = data / "synthetic.parquet"
+        model.sample_to(path, sampled)
+        out |= {"sampled": sampled, "sample_seconds": round(time.perf_counter() - begun, 2)}
+        path.unlink()
+        path.with_name(path.name + ".certificate.json").unlink(missing_ok=True)
+    out["estimation_seconds"] = round(sum(estimation), 2)
+    out["reading_seconds"] = round(seconds - sum(estimation), 2)
+    out["release_seconds"] = [*releases[:1], *scores, *releases[1:]]
+    noisy = model.certificate()["mechanisms"]
+    out["sets"] = [
+        {k: v for k, v in m["details"].items() if k in ("columns", "pairs", "triples")}
+        for m in noisy
+    ]
+    p = model.trained_.generator.probabilities.cpu().numpy()
+    out["model"] = hashlib.sha256(p.tobytes()).hexdigest()[:16]
+    return {**out, "seconds": round(time.perf_counter() - started, 2), **measured.figures()}
+
+
+def steps(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
+    """The time of a step of the estimation: the median of the second to the last of a few."""
+    from tabsynth import MargNet, MargNetConfig
+    from tabsynth.synthesizers.margnet.estimation import MargNetFit
+
+    few, each = MargNetConfig(steps=8), list[float]()
+    table, measured = table_of(engine, data / f"{rows}-{columns}"), Processes()
+    model = MargNet(made_codes.schema(columns), epsilon=1.0, random_state=0, config=few)
+    with timed(MargNetFit, "step", each, time.process_time):
+        model.fit(table)
+    return {
+        "cpu_seconds_a_step": round(sorted(each[1:])[3], 4),
+        "seconds": round(sum(each), 2),
+        **measured.figures(),
+    }
+
+
+def pairs(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
+    """Counts of all pairs of columns, once the values of the columns were compared with the schema."""
+    from itertools import combinations
+
+    from tabsynth.privacy.noise.counts import by_value
+    from tabsynth.synthesizers.base import counting
+    from tabsynth.tables.counter import check_values
+
+    schema, folder = made_codes.schema(columns), data / f"{rows}-{columns}"
+    sets = list(combinations(range(columns), 2))
+    if engine == "numpy":
+        return _with_numpy(folder, sets, schema.sizes)
+    counter = counting(table_of(engine, folder))
+    check_values(schema, counter)
+    measured, started = Processes(), time.perf_counter()
+    counter.count_all(schema, sets, [by_value(schema.sizes)] * len(sets))
+    return {"seconds": round(time.perf_counter() - started, 2), **measured.figures()}
+
+
+def _with_numpy(folder: Path, sets: list[tuple[int, int]], sizes: Any) -> dict[str, Any]:
+    """``bincount`` of integer codes in memory, in chunks: no file is read, and no value compared."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(folder)
+    codes = [table.column(j).to_numpy().astype(np.int16) for j in range(len(sizes))]
+    measured, started, chunk = Processes(), time.perf_counter(), 2**16
+    counts = {(a, b): np.zeros(sizes[a] * sizes[b], dtype=np.int64) for a, b in sets}
+    for start in range(0, len(codes[0]), chunk):
+        part = [c[start : start + chunk] for c in codes]
+        for a, b in sets:
+            cells = part[a] * np.int16(sizes[b]) + part[b]
+            counts[a, b] += np.bincount(cells, minlength=len(counts[a, b]))
+    return {"seconds": round(time.perf_counter() - started, 2), **measured.figures()}
+
+
+def strategy(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
+    """The same by one strategy: groupings in the engine, or batches of its category codes."""
+    from tabsynth.tables import engines
+
+    engine, how = engine.split("-")
+    engines.EngineCounter.many = 0 if how == "rows" else 10**9
+    if how == "union":
+        engines.STRATEGIES = {**engines.STRATEGIES, "duckdb": _union_all}  # type: ignore[misc]
+    return pairs(engine, rows, columns, data)
+
+
+def _union_all(frame: Any, sets: Any) -> Any:
+    """UNION ALL of a GROUP BY for each pair."""
+    relation, whole = frame.to_native(), None
+    for i, (a, b) in enumerate(sets):
+        one = relation.aggregate(f"{i} AS s, {a} AS a, {b} AS b, count(*) AS n", f"{a}, {b}")
+        whole = one if whole is None else whole.union(one)
+    assert whole is not None
+    table = whole.to_arrow_table()
+    which = table.column("s").to_numpy()
+    for i, names in enumerate(sets):
+        rows = which == i
+        codes = [table.column(side).to_numpy()[rows] for side in "ab"]
+        yield names, codes, table.column("n").to_numpy()[rows]
+
+
+def sample(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
+    """A saved model is loaded, and its sample written to a Parquet file."""
+    from tabsynth import load
+
+    model_file, path = data / f"model-{columns}.tabsynth", data / "sampled.parquet"
+    measured, started = Processes(), time.perf_counter()
+    load(model_file).sample_to(path, rows)
+    out = {"seconds": round(time.perf_counter() - started, 2), **measured.figures()}
+    out["bytes"] = path.stat().st_size
+    path.unlink()
+    return out
+
+
+def evaluate(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
+    """``tabsynth evaluate`` of a folder and a synthetic file of 10⁶ rows, on its default sample of 100,000 rows of each."""
+    from typer.testing import CliRunner
+
+    from tabsynth.cli import app
+
+    schema, made = data / f"schema-{columns}.json", data / f"synthetic-{columns}.parquet"
+    out = tempfile.mkdtemp(dir=data)
+    words = ["evaluate", "--real", data / f"{rows}-{columns}", "--synthetic", made]
+    words += ["--schema", schema, "--sample-rows", 100_000, "-o", out]
+    measured, started = Processes(), time.perf_counter()
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    if done.exit_code:
+        raise SystemExit(done.output)
+    figures = {"seconds": round(time.perf_counter() - started, 2), **measured.figures()}
+    sampled = json.loads((Path(out) / "metrics.json").read_text())["evaluation"]["sampled"]
+    return {**figures, "sampled": sampled}
+
+
+MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
+    "count": count,
+    "fit": fit,
+    "pairs": pairs,
+    "steps": steps,
+    "strategy": strategy,
+    "sample": sample,
+    "evaluate": evaluate,
+}
+
+
+def prepared(run: tuple[str, str, int, int], data: Path) -> None:
+    """Make what a row reads, before its process starts."""
+    from tabsynth import MargNet, ParquetCounter
+
+    kind, engine, rows, columns = run
+    read = 10**5 if kind == "sample" else rows
+    folder = made_codes.write(data / f"{read}-{columns}", read, columns)
+    if engine.startswith("duckdb"):
+        database_of(folder)
+    model = data / f"model-{columns}.tabsynth"
+    if kind in ("sample", "evaluate") and not model.exists():
+        source = made_codes.write(data / f"{10**5}-{columns}", 10**5, columns)
+        schema = made_codes.schema(columns)
+        MargNet(schema, epsilon=1.0, random_state=0).fit(ParquetCounter(source)).save(model)
+    made = data / f"synthetic-{columns}.parquet"
+    if kind == "evaluate" and not made.exists():
+        from tabsynth import load
+
+        made_codes.schema(columns).save(data / f"schema-{columns}.json")
+        load(model).sample_to(made, 10**6)
+
+
+def measured(run: tuple[str, str, int, int], data: Path) -> dict[str, Any] | None:
+    """One row, by a process of its own; None where it failed."""
+    from tabsynth.privacy.certificate.certificate import code
+
+    prepared(run, data)
+    before = os.getloadavg()[0]
+    print(key_of(run), f"load {before:.1f}", file=sys.stderr, flush=True)
+    started = time.perf_counter()
+    command = [sys.executable, __file__, "--one", key_of(run), "--data", str(data)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        print(key_of(run), "failed:", done.stderr[-600:], file=sys.stderr, flush=True)
+        return None
+    figures = json.loads(done.stdout.splitlines()[-1])
+    return {
+        **figures,
+        "process_seconds": round(time.perf_counter() - started, 2),
+        "load_before": round(before, 2),
+        "load_after": round(os.getloadavg()[0], 2),
+        "machine": page.machine(),
+        "code": code()["sha256"][:12],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=os.environ.get("TABSYNTH_SCALE_DATA"))
+    parser.add_argument("--only", default="", help="measure only keys that begin with it")
+    parser.add_argument("--write", action="store_true", help="measure nothing")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    runs = {key_of(run): run for run in RUNS}
+    if given.one:
+        kind, *rest = runs[given.one]
+        print(json.dumps(MEASURES[kind](*rest, given.data)))
+        return
+    for key, run in runs.items():
+        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        if given.write or key in results or not key.startswith(given.only):
+            continue
+        if given.data is None:
+            parser.error("name a folder for the tables: --data")
+        row = measured(run, given.data)
+        if row is not None:
+            # Another run may have added rows meanwhile.
+            results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+            RESULTS.write_text(json.dumps({**results, key: row}, indent=1, sort_keys=True) + "\n")
+            print(key, {k: row[k] for k in ("seconds", "cpu_seconds", "peak_mib")}, flush=True)
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    (HERE / "README.md").write_text(page.page(results))
+    page.plots(results, HERE)
+
+
+if __name__ == "__main__":
+    main()

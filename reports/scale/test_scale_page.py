@@ -1,0 +1,61 @@
+"""The page is what the results make, and they show what the documentation says."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+RESULTS = json.loads((HERE / "results.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def modules(modules_of):
+    with modules_of("scale") as found:
+        yield found
+
+
+def test_page_is_what_the_results_make(modules):
+    assert modules["page"].page(RESULTS) == (HERE / "README.md").read_text()
+
+
+def test_all_engines_gave_the_same_model(modules):
+    models = modules["page"].models_by_table(RESULTS)
+    assert models and all(len(of_table) == 1 for of_table in models.values())
+
+
+def test_rows_are_known(modules):
+    keys = {modules["run"].key_of(run) for run in modules["run"].RUNS}
+    assert set(RESULTS) <= keys
+
+
+def test_memory_of_the_fit_does_not_follow_the_rows(modules):
+    peaks = {
+        n: row["peak_mib"]
+        for _, n, d, row in modules["page"].of("count", RESULTS)
+        if d == 10 and _ == "parquet"
+    }
+    assert peaks[10**8] < 1.15 * peaks[10**7]
+
+
+def test_made_up_tables_are_as_described(modules, tmp_path):
+    made_codes = modules["made_codes"]
+    table = made_codes.rows(20_000, 12, 0)
+    schema = made_codes.schema(12)
+    for column, values in zip(schema.columns, table.columns, strict=True):
+        assert set(values.to_pylist()) <= set(column.categories)
+    one, other = (table.column(j).to_numpy() for j in (2, 3))
+    assert (other == one * 16 // 10).mean() > made_codes.FOLLOWS
+    assert made_codes.rows(50, 3, 1).equals(made_codes.rows(50, 3, 1))
+    folder = made_codes.write(tmp_path / "t", 100, 3)
+    assert [file.name for file in folder.iterdir()] == ["part-00000.parquet"]
+    assert np.array_equal(made_codes.sizes(12), [*made_codes.SIZES, 2, 5])
+
+
+def test_processes_count_their_own(modules):
+    processes = modules["run"].Processes()
+    assert sum(i * i for i in range(300_000)) > 0
+    figures = processes.figures()
+    assert figures["cpu_seconds"] >= 0 and figures["peak_mib"] > 10 and sys.executable
