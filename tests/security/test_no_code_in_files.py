@@ -84,7 +84,11 @@ def sources() -> list[Path]:
 def test_the_package_has_no_way_to_run_what_it_reads() -> None:
     assert len(sources()) > 100
     for path in sources():
-        network = path == PACKAGE / "datasets" / "download.py"
+        # The second one asks whether a Spark cluster that the user names takes connections.
+        network = path in (
+            PACKAGE / "datasets" / "download.py",
+            PACKAGE / "tables" / "engines.py",
+        )
         # It refuses every document type declaration: tests/schema/test_importers.py.
         xml = path == PACKAGE / "schema" / "importers" / "ddi.py"
         assert dangers(ast.parse(path.read_text("utf-8")), network=network, xml=xml) == [], path
