@@ -1,12 +1,12 @@
 """A network that draws the next child given its context, and its fit to noisy counts.
 
 The network takes the category codes of a context and a random vector, and gives a distribution for each column of the
-child's record: given both, the columns are independent. A number for each column of the table itself is added to the logit
-of the previous child's code, because most sequences repeat codes more, or less, often than by chance. It is fitted as :mod:`tabsynth.synthesizers.margnet.estimation`
-fits a mixture, with contexts in the place of components: what a pair of columns is expected to count is the mean over
-contexts, of which the context's own columns are known. The contexts are those of groups that the generator itself draws,
-so that a child that follows drawn ones is fitted where it is used, and counts among context columns are not needed. All of
-it is post-processing.
+child's record: given both, the columns are independent. A number for each step from the previous child's code is added to
+the logits of the codes at that step, because most sequences repeat codes, or go up or down, more or less often than by
+chance. It is fitted as :mod:`tabsynth.synthesizers.margnet.estimation` fits a mixture, with contexts in the place of
+components: what a pair of columns is expected to count is the mean over contexts, of which the context's own columns are
+known. The contexts are those of groups that the generator itself draws, so that a child that follows drawn ones is fitted
+where it is used, and counts among context columns are not needed. All of it is post-processing.
 
 NOTE[DIFF] GEM and MargNet fit the rows of a mixture; here each row has a context that is given, as in autoregressive
 models, of which the child's columns alone are fitted.
@@ -34,7 +34,7 @@ CHANCE = 2.0  # standard deviations of the mean squared noise above 1 that are s
 RENEWED = 100  # steps after which groups are drawn again
 SMALLEST = 1e-12
 GOLDEN = (math.sqrt(5) - 1) / 2
-CERTAIN = 0.02  # no closer to 0 or 1 are shares that the copy terms start from
+CERTAIN = 0.02  # no closer to 0 or 1 are shares that the step terms start from
 Pool = Callable[
     [], tuple[np.ndarray, np.ndarray]
 ]  # contexts, shape (n, context columns), and their weights
