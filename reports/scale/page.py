@@ -335,9 +335,10 @@ def _strategies(results: Rows) -> list[str]:
         "## Strategies",
         "",
         "Counts of all pairs of 10⁶ rows. Groupings are GROUPING SETS in DuckDB and a plan of GROUP BYs in Polars; neither uses the counts"
-        " of one grouping for another. tabsynth counts several columns of few codes together, and adds up their cells for each pair."
-        " So up to 30 sets of columns are grouped in the engine, and for more DuckDB and Polars, which run in the process of the fit,"
-        " give category codes in batches. Spark always groups: there only counts leave the cluster.",
+        " of one grouping for another, and Polars holds the codes of all rows in memory meanwhile. tabsynth counts several columns of few"
+        " codes together, and adds up their cells for each pair. So DuckDB groups up to 30 sets of columns; for more, and from Polars in any"
+        " case, category codes come in batches. Both run in the process of the fit. Spark always groups: there only counts leave the"
+        " cluster.",
         "",
         *table(head, rows),
     ]
