@@ -161,6 +161,7 @@ def compared(steps: dict[str, Callable[[], None]], count: int) -> dict[str, obje
         low, middle, high = statistics.quantiles(each, n=4)
         row[name] = {"faster": round(middle, 2), "low": round(low, 2), "high": round(high, 2)}
     each = [a / b for a, b in zip(used[ONE], used[TWO], strict=True)]
+    row["load"] = round(os.getloadavg()[0], 1)
     row["processor time"] = round(statistics.median(each), 2)
     return row
 
@@ -182,7 +183,6 @@ def rank(number: int, folder: str, turns: int) -> None:
         return
     results: dict[str, object] = {
         "machine": f"torch {torch.__version__}, CPU ({platform.machine()}, {os.cpu_count()} shared cores)",
-        "load": round(os.getloadavg()[0], 1),
         "rows": [],
     }
     with group.leading(lambda: None):
@@ -221,11 +221,11 @@ def page(results: dict) -> str:
         return f"{way['faster']:.2f} ({way['low']:.2f} to {way['high']:.2f})"
 
     lines = [
-        f"| {row['kind']} | {row['what']} | {row['turns']} | {row['ms']:,} | {cells(row[THREADS])} | {cells(row[TWO])} | {row['processor time']:.2f} |"
+        f"| {row['kind']} | {row['what']} | {row['turns']} | {row['ms']:,} | {cells(row[THREADS])} | {cells(row[TWO])} | {row['processor time']:.2f} | {row['load']:.1f} |"
         for row in results["rows"]
     ]
     return Template((HERE / "processes.template.md").read_text("utf-8")).substitute(
-        machine=results["machine"], load=results["load"], rows="\n".join(lines)
+        machine=results["machine"], rows="\n".join(lines)
     )
 
 

@@ -600,7 +600,12 @@ class Synthesizer(BaseEstimator):
             check_writable(output)
         self._check_fitted()
         rows = integer("n", self._number_of_rows(n))
-        others = {name: value for name, value in options.items() if name != "weights" and value}
+        # A label may be False, 0 or null; an empty condition is none.
+        others = {
+            name
+            for name, value in options.items()
+            if name != "weights" and value is not None and not (name == "where" and not value)
+        }
         if kind == ".parquet" and rows > STREAMED and not others and sep is decimal is None:
             one_of("formulas", formulas, HANDLINGS)
             return self._stream_to(Path(path), rows, random_state, options.get("weights"))

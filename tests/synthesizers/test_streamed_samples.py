@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from fitted_tables import frame, small_acgan
 
 from tabsynth import Column, InputError, MargNet, Schema, load, read_table, verify
 from tabsynth.synthesizers import base
@@ -141,3 +142,12 @@ def test_types_are_those_of_the_column_though_the_first_part_has_nulls_alone(
     with pytest.raises(InputError, match="cannot be written as Parquet") as error:
         write_parquet_parts(mixed, tmp_path / "u.parquet")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label", [False, True])
+def test_rows_of_a_class_are_of_that_class_whatever_its_value(tmp_path: Path, label: bool) -> None:
+    """A label that is False is a condition too; such a file is not written in parts."""
+    fitted = small_acgan(label="b").fit(frame(60))
+    fitted.sample_to(tmp_path / "made.parquet", 3_000, label=label, where={})
+    assert set(pq.read_table(tmp_path / "made.parquet")["b"].to_pylist()) == {label}
