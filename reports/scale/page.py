@@ -116,7 +116,7 @@ def _machines(results: Rows) -> list[str]:
         "",
         "Other work ran on the same two cores. `load` is the load average before and after a row; above 2, programs waited for"
         " each other, and the time is longer than on a machine of one's own. CPU seconds depend on it less."
-        f" The load before a row was {min(busy):.1f} to {max(busy):.1f}."
+        f" The load before a row was {min(busy):.1f} to {max(busy):.1f}.",
         "",
     ]
     return lines
@@ -303,7 +303,7 @@ def _pairs(results: Rows) -> list[str]:
         "",
         "Exact counts in category codes, after the values were compared with the schema. `raw integers`: the same pairs of integer columns"
         " of ten values without a schema, measured before with `bincount` in chunks, GROUPING SETS and Polars' streaming engine. The"
-        f" first row has neither a file nor a schema. [google/dpsynth](https://github.com/google/dpsynth) takes at least {DPSYNTH * 1e6:.0f} µs a row in"
+        f" last row has neither a file nor a schema. [google/dpsynth](https://github.com/google/dpsynth) takes at least {DPSYNTH * 1e6:.0f} µs a row in"
         f" Python inside Beam, {DPSYNTH * 10**7:.0f} CPU s for this table.",
         "",
         *table(head, rows),
@@ -335,9 +335,10 @@ def _strategies(results: Rows) -> list[str]:
         "## Strategies",
         "",
         "Counts of all pairs of 10⁶ rows. Groupings are GROUPING SETS in DuckDB and a plan of GROUP BYs in Polars; neither uses the counts"
-        " of one grouping for another. tabsynth counts several columns of few codes together, and adds up their cells for each pair."
-        " So up to 30 sets of columns are grouped in the engine, and for more DuckDB and Polars, which run in the process of the fit,"
-        " give category codes in batches. Spark always groups: there only counts leave the cluster.",
+        " of one grouping for another, and Polars holds the codes of all rows in memory meanwhile. tabsynth counts several columns of few"
+        " codes together, and adds up their cells for each pair. So DuckDB groups up to 30 sets of columns; for more, and from Polars in any"
+        " case, category codes come in batches. Both run in the process of the fit. Spark always groups: there only counts leave the"
+        " cluster.",
         "",
         *table(head, rows),
     ]
@@ -409,7 +410,8 @@ def _cluster(results: Rows) -> list[str]:
         "Reading takes a + b · rows CPU seconds; a and b follow from the two largest tables of ten columns above. The scans of a fit split by"
         " rows: each core counts its part, and parts are added up. With C cores reading takes about a + b · rows / C seconds. A query"
         " returns at most 10⁶ cells, 16 MB, whatever the number of rows; every worker sends at most as much to the sum. Estimation and"
-        " the sample follow on one machine, as in the first table. Not measured: the start of workers, slow disks and networks.",
+        " the sample follow on one machine, as in the first table. Not measured: the start of workers, slow disks and networks. Spark makes a"
+        " copy of each row for each set of columns (45 pairs and 120 triples here), so its b is that of so many sets.",
         "",
     ]
     rows = []

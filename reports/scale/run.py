@@ -292,25 +292,36 @@ def strategy(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]
     from tabsynth.tables import engines
 
     engine, how = engine.split("-")
-    engines.EngineCounter.many = 0 if how == "rows" else 10**9
-    if how == "union":
-        engines.STRATEGIES = {**engines.STRATEGIES, "duckdb": _union_all}  # type: ignore[misc]
+    engines.MANY_SETS = dict.fromkeys(engines.MANY_SETS, 0 if how == "rows" else 10**9)
+    duckdb = _union_all if how == "union" else engines.STRATEGIES["duckdb"]
+    engines.STRATEGIES = {**engines.STRATEGIES, "duckdb": duckdb, "polars": _in_polars}  # type: ignore[misc]
     return pairs(engine, rows, columns, data)
 
 
 def _union_all(frame: Any, sets: Any) -> Any:
-    """UNION ALL of a GROUP BY for each pair."""
+    """UNION ALL of a GROUP BY for each set of one or two columns."""
     relation, whole = frame.to_native(), None
-    for i, (a, b) in enumerate(sets):
-        one = relation.aggregate(f"{i} AS s, {a} AS a, {b} AS b, count(*) AS n", f"{a}, {b}")
+    for i, names in enumerate(sets):
+        codes = f"{names[0]} AS a, {names[-1]} AS b"
+        one = relation.aggregate(f"{i} AS s, {codes}, count(*) AS n", ", ".join(names))
         whole = one if whole is None else whole.union(one)
     assert whole is not None
     table = whole.to_arrow_table()
     which = table.column("s").to_numpy()
     for i, names in enumerate(sets):
         rows = which == i
-        codes = [table.column(side).to_numpy()[rows] for side in "ab"]
+        codes = [table.column(side).to_numpy()[rows] for side in "ab"[: len(names)]]
         yield names, codes, table.column("n").to_numpy()[rows]
+
+
+def _in_polars(frame: Any, sets: Any) -> Any:
+    """A plan with a GROUP BY for each set."""
+    import polars as pl
+
+    lazy = frame.to_native()
+    queries = [lazy.group_by(names).agg(pl.len().alias("n")) for names in sets]
+    for names, answer in zip(sets, pl.collect_all(queries, engine="streaming"), strict=True):
+        yield names, [answer[name].to_numpy() for name in names], answer["n"].to_numpy()
 
 
 def sample(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:

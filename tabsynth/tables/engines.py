@@ -3,9 +3,9 @@
 The engine makes category codes of values by comparisons that follow from the schema (:mod:`tabsynth.schema.placing`) and
 counts their combinations. Expressions are built by narwhals; no SQL text has a name or a value of the table.
 
-Only counts come back, but for many sets of columns from DuckDB and Polars, which run in this process: they give
-category codes a batch of rows at a time. reports/scale has the measurement: for all pairs of 50 columns that takes a sixth
-of the CPU time of grouping sets in DuckDB, and a ninth of that of groupings in Polars; of 10 columns about a half.
+Only counts come back from clusters. Polars, and DuckDB for many sets of columns, run in this process: they give category codes
+a batch of rows at a time. reports/scale has the measurement: for all pairs of 50 columns that takes a sixth of the CPU
+time of grouping sets in DuckDB, and a ninth of that of groupings in Polars, which hold the codes of all rows.
 """
 
 import os
@@ -39,7 +39,7 @@ MOST_VALUES = (
     10_000  # that one expression compares; of more, the engine counts the values themselves
 )
 MOST_SETS = 100  # of columns in one query
-MANY_SETS = 30  # past which engines of this process give codes in place of counts
+MANY_SETS = {"duckdb": 30, "polars": 0}  # past which engines of this process give codes, not counts
 STREAM_CELLS, STREAM_ROWS = 2**24, 2**20  # of a batch of codes
 MOST_KEYS = 60  # different columns, or groups of their values, in one query
 BLOCK = 10  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
@@ -89,15 +89,15 @@ class EngineCounter(RowCounter):
     """
 
     most_cells = MOST_CELLS
-    many = MANY_SETS
 
     def __init__(self, table: Any) -> None:
         if not is_lazy(table):
             raise InputError(
                 f"Expected a lazy table of DuckDB, Polars or Spark, got {type(table).__name__}."
             )
-        self._frame = frame = nw.from_native(table)
+        self._frame = self._placed = frame = nw.from_native(table)
         self._library = str(frame.implementation.value)
+        self.many = MANY_SETS.get(self._library, 0)
         self._first: dict[
             str, tuple[Column, np.ndarray]
         ] = {}  # exact counts of each column's codes
@@ -162,6 +162,7 @@ class EngineCounter(RowCounter):
     ) -> list[np.ndarray]:
         """As :meth:`RowCounter.count_all`: up to 100 sets in one scan; of DuckDB and Polars any number."""
         by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
+        self._placed = self._frame
         keys = dict[Any, _Key]()
         asked = list[list[_Key]]()
         problems = list[str]()
@@ -229,7 +230,9 @@ class EngineCounter(RowCounter):
         name = key.column.name
         if key.encoded:
             return self._refused[name]
-        one = self._frame.filter(key.expression == UNKNOWN).select(nw.col(name).alias("k0")).head(1)
+        one = (
+            self._placed.filter(key.expression == UNKNOWN).select(nw.col(name).alias("k0")).head(1)
+        )
         values = _series(self._run(lambda: _arrow(one)), "k0", name)
         try:
             key.column.encode(key.column.convert(values))
@@ -255,7 +258,7 @@ class EngineCounter(RowCounter):
         if isinstance(placing, Cells):
             expression = _of_cells(placing, values, group, kind)
         elif self._library == "polars":
-            expression = _replaced(placing, values, group)
+            expression = self._replaced(placing, column.name, group)
         else:
             expression = _of_values(placing, values, group)
         missing = values.is_null()
@@ -263,6 +266,30 @@ class EngineCounter(RowCounter):
             missing = missing | values.is_nan()
         whole = nw.when(missing).then(nw.lit(null)).otherwise(expression)
         return _Key(name, column, group, whole.cast(nw.Int32))
+
+    def _replaced(self, listed: Listed, name: str, group: np.ndarray) -> Any:
+        """In Polars: as :func:`_of_values`, by a hash table, in a column of its own.
+
+        A part of the rows at a time: the expression of Polars for it would hold the whole column.
+        """
+        import polars as pl
+
+        codes, other = _in_groups(listed, group)
+        if not codes:
+            return nw.lit(other)
+
+        def replaced(values: Any) -> Any:
+            known = list(codes), list(codes.values())
+            return values.replace_strict(*known, default=other, return_dtype=pl.Int32)
+
+        values, own = pl.col(name), f"codes of {name}"
+        if self._schema()[name] in (nw.Categorical, nw.Enum):
+            values = values.cast(pl.String)
+        while own in self._placed.collect_schema():
+            own += "'"
+        column = values.map_batches(replaced, return_dtype=pl.Int32, is_elementwise=True)
+        self._placed = nw.from_native(self._placed.to_native().with_columns(column.alias(own)))
+        return nw.col(own)
 
     def _observed(self, column: Column) -> Listed | None:
         """The codes of the distinct values of a column, by :meth:`Column.encode`; None where they are too many."""
@@ -295,7 +322,7 @@ class EngineCounter(RowCounter):
             np.add.at(counts, tuple(code.astype(np.int64) + 1 for code in codes), times)
 
         def ask() -> None:
-            frame = self._frame.select(key.expression.alias(name) for name, key in keys.items())
+            frame = self._placed.select(key.expression.alias(name) for name, key in keys.items())
             placed = [names for names, of_set in named if not any(key.encoded for key in of_set)]
             for answer in strategy(frame, placed) if placed else ():
                 add(answer)
@@ -318,7 +345,7 @@ class EngineCounter(RowCounter):
         rows = max(1, min(STREAM_ROWS, STREAM_CELLS // len(keys)))
 
         def ask() -> None:
-            frame = self._frame.select(key.expression.alias(name) for name, key in keys.items())
+            frame = self._placed.select(key.expression.alias(name) for name, key in keys.items())
             with ThreadPoolExecutor(pa.cpu_count()) as threads:
                 for batch in STREAMS[self._library](frame.to_native(), rows):
 
@@ -455,16 +482,6 @@ def _of_values(listed: Listed, values: Any, group: np.ndarray) -> Any:
     return between(0, len(ordered) - 1) if ordered else nw.lit(other)
 
 
-def _replaced(listed: Listed, values: Any, group: np.ndarray) -> Any:
-    """As :func:`_of_values`, by a hash table."""
-    codes, other = _in_groups(listed, group)
-    if not codes:
-        return nw.lit(other)
-    return values.replace_strict(
-        list(codes), list(codes.values()), default=nw.lit(other), return_dtype=nw.Int32
-    )
-
-
 def _batches(sets: Sequence[list[_Key]]) -> Iterator[list[list[_Key]]]:
     """Sets that one query answers: few enough in number, keys and cells."""
     batch, keys, cells = list[list[_Key]](), set[str](), 0
@@ -507,15 +524,6 @@ def _answer_of(table: Any, names: tuple[str, ...]) -> Answer:
     return names, codes, table.column("n").to_numpy()
 
 
-def _in_polars(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
-    import polars as pl
-
-    lazy = frame.to_native()
-    queries = [lazy.group_by(names).agg(pl.len().alias("n")) for names in sets]
-    for names, answer in zip(sets, pl.collect_all(queries, engine="streaming"), strict=True):
-        yield _answer_of(answer.to_arrow(), names)
-
-
 def _in_duckdb(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
     names = list(dict.fromkeys(name for of_set in sets for name in of_set))
     grouping = ", ".join(f"({', '.join(of_set)})" for of_set in sets)
@@ -547,7 +555,6 @@ def _of_grouping_sets(
 
 STRATEGIES: Mapping[str, Callable[[Any, Sequence[tuple[str, ...]]], Iterator[Answer]]] = {
     "duckdb": _in_duckdb,
-    "polars": _in_polars,
     "pyspark": _in_spark,
     "pyspark[connect]": _in_spark,
 }

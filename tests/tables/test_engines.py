@@ -86,7 +86,6 @@ ENGINES: dict[str, Callable[[pa.Table], EngineCounter]] = {
     "DuckDB, rows": by_rows(in_duckdb),
     "Polars": in_polars,
     "Polars, partitions": in_parts,
-    "Polars, rows": by_rows(in_parts),
 }
 
 
