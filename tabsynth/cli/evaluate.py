@@ -69,6 +69,7 @@ def read_tables(
     given = survey if survey["weights"] is not None else {**survey, "weights": schema.weight}
     names = survey_names(**given)
     tables, totals = list[Any](), dict[str, int]()
+    reading = {"train": options, "synthetic": dict[str, Any]()}
     for name, path in zip(READ, paths, strict=True):
         if path is None:
             tables.append(None)
@@ -78,12 +79,8 @@ def read_tables(
             totals |= {name: total} if total > len(table) else {}
             tables.append(table)
         else:
-            given = {} if name == "synthetic" else taken_by(path, options)
-            tables.append(
-                read_table(
-                    path, schema, aside=names.takes, **(given if name != "train" else options)
-                )
-            )
+            how = reading[name] if name in reading else taken_by(path, options)
+            tables.append(read_table(path, schema, aside=names.takes, **how))
     return tables, totals
 
 

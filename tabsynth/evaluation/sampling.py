@@ -50,9 +50,10 @@ def sampled_distances(
     """The distances of an evaluation with their standard errors.
 
     The standard error follows from the interval of :func:`tabsynth.evaluation.utility.marginals.distance`, whose
-    influence function covers the drawing of the rows of both tables, as if the whole tables were without end: it is
-    somewhat too large where most rows were drawn, and where columns are equal in both tables. A distance of samples is also too large on average. Of two halves
-    of the sampled training rows it is what chance makes of equal tables; it is in proportion to √(1/n + 1/m).
+    influence function covers the drawing of the rows of both tables, as if these were infinite. It is somewhat too large
+    where most rows were drawn, and where columns are equal in both tables. A distance of samples is also too large on
+    average. That of two halves of the sampled training rows is what chance makes of equal tables; it is in proportion to
+    √(1/n + 1/m).
     """
     parts = []
     one, other = halves(train, np.random.default_rng([seed, 4]))

@@ -35,9 +35,8 @@ from tabsynth.tables.frames import table_from_arrow
 from tabsynth.tables.tallies import Tallies
 
 MOST_CELLS = 10**6  # that one query may return
-MOST_VALUES = (
-    10_000  # that one expression compares; of more, the engine counts the values themselves
-)
+# That one expression compares; of more, the engine counts the values themselves.
+MOST_VALUES = 10_000
 MOST_SETS = 100  # of columns in one query
 MANY_SETS = {"duckdb": 30, "polars": 0}  # past which engines of this process give codes, not counts
 STREAM_CELLS, STREAM_ROWS = 2**24, 2**20  # of a batch of codes

@@ -118,7 +118,7 @@ class ParquetCounter(RowCounter):
         """As :meth:`RowCounter.count_all`, in one scan on all cores.
 
         Without ``groups`` the files may be others than before, and the values of every column are compared
-        anew. With them the files must be those of that comparison.
+        with the schema again. With them the files must be those of that comparison.
         """
         stamps = _stamps(self._files)
         if groups is None:

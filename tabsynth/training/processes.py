@@ -204,9 +204,8 @@ class Processes:
         self._send(BEGIN, None)
 
     def _end(self, what: str, content: Any) -> None:
-        if (
-            what == FAILED
-        ):  # it ends by itself, and its error must not give way to torchrun's signal
+        if what == FAILED:
+            # It ends by itself, and its error must not give way to torchrun's signal.
             _ignore_signal()
         if self._waiting:  # the others find that this one is gone
             return

@@ -56,10 +56,16 @@ def without_a_file(folder: Path, read: Callable[[str], Any]) -> Fault:
     return read(f"{folder}/*.parquet"), one.unlink, lambda: pq.write_table(some_rows(100, 1), one)
 
 
-def changed(folder: Path) -> Fault:
+def with_table() -> Any:
+    """A connection to a database with a table x."""
     connection = duckdb.connect()
     connection.register("rows", some_rows(300))
     connection.execute("CREATE TABLE x AS SELECT * FROM rows")
+    return connection
+
+
+def changed(folder: Path) -> Fault:
+    connection = with_table()
     return (
         connection.table("x"),
         lambda: connection.execute("INSERT INTO x SELECT * FROM rows LIMIT 1"),
@@ -68,9 +74,7 @@ def changed(folder: Path) -> Fault:
 
 
 def dropped(folder: Path) -> Fault:
-    connection = duckdb.connect()
-    connection.register("rows", some_rows(300))
-    connection.execute("CREATE TABLE x AS SELECT * FROM rows")
+    connection = with_table()
     return (
         connection.table("x"),
         lambda: connection.execute("DROP TABLE x"),

@@ -106,7 +106,7 @@ def folder_of(table: pd.DataFrame, folder: Path) -> ParquetCounter:
 def test_the_comparison_with_the_schema_is_the_first_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Single columns are not read a second time by a fit, and another schema is compared anew."""
+    """Single columns are not read a second time by a fit, and values are compared with another schema again."""
     counter = folder_of(rows(300, 0), tmp_path / "t")
     scans = list[list[str]]()
     batches = ParquetCounter._batches

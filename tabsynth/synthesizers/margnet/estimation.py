@@ -247,9 +247,8 @@ class FewPairs:
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`AllPairs.__call__`."""
-        q = self.groups.of(
-            p
-        ).T.contiguous()  # a group is a row: rows are gathered and added at once
+        # A group is a row: rows are gathered and added at once.
+        q = self.groups.of(p).T.contiguous()
         loss, gradient = p.new_zeros(()), torch.zeros_like(q)
         for partners in self.begun:
             first, others = q[partners.first], q.index_select(0, partners.spots)
