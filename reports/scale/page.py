@@ -455,6 +455,8 @@ def plots(results: Rows, folder: Path) -> None:
             axes.grid(alpha=0.3)
         right.yaxis.set_major_formatter("{x:g}")
         right.yaxis.set_minor_formatter("{x:g}")
-        figure.legend(*left.get_legend_handles_labels(), fontsize=8, ncols=6, loc="outside upper center")
+        figure.legend(
+            *left.get_legend_handles_labels(), fontsize=8, ncols=6, loc="outside upper center"
+        )
         figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
         plt.close(figure)

@@ -40,7 +40,8 @@ from tabsynth import Column, InputError, MargNet, ParquetCounter, ProjectLedger,
 from tabsynth.auditing.replay import replay
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import engines
-from tabsynth.tables.engines import CHANGED, EngineCounter, spark_table
+from tabsynth.tables.databases import spark_table
+from tabsynth.tables.engines import CHANGED, EngineCounter
 from tabsynth.tables.frames import table_from_arrow
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")
