@@ -1,0 +1,7 @@
+"""
+Survey weights
+==============
+
+x
+"""
+print(1)
