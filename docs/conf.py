@@ -164,12 +164,12 @@ def read(app: Any, docname: str, source: list[str]) -> None:
 
 def example(link: str) -> str:
     """The page of a program of the gallery; any other link as it is."""
-    return re.sub(r"^(.*?)(?:gallery/)?(plot_\w+)\.py$", lambda m: f"{m[1] or '../'}examples/{m[2]}.rst", link)
+    return re.sub(
+        r"^(.*?)(?:gallery/)?(plot_\w+)\.py$", lambda m: f"{m[1] or '../'}examples/{m[2]}.rst", link
+    )
 
 
-def guarantees(
-    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
-) -> None:
+def guarantees(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Our section "Formal guarantees", which numpydoc does not know, as the start of the section "Notes"."""
     text = "\n".join(lines)
     found = re.search(r"^Formal guarantees\n-+\n(.*?)(?=^\S[^\n]*\n---+\n|\Z)", text, re.M | re.S)
@@ -189,7 +189,10 @@ def defined() -> set[str]:
                 names.add(node.name)
             elif isinstance(node, ast.AnnAssign | ast.Assign):
                 targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
-                names.update(t.attr if isinstance(t, ast.Attribute) else getattr(t, "id", "") for t in targets)
+                names.update(
+                    t.attr if isinstance(t, ast.Attribute) else getattr(t, "id", "")
+                    for t in targets
+                )
     return names
 
 
@@ -204,8 +207,12 @@ def reference(app: Any, env: Any, node: Any, text: Any) -> Any:
     known = [full for full in found if full.count(".") == 1] or found
     if len(known) == 1:
         entry = documented[known[0]]
-        return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, text, known[0])
-    if name in DEFINED or find_spec(target if node["reftype"] == "mod" else target.partition(".")[0]):
+        return make_refnode(
+            app.builder, node["refdoc"], entry.docname, entry.node_id, text, known[0]
+        )
+    if name in DEFINED or find_spec(
+        target if node["reftype"] == "mod" else target.partition(".")[0]
+    ):
         return text
     return None
 
