@@ -432,7 +432,7 @@ def page(results: dict[str, Any]) -> str:
         "",
         f"All fits have ε = {EPSILON:g} and δ = {DELTA:g} for one root with all that hangs on it, and are seeded. Figures are means of up to three seeds"
         " ± their standard deviation. `python reports/units/linked.py` writes this page; `linked_tables.py` rebuilds the tables by"
-        " public rules. The metrics are those of [docs/evaluation.md](../../docs/evaluation.md#linked-tables): 0 is equal, and lower is better.",
+        " public rules. The metrics are those of [docs/reference/evaluation.md](../../docs/reference/evaluation.md#linked-tables): 0 is equal, and lower is better.",
         "",
         "- **LinkedMargNet**: the model of linked tables.",
         "- **flattened**: one wide row a root, with a slot for each row by its order, and the sizes of groups as columns. Persons have"
