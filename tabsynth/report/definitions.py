@@ -611,8 +611,8 @@ DEFINITIONS = (
         name="ε and δ",
         keys=("epsilon",),
         group="page",
-        meaning="Parameters of differential privacy. The probability of any result changes by a factor of at most e^ε when one"
-        " unit, such as a row, is added or removed, except for a probability of δ.",
+        meaning="Parameters of differential privacy. Adding or removing one unit, such as a row, changes the probability of"
+        " any result by a factor of at most e^ε. δ is the probability that may be left out of this.",
         formula="P(result in S | table) ≤ e^ε · P(result in S | neighbouring table) + δ, for every set S of results",
         range="ε: 0 upwards; δ: 0 to 1",
         better="lower",
