@@ -19,15 +19,15 @@ README = (ROOT / "README.md").read_text("utf-8")
 DOCS = ROOT / "docs"
 # Pages with commands, in an order in which later ones may use the files of earlier ones.
 GUIDES = (
-    "tutorial",
-    "drafting",
-    "schema-tools",
-    "warm-starts",
-    "project-ledger",
-    "signing",
-    "files",
-    "privacy-unit",
-    "large-tables",
+    "tutorials/your-own-table",
+    "how-to/drafting",
+    "how-to/schema-tools",
+    "how-to/warm-starts",
+    "how-to/project-ledger",
+    "how-to/signing",
+    "how-to/files",
+    "how-to/privacy-unit",
+    "how-to/large-tables",
 )
 
 
@@ -57,13 +57,17 @@ def people(tmp_path):
     frame.to_csv(tmp_path / "people.csv", index=False)
     with duckdb.connect(str(tmp_path / "people.db")) as database:
         database.read_csv(str(tmp_path / "people.csv")).create("people")
-    (tmp_path / "schema.json").write_text(blocks("json", guide("tutorial"))[0], "utf-8")
+    (tmp_path / "schema.json").write_text(
+        blocks("json", guide("tutorials/your-own-table"))[0], "utf-8"
+    )
     n = 3000
     stays = pd.DataFrame({"patient": rng.integers(0, 1500, n), "days": rng.integers(1, 31, n)})
     stays.assign(ward=rng.choice(["a", "b", "c"], n)).to_csv(tmp_path / "stays.csv", index=False)
-    (tmp_path / "stays.schema.json").write_text(blocks("json", guide("privacy-unit"))[0], "utf-8")
-    (tmp_path / "clinic.csv").write_text(blocks("csv", guide("files"))[0], "utf-8")
-    (tmp_path / "codebook.csv").write_text(blocks("csv", guide("schema-tools"))[0], "utf-8")
+    (tmp_path / "stays.schema.json").write_text(
+        blocks("json", guide("how-to/privacy-unit"))[0], "utf-8"
+    )
+    (tmp_path / "clinic.csv").write_text(blocks("csv", guide("how-to/files"))[0], "utf-8")
+    (tmp_path / "codebook.csv").write_text(blocks("csv", guide("how-to/schema-tools"))[0], "utf-8")
     return tmp_path
 
 
@@ -127,7 +131,7 @@ def test_every_page_with_commands_is_run():
 
 
 def test_the_columns_of_the_schema_reference_are_valid():
-    columns, zeros, dates, codes, missing, rules = blocks("json", guide("schema-file"))
+    columns, zeros, dates, codes, missing, rules = blocks("json", guide("reference/schema-file"))
     for lines in (codes, missing):
         items = [json.loads(line) for line in lines.splitlines()]
         read = Schema.from_dict({"format": "tabsynth-schema/1", "columns": items})
@@ -174,7 +178,7 @@ def test_the_architecture_page_names_every_package():
 
 
 def written() -> list[Path]:
-    """Every Markdown page but ``reports/census/paper.md``, which is written into ``docs/papers``."""
+    """Every Markdown page but ``reports/census/paper.md``, which is written into ``docs/explanation/papers``."""
     return [
         *ROOT.glob("*.md"),
         *DOCS.rglob("*.md"),
@@ -205,8 +209,12 @@ def test_links_and_anchors_lead_somewhere(path):
             assert anchor in anchors(target.read_text("utf-8")), f"{link}: no such heading"
 
 
-def test_every_page_of_the_documentation_is_in_its_index():
-    index = guide("index")
-    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"index.md"}
-    linked = set(re.findall(r"\]\(([\w/-]+\.md)\)", index))
-    assert pages == linked
+def test_every_page_of_the_documentation_is_in_an_index():
+    """``index.md`` links the sections, and the ``index.md`` of a section its pages."""
+    linked = {DOCS / "index.md"}
+    for index in DOCS.rglob("index.md"):
+        links = re.findall(
+            r"^(?:- |\| )\[.*?\]\(([^)#]+\.md)\)", index.read_text("utf-8"), re.MULTILINE
+        )
+        linked |= {(index.parent / link).resolve() for link in links}
+    assert {path.resolve() for path in DOCS.rglob("*.md")} - linked == set()

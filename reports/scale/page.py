@@ -435,7 +435,7 @@ def plots(results: Rows, folder: Path) -> None:
     import matplotlib.pyplot as plt
 
     for name, label in (("rows", "rows (10 columns)"), ("columns", "columns (10⁵ rows)")):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+        figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
         for kind, engines in (("count", list(TITLES)), ("fit", ["parquet"])):
             for engine in engines:
                 at = [
@@ -453,6 +453,10 @@ def plots(results: Rows, folder: Path) -> None:
         for axes, what in ((left, "CPU seconds"), (right, "peak memory, GiB")):
             axes.set(xscale="log", yscale="log", xlabel=label, ylabel=what)
             axes.grid(alpha=0.3)
-        left.legend(fontsize=8)
+        right.yaxis.set_major_formatter("{x:g}")
+        right.yaxis.set_minor_formatter("{x:g}")
+        figure.legend(
+            *left.get_legend_handles_labels(), fontsize=8, ncols=6, loc="outside upper center"
+        )
         figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
         plt.close(figure)

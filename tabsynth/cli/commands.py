@@ -333,7 +333,7 @@ def _check_source(
 
 def _engine_table(duckdb: Path | None, spark: str | None, name: str) -> Any:
     """The table of an engine, which counts its own rows."""
-    from tabsynth.tables.engines import duckdb_table, spark_table
+    from tabsynth.tables.databases import duckdb_table, spark_table
 
     warnings.filterwarnings("ignore", module="pyspark")  # of versions of pandas
     return spark_table(str(spark), name) if duckdb is None else duckdb_table(duckdb, name)

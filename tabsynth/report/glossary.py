@@ -34,7 +34,7 @@ GLOSSARY = (
     ),
     (
         "95% interval",
-        "It covers the drawing of rows or of test records, as docs/evaluation.md lists for each metric. It does not"
+        "It covers the drawing of rows or of test records, as docs/reference/evaluation.md lists for each metric. It does not"
         " cover another fit of the synthesizer.",
     ),
     (

@@ -40,7 +40,8 @@ from tabsynth import Column, InputError, MargNet, ParquetCounter, ProjectLedger,
 from tabsynth.auditing.replay import replay
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import engines
-from tabsynth.tables.engines import CHANGED, EngineCounter, spark_table
+from tabsynth.tables.databases import spark_table
+from tabsynth.tables.engines import CHANGED, EngineCounter
 from tabsynth.tables.frames import table_from_arrow
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")
@@ -268,7 +269,7 @@ def command(*words: Any, cwd: Path, **environment: str) -> subprocess.CompletedP
 
 def test_spark_on_the_command_line(tmp_path: Path) -> None:
     """The commands of the documentation as they stand: Spark's log is not among what they print."""
-    page = (Path(__file__).parents[2] / "docs" / "large-tables.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "large-tables.md").read_text("utf-8")
     (block,) = (
         block for block in re.findall(r"```text\n(.*?)```", page, re.DOTALL) if "--spark" in block
     )
