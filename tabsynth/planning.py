@@ -1,7 +1,7 @@
 """What a budget buys before there is a table: labels of PATE, noise of DP-SGD steps and of MargNet."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -222,8 +222,7 @@ class AdvantagePlan:
         return asdict(self)
 
 
-# Of the search for the ε of a method: its relative accuracy, and how often a fit is planned at most.
-CLOSE, MOST_PLANS = 0.01, 20
+CLOSE, MOST_PLANS = 0.02, 12  # of the search for the ε of a method: accuracy, and plans at most
 
 
 def plan_advantage(
@@ -260,7 +259,13 @@ def plan_advantage(
     gaussian = epsilon_of_advantage(max_advantage, delta, gaussian=True)
     by_method = {"margnet": max(least, gaussian)}
     if method is not None and not methods.METHODS[method].by_schema:
-        by_method = {method: _searched(max_advantage, rows, delta, method, least, parameters)}
+        by_method = {
+            method: _searched(
+                max_advantage,
+                (least, gaussian),
+                lambda epsilon: plan(method, rows, epsilon, delta, **parameters),
+            )
+        }
     return AdvantagePlan(
         max_advantage=float(max_advantage),
         rows=rows,
@@ -270,23 +275,26 @@ def plan_advantage(
     )
 
 
-def _searched(
-    most: float, rows: int, delta: float, method: str, least: float, parameters: dict[str, Any]
-) -> float:
-    """The largest ε, within :data:`CLOSE`, whose plan of a method keeps the advantage below ``most``."""
+def _searched(most: float, bracket: tuple[float, float], make: Callable[[float], Plan]) -> float:
+    """The largest ε, within :data:`CLOSE`, whose plan of a method keeps the advantage below ``most``.
 
-    def fits(epsilon: float) -> bool:
-        bounds = bounds_of(plan(method, rows, epsilon, delta, **parameters))
-        return bounds is not None and bounds.advantage <= most
-
-    low, high = least, 4 * least
+    ``bracket``: an ε that certainly does, and a first guess. The advantage is about proportional to ε where it is small.
+    """
+    (low, guess), high = bracket, math.inf
     for _ in range(MOST_PLANS):
-        if not fits(high):
+        bounds = bounds_of(make(guess))
+        advantage = 1.0 if bounds is None else bounds.advantage
+        if advantage <= most:
+            low = max(low, guess)
+            if advantage >= most * (1 - CLOSE):
+                break
+        else:
+            high = min(high, guess)
+        if high <= low * (1 + CLOSE):
             break
-        low, high = high, 2 * high
-    while high > low * (1 + CLOSE):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        guess *= (1 - CLOSE / 2) * most / max(advantage, most / 4)
+        if not low < guess < high:
+            guess = 2 * low if math.isinf(high) else math.sqrt(low * high)
     return low
 
 

@@ -131,7 +131,7 @@ def verify_command(
     table: Annotated[
         Path,
         typer.Argument(
-            help="A synthetic table with its certificate beside it, or a folder of linked tables."
+            help="A synthetic table with its certificate beside it, a folder of linked tables, or a dossier of tabsynth release."
         ),
     ],
     key: Annotated[
@@ -162,13 +162,21 @@ def verify_command(
     if prior is not None:
         between("prior", prior, 0, 1, low_open=True, high_open=True)
     if table.is_dir():
+        from tabsynth.cli.release import print_dossier
+        from tabsynth.dossier.checking import is_dossier
+
+        if is_dossier(table):
+            code = print_dossier(table, key, prior, as_json)
+            if code:
+                raise typer.Exit(code)
+            return
         _verify_folder(table, key, prior, as_json)
         return
     verification = verify(table, key)
     if as_json:
-        say(json.dumps(_facts(verification, prior)))
+        say(json.dumps(facts_of(verification, prior)))
     else:
-        _print_result(verification, prior)
+        print_result(verification, prior)
     if not verification.consistent:
         fail(f"{table} does not agree with its certificate: {'; '.join(verification.problems)}.")
     if not as_json:
@@ -192,13 +200,13 @@ def _verify_folder(folder: Path, key: Path | None, prior: float | None, as_json:
     codes, results = [], {}
     for table in tables:
         verification = verify(table, key)
-        results[table.name] = _facts(verification, prior)
+        results[table.name] = facts_of(verification, prior)
         state = verification.state.value if verification.consistent else "refused"
         codes.append(EXIT[state])
         if as_json:
             continue
         say(f"{table}:")
-        _print_result(verification, prior)
+        print_result(verification, prior)
         for line in _outcome(table, verification) if verification.consistent else ():
             say(line)
     claims = {json.dumps([v["state"], v["epsilon"]]) for v in results.values()}
@@ -212,7 +220,8 @@ def _verify_folder(folder: Path, key: Path | None, prior: float | None, as_json:
         raise typer.Exit(max(codes))
 
 
-def _facts(verification: "Verification", prior: float | None) -> dict[str, Any]:
+def facts_of(verification: "Verification", prior: float | None) -> dict[str, Any]:
+    """The result for one table, JSON-ready; of a ``prior`` also what it becomes at most."""
     bounds = verification.bounds
     attacker = None if bounds is None else bounds.to_dict()
     if attacker is not None and bounds is not None and prior is not None:
@@ -231,7 +240,8 @@ def _facts(verification: "Verification", prior: float | None) -> dict[str, Any]:
     }
 
 
-def _print_result(verification: "Verification", prior: float | None) -> None:
+def print_result(verification: "Verification", prior: float | None) -> None:
+    """Print the claim, both accountants, what they mean for an attacker, signature, notes and problems."""
     from tabsynth.privacy.certificate.certificate import (
         condition,
         design_of,
