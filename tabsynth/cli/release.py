@@ -93,9 +93,12 @@ def print_dossier(folder: Path, key: Path | None, prior: float | None, as_json: 
         tables = {name: facts_of(one, prior) for name, one in found.tables.items()}
         say(json.dumps({**facts(found), "tables": tables}))
     else:
-        for name, verification in found.tables.items():
+        alike = not found.problems  # then all tables state the same claim
+        for name, verification in [*found.tables.items()][: 1 if alike else None]:
             say(f"{folder / name}:")
             print_result(verification, prior)
+        if alike and len(found.tables) > 1:
+            say(f"The same claim and checks: {', '.join([*found.tables][1:])}")
         say(f"Signature of all files: {found.signature}")
     if found.problems:
         fail(f"Dossier {folder} is refused: {'; '.join(found.problems)}.")

@@ -13,7 +13,7 @@ from tabsynth._files import size_of
 from tabsynth._validate import check_text, one_of, shown
 from tabsynth.errors import FileFormatError, InputError
 
-NAME = "release.yaml"
+NAME, FIGURES = "release.yaml", "metrics.json"  # of a report
 MOST_BYTES, MOST_LETTERS, MOST_ITEMS = 100_000, 5_000, 50
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 RELEASES, SOURCES = ("One release", "Many releases"), ("Static", "Dynamic")
@@ -93,14 +93,17 @@ class Answers:
         return self.folder / self.schema
 
     @property
-    def report_folder(self) -> Path | None:
-        """The folder of the published report, if there is one."""
-        return None if self.report is None else self.folder / self.report
+    def report_file(self) -> Path | None:
+        """The figures of the published report, if there is one."""
+        if self.report is None:
+            return None
+        path = self.folder / self.report
+        return path / FIGURES if path.is_dir() else path
 
     def to_yaml(self) -> str:
         """The answers as a dossier has them: in the order of the questions, without paths of the machine."""
         given = {name: getattr(self, name) for name in QUESTIONS}
-        given |= {"schema": "schema.json", "report": None if self.report is None else "."}
+        given |= {"schema": "schema.json", "report": None if self.report is None else "report.json"}
         listed = {k: list(v) if isinstance(v, tuple) else v for k, v in given.items() if v}
         return yaml.safe_dump(listed, allow_unicode=True, sort_keys=False, width=100)
 

@@ -85,8 +85,9 @@ def _column(table: Table, name: str, number: int) -> dict[str, Any]:
     out: dict[str, Any] = {"name": name if plain else f"column_{number}", "titles": name}
     column = table.column(name)
     if column is None:
-        key = table.keys is not None and name in (*table.keys.columns, table.keys.order)
-        out |= {"datatype": "string" if key else "number", "dc:description": table.role(name)}
+        kind = "string" if table.keys is not None else "number"
+        kind = "integer" if name in table.whole else kind
+        out |= {"datatype": kind, "dc:description": table.role(name)}
         return out
     if column.description:
         out["dc:description"] = column.description

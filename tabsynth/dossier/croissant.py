@@ -45,6 +45,7 @@ CONTEXT = {
     "regex": "cr:regex",
     "repeated": "cr:repeated",
     "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
     "sc": "https://schema.org/",
     "separator": "cr:separator",
     "source": "cr:source",
@@ -72,6 +73,7 @@ def croissant(material: Material) -> dict[str, Any]:
         "datePublished": answers.published,
         "dateCreated": str(material.certificate["created"]),
         "version": "1.0.0",
+        "citeAs": f"{', '.join(answers.curators)} ({answers.published[:4]}). {answers.name}. Synthetic data.",
         "keywords": ["synthetic data", "differential privacy"],
         "usageInfo": answers.use,
         "spatialCoverage": answers.region,
@@ -179,7 +181,8 @@ def _type(table: Table, name: str) -> str:
     """The type of values; whole numbers with nulls are real numbers to most readers, and mixed columns are text."""
     column = table.column(name)
     if column is None:
-        return "sc:Text" if table.keys is not None else "sc:Float"
+        unlisted = "sc:Integer" if name in table.whole else "sc:Float"
+        return "sc:Text" if table.keys is not None and name not in table.whole else unlisted
     if column.kind == "date" and not column.missing:
         return "sc:Date"
     kind = TYPES.get(column.value_type, "sc:Text")

@@ -14,7 +14,7 @@ from tabsynth.errors import FileFormatError, InputError
 from tabsynth.evaluation.claims import section_of
 from tabsynth.privacy.accounting.attackers import AttackBounds
 from tabsynth.privacy.accounting.mechanisms import check_listed
-from tabsynth.privacy.certificate.certificate import beside
+from tabsynth.privacy.certificate.certificate import beside, design_of, neighbour_in
 from tabsynth.privacy.certificate.verification import State, Verification, verify
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.report.published import FORMAT as PUBLISHED
@@ -24,7 +24,6 @@ from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any
 
-REPORT = "metrics.json"  # in the folder of a report
 LOOSE = 1e-4  # by which another build may exceed the ε of a report
 # Fields of a certificate that differ between tables of one sample.
 OWN = ("table", "signature", "audit", "expires")
@@ -41,6 +40,8 @@ class Table:
         Of its certificate.
     header : tuple of str
         The names of its columns.
+    whole : frozenset of str
+        Names of columns of whole numbers without a null.
     schema : Schema
     keys : TableKeys or None
         Of one of several linked tables.
@@ -49,6 +50,7 @@ class Table:
     file: Path
     verification: Verification
     header: tuple[str, ...]
+    whole: frozenset[str] = frozenset()
     schema: Schema
     keys: TableKeys | None = None
 
@@ -115,6 +117,24 @@ class Material:
     def public(self) -> Mapping[str, Any]:
         """What the certificate says is public."""
         return section_of(self.certificate, "public")
+
+    @property
+    def unit(self) -> str:
+        """What is protected, in a few words: what people call it, and what it is in the table."""
+        keys = section_of(self.public, "tables")
+        design = design_of(self.public)
+        if keys:
+            inside = neighbour_in(self.public)
+        elif design.unit is not None:
+            inside = f"all rows of one {shown(design.unit)}, at most {design.rows} of them"
+        else:
+            inside = "one row of the table"
+        return f"{self.answers.unit} ({inside})"
+
+    @property
+    def by_row(self) -> bool:
+        """Whether single rows are protected, so that units of several rows have a weaker guarantee."""
+        return not self.linked and design_of(self.public).unit is None
 
     @property
     def linked(self) -> bool:
@@ -189,13 +209,10 @@ def gather(
         )
     tables = _tables(files, verifications, schema)
     report = None
-    if answers.report is not None:
-        path = (
-            answers.folder / answers.report / REPORT
-            if folder_of_files is None
-            else folder_of_files / "report.json"
-        )
-        report = read_report(path, tables)
+    path = answers.report_file
+    if path is not None:
+        inside = path if folder_of_files is None else folder_of_files / "report.json"
+        report = read_report(inside, tables)
     return Material(tables=tables, schema=schema, answers=answers, report=report)
 
 
@@ -279,9 +296,16 @@ def _tables(
                 raise InputError(f"{file} is none of the tables of the schema.")
             own, keys = schema.tables[name], schema.keys[name]
         assert isinstance(own, Schema)
-        header = tuple(map(str, read_any(file).columns))
+        frame = read_any(file)
         tables.append(
-            Table(file=file, verification=verification, header=header, schema=own, keys=keys)
+            Table(
+                file=file,
+                verification=verification,
+                header=tuple(map(str, frame.columns)),
+                whole=frozenset(str(n) for n, v in frame.items() if v.dtype.kind in "iu"),
+                schema=own,
+                keys=keys,
+            )
         )
     if isinstance(schema, LinkedSchema):
         lacking = sorted({*schema.names} - {table.stem for table in tables})

@@ -88,9 +88,9 @@ def record(material: Material) -> dict[str, Any]:
                 "unprotected_quantities": _unprotected(material),
             },
             "privacy_loss": {
-                "privacy_unit": answers.unit,
+                "privacy_unit": material.unit,
                 "privacy_unit_details": f"{_sentence(certificate['privacy_unit'])} Neighbouring tables:"
-                f" {certificate['adjacency']}.",
+                f" {certificate['adjacency']}.{_rows(material)}",
                 "privacy_parameters": {"epsilon": epsilon, "delta": delta},
                 "privacy_parameters_details": _parameters(material),
             },
@@ -187,6 +187,14 @@ def _domain(material: Material) -> str:
     )
 
 
+def _rows(material: Material) -> str:
+    if not material.by_row:
+        return ""
+    return (
+        " A unit with several rows has a weaker guarantee: with g rows of at least g times epsilon."
+    )
+
+
 def _unprotected(material: Material) -> str:
     public = material.public
     parts = ["The schema: names, categories and bounds of the columns, taken as public."]
@@ -213,8 +221,8 @@ def _parameters(material: Material) -> str:
     certificate, bounds = material.certificate, material.bounds
     parts = [
         _sentence(certificate["statement"]),
-        f"No attacker's true positive rate of deciding whether a unit is in the table exceeds their false positive rate by more"
-        f" than {short(bounds.advantage)} ({bounds.basis}). Odds rise at most {short(bounds.odds)}-fold, from 50% to"
+        f"With the tables, no attacker's true positive rate of deciding whether a unit is in the confidential table exceeds their"
+        f" false positive rate by more than {short(bounds.advantage)} ({bounds.basis}). Odds rise at most {short(bounds.odds)}-fold, from 50% to"
         f" {percent(bounds.posterior(0.5))} at most, except with probability {bounds.exception:.1g}.",
     ]
     if material.report is not None:
@@ -282,8 +290,8 @@ def _mechanisms(material: Material) -> str:
         scale = noise.get("standard_deviation")
         added = "" if scale is None else f", standard deviation {scale:.6g} {noise.get('unit')}"
         lines.append(
-            f"- {item['purpose']}: {item['count']:,} × {item['mechanism']}, {noise.get('distribution')} noise{added}; sampling"
-            f" {item['sampling']}"
+            f"- {item['purpose']}: {item['count']:,} × {item['mechanism']}, {noise.get('distribution')} noise{added};"
+            f" sampling: {item['sampling']}"
         )
     versions = ", ".join(f"{k} {v}" for k, v in section_of(certificate, "versions").items())
     noise_of_fit, code = section_of(certificate, "noise"), section_of(certificate, "code")
