@@ -5,7 +5,7 @@ Croissant is the format of MLCommons for data sets of machine learning
 stated by terms of W3C's PROV-O, as section "Provenance Representation" of the specification has it.
 """
 
-from collections.abc import Mapping
+import re
 from typing import Any
 
 from tabsynth.dossier.material import Material, Table
@@ -85,6 +85,15 @@ def croissant(material: Material) -> dict[str, Any]:
     return out | ({"recordSet": sets} if sets else {})
 
 
+def _file_id(table: Table) -> str:
+    return _identity(table.name, f"table-{table.sha256[:12]}")
+
+
+def _identity(name: str, other: str) -> str:
+    """A name as an identifier, which has no spaces; ``other`` where it is none."""
+    return name if re.fullmatch(r"[A-Za-z0-9_.-]+", name) else other
+
+
 def _readable(table: Table) -> bool:
     """Whether a reader of Croissant finds the columns of the file."""
     return table.file.suffix.lower() in (".csv", ".tsv", ".parquet")
@@ -94,7 +103,7 @@ def _file(table: Table) -> dict[str, Any]:
     suffix = table.file.suffix.lower()
     return {
         "@type": "cr:FileObject",
-        "@id": table.name,
+        "@id": _file_id(table),
         "name": table.name,
         "description": f"Synthetic table of {table.rows:,} rows and {len(table.header)} columns.",
         "contentUrl": table.name,
@@ -137,44 +146,41 @@ def provenance(material: Material) -> dict[str, Any]:
 
 
 def _records(table: Table, material: Material) -> dict[str, Any]:
-    of = table.name if not material.linked else table.stem
-    identity = f"{of}-rows" if not material.linked else of
+    identity = f"{_file_id(table)}-rows"
     out: dict[str, Any] = {
         "@type": "cr:RecordSet",
         "@id": identity,
-        "name": identity,
+        "name": f"Rows of {table.name}",
         "description": f"The rows of {table.name}.",
-        "field": [_field(table, name, identity, material) for name in table.header],
+        "field": [
+            _field(table, name, f"{identity}/{_identity(name, f'column_{place}')}", material)
+            for place, name in enumerate(table.header, 1)
+        ],
     }
     if table.keys is not None and table.keys.key is not None:
-        out["key"] = {"@id": f"{identity}/{table.keys.key}"}
+        place = table.header.index(table.keys.key) + 1
+        out["key"] = {"@id": f"{identity}/{_identity(table.keys.key, f'column_{place}')}"}
     return out
 
 
-def _field(table: Table, name: str, records: str, material: Material) -> dict[str, Any]:
+def _field(table: Table, name: str, identity: str, material: Material) -> dict[str, Any]:
     column, keys = table.column(name), table.keys
     description = table.role(name) if column is None else column.description or column.domain()
     out: dict[str, Any] = {
         "@type": "cr:Field",
-        "@id": f"{records}/{name}",
-        "name": f"{records}/{name}",
+        "@id": identity,
+        "name": name,
         "description": description,
         "dataType": _type(table, name),
-        "source": {"fileObject": {"@id": table.name}, "extract": {"column": name}},
+        "source": {"fileObject": {"@id": _file_id(table)}, "extract": {"column": name}},
     }
     if keys is not None and keys.parent is not None and name == keys.parent_key:
-        parent = _keys_of(material)[keys.parent]
-        out["references"] = {"field": {"@id": f"{keys.parent}/{parent}"}}
+        # By file: mlcroissant 1.1 cannot follow a reference to a field that has one itself.
+        parent = next(one for one in material.tables if one.stem == keys.parent)
+        assert parent.keys is not None  # it has a child
+        file = {"@id": _file_id(parent)}
+        out["references"] = {"fileObject": file, "extract": {"column": parent.keys.key}}
     return out
-
-
-def _keys_of(material: Material) -> Mapping[str, str]:
-    """The key of each linked table that has one."""
-    return {
-        table.stem: table.keys.key
-        for table in material.tables
-        if table.keys is not None and table.keys.key is not None
-    }
 
 
 def _type(table: Table, name: str) -> str:

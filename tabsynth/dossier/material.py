@@ -24,6 +24,7 @@ from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any
 
+WHOLE = r"-?\d{1,18}"
 LOOSE = 1e-4  # by which another build may exceed the ε of a report
 # Fields of a certificate that differ between tables of one sample.
 OWN = ("table", "signature", "audit", "expires")
@@ -41,7 +42,7 @@ class Table:
     header : tuple of str
         The names of its columns.
     whole : frozenset of str
-        Names of columns of whole numbers without a null.
+        Columns of whole numbers that the schema does not list, such as keys.
     schema : Schema
     keys : TableKeys or None
         Of one of several linked tables.
@@ -302,7 +303,11 @@ def _tables(
                 file=file,
                 verification=verification,
                 header=tuple(map(str, frame.columns)),
-                whole=frozenset(str(n) for n, v in frame.items() if v.dtype.kind in "iu"),
+                whole=frozenset(
+                    str(name)
+                    for name, values in frame.items()
+                    if name not in own.names and values.astype(str).str.fullmatch(WHOLE).all()
+                ),
                 schema=own,
                 keys=keys,
             )

@@ -89,7 +89,9 @@ def _implementation(material: Material) -> list[tuple[str, str]]:
     accountant, code = section_of(certificate, "accountant"), section_of(certificate, "code")
     settings = section_of(certificate, "settings")
     stated = ", ".join(
-        f"{k.replace('_', ' ')}: {v}" for k, v in settings.items() if v not in ([], None)
+        f"{name.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}"
+        for name, value in settings.items()
+        if value not in ([], None)
     )
     versions = section_of(certificate, "versions")
     noise = section_of(certificate, "noise")
