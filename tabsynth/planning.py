@@ -1,7 +1,7 @@
 """What a budget buys before there is a table: labels of PATE, noise of DP-SGD steps and of MargNet."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -10,6 +10,11 @@ from tabsynth import methods
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
+from tabsynth.privacy.accounting.attackers import (
+    AttackBounds,
+    attack_bounds,
+    epsilon_of_advantage,
+)
 from tabsynth.privacy.accounting.calibration import calibrate, noise_by_rdp
 from tabsynth.privacy.accounting.labels import LabelPlan, Labels, check_budget, plan_labels
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
@@ -19,13 +24,16 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import Plan
 
 __all__ = [
+    "AdvantagePlan",
     "BoundPlan",
     "CapPlan",
     "LabelPlan",
     "Labels",
     "NoisePlan",
     "StepNoise",
+    "bounds_of",
     "plan",
+    "plan_advantage",
     "plan_bounds",
     "plan_caps",
     "plan_labels",
@@ -173,6 +181,121 @@ def plan(
     estimator = model(_any_schema() if schema is None else schema, **given)
     fit_plan: Plan = estimator.plan(estimate_time=False)
     return fit_plan
+
+
+def bounds_of(fit_plan: Plan) -> AttackBounds | None:
+    """What the ε of a plan means for an attacker, by its mechanisms; None where ε is infinite.
+
+    Parameters
+    ----------
+    fit_plan : Plan
+        Of :func:`plan`: of a fit before which nothing was read.
+    """
+    spends = [(spend.mechanism, spend.count) for spend in fit_plan.spends]
+    return attack_bounds(spends, fit_plan.epsilon, fit_plan.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvantagePlan:
+    """The largest ε that keeps the advantage of every attacker below a bound.
+
+    Attributes
+    ----------
+    max_advantage : float
+        The bound: true minus false positive rate of deciding whether one unit of privacy is in the table.
+    rows : int
+    delta : float
+    epsilon : float
+        For whatever is (ε, δ)-differentially private.
+    by_method : dict from str to float
+        For fits of a method, by the privacy curve of its mechanisms: larger, and the certificate states the same advantage.
+    """
+
+    max_advantage: float
+    rows: int
+    delta: float
+    epsilon: float
+    by_method: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+CLOSE, MOST_PLANS = 0.02, 12  # of the search for the ε of a method: accuracy, and plans at most
+
+
+def plan_advantage(
+    max_advantage: float,
+    rows: int,
+    delta: float = 1e-5,
+    *,
+    method: str | None = None,
+    **parameters: Any,
+) -> AdvantagePlan:
+    """The ε to ask for, so that no attacker has more than ``max_advantage``; no table is read.
+
+    Parameters
+    ----------
+    max_advantage : float
+        Between 0 and 1; 0.05 means that the true positive rate is at most 5 percentage points above the false positive rate.
+    rows : int
+        Of the table, as the caller declares it.
+    delta : float
+    method : str, optional
+        By default only ``"margnet"``, whose curve is that of one Gaussian mechanism whatever the schema is. Another method is
+        planned with its defaults.
+    **parameters
+        As of :func:`plan`.
+
+    Raises
+    ------
+    InputError
+        For a bound that δ alone exceeds, and as :func:`plan`.
+    """
+    check_budget(rows, 1.0, delta)
+    one_of("method", method or "margnet", tuple(methods.METHODS))
+    least = epsilon_of_advantage(max_advantage, delta)
+    gaussian = epsilon_of_advantage(max_advantage, delta, gaussian=True)
+    by_method = {"margnet": max(least, gaussian)}
+    if method is not None and not methods.METHODS[method].by_schema:
+        by_method = {
+            method: _searched(
+                max_advantage,
+                (least, gaussian),
+                lambda epsilon: plan(method, rows, epsilon, delta, **parameters),
+            )
+        }
+    return AdvantagePlan(
+        max_advantage=float(max_advantage),
+        rows=rows,
+        delta=delta,
+        epsilon=least,
+        by_method=by_method,
+    )
+
+
+def _searched(most: float, bracket: tuple[float, float], make: Callable[[float], Plan]) -> float:
+    """The largest ε, within :data:`CLOSE`, whose plan of a method keeps the advantage below ``most``.
+
+    ``bracket``: an ε that certainly does, and a first guess. The advantage is about proportional to ε where it is small.
+    """
+    (low, guess), high = bracket, math.inf
+    for _ in range(MOST_PLANS):
+        bounds = bounds_of(make(guess))
+        advantage = 1.0 if bounds is None else bounds.advantage
+        if advantage <= most:
+            low = max(low, guess)
+            if advantage >= most * (1 - CLOSE):
+                break
+        else:
+            high = min(high, guess)
+        if high <= low * (1 + CLOSE):
+            break
+        guess *= (1 - CLOSE / 2) * most / max(advantage, most / 4)
+        if not low < guess < high:
+            guess = 2 * low if math.isinf(high) else math.sqrt(low * high)
+    return low
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,6 +47,7 @@ from tabsynth.cli.options import (
     DuckDBFile,
     Encoding,
     EngineTable,
+    Expires,
     Flips,
     Formulas,
     Label,
@@ -61,12 +62,14 @@ from tabsynth.cli.options import (
     Network,
     Null,
     Overlap,
+    PlannedAdvantage,
     PlannedBounds,
     PlannedCaps,
     PlannedMethod,
     PlannedPopulation,
     PlannedUnit,
     Preset,
+    Prior,
     Public,
     PublicSource,
     Rows,
@@ -361,10 +364,13 @@ def _rows_of(
 @guarded
 def plan(
     rows: DeclaredRows,
-    method: PlannedMethod,
+    method: PlannedMethod = None,
     epsilon: Annotated[
-        float, typer.Option(help="ε of the privacy budget, above 0; smaller is more private.")
-    ],
+        float | None,
+        typer.Option(help="ε of the privacy budget, above 0; smaller is more private."),
+    ] = None,
+    max_advantage: PlannedAdvantage = None,
+    prior: Prior = None,
     delta: Annotated[
         float,
         typer.Option(
@@ -388,9 +394,10 @@ def plan(
 ) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
-    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost.
+    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost. With
+    --max-advantage in place of --epsilon, show the ε that keeps the advantage of every attacker below a bound.
     """
-    from tabsynth.cli.plan import print_bounds, print_caps, print_plan
+    from tabsynth.cli.plan import print_advantage, print_bounds, print_caps, print_plan
 
     given: dict[str, Any] = {
         "consensus": consensus,
@@ -400,6 +407,13 @@ def plan(
     }
     given |= {"mode": mode, "batches": batch, "steps": steps}
     given |= {"schema": None if schema is None else Schema.load(schema)}
+    if max_advantage is not None:
+        refused = {**given, "epsilon": epsilon, "bounds": bounds, "caps": caps, "prior": prior}
+        print_advantage(max_advantage, rows, delta, method, refused, as_json)
+        return
+    if epsilon is None or (method is None and bounds is None and caps is None):
+        lacking = "--epsilon, or --max-advantage" if epsilon is None else "--method"
+        raise InputError(f"A plan needs {lacking}; give it.")
     budget: dict[str, Any] = {"rows": rows, "epsilon": epsilon, "delta": delta}
     if bounds is None and (unit is not None or rows_per_unit is not None):
         raise InputError(
@@ -414,7 +428,7 @@ def plan(
         most = 1 if planned is None else planned.design.rows
         return print_caps(caps, budget, population, most, as_json)
     if bounds is None:
-        return print_plan(method, budget, given, as_json)
+        return print_plan(str(method), budget, given, as_json, prior)
     declared = given["schema"]
     name = unit or (None if declared is None else declared.unit)
     if name is None:
@@ -451,6 +465,7 @@ def sample(
         Path | None,
         typer.Option(help="A private key of tabsynth keygen, to sign the certificate with."),
     ] = None,
+    expires: Expires = None,
 ) -> None:
     """Draw synthetic rows, and write their privacy certificate beside them.
 
@@ -463,11 +478,15 @@ def sample(
     one_of("--formulas", formulas, HANDLINGS)
     written = {"formulas": formulas, **reading(sep, None, decimal, None)}
     check_not_input(out, model, sign)
-    key = None if sign is None else private_key(sign)
+    if expires is not None and sign is None:
+        raise InputError("--expires is of a signature; give --sign, or leave it out.")
+    key, last = None if sign is None else private_key(sign), expires and expires.date()
     synthesizer = load(model)
     if is_linked(synthesizer):
         given = {"label": label}
-        sample_linked(synthesizer, out, n, seed, written, where, key, weights, max_draws, given)
+        sample_linked(
+            synthesizer, out, n, seed, written, where, key, last, weights, max_draws, given
+        )
         return
     suffix(out, writing=True)
     if key is not None:
@@ -479,7 +498,7 @@ def sample(
     certificate = synthesizer.sample_to(out, n, random_state=seed, **written, **options)
     n = synthesizer.rows_ if n is None else n
     if key is not None:
-        certify(out, key=key)
+        certify(out, key=key, expires=last)
     say(f"Table: {out} ({n:,} rows)")
     say(f"Certificate: {certificate}")
     claim = synthesizer.certificate()
