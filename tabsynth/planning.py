@@ -120,11 +120,7 @@ def column_errors(fit_plan: Plan, schema: Schema, rows: int) -> tuple[ColumnErro
     codes · s · √(2/π); half of it over the rows is the distance. Empty for other methods, and for rows with weights.
     """
     first = next((s.mechanism for s in fit_plan.spends if s.purpose == methods.ONE_WAY), None)
-    if (
-        fit_plan.method != "margnet"
-        or not isinstance(first, Gaussian)
-        or schema.weight is not None
-    ):
+    if fit_plan.method != "margnet" or not isinstance(first, Gaussian) or schema.weight is not None:
         return ()
     columns = schema.learned.columns
     sizes = [column.size for column in columns]
@@ -178,9 +174,7 @@ def plan_noise(
     )
     grid = tuple(_step_noise(rows, b, t, epsilon, delta) for b, t in pairs)
     errors = () if schema is None else column_errors(own, schema, rows)
-    return NoisePlan(
-        rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own, errors=errors
-    )
+    return NoisePlan(rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own, errors=errors)
 
 
 def plan(

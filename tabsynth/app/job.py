@@ -101,7 +101,9 @@ class Job(logging.Handler):
             self._fail([str(error)])
         except MemoryError:
             self._fail(["Not enough memory; use fewer rows or fewer categories."])
-        except Exception as error:  # a mistake of ours: the page goes on, and the terminal has the rest
+        except (
+            Exception
+        ) as error:  # a mistake of ours: the page goes on, and the terminal has the rest
             logger.exception("%s failed", self.title)
             self._fail([f"{self.title} failed: {type(error).__name__}. The terminal has more."])
         finally:

@@ -118,6 +118,7 @@ def serve(
         tailwind=False,
         show_welcome_message=False,
         reconnect_timeout=30.0,
+        language="en-US",
     )
 
     class Server(uvicorn.Server):

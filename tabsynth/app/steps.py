@@ -106,7 +106,9 @@ def edit(path: Path, change: Edit) -> Step:
     words += [f"--declare={name}" for name in change.declare]
     words += [f"--source={change.source}"] * (change.source is not None)
     given = ", ".join(
-        f"{name}={value!r}" for name, value in vars(change).items() if value not in ((), {}, None, False)
+        f"{name}={value!r}"
+        for name, value in vars(change).items()
+        if value not in ((), {}, None, False)
     )
     command = _line(*words)
     if any("=" in name for name in names):

@@ -63,7 +63,7 @@ Nulls = Annotated[
 Constraint = Annotated[
     list[str] | None,
     typer.Option(
-        help="A rule between columns to add, as JSON, e.g. '{\"order\": [\"start\", \"end\"]}'; repeatable."
+        help='A rule between columns to add, as JSON, e.g. \'{"order": ["start", "end"]}\'; repeatable.'
     ),
 ]
 DropConstraint = Annotated[
