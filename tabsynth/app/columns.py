@@ -1,5 +1,6 @@
 """The review of a schema, column by column."""
 
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -100,12 +101,12 @@ def _row(page: Page, view: ColumnView, i: int) -> None:
 def _turn(page: Page, by: int) -> None:
     page.first = max(0, page.first + by)
     page.chosen = page.first
-    page.show(focus=False)
+    page.show()
 
 
 def _open(page: Page, i: int) -> None:
     page.chosen = i
-    page.show(focus=False)
+    page.show()
     page.focus("column-heading")
 
 
@@ -132,8 +133,12 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
                 wide=True,
             )
             source = _field("Public source, such as: codebook 2019", view.source, wide=True)
-        nulls = ui.checkbox("Values may be missing", value=view.nulls)
-        declare = ui.checkbox("I declare that these facts are public, as the source has them")
+        for made, fact in ((low, "low"), (high, "high"), (values, "categories")):
+            made.bind_visibility_from(kind, "value", backward=partial(_has, fact))
+        with part():
+            nulls = ui.checkbox("Values may be missing", value=view.nulls)
+        with part():
+            declare = ui.checkbox("I declare that these facts are public, as the source has them")
         if view.others:
             with part("details"):
                 text("Further facts", "summary")
@@ -153,13 +158,18 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
             )
 
         with part("div", "buttons"):
-            button("Save this column", lambda: page.do(save), main=True)
+            button("Save this column", lambda: page.do(save, then="column-heading"), main=True)
             button(
                 "Leave this column out",
                 lambda: page.do(lambda: session.change(Edit(drop=(view.name,)))),
             )
             next_column = (page.chosen + 1) % number
             button("Next column", lambda: _open(page, next_column)).set_enabled(number > 1)
+
+
+def _has(fact: str, kind: str) -> bool:
+    """Whether columns of a kind have a fact."""
+    return fact in KINDS[kind]._fact_names()
 
 
 def _field(label: str, value: str, *, copied: bool = False, wide: bool = False) -> Any:

@@ -93,7 +93,19 @@ class Guard:
         if reason is not None:
             await self._refuse(scope, send, reason)
             return
-        await self.app(scope, receive, self._guarded(send))
+        gone = False
+
+        async def watched() -> MutableMapping[str, Any]:
+            nonlocal gone
+            message = await receive()
+            gone = gone or message["type"] == "http.disconnect"
+            return message
+
+        try:
+            await self.app(scope, watched, self._guarded(send))
+        except RuntimeError:  # of Starlette, for want of a response to a browser that has left
+            if not gone:
+                raise
 
     def _token(self, scope: Scope) -> str | None:
         """The token of a request for the page itself; None of all others."""

@@ -1,6 +1,7 @@
 """The page: its frame, the list of steps, and what runs in the background."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -28,7 +29,7 @@ class Page:
     def __init__(
         self,
         session: Session,
-        stages: list[tuple[str, Callable[[Session], bool], Callable[["Page"], None]]],
+        stages: Sequence[tuple[str, Callable[[Session], bool], Callable[["Page"], None]]],
     ) -> None:
         self.session, self.stages = session, stages
         self.stage = 0
@@ -36,11 +37,13 @@ class Page:
         self.chosen = 0  # the column that is edited
         self.first = 0  # of the columns that are listed
         self._shown: tuple[object, str] = (None, "")
+        self._seen: object = None  # what has ended, and was seen
 
     def build(self) -> None:
         """Make the page."""
         ui.add_css(resources.files("tabsynth.app").joinpath("style.css").read_text("utf-8"))
         ui.page_title("Prepare a table - tabsynth")
+        ui.colors(primary="#1f5c99", negative="#b3261e")
         self.client = ui.context.client
         with part("header", "top"):
             text("tabsynth: prepare a synthetic table", "h1")
@@ -53,58 +56,83 @@ class Page:
                 self.status = part_of("div", role="status", aria_live="polite")
                 self.content = part_of("div")
                 self.scripts = part_of("div")
-        self.show(focus=False)
+        self.show()
         ui.timer(EVERY, self.look)
 
-    def show(self, *, focus: bool = True) -> None:
-        """Show the present step anew."""
+    def show(self, *, content: bool = True) -> None:
+        """Show the present step anew; without ``content``, all but its form, which keeps what was typed."""
         self._shown = self._standing()
-        confidential = "CONFIDENTIAL: this screen may show private rows' statistics."
+        confidential = "CONFIDENTIAL: this screen may show figures of private rows."
         waiting = (
             "Nothing of the table is shown before you confirm that this screen is confidential."
         )
         self.mark.set_text(confidential if self.session.confirmed else waiting)
-        for place, fill in (
+        places: list[tuple[Any, Callable[[], None]]] = [
             (self.nav, self._fill_nav),
             (self.alerts, self._fill_alerts),
             (self.status, self._fill_status),
-            (self.content, self._fill_content),
             (self.scripts, self._fill_scripts),
-        ):
+        ]
+        if content:
+            places.append((self.content, self._fill_content))
+        for place, fill in places:
             place.clear()
             with place:
                 fill()
-        if focus:
-            self.focus("step-heading")
 
     def go(self, stage: int) -> None:
         """Open a step."""
         self.stage, self.error = stage, []
+        job = self.session.job
+        self._seen = None if job is None or job.state == RUNNING else job
         self.show()
+        self.focus("step-heading")
 
-    def do(self, act: Callable[[], Any], *, stage: int | None = None) -> None:
-        """Do something, and show what came of it; an error of the user is shown, and the step stays."""
-        self.error = []
+    def do(
+        self, act: Callable[[], Any], *, stage: int | None = None, then: str = "step-heading"
+    ) -> None:
+        """Do something, and show what came of it.
+
+        An error of the user is shown, and the form stays as it is; so it does while something runs.
+
+        Parameters
+        ----------
+        act : callable
+        stage : int, optional
+            The step to open then.
+        then : str
+            The class of the element that gets the focus, where the step stays.
+        """
+        before = self.session.job
         try:
             act()
         except TableError as error:
-            self.error = [f"{error.what} has {len(error.problems)} problems:", *error.problems]
+            self.refuse([f"{error.what} has {len(error.problems)} problems:", *error.problems])
         except TabsynthError as error:
-            self.error = [" ".join(str(error).split())]
+            self.refuse([str(error)])
         except (ValueError, OSError) as error:
-            self.error = [f"That is not possible: {' '.join(str(error).split())}"]
-        if self.error or stage is None:
-            self.show(focus=False)
+            self.refuse([f"That is not possible: {error}"])
         else:
-            self.go(stage)
-        if self.error:
-            self.focus("step-errors")
+            self.error = []
+            if stage is not None:
+                self.go(stage)
+            elif self.session.job is not before:
+                self.show(content=False)
+            else:
+                self.show()
+                self.focus(then)
+
+    def refuse(self, lines: Sequence[str]) -> None:
+        """Show errors."""
+        self.error = [" ".join(line.split()) for line in lines]
+        self.show(content=False)
+        self.focus("step-errors")
 
     def look(self) -> None:
         """Show the progress of what runs, and the step anew when it has ended."""
+        job = self.session.job
         if self._standing() != self._shown:
-            self.show(focus=False)
-            job = self.session.job
+            self.show(content=job is not None and job.state == DONE)
             if job is not None and job.state != RUNNING:
                 self.focus("step-outcome")
         self._progress()
@@ -122,7 +150,7 @@ class Page:
     def _fill_nav(self) -> None:
         for i, (name, opens, _) in enumerate(self.stages):
             with part("li"):
-                made = button(f"{i + 1}. {name}", lambda i=i: self.go(i))
+                made = button(f"{i + 1}. {name}", partial(self.go, i))
                 made.props("flat align=left").set_enabled(opens(self.session))
                 if i == self.stage:
                     made.classes("here").props["aria-current"] = "step"
@@ -135,7 +163,7 @@ class Page:
 
     def _fill_status(self) -> None:
         job = self.session.job
-        if job is None:
+        if job is None or job is self._seen:
             return
         if job.state == RUNNING:
             with part("div", "box"):

@@ -1,6 +1,7 @@
 """Rules between columns: the list of them, and forms of the common ones."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -24,9 +25,10 @@ def edit_rules(page: Page) -> None:
             with part("li"):
                 text(rule, "span")
                 text(" ", "span")
+                take_out = Edit(drop_constraints=(i,))
                 button(
                     "Take out",
-                    lambda i=i: page.do(lambda: session.change(Edit(drop_constraints=(i,)))),
+                    partial(page.do, partial(session.change, take_out)),
                     name=f"Take out rule {i}: {rule}",
                 )
     names = list(session.need_schema().learned.names)

@@ -367,7 +367,7 @@ class Session:
         def work(job: Job) -> list[str]:
             from tabsynth.planning import column_errors, plan, plan_bounds
 
-            label = {} if settings.label is None else {"label": settings.label}
+            label: dict[str, Any] = {} if settings.label is None else {"label": settings.label}
             budget = (settings.epsilon, settings.delta)
             cost = plan(settings.method, settings.rows, *budget, schema, **label)
             (one,) = plan_bounds([schema.design.rows], *budget, max_weight=schema.max_weight)
@@ -468,6 +468,12 @@ class Session:
         self._note(steps.make_key(path))
         return path
 
+    @property
+    def public_key(self) -> Path | None:
+        """The public key beside the private one that signed the table."""
+        path = None if self.key is None else self.key.with_name(self.key.name + ".pub")
+        return path if path is not None and path.is_file() else None
+
     def draw(self, n: int | None, key: str | Path | None) -> Job:
         """Draw synthetic rows, and sign their certificate if there is a key."""
         model = self.need_model()
@@ -506,12 +512,12 @@ class Session:
         table, synthetic = self.need_confirmed(), self.need_synthetic()
         schema, reading = self.need_schema(), dict(self.reading)
         other = Path(holdout.strip()) if holdout.strip() else None
-        out = self.report_folder
+        out, public = self.report_folder, self.public_key
 
         def work(job: Job) -> list[str]:
             from tabsynth import evaluate, verify
 
-            certificate = verify(synthetic)
+            certificate = verify(synthetic, public)
             given = certificate if certificate.consistent else None
             report = evaluate(
                 read_table(table, schema, **reading),
@@ -526,7 +532,9 @@ class Session:
             report.to_html(out / "report.html")
             report.to_json(out / "metrics.json")
             self.summary = report.summary()
-            step = steps.evaluate(table, synthetic, self.schema_path, out, reading, other, target)
+            step = steps.evaluate(
+                table, synthetic, self.schema_path, out, reading, other, target, public
+            )
             self._note(step)
             return [f"Report: {out / 'report.html'}"]
 
@@ -548,6 +556,10 @@ class Session:
             if key is None:
                 raise InputError("Sign the synthetic table: draw it with a key.")
             public = key.with_name(key.name + ".pub")
+            if not public.is_file():
+                raise InputError(
+                    f"There is no public key {public} beside the private one; copy it there."
+                )
             with new_folder(out) as temporary:
                 for file in (synthetic, beside(synthetic), public):
                     shutil.copyfile(file, temporary / file.name)

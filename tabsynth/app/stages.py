@@ -8,12 +8,11 @@ from nicegui import ui
 from tabsynth.app import steps
 from tabsynth.app.columns import review_columns
 from tabsynth.app.elements import box, button, code, heading, items, part, table, text
-from tabsynth.app.job import RUNNING
 from tabsynth.app.page import Page
 from tabsynth.app.rules import edit_rules
 from tabsynth.app.session import READING, Session
 from tabsynth.app.settings import Settings
-from tabsynth.errors import InputError
+from tabsynth.errors import InputError, TabsynthError
 from tabsynth.methods import METHODS
 
 OPTIONS = {
@@ -113,8 +112,7 @@ def choose_table(page: Page) -> None:
         elif state["state"] == "sent":
             use(str(session.folder / Path(state["name"]).name))
         else:
-            page.error = [state["text"].strip()]
-            page.show(focus=False)
+            page.refuse([state["text"]])
 
     chosen.on("change", sent, js_handler=SEND % UPLOAD)
     if session.table is not None:
@@ -252,7 +250,7 @@ def plan(page: Page) -> None:
         rows = field(
             "Number of rows for the plan",
             "" if now is None else str(now.rows),
-            "a number that you know from elsewhere",
+            "known from elsewhere",
         )
         name = field("Name of the fit", "fit" if now is None else now.name, "for its files")
         ledger = field(
@@ -302,23 +300,18 @@ def plan(page: Page) -> None:
                 place.value, number("ε", limit.value), number("δ", limit_delta.value)
             )
             ledger.set_value(str(made))
+            ui.notify("The ledger is made.")
+
+        def make_ledger() -> None:
+            try:
+                make()
+            except (TabsynthError, ValueError, OSError) as error:
+                page.refuse([str(error)])
 
         with part("div", "buttons"):
-            button("Make the ledger", lambda: _made(page, make))
+            button("Make the ledger", make_ledger)
     if session.planned is not None and now is not None:
         _planned(page, now)
-
-
-def _made(page: Page, make: Any) -> None:
-    """Make the ledger without losing what the form has."""
-    try:
-        make()
-        ui.notify("The ledger is made.")
-    except (InputError, ValueError, OSError) as error:
-        page.error = [str(error)]
-        page.alerts.clear()
-        with page.alerts:
-            page._fill_alerts()
 
 
 def _planned(page: Page, settings: Settings) -> None:
@@ -330,7 +323,7 @@ def _planned(page: Page, settings: Settings) -> None:
     if planned.one_count is not None:
         text(
             f"A single count that had the whole budget would have noise of standard deviation {planned.one_count:,.3g} rows,"
-            f" {planned.one_count / settings.rows:.3%} of {settings.rows:,} rows. No method is more exact than that."
+            f" {planned.one_count / settings.rows:.3%} of {settings.rows:,} rows. A fit releases many counts, which have more noise."
         )
     if planned.errors:
         table(
@@ -367,12 +360,9 @@ def fit(page: Page) -> None:
         f"{' and the ledger' * (settings.ledger is not None)} before rows are read. If you cancel, what was spent stays spent,"
         " and the fit can be resumed."
     )
-    running = session.job is not None and session.job.state == RUNNING
     with part("div", "buttons"):
         again = "Fit again" if session.model is not None else "Start the fit"
-        button(again, lambda: page.do(session.fit), main=session.model is None).set_enabled(
-            not running
-        )
+        button(again, lambda: page.do(session.fit), main=session.model is None)
     code(session.fit_step())
     if session.model is None:
         return

@@ -162,7 +162,15 @@ def fit(
     table: Path, schema: Path, model: Path, checkpoint: Path, reading: Reading, settings: Settings
 ) -> Step:
     """The fit."""
-    words = ["tabsynth", "fit", table, "--schema", schema, "--method", settings.method]
+    words: list[str | Path] = [
+        "tabsynth",
+        "fit",
+        table,
+        "--schema",
+        schema,
+        "--method",
+        settings.method,
+    ]
     words += ["--epsilon", f"{settings.epsilon!r}", "--delta", f"{settings.delta!r}"]
     arguments = [f"epsilon={settings.epsilon!r}", f"delta={settings.delta!r}"]
     if settings.public_rows is not None:
@@ -208,7 +216,7 @@ def make_key(path: Path) -> Step:
 
 def draw(model: Path, out: Path, n: int | None, key: Path | None) -> Step:
     """The synthetic table with its certificate."""
-    words = ["tabsynth", "sample", model, "-o", out]
+    words: list[str | Path] = ["tabsynth", "sample", model, "-o", out]
     words += [] if n is None else ["-n", str(n)]
     lines = ["from tabsynth import load", f"load({_path(model)}).sample_to({_path(out)}, {n})"]
     if key is not None:
@@ -232,13 +240,25 @@ def evaluate(
     reading: Reading,
     holdout: Path | None,
     target: str | None,
+    key: Path | None,
 ) -> Step:
     """The confidential report."""
-    words = ["tabsynth", "evaluate", "--real", table, "--synthetic", synthetic, "--schema", schema]
+    words: list[str | Path] = [
+        "tabsynth",
+        "evaluate",
+        "--real",
+        table,
+        "--synthetic",
+        synthetic,
+        "--schema",
+        schema,
+    ]
     words += [] if holdout is None else ["--holdout", holdout]
     words += [] if target is None else [f"--target={target}"]
+    words += [] if key is None else ["--key", key]
     words += [*_options(reading), "-o", out]
     given = _arguments(reading)
+    signer = "" if key is None else f", {_path(key)}"
     held = "" if holdout is None else f"    read_table({_path(holdout)}, schema{given}),\n"
     predicted = "" if target is None else f"    target={target!r},\n"
     return Step(
@@ -251,7 +271,7 @@ def evaluate(
             f"    read_table({_path(table)}, schema{given}),\n"
             f"    read_table({_path(synthetic)}, schema),\n"
             f"{held}    schema=schema,\n"
-            f"    certificate=verify({_path(synthetic)}),\n{predicted})\n"
+            f"    certificate=verify({_path(synthetic)}{signer}),\n{predicted})\n"
             f"Path({_path(out)}).mkdir(exist_ok=True)\n"
             f"report.to_html({_path(out / 'report.html')})\nreport.to_json({_path(out / 'metrics.json')})"
         ),

@@ -171,7 +171,7 @@ def _rules(schema: Schema, change: Edit) -> dict[str, Any]:
     constraints = [
         c for i, (c, rule) in numbered if keeps(rule) and i not in change.drop_constraints
     ]
-    constraints += change.constraints
+    constraints += [dict(rule) for rule in change.constraints]
     suggested = []
     for i, item in enumerate(schema.suggested):
         if not keeps(schema.suggested_rules[i]):
