@@ -51,7 +51,7 @@ class Page:
         with part("div", "frame"):
             with part("nav", aria_label="Steps"):
                 self.nav = part_of("ol")
-            with part("main", "main"):
+            with part("div", "main"):  # NiceGUI has the element main around it
                 self.alerts = part_of("div")
                 self.status = part_of("div", role="status", aria_live="polite")
                 self.content = part_of("div")

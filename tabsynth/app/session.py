@@ -579,8 +579,8 @@ class Session:
         cancelled: Callable[[], list[str]] = lambda: ["Cancelled."],
     ) -> Job:
         refuse_second(self.job)
-        self.job = Job(title, work, cancelled).start()
-        return self.job
+        self.job = Job(title, work, cancelled)  # known before it runs: it may be cancelled at once
+        return self.job.start()
 
     def cancel(self) -> None:
         """Cancel what runs."""

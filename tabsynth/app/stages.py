@@ -385,6 +385,8 @@ def fit(page: Page) -> None:
     with part("div", "buttons"):
         button("Make a key pair", lambda: page.do(session.make_key))
         button("Draw the table", lambda: page.do(draw), main=True)
+    if session.key is not None:
+        text(f"Keep {session.key} secret. {session.key}.pub is for those who verify.", "p", "soft")
     drawn = next((s for s in reversed(session.history) if s.title.startswith("Draw")), None)
     code(drawn)
     if session.synthetic is not None:

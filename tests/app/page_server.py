@@ -35,13 +35,16 @@ class Page:
 
 
 @contextmanager
-def running(folder, *words, code=0):
-    """``tabsynth app`` in ``folder``; it must end by Ctrl-C with the exit code, without a traceback."""
+def running(folder, *words, browser=None):
+    """``tabsynth app`` in ``folder``; it must end by Ctrl-C with exit code 0, without a traceback.
+
+    ``browser``: a program that it opens the page with.
+    """
     command = [sys.executable, "-W", "error::DeprecationWarning:tabsynth", "-m", "tabsynth", "app"]
     process = subprocess.Popen(
-        [*command, "--no-browser", *map(str, words)],
+        [*command, *["--no-browser"] * (browser is None), *map(str, words)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "BROWSER": str(browser)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -53,7 +56,7 @@ def running(folder, *words, code=0):
         yield Page(folder, int(found[1]), found[2], process)
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
-        assert process.returncode == code, output
+        assert process.returncode == 0, output
         assert "Traceback" not in output and output.endswith("tabsynth app has ended.\n"), output
     finally:
         if process.poll() is None:

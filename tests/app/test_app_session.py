@@ -40,10 +40,20 @@ def reviewed(session):
     session.confirm()
     session.draft().wait()
     session.edit_column(
-        *("age",), kind="numeric", dtype="int64", low="18", high="90", declare=True, source="code book"
+        *("age",),
+        kind="numeric",
+        dtype="int64",
+        low="18",
+        high="90",
+        declare=True,
+        source="code book",
     )
     session.edit_column(
-        "town", kind="categorical", dtype="str", values="Quarnstedt,Wobbenbuell,Zzyzx,\"x, y\"", nulls=True
+        "town",
+        kind="categorical",
+        dtype="str",
+        values='Quarnstedt,Wobbenbuell,Zzyzx,"x, y"',
+        nulls=True,
     )
     session.edit_column("begin", kind="numeric", dtype="int64", low="0", high="90")
     session.declare_all("code book")
@@ -90,7 +100,12 @@ def test_choosing_a_table_reads_nothing_of_it(session):
 
 @pytest.mark.parametrize(
     ("path", "says"),
-    [("", "Name a file"), ("gone.csv", "no file"), ("people.exe", "by their suffix"), (".", "suffix")],
+    [
+        ("", "Name a file"),
+        ("gone.csv", "no file"),
+        ("people.exe", "by their suffix"),
+        (".", "suffix"),
+    ],
 )
 def test_a_table_that_is_none_is_refused(session, path, says):
     with pytest.raises(InputError, match=says):
@@ -223,7 +238,13 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
     titles = [step.title for step in session.history]
     assert titles == [
         *("Make the folder", "Draft a schema to review", *["Edit the schema"] * 5),
-        *("Plan the privacy cost", "Fit", "Make a key pair", "Draw the synthetic table", "Evaluate"),
+        *(
+            "Plan the privacy cost",
+            "Fit",
+            "Make a key pair",
+            "Draw the synthetic table",
+            "Evaluate",
+        ),
         "Release",
     ]
     for way in ("command", "python"):
