@@ -326,3 +326,16 @@ def _print_noise(plan: "NoisePlan") -> None:
         )
         say("The ledger composes by PRV or PLD. Default of the method:")
     say(str(plan.own))
+    if plan.errors:
+        say(f"Expected error of the counts of single columns, for {plan.rows:,} declared rows:")
+        say_table(
+            ("column", "values", "noise, rows", "distance"),
+            [
+                (shown(x.column), f"{x.codes:,}", f"{x.noise:,.4g}", f"{x.distance:.3f}")
+                for x in plan.errors
+            ],
+        )
+        say(
+            "noise: standard deviation of one count; distance: expected total variation distance of the column's shares,"
+            " from 0 (equal) to 1, before counts of several columns correct it"
+        )
