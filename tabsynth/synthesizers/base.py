@@ -212,6 +212,7 @@ class Trained:
     rows: float | None = None  # declared, or released with noise
     population: float | None = None  # the noisy total of the weights, where rows have weights
     likely_steps: dict[str, int] = field(default_factory=dict)  # of a trial, where a fit ends early
+    measured: Any = None  # the noisy counts of a fit to counts, for intervals
 
     def weights(self) -> dict[str, Tensor]:
         """Everything that sampling needs."""
@@ -658,7 +659,7 @@ class Synthesizer(BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row."""
         self._check_fitted()
-        write_model(path, self._file_facts(), self.trained_.weights())
+        write_model(path, self._file_facts(), self._file_tensors())
 
     def _show(self, plan: Plan) -> None:
         """Log the plan; with ``verbose``, show it on stderr too."""
@@ -903,6 +904,10 @@ class Synthesizer(BaseEstimator):
     def _file_facts(self) -> dict[str, Any]:
         """What a model file says besides the weights."""
         return file_facts(self)
+
+    def _file_tensors(self) -> dict[str, Tensor]:
+        """The tensors of a model file."""
+        return self.trained_.weights()
 
     def _binding(self) -> dict[str, Any]:
         """Which fit this is, JSON-ready: a checkpoint of another one is refused. Of public facts only."""

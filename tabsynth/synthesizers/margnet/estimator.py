@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import Layout
-from tabsynth.errors import BudgetError, InputError
+from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
@@ -31,7 +32,12 @@ from tabsynth.synthesizers.margnet.conditioning import (
 )
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, ZEROS, MargNetFit
-from tabsynth.synthesizers.margnet.measurement import Measurements, PrivateMarginals, stages
+from tabsynth.synthesizers.margnet.measurement import (
+    KEPT,
+    Measurements,
+    PrivateMarginals,
+    stages,
+)
 from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
@@ -323,6 +329,7 @@ class MargNet(Synthesizer):
             curves=estimate.curves,
             rows=measured.rows,
             population=population,
+            measured=measured if not self.schema.design and measured.keepable else None,
             likely_steps=estimate.likely_steps() if most is not None else {},
         )
 
@@ -347,6 +354,28 @@ class MargNet(Synthesizer):
             k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k not in hints
         }
         return cls(schema, config=MargNetConfig(**settings), **hints, **shared)
+
+    def _file_facts(self) -> dict[str, Any]:
+        measured = self.trained_.measured
+        return super()._file_facts() | ({} if measured is None else {"measured": measured.facts()})
+
+    def _file_tensors(self) -> dict[str, Tensor]:
+        measured = self.trained_.measured
+        return super()._file_tensors() | ({} if measured is None else measured.tensors())
+
+    @classmethod
+    def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
+        """As :meth:`Synthesizer._from_file`, with the noisy counts; older files have none."""
+        kept = {name: weights.pop(name) for name in KEPT if name in weights}
+        model = super()._from_file(facts, weights, path)
+        if kept:
+            try:
+                sizes = model.encoder_.schema.sizes
+                measured = Measurements.of_file(facts["measured"], kept, sizes)
+            except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+                raise FileFormatError(f"{path}: the model's noisy counts are damaged.") from None
+            model.trained_ = replace(model.trained_, measured=measured)
+        return model
 
     def _size(self) -> int:
         return self._components() * self.encoder_.layout.width

@@ -9,9 +9,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from tabsynth.encoding.rows import PrivateRows, SharedRows
 from tabsynth.privacy.accounting.mechanisms import of_sum
@@ -21,6 +23,7 @@ from tabsynth.privacy.noise.counts import (
     Measured,
     NoisyCounts,
     averaged,
+    by_value,
     cells_of,
     count_rows,
     count_sets,
@@ -54,6 +57,8 @@ from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
 
 Set = tuple[int, ...]
+KEPT = ("measured.counts", "measured.pairs", "measured.triples")  # tensors of a model file
+MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
 logger = logging.getLogger(__name__)
 
@@ -136,6 +141,53 @@ class Measurements:
     counts: list[Measured]
     rows: float
     resolution: Resolution
+
+    def facts(self) -> dict[str, Any]:
+        """What a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
+        sets = [[list(m.columns), m.std] for m in self.counts]
+        return {"rows": self.rows, "sets": sets}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The counts in one row, and the groups of values that they are in; nothing of more than ``MOST_KEPT`` cells."""
+        groups = (np.concatenate(by) for by in (self.resolution.pairs, self.resolution.triples))
+        counts = np.concatenate([m.counts.ravel() for m in self.counts])
+        tensors = map(torch.from_numpy, (counts, *(g.astype(np.int64) for g in groups)))
+        return dict(zip(KEPT, tensors, strict=True))
+
+    @property
+    def keepable(self) -> bool:
+        """Whether the counts are few enough for a model file."""
+        return sum(m.counts.size for m in self.counts) <= MOST_KEPT
+
+    @classmethod
+    def of_file(
+        cls, facts: Mapping[str, Any], tensors: Mapping[str, Tensor], sizes: Sequence[int]
+    ) -> Self:
+        """Inverse of :meth:`facts` and :meth:`tensors`.
+
+        Raises
+        ------
+        ValueError
+            If they do not belong together, or not to columns of these sizes.
+        """
+        flat, *groups = (tensors[name].numpy() for name in KEPT)
+        by = [np.split(g, np.cumsum(sizes)[:-1]) for g in groups]
+        for group, size in (pair for g in by for pair in zip(g, sizes, strict=True)):
+            if group.shape != (size,) or set(group) != set(range(number_of(group))):
+                raise ValueError("groups of values are no groups")
+        resolution = Resolution(by_value(sizes), *by)
+        counts, start = list[Measured](), 0
+        for columns, std in facts["sets"]:
+            if not 1 <= len(columns) <= 3 or sorted(set(columns)) != columns or columns[0] < 0:
+                raise ValueError("a set of columns is none")
+            shape = [number_of(resolution.of(columns)[j]) for j in columns]
+            end = start + math.prod(shape)
+            counts.append(Measured(tuple(columns), flat[start:end].reshape(shape), float(std)))
+            start = end
+        rows = float(facts["rows"])
+        if start != len(flat) or not rows >= 1 or not all(0 <= m.std < math.inf for m in counts):
+            raise ValueError("counts and sets of columns differ")
+        return cls(counts, rows, resolution)
 
 
 def in_agreement(

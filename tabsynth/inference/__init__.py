@@ -1,0 +1,16 @@
+"""Estimates with standard errors and intervals from fitted models and synthetic tables."""
+
+from tabsynth.inference.analyses import crosstab, infer, logit, mean, ols, proportion, quantile
+from tabsynth.inference.influence import NOT_SUPPORTED, Reference
+
+__all__ = [
+    "NOT_SUPPORTED",
+    "Reference",
+    "crosstab",
+    "infer",
+    "logit",
+    "mean",
+    "ols",
+    "proportion",
+    "quantile",
+]
