@@ -110,6 +110,7 @@ def logistic(event: dict[str, Any], *names: str, numeric: tuple[str, ...] = ()) 
 
 
 ONE, TWO, THREE = "proportions", "two-way cells", "three-way cells"
+CELLS = (ONE, TWO, THREE)
 CENSUS = [
     *(
         cells(ONE, name)
@@ -144,16 +145,18 @@ HOSPITAL = [
     *(
         cells(TWO, *pair)
         for pair in (
-            ("insulin", "change"), ("change", "diabetesMed"), ("insulin", "diabetesMed"), ("metformin", "change"),
-            ("admission_type_id", "admission_source_id"), ("age", "number_diagnoses"), ("race", "age"),
+            ("insulin", "change"), ("change", "diabetesMed"), ("insulin", "diabetesMed"), ("age", "diag_1"),
+            ("admission_type_id", "admission_source_id"), ("race", "age"), ("gender", "readmitted"),
         )
     ),
     *(means("time_in_hospital", by) for by in (None, "change", "admission_type_id", "insulin")),
     *(means("number_diagnoses", by) for by in (None, "age", "race")),
     linear("time_in_hospital", "num_procedures", numeric=("num_procedures",)),
     linear("number_diagnoses", "age"),
-    logistic({"change": "Ch"}, "insulin"),
-    logistic({"diabetesMed": "Yes"}, "metformin"),
+    linear("number_emergency", "age"),
+    logistic({"insulin": "No"}, "change"),
+    logistic({"change": "Ch"}, "time_in_hospital", numeric=("time_in_hospital",)),
+    logistic({"readmitted": "NO"}, "number_inpatient", numeric=("number_inpatient",)),
     cells(THREE, "insulin", "change", "readmitted"),
 ]  # fmt: skip
 STATISTICS = {"census": CENSUS, "hospital": HOSPITAL}

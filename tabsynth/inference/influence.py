@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.stats import norm
 
@@ -221,10 +222,12 @@ class Design:
         for a in aggregates:
             place = np.arange(rows), a.cells(reference.codes)
             blocks.append(sp.csr_matrix((ones, place), shape=(rows, len(a.counts))))
-        z = sp.hstack(blocks, format="csr")
-        n = reference.n
-        self.noise = np.concatenate([np.full(len(a.counts), a.variance / n**2) for a in aggregates])
-        counted = np.concatenate([a.counts for a in aggregates]) / n
+        z = sp.hstack(blocks, format="csc")
+        seen = np.diff(z.indptr) > 0  # a cell without a row has no part in a sum
+        z, n = z[:, seen].tocsr(), reference.n
+        noise = np.concatenate([np.full(len(a.counts), a.variance / n**2) for a in aggregates])
+        counted = np.concatenate([a.counts for a in aggregates])[seen] / n
+        self.noise = noise[seen]
         expected = np.asarray(z[: reference.rows].mean(axis=0)).ravel()
         self.gap = counted - expected  # how far the noisy counts are from the synthetic rows
         self.z = z if chosen is None else z[chosen]
@@ -236,13 +239,13 @@ class Design:
         if self.small:
             gram = (self.z.T @ self.z).toarray() / self.z.shape[0]
             gram[np.diag_indices_from(gram)] += self.ridge
-            self.inverse = np.linalg.inv(gram)
+            self.factor = cho_factor(gram, overwrite_a=True)
 
     def weights(self, influence: np.ndarray) -> np.ndarray:
         """Values of the cells whose sums come close to influences at little noise, shape (cells, statistics)."""
         moments = np.asarray(self.z.T @ influence) / len(influence)
         if self.small:
-            return np.asarray(self.inverse @ moments)
+            return np.asarray(cho_solve(self.factor, moments))
         scale = 1 / np.sqrt(np.asarray(self.z.mean(axis=0)).ravel() + self.ridge)
 
         def times(x: np.ndarray) -> np.ndarray:
