@@ -61,12 +61,17 @@ def measured(
         covered = (part["low"] <= true) & (true <= part["high"])
         naive = ((values - truth).abs() <= Z * errors)[which]
         z = ((part["estimate"] - true) / part["standard_error"])[given]
-        yield kind, {
-            "covered": ["-" if not g else str(int(c)) for g, c in zip(given, covered, strict=True)],
-            "naive": [str(int(n)) for n in naive],
-            "z": z.round(3).tolist(),
-            "wider": wider[which].dropna().round(3).tolist(),
-        }
+        yield (
+            kind,
+            {
+                "covered": [
+                    "-" if not g else str(int(c)) for g, c in zip(given, covered, strict=True)
+                ],
+                "naive": [str(int(n)) for n in naive],
+                "z": z.round(3).tolist(),
+                "wider": wider[which].dropna().round(3).tolist(),
+            },
+        )
 
 
 def run(name: str, epsilon: float, seed: int, known: Population) -> dict[str, Any]:

@@ -71,6 +71,7 @@ from tabsynth.cli.options import (
     RowsPerUnit,
     RowsToDraw,
     SampledLabel,
+    Implicates,
     SampledWeights,
     SaveSchema,
     SchemaIfAny,
@@ -442,6 +443,7 @@ def sample(
     max_draws: MaxDraws = None,
     label: SampledLabel = None,
     weights: SampledWeights = None,
+    implicates: Implicates = None,
     seed: Seed = None,
     formulas: Formulas = "refuse",
     sep: WrittenSep = None,
@@ -458,6 +460,7 @@ def sample(
     from tabsynth.cli.linked import is_linked, sample_linked
     from tabsynth.privacy.certificate.certificate import certify, check_complete
     from tabsynth.synthesizers import load
+    from tabsynth.synthesizers.base import numbered
 
     one_of("--formulas", formulas, HANDLINGS)
     written = {"formulas": formulas, **reading(sep, None, decimal, None)}
@@ -465,7 +468,7 @@ def sample(
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)
     if is_linked(synthesizer):
-        given = {"label": label}
+        given = {"label": label, "implicates": implicates}
         sample_linked(synthesizer, out, n, seed, written, where, key, weights, max_draws, given)
         return
     suffix(out, writing=True)
@@ -475,12 +478,15 @@ def sample(
     options |= class_argument(synthesizer, label) if label is not None else {}
     options |= {} if max_draws is None else {"max_draws": max_draws}
     options |= {} if weights is None else {"weights": weights}
-    certificate = synthesizer.sample_to(out, n, random_state=seed, **written, **options)
+    several = {} if implicates is None else {"implicates": implicates}
+    result = synthesizer.sample_to(out, n, random_state=seed, **written, **options, **several)
     n = synthesizer.rows_ if n is None else n
-    if key is not None:
-        certify(out, key=key)
-    say(f"Table: {out} ({n:,} rows)")
-    say(f"Certificate: {certificate}")
+    pairs = [(out, result)] if implicates is None else zip(numbered(out, implicates), result, strict=True)
+    for table, certificate in pairs:
+        if key is not None:
+            certify(table, key=key)
+        say(f"Table: {table} ({n:,} rows)")
+        say(f"Certificate: {certificate}")
     claim = synthesizer.certificate()
     if claim["conditional"]:
         say(claim["statement"])

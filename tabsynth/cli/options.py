@@ -330,6 +330,14 @@ RowsToDraw = Annotated[
         help="Number of synthetic rows to draw. Default: the declared number of rows, or the noisy one of the fit.",
     ),
 ]
+Implicates = Annotated[
+    int | None,
+    typer.Option(
+        "--implicates",
+        help="Write so many tables, name-1.csv and on, that differ as much as the noise of MargNet's counts leaves open, for"
+        " analyses that are combined by tabsynth.inference.pool. Default: one table.",
+    ),
+]
 SampledWeights = Annotated[
     str | None,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from tabsynth.inference.analyses import crosstab, infer, logit, mean, ols, proportion, quantile
 from tabsynth.inference.influence import NOT_SUPPORTED, Reference
+from tabsynth.inference.pooling import pool
 
 __all__ = [
     "NOT_SUPPORTED",
@@ -11,6 +12,7 @@ __all__ = [
     "logit",
     "mean",
     "ols",
+    "pool",
     "proportion",
     "quantile",
 ]

@@ -90,9 +90,7 @@ def proportion(
     reference = reference_of(model, random_state)
     happens = _event(reference, event)
     groups = _Groups(reference, _listed(by), str(event))
-    out = _ratio(
-        reference, groups, groups.of, happens.astype(float), list(event), confidence
-    )
+    out = _ratio(reference, groups, groups.of, happens.astype(float), list(event), confidence)
     return _as_shares(out)
 
 
@@ -175,7 +173,9 @@ def quantile(
         size = member[: reference.rows].mean()
         below = np.array([(y[: reference.rows][member[: reference.rows]] <= v).mean() if size else np.nan for v in values])  # fmt: skip
 
-        def of(part: slice, member: Any = member, size: Any = size, below: Any = below) -> np.ndarray:
+        def of(
+            part: slice, member: Any = member, size: Any = size, below: Any = below
+        ) -> np.ndarray:
             under = (y[:, None] <= values[part]).astype(float) - below[part]
             return np.where(member[:, None], under, 0.0) / max(size, 1e-12)
 
@@ -190,7 +190,9 @@ def _crossing(at: pd.DataFrame, values: np.ndarray, q: float, z: float) -> dict[
     good = (at["note"] == "").to_numpy()
     if not good.any():
         return {**nothing, "note": at["note"].iloc[0]}
-    curves = [np.maximum.accumulate(at[name].to_numpy()[good]) for name in ("high", "estimate", "low")]
+    curves = [
+        np.maximum.accumulate(at[name].to_numpy()[good]) for name in ("high", "estimate", "low")
+    ]
     low, middle, high = (
         values[good][min(int(np.searchsorted(curve, q)), int(good.sum()) - 1)] for curve in curves
     )
@@ -404,7 +406,7 @@ def numbers_of(result: Any, what: str = "The analysis") -> tuple[Sequence[Any], 
         result = result.stack()
     if isinstance(result, Mapping):
         result = pd.Series(result)
-    names: Sequence[Any] | None = result.index if isinstance(result, pd.Series) else None
+    names: Any = result.index if isinstance(result, pd.Series) else None
     try:
         values = np.atleast_1d(np.asarray(result, dtype=float)).ravel()
     except (TypeError, ValueError):
@@ -525,9 +527,7 @@ def _column(reference: Reference, name: str) -> Column:
 def _event(reference: Reference, event: Mapping[str, Any]) -> np.ndarray:
     """Which reference rows have an event, bool, shape (rows,)."""
     if not isinstance(event, Mapping) or not event:
-        raise InputError(
-            f'Expected an event such as {{"column": value}}, got {shown(event)}.'
-        )
+        raise InputError(f'Expected an event such as {{"column": value}}, got {shown(event)}.')
     reference.modelled(list(event), "The event")
     happens = np.ones(len(reference.table), dtype=bool)
     for name, wanted in event.items():

@@ -31,7 +31,9 @@ NO_ROWS = "no synthetic rows"
 SUPPORT = 0.95  # the share of the variance of an influence function that measured sets must show
 LEAST_ROWS, MOST_ROWS = 20_000, 60_000  # of the synthetic table that statistics are computed on
 MISFIT = 10.0  # weight of what the counts leave of an influence function, against their noise
-CARRIED = 0.05  # how far, relative to its probability, the fit may be off where nothing was measured
+CARRIED = (
+    0.05  # how far, relative to its probability, the fit may be off where nothing was measured
+)
 DENSE = 3_000  # cells up to which equations are solved directly
 ITERATIONS = 200  # of their solution beyond
 AT_ONCE = 64  # statistics whose influence is held together
@@ -43,7 +45,7 @@ class Influence:
 
     Attributes
     ----------
-    names : sequence
+    names : Index or sequence
         Of the statistics.
     values : ndarray, shape (statistics,)
         Of the synthetic rows; NaN where they do not define one.
@@ -52,7 +54,7 @@ class Influence:
         mean over the synthetic ones is 0.
     """
 
-    names: Sequence[Any]
+    names: Any
     values: np.ndarray
     of: Callable[[slice], np.ndarray]
 
@@ -199,7 +201,6 @@ class Reference:
         return out
 
 
-
 class Design:
     """The cells of noisy counts as indicators of reference rows.
 
@@ -255,10 +256,7 @@ class Design:
         shape = (len(scale), len(scale))
         equations = LinearOperator(shape, matvec=times, dtype=np.float64)
         return np.stack(
-            [
-                scale * cg(equations, scale * m, rtol=1e-4, maxiter=ITERATIONS)[0]
-                for m in moments.T
-            ],
+            [scale * cg(equations, scale * m, rtol=1e-4, maxiter=ITERATIONS)[0] for m in moments.T],
             axis=1,
         )
 
@@ -324,9 +322,13 @@ def table_of(
             "high": values + width,
             "note": "",
         },
-        index=pd.Index(influence.names) if not isinstance(influence.names, pd.Index) else influence.names,
+        index=pd.Index(influence.names)
+        if not isinstance(influence.names, pd.Index)
+        else influence.names,
     )
-    wrong = np.where(np.isnan(influence.values), NO_ROWS, np.where(share < SUPPORT, NOT_SUPPORTED, ""))
+    wrong = np.where(
+        np.isnan(influence.values), NO_ROWS, np.where(share < SUPPORT, NOT_SUPPORTED, "")
+    )
     out["note"] = wrong
     out.loc[wrong != "", ["estimate", "standard_error", "low", "high"]] = np.nan
     return out

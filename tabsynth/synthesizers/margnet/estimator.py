@@ -1,9 +1,11 @@
 """MargNet: noisy counts of columns, pairs and triples, then a generator that is fitted to them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -224,6 +226,24 @@ class MargNet(Synthesizer):
         boxes = boxes_to_sample(generator, self.encoder_, None)
         draw = partial(generator.sample, boxes=boxes, rounded=False)
         return partial(generator.in_groups, draw, _derived_groups(self.encoder_.whole))
+
+    def _implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
+        """As :meth:`Synthesizer._implicates`: of mixtures that are fitted again to the noisy counts with new noise."""
+        measured = self.trained_.measured
+        if measured is None:
+            raise InputError(
+                "Implicates follow from noisy counts, and this model holds none: it has survey weights or a unit, its file is"
+                " of an earlier version, or there are too many; leave implicates (--implicates) out."
+            )
+        draw = import_module("tabsynth.synthesizers.margnet.implicates").implicate
+        for i in range(count):
+            # Streams of their own: the draws must not repeat those of samples.
+            seed = None if random_state is None else (random_state + 1) * 2**66 + i
+            noise = Randomness(seed).numpy()
+            zeros, trained, model = self.encoder_.zeros, self.trained_, copy(self)
+            mixture = draw(trained.generator, measured, self._settings(), zeros, noise)
+            model.trained_ = replace(trained, generator=mixture)
+            yield model
 
     def _settings(self) -> MargNetConfig:
         return MargNetConfig() if self.config is None else self.config
