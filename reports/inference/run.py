@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from analysed import CELLS, STATISTICS, Z, Statistic
-from fits import Population, fitted, population
+from analysed import CELLS, STATISTICS, Statistic, Z
 from coverage_page import page
+from fits import Population, fitted, population
 
 from tabsynth.inference import Reference
 from tabsynth.privacy.certificate.certificate import code

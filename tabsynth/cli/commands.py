@@ -47,6 +47,7 @@ from tabsynth.cli.options import (
     EngineTable,
     Flips,
     Formulas,
+    Implicates,
     Label,
     Labels,
     LedgerOption,
@@ -63,6 +64,7 @@ from tabsynth.cli.options import (
     PlannedCaps,
     PlannedMethod,
     PlannedPopulation,
+    PlannedTables,
     PlannedUnit,
     Preset,
     Public,
@@ -71,7 +73,6 @@ from tabsynth.cli.options import (
     RowsPerUnit,
     RowsToDraw,
     SampledLabel,
-    Implicates,
     SampledWeights,
     SaveSchema,
     SchemaIfAny,
@@ -361,7 +362,6 @@ def _rows_of(
 @guarded
 def plan(
     rows: DeclaredRows,
-    method: PlannedMethod,
     epsilon: Annotated[
         float, typer.Option(help="ε of the privacy budget, above 0; smaller is more private.")
     ],
@@ -371,6 +371,7 @@ def plan(
             help="δ of (ε, δ)-differential privacy, between 0 and 1; choose it well below 1/rows."
         ),
     ] = 1e-5,
+    method: PlannedMethod = None,
     schema: SchemaIfAny = None,
     consensus: Consensus = None,
     flips: Flips = None,
@@ -384,13 +385,15 @@ def plan(
     rows_per_unit: RowsPerUnit = None,
     caps: PlannedCaps = None,
     population: PlannedPopulation = None,
+    table: PlannedTables = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
-    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost.
+    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost; with
+    --table, the error of the cells of a table.
     """
-    from tabsynth.cli.plan import print_bounds, print_caps, print_plan
+    from tabsynth.cli.plan import print_bounds, print_caps, print_plan, print_tables
 
     given: dict[str, Any] = {
         "consensus": consensus,
@@ -401,6 +404,11 @@ def plan(
     given |= {"mode": mode, "batches": batch, "steps": steps}
     given |= {"schema": None if schema is None else Schema.load(schema)}
     budget: dict[str, Any] = {"rows": rows, "epsilon": epsilon, "delta": delta}
+    if table:
+        others = {**given, "bounds": bounds, "caps": caps}
+        return print_tables(method or "margnet", table, budget, others, as_json)
+    if method is None:
+        raise InputError("Missing option --method; name the synthesizer, or give --table.")
     if bounds is None and (unit is not None or rows_per_unit is not None):
         raise InputError(
             "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
@@ -481,7 +489,11 @@ def sample(
     several = {} if implicates is None else {"implicates": implicates}
     result = synthesizer.sample_to(out, n, random_state=seed, **written, **options, **several)
     n = synthesizer.rows_ if n is None else n
-    pairs = [(out, result)] if implicates is None else zip(numbered(out, implicates), result, strict=True)
+    pairs = (
+        [(out, result)]
+        if implicates is None
+        else zip(numbered(out, implicates), result, strict=True)
+    )
     for table, certificate in pairs:
         if key is not None:
             certify(table, key=key)

@@ -376,6 +376,14 @@ PlannedCaps = Annotated[
         " --population.",
     ),
 ]
+PlannedTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        help="Show the standard error of the cells of this table of one to three columns, such as AGE,SEX, by the noise of"
+        " margnet's counts. Needs --schema. May be given several times.",
+    ),
+]
 PlannedPopulation = Annotated[
     float | None,
     typer.Option(
@@ -395,7 +403,7 @@ RowsPerUnit = Annotated[
     ),
 ]
 PlannedMethod = Annotated[
-    str, typer.Option("--method", help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")
+    str | None, typer.Option("--method", help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")
 ]
 DeclaredRows = Annotated[
     int,

@@ -83,7 +83,7 @@ def margnet(
     return estimate, measured  # estimate.mixture() is the generator
 
 
-def _derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
+def derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
     """Of derived columns: the number of the modelled column that each follows from, and the groups of its values."""
     names, out = schema.learned.names, []
     for rule in schema.makers.values():
@@ -211,7 +211,7 @@ class MargNet(Synthesizer):
         boxes = boxes_to_sample(generator, self.encoder_, condition)
         draw = partial(generator.sample, boxes=boxes)
         if condition is None or not condition.box:
-            groups = _derived_groups(self.encoder_.whole)
+            groups = derived_groups(self.encoder_.whole)
             return partial(generator.in_groups, draw, groups), True
         # Which codes of a node rows have is held by exchanges among rows of all nodes.
         detailed = condition.leaves_details(self.encoder_.whole)
@@ -225,7 +225,7 @@ class MargNet(Synthesizer):
         generator: Mixture = self.trained_.generator
         boxes = boxes_to_sample(generator, self.encoder_, None)
         draw = partial(generator.sample, boxes=boxes, rounded=False)
-        return partial(generator.in_groups, draw, _derived_groups(self.encoder_.whole))
+        return partial(generator.in_groups, draw, derived_groups(self.encoder_.whole))
 
     def _implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
         """As :meth:`Synthesizer._implicates`: of mixtures that are fitted again to the noisy counts with new noise."""
@@ -333,7 +333,7 @@ class MargNet(Synthesizer):
             noise,
             monitor,
             workload,
-            _derived_groups(self.schema),
+            derived_groups(self.schema),
             self.schema.design,
         )
         estimate, measured = margnet(

@@ -307,8 +307,7 @@ class PrivateMarginals:
             return Selection([], [], self.whole)
         rows, cells = one_way.rows, self.config.max_cells
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.agreed]
-        noise = self._joint_noise()
-        by = self._resolution(shares, noise, rows)
+        noise, by = self._joint_noise(), self.resolution(one_way)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
         pairs = [pair for pair in pairs if self.first <= pair[1] < self.last]
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
@@ -361,7 +360,15 @@ class PrivateMarginals:
         return counted
 
     def _joint(self, rows: float, selection: Selection) -> list[Measured]:
-        """Counts of pairs and triples, and of columns again where their noise is still too high.
+        """Counts of pairs and triples, and of columns again where their noise is still too high."""
+        batches = self.batches(rows, selection)
+        names = {1: "columns", 2: "pairs", 3: "triples"}
+        details = {"columns": 0, "pairs": 0, "triples": 0}
+        details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
+        return self._count(self._open(JOINT, details), batches, selection.resolution)
+
+    def batches(self, rows: float, selection: Selection) -> list[tuple[Sequence[Set], float]]:
+        """The sets of the joint counts, in batches, and the part of their budget that each batch has.
 
         If no pair is selected, the columns seem independent, and the whole budget goes to one-way counts.
         """
@@ -381,15 +388,12 @@ class PrivateMarginals:
             (pairs, (1 - again) * (1 - part)),
             (triples, (1 - again) * part),
         ]
-        batches = [(sets, part) for sets, part in batches if part]
-        names = {1: "columns", 2: "pairs", 3: "triples"}
-        details = {"columns": 0, "pairs": 0, "triples": 0}
-        details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
-        return self._count(self._open(JOINT, details), batches, by)
+        return [(sets, part) for sets, part in batches if part]
 
-    def _resolution(self, shares: Sequence[np.ndarray], noise: float, rows: float) -> Resolution:
-        """Groups by what the noise of pairs allows; ``noise`` is that of all of them together."""
-
+    def resolution(self, one_way: OneWay) -> Resolution:
+        """Groups by what the noise of pairs allows."""
+        rows, noise = one_way.rows, self._joint_noise()
+        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.agreed]
         coarsest, columns_ = self.config.max_group, len(self.columns)
 
         def groups(least: float, merged: float = 1.0) -> Groups:
@@ -430,7 +434,27 @@ class PrivateMarginals:
         by: Resolution,
         derived: Sequence[tuple[int, np.ndarray]] = (),
     ) -> list[Measured]:
-        """One release, or what a checkpoint kept of it.
+        """One release, or what a checkpoint kept of it; arguments as of :meth:`shares`."""
+        sets, shares, groups = self.shares(batches, by, derived)
+
+        def release() -> dict[str, np.ndarray]:
+            measured = self.counts.measure(account, sets, shares, self.bits, groups)
+            counts = {str(i): m.counts for i, m in enumerate(measured)}
+            return {**counts, "std": np.array([m.std for m in measured])}
+
+        released = self.monitor.once(account.purpose, release)
+        return [
+            Measured(columns, released[str(i)], float(std))
+            for i, (columns, std) in enumerate(zip(sets, released["std"], strict=True))
+        ]
+
+    def shares(
+        self,
+        batches: Sequence[tuple[Sequence[Set], float]],
+        by: Resolution,
+        derived: Sequence[tuple[int, np.ndarray]] = (),
+    ) -> tuple[list[Set], list[float], list[Groups]]:
+        """All sets of columns of a release, the share of its budget that each has, and the groups that it is counted in.
 
         A batch is sets of columns and their part of the account's budget. Groups of ``derived`` share the first one's,
         and are counted last.
@@ -449,17 +473,7 @@ class PrivateMarginals:
                 sets += [(j,) for j, _ in derived]
                 groups += coarse
             shares += [part * share for share in shares_by_cells(cells, importance)]
-
-        def release() -> dict[str, np.ndarray]:
-            measured = self.counts.measure(account, sets, shares, self.bits, groups)
-            counts = {str(i): m.counts for i, m in enumerate(measured)}
-            return {**counts, "std": np.array([m.std for m in measured])}
-
-        released = self.monitor.once(account.purpose, release)
-        return [
-            Measured(columns, released[str(i)], float(std))
-            for i, (columns, std) in enumerate(zip(sets, released["std"], strict=True))
-        ]
+        return sets, shares, groups
 
     def _grouped(self, j: int, group: np.ndarray) -> Groups:
         """Groups of all columns, of which column ``j`` has others."""
