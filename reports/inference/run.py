@@ -6,7 +6,8 @@ README.md, and can be stopped at any time; ``--only KEY`` runs the keys that beg
 
 import argparse
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ import pandas as pd
 from analysed import CELLS, STATISTICS, Statistic, Z
 from coverage_page import page
 from fits import Population, fitted, population
+from planned import planned_rows
 
-from tabsynth.inference import Reference
+from tabsynth.inference import Reference, pool
 from tabsynth.privacy.certificate.certificate import code
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 SETTINGS = [("census", 1.0), ("hospital", 1.0), ("census", 8.0), ("hospital", 8.0)]
 ORACLES = 5  # fits whose intervals are compared in width with those of an oracle
+POOLED, IMPLICATES = 10, 10  # fits whose implicates are pooled, and implicates of each
+PLANS = 3  # fits whose errors are compared with planned ones
 EXPECTED = 20  # rows of a cell, below which it is reported as rare
 
 
@@ -97,6 +101,40 @@ def run(name: str, epsilon: float, seed: int, known: Population) -> dict[str, An
     }
 
 
+def run_implicates(name: str, epsilon: float, seed: int, known: Population) -> dict[str, Any]:
+    """Intervals that pool textbook analyses of the implicates of one fit."""
+    model, _ = fitted(name, epsilon, seed, known)
+    started = time.process_time()
+    tables = model.sample(implicates=IMPLICATES, random_state=seed)
+    seconds = time.process_time() - started
+    classes: dict[str, str] = {}
+    for statistic in STATISTICS[name]:
+        truth = labelled(statistic.naive(known.table)[0])
+        rare = (truth * known.rows < EXPECTED) & (statistic.kind in CELLS)
+        fill = 0.0 if statistic.kind in CELLS else np.nan
+        try:
+            found = [[labelled(x) for x in statistic.naive(table)] for table in tables]
+        except np.linalg.LinAlgError:
+            continue
+        values, errors = (
+            [x.reindex(truth.index).fillna(fill) for x in part] for part in zip(*found, strict=True)
+        )
+        whole = ~rare & pd.concat(values + errors, axis=1).notna().all(axis=1)
+        if not whole.any():
+            continue
+        out = pool([x[whole] for x in values], [x[whole] ** 2 for x in errors])
+        covered = (out["low"] <= truth[whole]) & (truth[whole] <= out["high"])
+        letters = "".join(str(int(c)) for c in covered)
+        classes[statistic.kind] = classes.get(statistic.kind, "") + letters
+    return {"classes": classes, "cpu_seconds": round(seconds, 1), "code": code()["sha256"][:12]}
+
+
+def run_plan(name: str, epsilon: float, seed: int, known: Population) -> dict[str, Any]:
+    """Planned and realised errors of the tables of one fit."""
+    model, _ = fitted(name, epsilon, seed, known)
+    return {"tables": planned_rows(model, known, seed), "code": code()["sha256"][:12]}
+
+
 def summary(found: dict[str, list[Any]]) -> dict[str, Any]:
     """A row of the results: a letter for each statistic, and moments of the errors."""
     z = np.array(found["z"])
@@ -111,6 +149,24 @@ def summary(found: dict[str, list[Any]]) -> dict[str, Any]:
     return out
 
 
+KINDS: dict[str, Callable[..., dict[str, Any]]] = {
+    "": run,
+    "implicates-": run_implicates,
+    "plan-": run_plan,
+}
+
+
+def runs(first: int, fits: int) -> Iterator[tuple[str, str, float, int]]:
+    """Kind, table, epsilon and seed of each row."""
+    for seed in range(first, fits):
+        for name, epsilon in SETTINGS:
+            yield "", name, epsilon, seed
+            if seed < POOLED:
+                yield "implicates-", name, epsilon, seed
+            if seed < PLANS and name == "census":
+                yield "plan-", name, epsilon, seed
+
+
 def main() -> None:
     """Run what is missing and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -120,15 +176,14 @@ def main() -> None:
     parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
     known: dict[str, Population] = {}
-    for seed in range(given.first, given.fits):
-        for name, epsilon in SETTINGS:
-            key = f"{name}-{epsilon:g}-{seed}"
-            if given.page or not key.startswith(given.only) or key in results():
-                continue
-            if name not in known:
-                known[name] = population(name)
-            write({key: run(name, epsilon, seed, known[name])})
-            print(key, flush=True)
+    for kind, name, epsilon, seed in runs(given.first, given.fits):
+        key = f"{kind}{name}-{epsilon:g}-{seed}"
+        if given.page or not key.startswith(given.only) or key in results():
+            continue
+        if name not in known:
+            known[name] = population(name)
+        write({key: KINDS[kind](name, epsilon, seed, known[name])})
+        print(key, flush=True)
     (HERE / "README.md").write_text(page(results()))
 
 
