@@ -99,7 +99,7 @@ def test_the_long_description_has_no_relative_link_or_picture(environment, tmp_p
     script = "from importlib.metadata import metadata as m; print(m('tabsynth').get_payload())"
     description = run(tmp_path, environment / "python", "-c", script)
     assert description.startswith("# tabsynth\n") and "## Quickstart" in description
-    assert "Privacy (`docs/privacy.md`) states the guarantee" in description
+    assert "Privacy (`docs/explanation/privacy.md`) states the guarantee" in description
     targets = re.findall(r"\]\(([^)]*)\)", description)
     targets += re.findall(r"(?:src|href)=\"([^\"]*)", description)
     targets += re.findall(r"^\[[^\]]+\]:\s*(\S+)", description, re.MULTILINE)

@@ -159,7 +159,7 @@ def page(results: dict) -> str:
         "Noise is given as a factor of what PRV, PLD, RDP or the exact formula ask for, composing the same mechanisms"
         " as a list that was fixed before the first of them ran. That composition is right for one planned fit and"
         " wrong for a project, in which later fits are chosen with earlier results at hand"
-        " ([docs/privacy.md](../../docs/privacy.md)). The fifth column has the ε of that composition for what the"
+        " ([docs/explanation/privacy.md](../../docs/explanation/privacy.md)). The fifth column has the ε of that composition for what the"
         " filter admits with the whole budget: the difference to ε is what the proof costs.",
         "Each project is a list of mechanisms. The accountant gives the least noise that keeps (ε, 10⁻⁵); then all"
         " noise is multiplied by one factor, the smallest that the filter admits."

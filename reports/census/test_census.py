@@ -154,7 +154,7 @@ def test_the_page_is_of_its_results(
 def test_the_accuracy_that_the_methods_page_quotes_is_in_the_results(report: Any) -> None:
     """The shares of the real F1 beside the document's."""
     results = json.loads((ROOT / "reports" / "census" / "results.json").read_text("utf-8"))
-    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "methods.md").read_text("utf-8")
     lines = page.split("## Measured accuracy")[1].splitlines()
     real = results["reference"]["real"]["dwpre_weighted_mean"]
 

@@ -38,7 +38,7 @@ def test_the_page_is_of_its_results(digits: SimpleNamespace) -> None:
 
 def test_the_papers_page_has_the_reports_figures(digits: SimpleNamespace) -> None:
     results = json.loads((FOLDER / "results.json").read_text("utf-8"))
-    page = (FOLDER.parents[1] / "docs" / "papers" / "dp-gan.md").read_text("utf-8")
+    page = (FOLDER.parents[1] / "docs" / "explanation" / "papers" / "dp-gan.md").read_text("utf-8")
     for number, runs in digits.writing.tests_of(results).items():
         *_, row = [r for r in digits.writing.tests_table(results) if r.startswith(f"| {number} |")]
         cells = row.replace("ours, 8 × 8 digits", "ours").split(" | ")[:-1]
@@ -100,7 +100,7 @@ def test_an_inception_score_is_of_what_the_classifier_sees(digits: SimpleNamespa
     assert 1 < noise < everything < 10
 
 
-# Why a clipped batch mean is no private step (docs/papers/dp-gan.md has the proof).
+# Why a clipped batch mean is no private step (docs/explanation/papers/dp-gan.md has the proof).
 
 BATCH, BOUND = 64, 1.0
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
 
 
-# Exit codes of ``verify`` by State; docs/certificate.md and the command's help list them, too.
+# Exit codes of ``verify`` by State; docs/reference/certificate.md and the command's help list them, too.
 EXIT = {
     "authenticated": 0,
     "refused": 2,

@@ -120,7 +120,7 @@ def test_values_of_other_types_are_other_content() -> None:
 
 
 def test_the_hash_is_the_documented_one() -> None:
-    """Written anew from docs/certificate.md."""
+    """Written anew from docs/reference/certificate.md."""
     from hashlib import sha256
 
     table = pd.DataFrame({"n": pd.array([5, None], dtype="Int64"), "t": ["é", "é"]})

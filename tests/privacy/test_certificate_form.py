@@ -128,11 +128,11 @@ def test_the_schema_is_one_and_describes_every_field() -> None:
 
 
 def test_the_document_names_every_field() -> None:
-    text = (ROOT / "docs" / "certificate.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "certificate.md").read_text("utf-8")
 
     def walk(node: Any) -> None:
         for name, item in node.get("properties", {}).items():
-            assert f"`{name}`" in text, f"docs/certificate.md lacks {name}"
+            assert f"`{name}`" in text, f"docs/reference/certificate.md lacks {name}"
             walk(item)
             walk(item.get("items", {}))
 
@@ -141,7 +141,7 @@ def test_the_document_names_every_field() -> None:
 
 def test_the_documents_recipe_verifies_a_signature(table: Path, monkeypatch: Any) -> None:
     """Nothing of ours is needed: the block runs as it stands."""
-    text = (ROOT / "docs" / "certificate.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "certificate.md").read_text("utf-8")
     (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(table.parent)
     data = json.loads(beside(table).read_text())

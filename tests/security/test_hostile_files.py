@@ -182,8 +182,8 @@ def test_no_escape_sequence_reaches_the_terminal(capsys: pytest.CaptureFixture[s
 
 
 def test_a_limit_is_what_the_page_says() -> None:
-    """docs/security.md lists every limit by the name of its constant."""
-    page = (ROOT / "docs" / "security.md").read_text("utf-8")
+    """docs/reference/security.md lists every limit by the name of its constant."""
+    page = (ROOT / "docs" / "reference" / "security.md").read_text("utf-8")
     rows = re.findall(r"^\| .* \| ([\d,]+) ?(\w*) \| `([\w.]+)\.(\w+)` \|$", page, re.MULTILINE)
     assert len(rows) >= 20
     units = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -202,7 +202,7 @@ def test_a_limit_is_what_the_page_says() -> None:
         result = vars(importlib.import_module(f"tabsynth.{module}"))
         for name, value in result.items():
             if re.match(r"(MAX|FREE)_|\w+_PER_BYTE", name) and isinstance(value, int):
-                assert name in listed, f"docs/security.md lacks {module}.{name}"
+                assert name in listed, f"docs/reference/security.md lacks {module}.{name}"
 
 
 def test_links_and_pipes_are_made_here(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_no_rows_at_all():
 
 
 def test_the_blocks_of_the_guide_run(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs" / "linked-tables.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "linked-tables.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict = {}

@@ -547,7 +547,7 @@ def _bound(table: Any, certificate: Mapping[str, Any], *, required: bool) -> boo
 
 
 def content_sha256(table: pd.DataFrame) -> str:
-    """SHA-256 over a table's content, hexadecimal; ``docs/certificate.md`` has the encoding.
+    """SHA-256 over a table's content, hexadecimal; ``docs/reference/certificate.md`` has the encoding.
 
     Parameters
     ----------

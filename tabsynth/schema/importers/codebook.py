@@ -1,4 +1,4 @@
-"""A codebook in CSV: a row for each column of the table. ``docs/schema-tools.md`` describes it."""
+"""A codebook in CSV: a row for each column of the table. ``docs/how-to/schema-tools.md`` describes it."""
 
 import csv
 import io

@@ -30,7 +30,7 @@ MOST_CLASSES = 100
 class PATEACGAN(Voting):
     """PATE-GAN with an auxiliary classifier: G(z, c) makes rows of a class c, the value of one column.
 
-    Its source is a short text without an algorithm (docs/papers/pate-gan.md). By default its source head and
+    Its source is a short text without an algorithm (docs/explanation/papers/pate-gan.md). By default its source head and
     its class head are mean differences, not ACGAN networks: a teacher compares the mean products of two
     columns of its rows with those of generated rows. The source head goes by the other columns, the class
     head by those with the label's. Preset ``paper`` has ACGAN networks (Odena et al. 2017) as teachers and
