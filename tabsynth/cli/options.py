@@ -336,6 +336,14 @@ RowsToDraw = Annotated[
         help="Number of synthetic rows to draw. Default: the declared number of rows, or the noisy one of the fit.",
     ),
 ]
+Implicates = Annotated[
+    int | None,
+    typer.Option(
+        "--implicates",
+        help="Write so many tables, name-1.csv and on, that differ as much as the noise of MargNet's counts leaves open, for"
+        " analyses that are combined by tabsynth.inference.pool. Default: one table.",
+    ),
+]
 SampledWeights = Annotated[
     str | None,
     typer.Option(
@@ -372,6 +380,14 @@ PlannedCaps = Annotated[
         "--caps",
         help="Show what caps of survey weights cost, such as 200,300,500; the rest of the plan is left out. Needs"
         " --population.",
+    ),
+]
+PlannedTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        help="Show the standard error of the cells of this table of one to three columns, such as AGE,SEX, by the noise of"
+        " margnet's counts. Needs --schema. May be given several times.",
     ),
 ]
 PlannedPopulation = Annotated[

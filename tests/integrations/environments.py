@@ -14,11 +14,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
 FOLDER = Path(os.environ.get("TABSYNTH_PLUGIN_FOLDER", ROOT / "build" / "plugins"))
-OURS = ["torch==2.13.0", f"{ROOT}"]  # the pin has a build without CUDA where a package index offers one
+OURS = [
+    "torch==2.13.0",
+    f"{ROOT}",
+]  # the pin has a build without CUDA where a package index offers one
 # Of each environment: Python, steps of pip, and what runs in it. "TESTS" stands for pytest.
 ENVIRONMENTS = {
     "dpmm": ("3.11", [["dpmm==0.1.9", "setuptools<81", "pyarrow"]], ["made_by_dpmm.py"]),
-    "sdgym": ("3.11", [OURS[:1], [*OURS, "sdgym==0.15.1", "sdv<2", "pytest"]], ["test_with_sdgym.py"]),
+    "sdgym": (
+        "3.11",
+        [OURS[:1], [*OURS, "sdgym==0.15.1", "sdv<2", "pytest"]],
+        ["test_with_sdgym.py"],
+    ),
     "sdv": (
         "3.11",
         [OURS[:1], [*OURS, "sdv==2.0.0", "sdmetrics==0.32.0", "pytest"]],
@@ -85,7 +92,15 @@ def main() -> None:
             words = [str(HERE / file)]
             if file.startswith("test_"):
                 words = ["-m", "pytest", "-q", "-rs", "--noconftest", "-p", "no:cacheprovider"]
-                words += ["-o", "addopts=", "-o", "filterwarnings=", "-m", "plugins", str(HERE / file)]
+                words += [
+                    "-o",
+                    "addopts=",
+                    "-o",
+                    "filterwarnings=",
+                    "-m",
+                    "plugins",
+                    str(HERE / file),
+                ]
             print(f"{name}: {file}", flush=True)
             done = subprocess.run([str(python), *words], cwd=ROOT, env=environment, check=False)
             if done.returncode:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from integrations.plugin_tables import METADATA, patients
 
-sdgym = pytest.importorskip("sdgym", reason="needs SDGym in an environment of its own: make test-plugins")
+sdgym = pytest.importorskip(
+    "sdgym", reason="needs SDGym in an environment of its own: make test-plugins"
+)
 pytestmark = pytest.mark.plugins
 
 
