@@ -24,6 +24,7 @@ from tabsynth.cli.evaluate import (
     measured_privately,
     print_summary,
     read_tables,
+    read_undeclared,
     write_linked,
     write_report,
 )
@@ -41,6 +42,7 @@ from tabsynth.cli.options import (
     CountViolations,
     Decimal,
     DeclaredRows,
+    DraftedOfTables,
     DraftedUnlessGiven,
     DuckDBFile,
     Encoding,
@@ -74,7 +76,6 @@ from tabsynth.cli.options import (
     SampledWeights,
     SaveSchema,
     SchemaIfAny,
-    SchemaOption,
     Seed,
     Sep,
     Sheet,
@@ -498,10 +499,10 @@ def evaluate(
     synthetic: Annotated[
         Path, typer.Option(help="The synthetic table; of linked tables the folder.")
     ],
-    schema: SchemaOption,
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The folder for report.html and metrics.json.")
     ],
+    schema: DraftedOfTables = None,
     holdout: Annotated[
         Path | None,
         typer.Option(
@@ -580,7 +581,8 @@ def evaluate(
 ) -> None:
     """Compare a synthetic table with the real one, and write report.html and metrics.json.
 
-    Without --epsilon the report contains exact figures of the real table: do not publish it. The options --sep,
+    Without --epsilon the report contains exact figures of the real table: do not publish it. Tables of other programs need
+    no schema: tabsynth drafts one from both tables, and says so in the report. The options --sep,
     --encoding, --decimal and --sheet are about the real tables. With the schema of linked tables, --real, --synthetic and
     --holdout are folders with a file for each table, and there is a page for each table besides.
     """
@@ -593,7 +595,7 @@ def evaluate(
         "clusters": clusters,
     }
     options: dict[str, Any] = {"target": target, "by": by, **survey, "boosting": boosting}
-    if is_linked_schema(schema):
+    if schema is not None and is_linked_schema(schema):
         # Each row of the root is a cluster.
         of_root = {k: survey[k] for k in ("weights", "replicate_weights", "replicate_factor")}
         refused = {
@@ -605,9 +607,17 @@ def evaluate(
         given = reading(sep, encoding, decimal, sheet)
         write_linked(real, synthetic, holdout, schema, out, key, given, of_root, refused)
         return
-    facts = Schema.load(schema)
+    facts = None if schema is None else Schema.load(schema)
     check_folder(out)
     given = reading(sep, encoding, decimal, sheet)
+    if facts is None:
+        refused = {"epsilon": epsilon is not None, "ledger": ledger, "sample_rows": sample_rows}
+        paths = (real, synthetic, holdout)
+        read = read_undeclared(paths, given, {**refused, "decimal": decimal})
+        confidential = measured(*read, None, certificate_of(synthetic, key), **options)
+        write_report(confidential, out, *paths)
+        print_summary(confidential)
+        return
     if epsilon is not None and (sample_rows is not None or real.is_dir() or synthetic.is_dir()):
         raise InputError(
             "A report with --epsilon is of whole tables; leave out --sample-rows, and give files in place of folders."

@@ -15,14 +15,19 @@ from tabsynth.schema.schema import DEFAULT_NULL_VALUES
 
 METHOD_NAMES = tuple(METHODS)
 
-SchemaOption = Annotated[
-    Path, typer.Option("--schema", help="The schema of the table, a JSON file.")
-]
 DraftedUnlessGiven = Annotated[
     Path | None,
     typer.Option(
         "--schema",
         help="The schema of the table, a JSON file. Default: drafted privately, as a part of the budget.",
+    ),
+]
+DraftedOfTables = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        help="The schema of the table, a JSON file. Default: drafted from the compared tables, which --epsilon, folders"
+        " and --decimal do not allow.",
     ),
 ]
 DuckDBFile = Annotated[

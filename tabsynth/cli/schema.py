@@ -347,7 +347,7 @@ def _export(path: Path | None, to: str, out: Path) -> None:
     write_text(out, json.dumps(EXPORTS[to](facts), indent=2, ensure_ascii=False) + "\n")
     say(f"Exported {path} to {out}.")
     if to == "sdv":
-        say("SDV metadata has no categories, bounds and null texts; keep the schema file.")
+        say("SDV metadata V1 has no categories, bounds and null texts; keep the schema file.")
 
 
 @app.command()

@@ -349,12 +349,7 @@ class MargNet(Synthesizer):
         return cls(schema, config=MargNetConfig(**settings), **hints, **shared)
 
     def _size(self) -> int:
-        return self._components() * self.encoder_.layout.width
+        return self.encoder_.layout.width  # of one component at least
 
     def _empty(self) -> Mixture:
-        shared = self.schema.weight is not None
-        return Mixture(self.encoder_.layout, self._components(), shared=shared)
-
-    def _components(self) -> int:
-        columns = self._weighted() or self.schema.learned
-        return self._settings().rows_of_mixture(len(columns.columns))
+        return Mixture(self.encoder_.layout, shared=self.schema.weight is not None)
