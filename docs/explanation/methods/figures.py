@@ -116,7 +116,7 @@ DIAGRAMS = {
             "root": (0, 0, "root rows with the\nnumber of children", PRIVATE),
             "child": (0, 1, "child rows with their\ncontext", PRIVATE),
             "countsr": (1, 0, "counts + noise, one\ncharge for each root", RELEASED),
-            "countsc": (1, 1, "counts + noise, at most\nm rows of a root", RELEASED),
+            "countsc": (1, 1, "counts + noise, for at\nmost m rows of a parent", RELEASED),
             "mixture": (2, 0, "mixture of roots", PUBLIC),
             "network": (2, 1, "network: child given\nroot and sibling", PUBLIC),
             "roots": (3, 0, "synthetic roots and\nnumbers of children", PUBLIC),
