@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from tabsynth.tables.counter import RowCounter
     from tabsynth.tables.parquet_counter import ParquetCounter
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DPGAN",

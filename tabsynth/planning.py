@@ -17,7 +17,8 @@ from tabsynth.privacy.accounting.attackers import (
 )
 from tabsynth.privacy.accounting.calibration import calibrate, noise_by_rdp
 from tabsynth.privacy.accounting.labels import LabelPlan, Labels, check_budget, plan_labels
-from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
+from tabsynth.privacy.noise.counts import shares_by_cells
 from tabsynth.schema.column import Column
 from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
@@ -27,11 +28,13 @@ __all__ = [
     "AdvantagePlan",
     "BoundPlan",
     "CapPlan",
+    "ColumnError",
     "LabelPlan",
     "Labels",
     "NoisePlan",
     "StepNoise",
     "bounds_of",
+    "column_errors",
     "plan",
     "plan_advantage",
     "plan_bounds",
@@ -74,6 +77,8 @@ class NoisePlan:
         Empty for a method without steps.
     own : Plan
         What the method itself would do with its defaults.
+    errors : tuple of ColumnError
+        Of methods that release counts of columns.
     """
 
     rows: int
@@ -81,6 +86,7 @@ class NoisePlan:
     delta: float
     grid: tuple[StepNoise, ...]
     own: Plan
+    errors: tuple["ColumnError", ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -89,7 +95,53 @@ class NoisePlan:
             **{"epsilon": self.epsilon, "delta": self.delta},
             "grid": [asdict(step) for step in self.grid],
             "default": listed(self.own),
+            "errors": [asdict(error) for error in self.errors],
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnError:
+    """The error that noise is expected to make in the counts of one column, before other releases correct it.
+
+    Attributes
+    ----------
+    column : str
+    codes : int
+        Number of its values or cells, missing ones included.
+    noise : float
+        Standard deviation of the noise on one count, in rows.
+    distance : float
+        Expected total variation distance between the noisy and the real shares of the values: 0 is equal, 1 is the
+        largest. A table of columns with many values and few rows has a large one.
+    """
+
+    column: str
+    codes: int
+    noise: float
+    distance: float
+
+
+def column_errors(fit_plan: Plan, schema: Schema, rows: int) -> tuple[ColumnError, ...]:
+    """The expected error of each column in MargNet's one-way counts, from the schema and a declared number of rows.
+
+    The noise of a count is normal with standard deviation s, so that the L1 error of the counts is expected to be
+    codes · s · √(2/π); half of it over the rows is the distance. Empty for other methods, and for rows with weights.
+    """
+    first = next((s.mechanism for s in fit_plan.spends if s.purpose == methods.ONE_WAY), None)
+    if fit_plan.method != "margnet" or not isinstance(first, Gaussian) or schema.weight is not None:
+        return ()
+    columns = schema.learned.columns
+    sizes = [column.size for column in columns]
+    out = []
+    for column, share in zip(columns, shares_by_cells(sizes), strict=True):
+        noise = first.noise_multiplier * schema.design.rows / math.sqrt(share)
+        distance = column.size * noise * math.sqrt(2 / math.pi) / (2 * rows)
+        out.append(
+            ColumnError(
+                column=column.name, codes=column.size, noise=noise, distance=min(1.0, distance)
+            )
+        )
+    return tuple(out)
 
 
 def plan_noise(
@@ -129,7 +181,8 @@ def plan_noise(
         else product(sorted(set(batches)), sorted(set(steps)))
     )
     grid = tuple(_step_noise(rows, b, t, epsilon, delta) for b, t in pairs)
-    return NoisePlan(rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own)
+    errors = () if schema is None else column_errors(own, schema, rows)
+    return NoisePlan(rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own, errors=errors)
 
 
 def plan(

@@ -154,7 +154,7 @@ def table_of(engine: str, folder: Path) -> Any:
 
         return polars.scan_parquet(folder)
     if engine == "duckdb":
-        from tabsynth.tables.engines import duckdb_table
+        from tabsynth.tables.databases import duckdb_table
 
         return duckdb_table(database_of(folder), "t")
     if engine == "spark":

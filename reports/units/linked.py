@@ -394,13 +394,12 @@ TRIED = [
     "On seeds 20 to 27, some fits of *b* did not come down to the noise, and went on: 0.255 ± 0.014. The built-in method has a factor of 3, and ends where"
     " chance may explain the error. On seeds 10, 11, 24, 25 and 26 it has transitions of 0.241 ± 0.006; without *b*, 0.248 ± 0.005.",
     "",
-    "The targets on visits are met by the seeds of this page, by a margin that is less than what seeds differ by. The built-in method and"
-    " single changes of it, on seeds 30 to 37, which no choice was made on:",
+    "The method without *c* and single changes of it, on seeds 30 to 37:",
     "",
     "| LinkedMargNet with | transitions | sibling_pairs |",
     "|---|---|---|",
-    "| **the built-in method, the patients of this page** | 0.253 ± 0.005 | 0.179 ± 0.004 |",
-    "| **the built-in method, four other parts of the patients** | 0.243 ± 0.006 | 0.169 ± 0.005 |",
+    "| nothing of the rest, the patients of this page | 0.253 ± 0.005 | 0.179 ± 0.004 |",
+    "| nothing of the rest, four other parts of the patients | 0.243 ± 0.006 | 0.169 ± 0.005 |",
     "| independent numbers for draws | 0.250 ± 0.006 | 0.169 ± 0.004 |",
     "| fits that end only where the error is that of noise | 0.251 ± 0.012 | 0.171 ± 0.008 |",
     "| steps of up to 1 for 2 | 0.255 ± 0.007 | 0.162 ± 0.007 |",
@@ -412,6 +411,18 @@ TRIED = [
     "| share of the scores of later children's pairs 0.1 for 0.05 | 0.245 ± 0.007 | 0.169 ± 0.006 |",
     "| share of one-way counts of later children 0.15 for 0.08 | 0.242 ± 0.007 | 0.166 ± 0.005 |",
     "| no pair of later children counted but those of one column | 0.243 ± 0.006 | 0.169 ± 0.005 |",
+    "| four networks, of which each draws a quarter, the patients of this page | 0.254 ± 0.007 | 0.178 ± 0.005 |",
+    "| *c*, the patients of this page | 0.248 ± 0.006 | 0.176 ± 0.005 |",
+    "| ***c*, share of the root 0.4, the patients of this page** | 0.245 ± 0.007 | 0.176 ± 0.006 |",
+    "| *c*, share of the root 0.3, the patients of this page | 0.248 ± 0.008 | 0.181 ± 0.006 |",
+    "",
+    "*c* with a share of 0.4 is built in. Seeds differ by more than what it gains on visits; on four seeds of the other tables it gains, too:"
+    " pairs of persons' columns 0.079 ± 0.003 → 0.070 ± 0.002, trigrams of persons 0.266 ± 0.004 → 0.257 ± 0.005, transitions of stays"
+    " 0.276 ± 0.015 → 0.260 ± 0.011, and of diagnoses 0.183 ± 0.007 → 0.173 ± 0.003.",
+    "",
+    "On seeds 40 to 47, which no choice was made on, the built-in method has transitions of 0.257 ± 0.009 and sibling pairs of 0.179 ± 0.007"
+    " for the patients of this page, and 0.247 ± 0.009 and 0.169 ± 0.007 for four other parts of the patients. So a fit misses the target"
+    " of transitions as often as it meets it, by 2% on average: of 404 patients, ε = 1 tells no more by any of these ways.",
 ]
 ATTACKS = ("presence", "density_ratio")
 GROUPS = (

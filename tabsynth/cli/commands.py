@@ -24,6 +24,7 @@ from tabsynth.cli.evaluate import (
     measured_privately,
     print_summary,
     read_tables,
+    read_undeclared,
     write_linked,
     write_report,
 )
@@ -41,6 +42,7 @@ from tabsynth.cli.options import (
     CountViolations,
     Decimal,
     DeclaredRows,
+    DraftedOfTables,
     DraftedUnlessGiven,
     DuckDBFile,
     Encoding,
@@ -48,6 +50,7 @@ from tabsynth.cli.options import (
     Expires,
     Flips,
     Formulas,
+    Implicates,
     Label,
     Labels,
     LedgerOption,
@@ -65,6 +68,7 @@ from tabsynth.cli.options import (
     PlannedCaps,
     PlannedMethod,
     PlannedPopulation,
+    PlannedTables,
     PlannedUnit,
     Preset,
     Prior,
@@ -77,7 +81,6 @@ from tabsynth.cli.options import (
     SampledWeights,
     SaveSchema,
     SchemaIfAny,
-    SchemaOption,
     Seed,
     Sep,
     Sheet,
@@ -335,7 +338,7 @@ def _check_source(
 
 def _engine_table(duckdb: Path | None, spark: str | None, name: str) -> Any:
     """The table of an engine, which counts its own rows."""
-    from tabsynth.tables.engines import duckdb_table, spark_table
+    from tabsynth.tables.databases import duckdb_table, spark_table
 
     warnings.filterwarnings("ignore", module="pyspark")  # of versions of pandas
     return spark_table(str(spark), name) if duckdb is None else duckdb_table(duckdb, name)
@@ -363,7 +366,6 @@ def _rows_of(
 @guarded
 def plan(
     rows: DeclaredRows,
-    method: PlannedMethod = None,
     epsilon: Annotated[
         float | None,
         typer.Option(help="ε of the privacy budget, above 0; smaller is more private."),
@@ -376,6 +378,7 @@ def plan(
             help="δ of (ε, δ)-differential privacy, between 0 and 1; choose it well below 1/rows."
         ),
     ] = 1e-5,
+    method: PlannedMethod = None,
     schema: SchemaIfAny = None,
     consensus: Consensus = None,
     flips: Flips = None,
@@ -389,14 +392,22 @@ def plan(
     rows_per_unit: RowsPerUnit = None,
     caps: PlannedCaps = None,
     population: PlannedPopulation = None,
+    table: PlannedTables = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
-    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost. With
-    --max-advantage in place of --epsilon, show the ε that keeps the advantage of every attacker below a bound.
+    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost; with
+    --table, the error of the cells of a table. With --max-advantage in place of --epsilon, show the ε that keeps the
+    advantage of every attacker below a bound.
     """
-    from tabsynth.cli.plan import print_advantage, print_bounds, print_caps, print_plan
+    from tabsynth.cli.plan import (
+        print_advantage,
+        print_bounds,
+        print_caps,
+        print_plan,
+        print_tables,
+    )
 
     given: dict[str, Any] = {
         "consensus": consensus,
@@ -408,14 +419,18 @@ def plan(
     given |= {"schema": None if schema is None else Schema.load(schema)}
     if max_advantage is not None:
         refused = {**given, "epsilon": epsilon, "bounds": bounds, "caps": caps, "prior": prior}
+        refused |= {"table": table or None}
         print_advantage(max_advantage, rows, delta, method, refused, as_json)
         return
     if prior is not None:
         between("prior", prior, 0, 1, low_open=True, high_open=True)
-    if epsilon is None or (method is None and bounds is None and caps is None):
-        lacking = "--epsilon, or --max-advantage" if epsilon is None else "--method"
+    if epsilon is None or (method is None and bounds is None and caps is None and not table):
+        lacking = "--epsilon, or --max-advantage" if epsilon is None else "--method, or --table"
         raise InputError(f"A plan needs {lacking}; give it.")
     budget: dict[str, Any] = {"rows": rows, "epsilon": epsilon, "delta": delta}
+    if table:
+        others = {**given, "bounds": bounds, "caps": caps}
+        return print_tables(method or "margnet", table, budget, others, as_json)
     if bounds is None and (unit is not None or rows_per_unit is not None):
         raise InputError(
             "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
@@ -458,6 +473,7 @@ def sample(
     max_draws: MaxDraws = None,
     label: SampledLabel = None,
     weights: SampledWeights = None,
+    implicates: Implicates = None,
     seed: Seed = None,
     formulas: Formulas = "refuse",
     sep: WrittenSep = None,
@@ -475,6 +491,7 @@ def sample(
     from tabsynth.cli.linked import is_linked, sample_linked
     from tabsynth.privacy.certificate.certificate import certify, check_complete
     from tabsynth.synthesizers import load
+    from tabsynth.synthesizers.base import numbered
 
     one_of("--formulas", formulas, HANDLINGS)
     written = {"formulas": formulas, **reading(sep, None, decimal, None)}
@@ -484,7 +501,7 @@ def sample(
     key, last = None if sign is None else private_key(sign), expires and expires.date()
     synthesizer = load(model)
     if is_linked(synthesizer):
-        given = {"label": label}
+        given = {"label": label, "implicates": implicates}
         sample_linked(
             synthesizer, out, n, seed, written, where, key, last, weights, max_draws, given
         )
@@ -496,12 +513,19 @@ def sample(
     options |= class_argument(synthesizer, label) if label is not None else {}
     options |= {} if max_draws is None else {"max_draws": max_draws}
     options |= {} if weights is None else {"weights": weights}
-    certificate = synthesizer.sample_to(out, n, random_state=seed, **written, **options)
+    several = {} if implicates is None else {"implicates": implicates}
+    result = synthesizer.sample_to(out, n, random_state=seed, **written, **options, **several)
     n = synthesizer.rows_ if n is None else n
-    if key is not None:
-        certify(out, key=key, expires=last)
-    say(f"Table: {out} ({n:,} rows)")
-    say(f"Certificate: {certificate}")
+    pairs = (
+        [(out, result)]
+        if implicates is None
+        else zip(numbered(out, implicates), result, strict=True)
+    )
+    for table, certificate in pairs:
+        if key is not None:
+            certify(table, key=key, expires=last)
+        say(f"Table: {table} ({n:,} rows)")
+        say(f"Certificate: {certificate}")
     claim = synthesizer.certificate()
     if claim["conditional"]:
         say(claim["statement"])
@@ -519,10 +543,10 @@ def evaluate(
     synthetic: Annotated[
         Path, typer.Option(help="The synthetic table; of linked tables the folder.")
     ],
-    schema: SchemaOption,
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The folder for report.html and metrics.json.")
     ],
+    schema: DraftedOfTables = None,
     holdout: Annotated[
         Path | None,
         typer.Option(
@@ -601,7 +625,8 @@ def evaluate(
 ) -> None:
     """Compare a synthetic table with the real one, and write report.html and metrics.json.
 
-    Without --epsilon the report contains exact figures of the real table: do not publish it. The options --sep,
+    Without --epsilon the report contains exact figures of the real table: do not publish it. Tables of other programs need
+    no schema: tabsynth drafts one from both tables, and says so in the report. The options --sep,
     --encoding, --decimal and --sheet are about the real tables. With the schema of linked tables, --real, --synthetic and
     --holdout are folders with a file for each table, and there is a page for each table besides.
     """
@@ -614,7 +639,7 @@ def evaluate(
         "clusters": clusters,
     }
     options: dict[str, Any] = {"target": target, "by": by, **survey, "boosting": boosting}
-    if is_linked_schema(schema):
+    if schema is not None and is_linked_schema(schema):
         # Each row of the root is a cluster.
         of_root = {k: survey[k] for k in ("weights", "replicate_weights", "replicate_factor")}
         refused = {
@@ -626,9 +651,17 @@ def evaluate(
         given = reading(sep, encoding, decimal, sheet)
         write_linked(real, synthetic, holdout, schema, out, key, given, of_root, refused)
         return
-    facts = Schema.load(schema)
+    facts = None if schema is None else Schema.load(schema)
     check_folder(out)
     given = reading(sep, encoding, decimal, sheet)
+    if facts is None:
+        refused = {"epsilon": epsilon is not None, "ledger": ledger, "sample_rows": sample_rows}
+        paths = (real, synthetic, holdout)
+        read = read_undeclared(paths, given, {**refused, "decimal": decimal})
+        confidential = measured(*read, None, certificate_of(synthetic, key), **options)
+        write_report(confidential, out, *paths)
+        print_summary(confidential)
+        return
     if epsilon is not None and (sample_rows is not None or real.is_dir() or synthetic.is_dir()):
         raise InputError(
             "A report with --epsilon is of whole tables; leave out --sample-rows, and give files in place of folders."

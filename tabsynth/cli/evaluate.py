@@ -11,7 +11,7 @@ from tabsynth.cli.console import fractions, say, warn
 from tabsynth.cli.paths import check_folder, check_not_input, make_folder
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_sample, read_table, taken_by
+from tabsynth.tables.files import read_any, read_sample, read_table, taken_by
 
 if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
@@ -84,8 +84,35 @@ def read_tables(
     return tables, totals
 
 
+def read_undeclared(
+    paths: Sequence[Path | None], options: dict[str, Any], refused: dict[str, Any]
+) -> tuple[Any, Any, Any]:
+    """The real table, the synthetic one and the hold-out as their files have them, for a schema that is drafted.
+
+    Raises
+    ------
+    InputError
+        If options of ``refused``, which need a declared schema, were given; or for a folder.
+    """
+    given = [f"--{name.replace('_', '-')}" for name, value in refused.items() if value]
+    if given:
+        raise InputError(
+            f"{', '.join(given)} need{'s' if len(given) == 1 else ''} --schema: a schema that is drafted from the tables is"
+            " not public, and reads whole tables."
+        )
+    for path in paths:
+        if path is not None and path.is_dir():
+            raise InputError(f"{path} is a folder, which needs --schema; name one.")
+    say("No --schema: one is drafted from the compared tables, for this report only.", error=True)
+    real, synthetic, holdout = (
+        None if path is None else read_any(path, **({} if i == 1 else taken_by(path, options)))
+        for i, path in enumerate(paths)
+    )
+    return real, synthetic, holdout
+
+
 def measured(
-    real: Any, synthetic: Any, holdout: Any, schema: Schema, certificate: Any, **options: Any
+    real: Any, synthetic: Any, holdout: Any, schema: Schema | None, certificate: Any, **options: Any
 ) -> "Report":
     """Evaluate with a progress bar; ``options`` are those of :func:`tabsynth.evaluate`."""
     from tabsynth.report import evaluate as evaluate_tables

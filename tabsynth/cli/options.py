@@ -16,14 +16,19 @@ from tabsynth.schema.schema import DEFAULT_NULL_VALUES
 
 METHOD_NAMES = tuple(METHODS)
 
-SchemaOption = Annotated[
-    Path, typer.Option("--schema", help="The schema of the table, a JSON file.")
-]
 DraftedUnlessGiven = Annotated[
     Path | None,
     typer.Option(
         "--schema",
         help="The schema of the table, a JSON file. Default: drafted privately, as a part of the budget.",
+    ),
+]
+DraftedOfTables = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        help="The schema of the table, a JSON file. Default: drafted from the compared tables, which --epsilon, folders"
+        " and --decimal do not allow.",
     ),
 ]
 DuckDBFile = Annotated[
@@ -331,6 +336,14 @@ RowsToDraw = Annotated[
         help="Number of synthetic rows to draw. Default: the declared number of rows, or the noisy one of the fit.",
     ),
 ]
+Implicates = Annotated[
+    int | None,
+    typer.Option(
+        "--implicates",
+        help="Write so many tables, name-1.csv and on, that differ as much as the noise of MargNet's counts leaves open, for"
+        " analyses that are combined by tabsynth.inference.pool. Default: one table.",
+    ),
+]
 SampledWeights = Annotated[
     str | None,
     typer.Option(
@@ -367,6 +380,14 @@ PlannedCaps = Annotated[
         "--caps",
         help="Show what caps of survey weights cost, such as 200,300,500; the rest of the plan is left out. Needs"
         " --population.",
+    ),
+]
+PlannedTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        help="Show the standard error of the cells of this table of one to three columns, such as AGE,SEX, by the noise of"
+        " margnet's counts. Needs --schema. May be given several times.",
     ),
 ]
 PlannedPopulation = Annotated[

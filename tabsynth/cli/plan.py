@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._validate import shown
@@ -121,6 +122,63 @@ def _rounded_down(epsilon: float) -> str:
     """To four digits, so that the bound still holds."""
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
     return f"{math.floor(epsilon / unit + 1e-9) * unit:.4g}"
+
+
+def print_tables(
+    method: str, tables: list[str], budget: dict[str, Any], given: dict[str, Any], as_json: bool
+) -> None:
+    """Plan the errors of declared tables, and print them.
+
+    Raises
+    ------
+    InputError
+        For a method without counts, an option that does not go with tables, and a table that cannot be planned.
+    """
+    check_method(method)
+    if method != "margnet":
+        raise InputError(f"--table is for counts of margnet; {method} has none. Leave it out.")
+    schema = given.pop("schema")
+    for name, value in given.items():
+        if value is not None and value != []:
+            raise InputError(f"--table takes no {FLAGS.get(name, f'--{name}')}; leave it out.")
+    if schema is None:
+        raise InputError(
+            "--table needs the values of its columns; give the table's schema (--schema)."
+        )
+    from tabsynth.table_errors import plan_tables
+
+    names = [[name.strip() for name in table.split(",")] for table in tables]
+    plans = plan_tables(names, schema, **budget)
+    if as_json:
+        return say(
+            json.dumps({"method": method, **budget, "tables": [asdict(item) for item in plans]})
+        )
+    say(
+        f"Errors of tables for ε = {budget['epsilon']:g}, δ = {budget['delta']:g}; {budget['rows']:,} declared rows. No table"
+        " was read."
+    )
+    say_table(
+        ("table", "cells", "counted", "standard error", "of a mean cell", "of the margins"),
+        [
+            (
+                ",".join(item.columns),
+                f"{item.cells:,}",
+                f"{item.counted:,}",
+                "-" if item.standard_error is None else f"{item.standard_error:,.3g} rows",
+                "-" if item.relative is None else f"{item.relative:.1%}",
+                ", ".join(f"{name} {error:.2%}" for name, error in item.margins.items()),
+            )
+            for item in plans
+        ],
+    )
+    say(
+        "standard error: of one cell of the groups of values that are counted, from the noise alone, as estimated by"
+        " tabsynth.inference.crosstab; of the margins: of one value's count, relative to the mean count of a value"
+    )
+    if any(item.standard_error is None for item in plans):
+        say(
+            "-: this budget does not count the table; name it in the workload of the fit, or raise ε"
+        )
 
 
 def print_bounds(
@@ -318,3 +376,16 @@ def _print_noise(plan: "NoisePlan") -> None:
         )
         say("The ledger composes by PRV or PLD. Default of the method:")
     say(str(plan.own))
+    if plan.errors:
+        say(f"Expected error of the counts of single columns, for {plan.rows:,} declared rows:")
+        say_table(
+            ("column", "values", "noise, rows", "distance"),
+            [
+                (shown(x.column), f"{x.codes:,}", f"{x.noise:,.4g}", f"{x.distance:.3f}")
+                for x in plan.errors
+            ],
+        )
+        say(
+            "noise: standard deviation of one count; distance: expected total variation distance of the column's shares,"
+            " from 0 (equal) to 1, before counts of several columns correct it"
+        )

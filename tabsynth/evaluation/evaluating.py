@@ -16,11 +16,13 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.shadow import shadow_attack
 from tabsynth.evaluation.column_summaries import column_summaries
+from tabsynth.evaluation.drafted import drafted_for
 from tabsynth.evaluation.heaping import heaping
 from tabsynth.evaluation.inputs import (
     HOLDOUT,
     REAL,
     SYNTHETIC,
+    TABLES,
     certificate_with,
     indexed_holdout,
     indexed_synthetic,
@@ -53,7 +55,7 @@ def evaluate(
     synthetic: Any,
     holdout: Any = None,
     *,
-    schema: Schema,
+    schema: Schema | None = None,
     certificate: Mapping[str, Any] | Verification | None = None,
     target: str | None = None,
     by: str | Sequence[str] | None = None,
@@ -86,7 +88,10 @@ def evaluate(
     holdout : DataFrame, optional
         Real rows that the synthesizer never saw. Without them leakage cannot be distinguished from learning,
         and prediction is tested on rows that the synthesizer saw.
-    schema : Schema
+    schema : Schema, optional
+        Default: drafted from all given tables, such as those of other programs. Numbers that some table has as texts
+        or reals are read alike. Columns that some table lacks, or that seem to identify people, are left out, and values of
+        fewer than 10 rows of all tables are taken together. The report says so. Such reports are not comparable.
     certificate : dict or Verification, optional
         Default: ``synthetic.attrs["certificate"]``, if there is one and the table's columns, dtypes, cells and
         order of rows are still those that were sampled. A certificate that you give is taken on your
@@ -143,22 +148,31 @@ def evaluate(
     InputError
         Naming the table, the column and the value that the schema does not declare, or that is no weight.
     """
-    if not isinstance(schema, Schema):
+    if schema is not None and not isinstance(schema, Schema):
         raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
-    whole, schema = schema, schema.coded
-    encoder = TableEncoder(schema)
-    columns = meaning(schema, target, by, boosting)
     came_with, authenticated = certificate_with(synthetic, certificate)
     survey = survey_names(
-        whole.weight if weights is None else weights,
+        schema.weight if weights is None and schema is not None else weights,
         replicate_weights,
         replicate_factor,
         strata,
         clusters,
     )
-    training = _given(real, REAL, survey, whole)
-    made = _given(synthetic, SYNTHETIC, survey, whole)
-    kept_apart = None if holdout is None else _given(holdout, HOLDOUT, survey, whole)
+    declared = () if schema is None else (*schema.names, *schema.design.names)
+    training = _given(real, REAL, survey, declared)
+    made = _given(synthetic, SYNTHETIC, survey, declared)
+    kept_apart = None if holdout is None else _given(holdout, HOLDOUT, survey, declared)
+    drafted = None
+    if schema is None:
+        given = [training, made, *([] if kept_apart is None else [kept_apart])]
+        schema, rows, drafted = drafted_for([item.rows for item in given], TABLES[: len(given)])
+        training, made, *rest = [
+            item._replace(rows=of) for item, of in zip(given, rows, strict=True)
+        ]
+        kept_apart = rest[0] if rest else None
+    whole, schema = schema, schema.coded
+    encoder = TableEncoder(schema)
+    columns = meaning(schema, target, by, boosting)
     weighing = _weights(survey, whole.decimal, training, made, kept_apart)
     indexed_table = indexed_synthetic(encoder, made.rows, whole.rules, weighing.synthetic)
     train, train_rows = kept_index(encoder, training.rows, REAL)
@@ -238,6 +252,7 @@ def evaluate(
         sampled=sampled_distances(measured, totals, train, schema.names, schema.sizes, seed)
         if totals
         else None,
+        drafted=drafted,
     )
 
 
@@ -248,9 +263,8 @@ class _Given(NamedTuple):
     survey: pd.DataFrame
 
 
-def _given(table: Any, what: str, survey: SurveyNames, schema: Schema) -> _Given:
-    declared = {*schema.names, *schema.design.names}
-    return _Given(*apart(to_pandas(table, what), survey, tuple(declared)))
+def _given(table: Any, what: str, survey: SurveyNames, declared: Sequence[str]) -> _Given:
+    return _Given(*apart(to_pandas(table, what), survey, declared))
 
 
 class _Weighing(NamedTuple):

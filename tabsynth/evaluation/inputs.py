@@ -23,7 +23,7 @@ from tabsynth.schema.constraints import Rule
 from tabsynth.schema.schema import Schema, refuse_no_rows
 from tabsynth.tables.frames import to_pandas
 
-REAL, SYNTHETIC, HOLDOUT = "training table", "synthetic table", "hold-out table"
+REAL, SYNTHETIC, HOLDOUT = TABLES = "training table", "synthetic table", "hold-out table"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tabsynth.evaluation.results import (
     ColumnSummary,
     Disclosure,
     Distances,
+    Drafted,
     Estimate,
     Prediction,
     Result,
@@ -362,6 +363,8 @@ class Evaluation(Result):
         Weighted estimates of the training table with the intervals of the survey's design.
     sampled : Sampled or None
         Of tables that are samples of larger ones.
+    drafted : Drafted or None
+        Of tables without a schema.
     """
 
     rows: dict[str, int]
@@ -381,6 +384,7 @@ class Evaluation(Result):
     weights: WeightsUsed | None = None
     survey: SurveyEstimates | None = None
     sampled: Sampled | None = None
+    drafted: Drafted | None = None
 
     def __getitem__(self, key: str) -> Metric:
         """The metric of that key; KeyError if it was not measured."""

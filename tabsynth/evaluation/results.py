@@ -475,6 +475,25 @@ class Sampled(Result):
 
 
 @dataclass(frozen=True)
+class Drafted(Result):
+    """What a reader must know of a schema that was drafted from the compared tables themselves.
+
+    Attributes
+    ----------
+    left_out : dict
+        From each column that is not compared to the reason.
+    grouped : tuple of str
+        Columns whose rare values are taken together.
+    min_count : int
+        Values of fewer rows of all tables are rare.
+    """
+
+    left_out: dict[str, str]
+    grouped: tuple[str, ...]
+    min_count: int
+
+
+@dataclass(frozen=True)
 class WeightsUsed(Result):
     """The survey weights that every metric of utility uses.
 

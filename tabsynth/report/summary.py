@@ -1,8 +1,9 @@
 """The summary of a report in plain words: what its figures say, and what they cannot say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tabsynth._validate import shown
 from tabsynth.evaluation.baseline import BETTER, INCONCLUSIVE, NO_BETTER, NOTHING
 from tabsynth.evaluation.claims import is_conditional, is_private
 from tabsynth.evaluation.metric import Evaluation
@@ -10,6 +11,7 @@ from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
     BaselineComparison,
     Disclosure,
+    Drafted,
     Estimate,
     Sampled,
     Subgroups,
@@ -52,6 +54,7 @@ _UNKNOWN = (
 )
 SURVEY_KINDS = {kind: title for kind, (title, _) in KINDS.items()}
 ORDERS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
+LISTED = 10  # columns, before "and so many more"
 NAMED = 5  # groups, before "and so many others"
 
 
@@ -109,6 +112,8 @@ def summarise(evaluation: Evaluation) -> list[str]:
     if len(evaluation.prediction.columns) > 1:
         out.append(_prediction(evaluation))
     out.append(_distances(evaluation))
+    if evaluation.drafted is not None:
+        out += _drafted(evaluation.drafted)
     if evaluation.sampled is not None:
         out.append(_sampled(evaluation.sampled))
     if evaluation.weights is not None:
@@ -203,6 +208,30 @@ def _distances(evaluation: Evaluation) -> str:
         "The synthetic table's counts differ from the training table's by a mean total variation"
         f" distance of {'; '.join(parts)}. 0 is equal, 1 is disjoint."
     )
+
+
+def _drafted(drafted: Drafted) -> list[str]:
+    """That nobody declared the categories and bounds, and what is not compared."""
+    out = [
+        "No schema was given: tabsynth drafted the categories and bounds from the compared tables. Distances depend on"
+        " such choices, so compare them only with those of another report under one declared schema."
+    ]
+    if drafted.grouped:
+        out.append(
+            f"Values of fewer than {drafted.min_count} rows of all tables are taken together in"
+            f" {_some(map(shown, drafted.grouped))}."
+        )
+    if drafted.left_out:
+        reasons = [f"{shown(name)} ({reason})" for name, reason in drafted.left_out.items()]
+        out.append(f"Not compared: {_some(reasons)}.")
+    return out
+
+
+def _some(texts: Iterable[str]) -> str:
+    """A list in one line, cut short where it is long."""
+    listed = list(texts)
+    more = len(listed) - LISTED
+    return ", ".join(listed[:LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _sampled(sampled: Sampled) -> str:

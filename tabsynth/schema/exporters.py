@@ -1,27 +1,43 @@
 """Schemas as the metadata of other programs."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from tabsynth._validate import one_of
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 
 # What each kind is in other formats; kinds that these do not know are text.
 SDTYPES = {"numeric": "numerical", "date": "datetime", "datetime": "datetime", "identifier": "id"}
 SDTYPES |= {"categorical": "categorical", "ordinal": "categorical"}
+SDV_VERSIONS = ("V1", "V2")
+SDV_VALUES = 500  # SDV lists at most so many categories
 FIELD_TYPES = {"int": "integer", "float": "number", "bool": "boolean"}
 TEMPORAL_TYPES = ("date", "datetime", "time", "duration")
 
 
-def to_sdv(schema: Schema) -> dict[str, Any]:
-    """SDV metadata (version ``V1``) of one table named ``table``.
+def to_sdv(schema: Schema, version: str = "V1") -> dict[str, Any]:
+    """SDV metadata of one table named ``table``, as SDV, SDMetrics and SDGym take it.
 
-    SDV metadata has no place for categories, bounds, null texts and columns that are left out.
+    Parameters
+    ----------
+    schema : Schema
+    version : {"V1", "V2"}
+        ``V1`` is that of SDV 1. It states types, and has no place for categories, bounds, null texts and columns that
+        are left out. ``V2`` is that of SDV 2. It has categories, their order, bounds, decimal places and whether a
+        value may be missing, too.
+
+    Raises
+    ------
+    InputError
+        For another version.
     """
-    columns = {column.name: _sdv(column) for column in schema.columns}
+    one_of("version", version, SDV_VERSIONS)
+    state = _sdv if version == "V1" else _sdv_2
     return {
-        "METADATA_SPEC_VERSION": "V1",
-        "tables": {"table": {"columns": columns}},
+        "METADATA_SPEC_VERSION": version,
+        "tables": {"table": {"columns": {column.name: state(column) for column in schema.columns}}},
         "relationships": [],
     }
 
@@ -35,6 +51,36 @@ def _sdv(column: Column) -> dict[str, Any]:
     if out["sdtype"] == "datetime" and getattr(column, "format", None):
         out["datetime_format"] = column.format  # type: ignore[attr-defined]
     return out
+
+
+def _sdv_2(column: Column) -> dict[str, Any]:
+    """As SDV 2 has it: with the facts of the schema, as far as its metadata has a place for them."""
+    out = _sdv(column)
+    out.pop("computer_representation", None)
+    out["range_is_nullable"] = column.nulls
+    if column.kind in ("ordinal", "hierarchical"):
+        out["sdtype"] = "ordinal" if column.ordered else "categorical"
+    if out["sdtype"] in ("categorical", "ordinal"):
+        many = len(column.categories) > SDV_VALUES or not column.categories
+        out["high_cardinality"] = many
+        return out if many else out | {"range_values": list(column.categories)}
+    facts = column.to_dict()
+    if out["sdtype"] == "numerical":
+        # SDV 2 takes for granted that a value without a fraction has no decimal places.
+        places = 0 if column.value_type == "int" else _decimal_places(facts.get("resolution"))
+        if places is not None:
+            out["decimal_places"] = places
+    if out["sdtype"] in ("numerical", "datetime") and not facts.get("missing"):
+        ends = {"range_min": facts.get("low"), "range_max": facts.get("high")}
+        out |= {name: end for name, end in ends.items() if end is not None}
+    return out
+
+
+def _decimal_places(resolution: Any) -> int | None:
+    """How many decimal places multiples of a resolution have, such as 2 of 0.25; None without one."""
+    if not resolution:
+        return None
+    return next((p for p in range(16) if float(resolution * 10**p).is_integer()), None)
 
 
 def to_frictionless(schema: Schema) -> dict[str, Any]:
@@ -76,5 +122,6 @@ def _field(column: Column) -> dict[str, Any]:
 
 EXPORTS: dict[str, Callable[[Schema], dict[str, Any]]] = {
     "sdv": to_sdv,
+    "sdv-v2": partial(to_sdv, version="V2"),
     "frictionless": to_frictionless,
 }

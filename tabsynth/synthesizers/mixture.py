@@ -10,6 +10,7 @@ rule gives their shares.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import torch
@@ -300,7 +301,7 @@ class Mixture(nn.Module):
     layout : Layout
         One-hot.
     components : int
-        K.
+        K. A mixture of none takes as many as the state that it loads has.
     shared : bool
         Whether components have shares of their own.
     """
@@ -308,11 +309,20 @@ class Mixture(nn.Module):
     probabilities: Tensor
     shares: Tensor | None
 
-    def __init__(self, layout: Layout, components: int, *, shared: bool = False) -> None:
+    def __init__(self, layout: Layout, components: int = 0, *, shared: bool = False) -> None:
         super().__init__()
         self.layout = layout
         self.register_buffer("shares", torch.zeros(components) if shared else None)
         self.register_buffer("probabilities", torch.zeros(components, layout.width))
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **named: Any) -> Any:
+        """As of any module, but a mixture of no components takes as many as there are, at least one."""
+        given = state_dict.get("probabilities")
+        if not len(self.probabilities) and given is not None and given.ndim == 2 and len(given):
+            self.probabilities = self.probabilities.new_zeros(len(given), self.layout.width)
+            if self.shares is not None:
+                self.shares = self.shares.new_zeros(len(given))
+        return super().load_state_dict(state_dict, *args, **named)
 
     @torch.no_grad()
     def set(self, probabilities: Tensor, shares: Tensor | None = None) -> "Mixture":

@@ -8,17 +8,12 @@ a batch of rows at a time. reports/scale has the measurement: for all pairs of 5
 time of grouping sets in DuckDB, and a ninth of that of groupings in Polars, which hold the codes of all rows.
 """
 
-import os
-import re
-import shutil
-import socket
+import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import narwhals as nw
 import numpy as np
@@ -34,17 +29,17 @@ from tabsynth.tables.counter import RowCounter, refuse_all
 from tabsynth.tables.frames import table_from_arrow
 from tabsynth.tables.tallies import Tallies
 
+logger = logging.getLogger(__name__)
 MOST_CELLS = 10**6  # that one query may return
 # That one expression compares; of more, the engine counts the values themselves.
 MOST_VALUES = 10_000
 MOST_SETS = 100  # of columns in one query
 MANY_SETS = {"duckdb": 30, "polars": 0}  # past which engines of this process give codes, not counts
+MANY_SETS_OF_SPARK = 1  # past which workers count codes in numpy
 STREAM_CELLS, STREAM_ROWS = 2**24, 2**20  # of a batch of codes
 MOST_KEYS = 60  # different columns, or groups of their values, in one query
 BLOCK = 10  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
 EXACT_DIGITS = 15  # of decimals that become the nearest float, as Python makes it, in every engine
-MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|sc|k8s)://.+")
-STANDALONE, SPARK_CONNECT = 7077, 15002  # ports where a URL names none
 UNKNOWN = -1  # instead of a code: the schema does not take the value
 Answer = tuple[tuple[str, ...], list[np.ndarray], np.ndarray]  # names, codes of each, rows
 CHANGED = "The table changed while it was counted; fit a copy of it, or a snapshot."
@@ -323,7 +318,8 @@ class EngineCounter(RowCounter):
         def ask() -> None:
             frame = self._placed.select(key.expression.alias(name) for name, key in keys.items())
             placed = [names for names, of_set in named if not any(key.encoded for key in of_set)]
-            for answer in strategy(frame, placed) if placed else ():
+            sizes = {name: key.size + 1 for name, key in keys.items()}
+            for answer in strategy(frame, placed, sizes) if placed else ():
                 add(answer)
             for names, of_set in named:
                 if names not in placed:
@@ -512,7 +508,9 @@ def _series(table: Any, key: str, name: str) -> pd.Series:
     return table_from_arrow(table.select([key]).rename_columns([name])).iloc[:, 0]
 
 
-def _one_by_one(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
+def _one_by_one(
+    frame: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
+) -> Iterator[Answer]:
     """A query for each set: of engines that are not known."""
     for names in sets:
         yield _answer_of(_arrow(frame.group_by(names).agg(nw.len().alias("n"))), names)
@@ -523,7 +521,9 @@ def _answer_of(table: Any, names: tuple[str, ...]) -> Answer:
     return names, codes, table.column("n").to_numpy()
 
 
-def _in_duckdb(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
+def _in_duckdb(
+    frame: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
+) -> Iterator[Answer]:
     names = list(dict.fromkeys(name for of_set in sets for name in of_set))
     grouping = ", ".join(f"({', '.join(of_set)})" for of_set in sets)
     relation = frame.to_native().aggregate(
@@ -532,11 +532,71 @@ def _in_duckdb(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
     return _of_grouping_sets(relation.to_arrow_table(), names, sets)
 
 
-def _in_spark(frame: Any, sets: Sequence[tuple[str, ...]]) -> Iterator[Answer]:
-    names = list(dict.fromkeys(name for of_set in sets for name in of_set))
+def _in_spark(
+    frame: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
+) -> Iterator[Answer]:
     native = frame.to_native()
+    if len(sets) > MANY_SETS_OF_SPARK:
+        from pyspark.errors import PythonException
+
+        try:
+            yield from _in_workers_of_spark(native, sets, sizes)
+            return
+        except (
+            PythonException
+        ) as error:  # workers may lack numpy or pyarrow, or have another Python
+            logger.info("Spark counts in grouping sets, for its workers fail: %s", one_line(error))
+    names = list(dict.fromkeys(name for of_set in sets for name in of_set))
     counted = native.groupingSets([list(s) for s in sets], *names).count()
-    return _of_grouping_sets(counted.withColumnRenamed("count", "n").toArrow(), names, sets)
+    yield from _of_grouping_sets(counted.withColumnRenamed("count", "n").toArrow(), names, sets)
+
+
+def _in_workers_of_spark(
+    native: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
+) -> Iterator[Answer]:
+    """Each worker counts the codes of its rows, and Spark adds the counts of workers.
+
+    Grouping sets repeat each row for each set. ``count`` is sent to workers by value: they need numpy and pyarrow, and
+    not tabsynth.
+    """
+    shapes = [tuple(sizes[name] for name in names) for names in sets]
+    ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
+    spans = list(zip([0, *ends], ends, strict=False))
+    names, most = list(dict.fromkeys(name for of_set in sets for name in of_set)), STREAM_ROWS // 4
+
+    def count(batches: Iterator[Any]) -> Iterator[Any]:
+        import numpy
+        import pyarrow
+
+        cells = numpy.zeros(ends[-1], dtype=numpy.int64)
+        held = list[Any]()
+
+        def add() -> None:
+            table = pyarrow.Table.from_batches(held)
+            codes = {name: table.column(name).to_numpy().astype(numpy.int64) + 1 for name in names}
+            for columns, shape, (start, end) in zip(sets, shapes, spans, strict=True):
+                places = numpy.ravel_multi_index([codes[name] for name in columns], shape)
+                cells[start:end] += numpy.bincount(places, minlength=end - start)
+            held.clear()
+
+        rows = 0
+        for batch in batches:
+            held.append(batch)
+            rows += batch.num_rows
+            if rows > most:
+                add()
+                rows = 0
+        if held:
+            add()
+        found = numpy.flatnonzero(cells)
+        yield pyarrow.RecordBatch.from_pydict({"cell": found, "n": cells[found]})
+
+    counted = native.mapInArrow(count, "cell bigint, n bigint").groupBy("cell").sum("n").toArrow()
+    cell, n = (counted.column(i).to_numpy() for i in range(2))
+    for columns, shape, (start, end) in zip(sets, shapes, spans, strict=True):
+        inside = (start <= cell) & (cell < end)
+        codes = np.unravel_index(cell[inside] - start, shape)
+        yield columns, [code - 1 for code in codes], n[inside]
 
 
 def _of_grouping_sets(
@@ -552,7 +612,9 @@ def _of_grouping_sets(
         yield of_set, [codes[name][rows] for name in of_set], times[rows]
 
 
-STRATEGIES: Mapping[str, Callable[[Any, Sequence[tuple[str, ...]]], Iterator[Answer]]] = {
+# They take codes, sets of columns, and by column the number of codes from -1.
+Strategy = Callable[[Any, Sequence[tuple[str, ...]], Mapping[str, int]], Iterator[Answer]]
+STRATEGIES: Mapping[str, Strategy] = {
     "duckdb": _in_duckdb,
     "pyspark": _in_spark,
     "pyspark[connect]": _in_spark,
@@ -573,134 +635,3 @@ STREAMS: Mapping[str, Callable[[Any, int], Iterator[Any]]] = {
     "duckdb": _batches_of_duckdb,
     "polars": _batches_of_polars,
 }
-
-
-def duckdb_table(database: str | Path, table: str) -> EngineCounter:
-    """A table or view of a DuckDB file, which is opened for reading only.
-
-    Parameters
-    ----------
-    database : path
-    table : str
-        Its name, or ``schema.name``.
-
-    Raises
-    ------
-    InputError
-        If duckdb is not installed, the file cannot be opened, or it has no such table.
-    """
-    try:
-        import duckdb
-    except ModuleNotFoundError:
-        raise InputError("A DuckDB file needs duckdb; install tabsynth[duckdb].") from None
-    if not Path(database).is_file():
-        raise InputError(f"Cannot read {database}: there is no such file.")
-    try:
-        connection = duckdb.connect(str(database), read_only=True)
-        connection.execute("SET python_enable_replacements = false")  # views read no variables
-        rows = connection.execute(
-            "SELECT table_schema, table_name FROM information_schema.tables"
-        ).fetchall()
-    except duckdb.Error as error:
-        raise InputError(
-            f"Cannot read {database}: {one_line(error)}; name a DuckDB file that no program has open."
-        ) from None
-    found = [(s, n) for s, n in rows if table in (n, f"{s}.{n}")]
-    if len(found) != 1:
-        names = ", ".join(shown(name) for _, name in rows[:8]) or "none"
-        what = "several tables" if found else "no table"
-        raise InputError(f"{database} has {what} {shown(table)}; its tables are {names}.")
-    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in found[0])
-    try:
-        return EngineCounter(connection.sql(f"SELECT * FROM {quoted}"))
-    except duckdb.Error as error:
-        raise InputError(
-            f"Cannot read table {shown(table)} of {database}: {one_line(error)}; correct it."
-        ) from None
-
-
-def spark_table(url: str, table: str) -> EngineCounter:
-    """A table that a Spark cluster knows.
-
-    A Java process that this starts has no standard error, where Spark's log would go; a log4j2 file of yours
-    (``SPARK_CONF_DIR``) may send the log elsewhere.
-
-    Parameters
-    ----------
-    url : str
-        The master, such as ``local[2]`` or ``spark://host:7077``, or a Spark Connect address, ``sc://host``.
-    table : str
-        Its name, such as ``db.people``; or ``format.`path``` as Spark's SQL has it, ``parquet.`/data/people```.
-
-    Raises
-    ------
-    InputError
-        If pyspark or Java are missing, there is no such cluster, or no such table.
-    """
-    try:
-        from pyspark.sql import SparkSession
-    except ModuleNotFoundError:
-        raise InputError("Spark needs pyspark; install tabsynth[spark].") from None
-    connect = url.startswith("sc://")
-    named = shown(url.partition(";")[0])  # what follows may be a token
-    if not MASTER.fullmatch(url):
-        raise InputError(
-            f"{named} is no URL of Spark; write local[2], spark://HOST:7077, sc://HOST, k8s://HOST or yarn."
-        )
-    if SparkSession.getActiveSession() is None:
-        home = os.environ.get("JAVA_HOME")
-        java = Path(home) / "bin" / "java" if home else "java"
-        if not connect and shutil.which(java) is None:
-            raise InputError(
-                f"Cannot start Spark at {named}: there is no Java runtime ({java}); install one of version 17 or newer,"
-                " and set JAVA_HOME or PATH."
-            )
-        if url.startswith(("spark://", "sc://")):
-            _check_reachable(url, named)
-    builder = SparkSession.builder.appName("tabsynth")
-    if not connect:
-        builder = builder.config("spark.ui.showConsoleProgress", "false")
-    try:
-        with _silent_processes():
-            session = (builder.remote(url) if connect else builder.master(url)).getOrCreate()
-    except Exception as error:
-        needed = "pyspark[connect] is installed" if connect else "Java is of version 17 or newer"
-        remedy = f"check the URL, and that {needed}"
-        raise InputError(f"Cannot start Spark at {named}: {one_line(error)}; {remedy}.") from None
-    try:
-        return EngineCounter(session.table(table))
-    except Exception as error:
-        raise InputError(
-            f"Spark has no table {shown(table)}: {one_line(error)}; name one as db.table."
-        ) from None
-
-
-def _check_reachable(url: str, named: str) -> None:
-    """Refuse a cluster of which no host takes connections; Spark itself would try for minutes."""
-    problem = "it names no host"
-    for host in url.partition("://")[2].partition("/")[0].split(","):
-        try:
-            address = urlsplit(f"//{host}")
-            port = address.port or (SPARK_CONNECT if url.startswith("sc://") else STANDALONE)
-            socket.create_connection((address.hostname or "", port), timeout=10).close()
-        except (OSError, ValueError) as error:
-            problem = one_line(error)
-        else:
-            return
-    raise InputError(
-        f"Cannot reach Spark at {named}: {problem}; check the URL, and that the cluster runs."
-    )
-
-
-@contextmanager
-def _silent_processes() -> Iterator[None]:
-    """Processes that are started meanwhile have no standard error."""
-    kept = os.dup(2)
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(null)

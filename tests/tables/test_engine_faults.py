@@ -19,7 +19,8 @@ from engine_tables import BAD_NAME, ENGINE_SCHEMA, Breaking, some_rows
 from tabsynth import Column, InputError, MargNet, ParquetCounter, ProjectLedger, Schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import engines
-from tabsynth.tables.engines import CHANGED, EngineCounter, duckdb_table
+from tabsynth.tables.databases import duckdb_table
+from tabsynth.tables.engines import CHANGED, EngineCounter
 from tabsynth.tables.frames import table_from_arrow
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")

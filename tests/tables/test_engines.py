@@ -35,7 +35,8 @@ from tabsynth import (
 from tabsynth.synthesizers.base import counting
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import engines
-from tabsynth.tables.engines import CHANGED, EngineCounter, duckdb_table, spark_table
+from tabsynth.tables.databases import duckdb_table, spark_table
+from tabsynth.tables.engines import CHANGED, EngineCounter
 from tabsynth.tables.frames import table_from_arrow, to_pandas
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")

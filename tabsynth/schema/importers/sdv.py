@@ -1,7 +1,7 @@
-"""SDV metadata: of a single table, of one table in a file of several versions, and of SDV before 1.0.
+"""SDV metadata: of a single table, of one table in a file of several versions, of SDV 2, and of SDV before 1.0.
 
-SDV metadata states types, and neither categories nor ranges. Some files carry ranges or values that were
-detected in a table. They are taken with the provenance ``drafted``, unless the column or the file says
+SDV metadata of version 1 states types, and neither categories nor ranges. That of version 2, and some other files,
+carry ranges or values that were detected in a table. They are taken with the provenance ``drafted``, unless the column or the file says
 ``"public": true``.
 """
 
@@ -14,10 +14,11 @@ from tabsynth.schema.column import KINDS
 from tabsynth.schema.importers.declaration import Declaration, bound, identifier
 
 VERSIONS = ("SINGLE_TABLE_V1", "MULTI_TABLE_V1", "V1", "V2")
-_LOW, _HIGH = ("min_value", "minimum", "min", "low"), ("max_value", "maximum", "max", "high")
-_VALUES = ("order", "categories", "values")
+_LOW = ("range_min", "min_value", "minimum", "min", "low")
+_HIGH = ("range_max", "max_value", "maximum", "max", "high")
+_VALUES = ("range_values", "order", "categories", "values")
 _WHOLE = ("int", "uint")
-OTHER_TYPES = ("boolean", "categorical", "numerical", "datetime", "unknown")
+OTHER_TYPES = ("boolean", "categorical", "ordinal", "numerical", "datetime", "unknown")
 
 
 def matches(data: Any) -> bool:
@@ -77,10 +78,12 @@ def _declaration(
             "categories": [False, True],
         }
     elif values is not None:
-        kind = "ordinal" if "order" in item else "categorical"
+        kind = "ordinal" if "order" in item or sdtype == "ordinal" else "categorical"
         facts |= {"kind": kind, "categories": values, **detected}
     elif sdtype == "numerical":
         form = str(item.get("computer_representation", item.get("subtype", ""))).lower()
+        if item.get("decimal_places") == 0:  # SDV 2
+            form = "int64"
         facts["kind"] = "numeric"
         facts["dtype"] = "Int64" if form.startswith(_WHOLE) else "float64"
         if None not in (bound(low), bound(high)):

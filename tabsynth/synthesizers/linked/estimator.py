@@ -95,7 +95,7 @@ def neighbours(records: Records, weight: float) -> Workload:
     ]
     roles = (CHILDREN, OWN, STEP)
     columns = tuple(j for j, column in enumerate(records.columns) if column.role in roles)
-    return Workload(tuple(pairs), None, weight, columns)
+    return Workload(tuple(pairs), None, weight, columns, given=tuple(range(len(records.context))))
 
 
 def toward_first(
@@ -236,7 +236,7 @@ class LinkedMargNet(Synthesizer):
     composition: ClassVar[str] = GAUSSIAN_FILTER
 
     schema: LinkedSchema = field(default=None, kw_only=False)  # type: ignore[assignment]
-    root_share: float = 0.5
+    root_share: float = 0.4
     config: MargNetConfig | None = None
 
     def fit(  # type: ignore[override]
@@ -546,7 +546,7 @@ class LinkedMargNet(Synthesizer):
                 self._device(),
             )
             if name == self.schema.root:
-                fit = MargNetFit(*given)
+                fit = MargNetFit(layout, replace(config, components=components), *given[2:])
             else:
                 pool = partial(generator.contexts, name, groups, init_rng)
                 fit = ContextFit(generator.network(name), pool, *given)

@@ -16,7 +16,10 @@ class MargNetConfig:
     Attributes
     ----------
     components : int, optional
-        K, the number of rows of the mixture. None: 100 for each column, at least 200 and at most 1,000.
+        K, the number of rows of the mixture. None: as many as the noisy counts show structure for, see ``clear_components``.
+    clear_components : int
+        K where the counts differ from independence by ``clear_dependence``. It grows with the fifth root of that
+        difference; it is at least 200, at most 1,000, and at most 100 for each column of more than two.
     latent_dim : int
         Length of the learned input of each component.
     hidden : tuple of int
@@ -96,6 +99,7 @@ class MargNetConfig:
     """
 
     components: int | None = None
+    clear_components: int = 250
     latent_dim: int = 64
     hidden: tuple[int, ...] = (128,)
     steps: int = 3000
@@ -131,7 +135,14 @@ class MargNetConfig:
     memory: int = 1_024
 
     def __post_init__(self) -> None:
-        for name in ("latent_dim", "steps", "zero_steps", "max_cells", "memory"):
+        for name in (
+            "clear_components",
+            "latent_dim",
+            "steps",
+            "zero_steps",
+            "max_cells",
+            "memory",
+        ):
             integer(name, getattr(self, name))
         for name in ("max_unscored", "max_triples"):
             integer(name, getattr(self, name), least=0)
@@ -171,6 +182,10 @@ class MargNetConfig:
         """Groups of values of all columns whose pairs are counted: five matrices of that width."""
         return math.isqrt(self.memory * 2**20 // 20)
 
-    def rows_of_mixture(self, columns: int) -> int:
-        """K for a table of so many columns."""
-        return self.components or min(1000, max(200, 100 * columns))
+    def rows_of_mixture(self, columns: int, dependence: float = math.inf) -> int:
+        """K for a table of so many columns, whose counts differ so much from independence; by default the most."""
+        most = min(1000, max(200, 100 * columns))
+        if self.components or not math.isfinite(dependence):
+            return self.components or most
+        shown = self.clear_components * max(0.0, dependence / self.clear_dependence) ** 0.2
+        return min(most, max(200, round(shown)))

@@ -1,0 +1,269 @@
+"""Configuration of the documentation site: `make docs` builds it from the whole repository, offline.
+
+The source folder is the root of the repository, so that a relative link is right on a code host and in the site.
+Every ``index.md`` gets a table of contents from its lists of links. Comments of the form ``<!-- site: NAME -->`` in
+a page are replaced by what the code says at the time of the build: the commands, and the glossary of the report.
+"""
+
+import ast
+import html
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import typer
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from pygments.lexers.special import TextLexer
+from sphinx.util.nodes import make_refnode
+from typer.cli import get_docs_for_click
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import tabsynth  # noqa: E402  (this folder's, not an installed one)
+from tabsynth.cli import app as command_line  # noqa: E402
+from tabsynth.report.glossary import GLOSSARY  # noqa: E402
+
+project = "tabsynth"
+author = copyright = "The tabsynth developers"
+version = release = tabsynth.__version__
+root_doc = "docs/index"
+source_suffix = {".rst": "restructuredtext", ".md": "markdown", ".ipynb": "markdown"}
+include_patterns = [
+    "*.md",
+    "docs/**",
+    "notebooks/*.ipynb",
+    "data/README.md",
+    "reports/*/*.md",
+]
+exclude_patterns = [
+    "**/*template.md",
+    "reports/census/paper.md",  # written into docs/explanation/papers
+    "docs/static/**",
+    "docs/templates/**",
+    "docs/gallery/GALLERY_HEADER.rst",
+    "docs/examples/*.ipynb",
+    "docs/examples/*.py",
+    "docs/examples/*.md5",
+    "docs/examples/*.zip",
+    "docs/examples/*.json",
+    "docs/examples/index.rst",  # docs/gallery/index.md takes its place
+]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+
+# Pages
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 6
+myst_update_mathjax = False
+html_math_renderer = "mathml"  # MathJax would be loaded from the network
+linkcheck_timeout = 30
+linkcheck_retries = 2
+
+# Docstrings
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autodoc_typehints = "none"  # numpydoc shows types beside the parameters
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False  # the template of a class lists them
+templates_path = [str(ROOT / "docs" / "templates")]
+nitpicky = True
+smartquotes_action = "qe"  # two hyphens begin an option
+
+# Gallery
+sphinx_gallery_conf = {
+    "examples_dirs": ["docs/gallery"],
+    "gallery_dirs": ["docs/examples"],
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "min_reported_time": 1,
+    "write_computation_times": False,
+    "backreferences_dir": "build/backreferences",
+    "doc_module": ("tabsynth",),
+    "reset_modules": ("matplotlib",),
+}
+
+# Theme
+html_theme = "pydata_sphinx_theme"
+html_title = "tabsynth"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "header_links_before_dropdown": 8,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "tango",
+}
+
+
+def commands() -> str:
+    """Markdown with every command, its arguments and options, from the command line itself."""
+    command = typer.main.get_command(command_line)
+    context = typer.Context(command, info_name="tabsynth")
+    text = get_docs_for_click(obj=command, ctx=context, name="tabsynth")
+    text = text.partition("**Commands**:")[2]  # the page has its own title and introduction
+    whole = first_sentences(command)  # typer cuts those of its lists of commands
+    return re.sub(
+        r"^(\* `[a-z][\w-]*`: ).*$", lambda line: line[1] + next(whole), text, flags=re.MULTILINE
+    )
+
+
+def first_sentences(command: Any) -> Iterator[str]:
+    """Of all commands, in the order in which typer lists them."""
+    nested = getattr(command, "commands", {}).values()
+    for one in nested:
+        yield one.get_short_help_str(limit=200)
+    for one in nested:
+        yield from first_sentences(one)
+
+
+def glossary() -> str:
+    """The terms that the report defines."""
+    return "\n\n".join(f"### {term}\n\n{definition}" for term, definition in GLOSSARY)
+
+
+def notebook(source: str) -> str:
+    """Markdown of a notebook: its texts, its code and its outputs."""
+    parts = []
+    for cell in json.loads(source)["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        for output in cell.get("outputs", ()):
+            if output.get("name") == "stderr":
+                continue
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            if "image/png" in data:
+                picture = "".join(data["image/png"]).replace("\n", "")
+                parts.append(f"![Output of the cell above](data:image/png;base64,{picture})")
+            elif "text/html" in data:
+                parts.append("```{raw} html\n" + "".join(data["text/html"]) + "\n```")
+            else:
+                parts.append("```text\n" + "".join(data["text/plain"]).rstrip("\n") + "\n```")
+    return "\n\n".join(parts)
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "glossary": glossary,
+    "gallery": lambda: "```{eval-rst}\n.. minigallery:: docs/gallery/plot_*.py\n```",
+}
+
+
+def read(app: Any, docname: str, source: list[str]) -> None:
+    """Complete the Markdown of a page as it is read."""
+    path = Path(app.env.doc2path(docname))
+    text = notebook(source[0]) if path.suffix == ".ipynb" else source[0]
+    if path.suffix not in (".ipynb", ".md"):
+        return
+    if path.name == "index.md":
+        links = re.findall(r"^(?:- |\| )\[.*?\]\(([^)#:]+\.(?:md|ipynb|py))\)", text, re.MULTILINE)
+        entries = "\n".join(dict.fromkeys(example(link) for link in links))
+        text += f"\n\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+    text = re.sub(r"(?<=\]\()[^)]*\bplot_\w+\.py(?=\))", lambda link: example(link[0]), text)
+    source[0] = re.sub(r"<!-- site: (\w+) -->", lambda name: GENERATED[name[1]](), text)
+
+
+def example(link: str) -> str:
+    """The page of a program of the gallery; any other link as it is."""
+    return re.sub(
+        r"^(.*?)(?:gallery/)?(plot_\w+)\.py$", lambda m: f"{m[1] or '../'}examples/{m[2]}.rst", link
+    )
+
+
+def guarantees(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Our section "Formal guarantees", which numpydoc does not know, as the start of the section "Notes"."""
+    text = "\n".join(lines)
+    found = re.search(r"^Formal guarantees\n-+\n(.*?)(?=^\S[^\n]*\n---+\n|\Z)", text, re.M | re.S)
+    if found:
+        text = text[: found.start()] + text[found.end() :]
+        title, _, rest = text.partition("Notes\n-----\n")
+        section = f"**Formal guarantees.** {found[1].strip()}\n\n"
+        lines[:] = f"{title.rstrip()}\n\nNotes\n-----\n{section}{rest}".split("\n")
+
+
+def skip(app: Any, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
+    """Leave out methods of scikit-learn, such as ``get_params``."""
+    return True if str(getattr(obj, "__module__", "")).startswith("sklearn.") else None
+
+
+def defined() -> set[str]:
+    """Names that tabsynth defines anywhere."""
+    names = set()
+    for path in (ROOT / "tabsynth").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.add(node.name)
+            elif isinstance(node, ast.AnnAssign | ast.Assign):
+                targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+                names.update(
+                    t.attr if isinstance(t, ast.Attribute) else getattr(t, "id", "")
+                    for t in targets
+                )
+    return names
+
+
+def reference(app: Any, env: Any, node: Any, text: Any) -> Any:
+    """The page of what a docstring names by another path; plain text for what has no page, but is defined."""
+    if node.get("refdomain") != "py":
+        return None
+    target = node["reftarget"]
+    name = target.rpartition(".")[2]
+    documented = env.get_domain("py").objects
+    found = [full for full in documented if full.endswith(f".{name}")]
+    known = [full for full in found if full.count(".") == 1] or found
+    if len(known) == 1:
+        entry = documented[known[0]]
+        return make_refnode(
+            app.builder, node["refdoc"], entry.docname, entry.node_id, text, known[0]
+        )
+    if name in DEFINED or find_spec(
+        target if node["reftype"] == "mod" else target.partition(".")[0]
+    ):
+        return text
+    return None
+
+
+def inline_math(self: Any, node: Any) -> None:
+    self.body.append(tex2mathml(node.astext(), as_block=False))
+    raise nodes.SkipNode
+
+
+def block_math(self: Any, node: Any) -> None:
+    self.body.append(tex2mathml(node.astext(), as_block=True))
+    raise nodes.SkipNode
+
+
+DEFINED = defined()
+
+
+def redirect(app: Any, exception: Exception | None) -> None:
+    """The first page of the folder leads to that of the site."""
+    if exception is None and app.builder.format == "html":
+        target = html.escape(f"{root_doc}.html")
+        page = f'<!doctype html><meta http-equiv="refresh" content="0; url={target}"><a href="{target}">tabsynth</a>\n'
+        (Path(app.outdir) / "index.html").write_text(page, "utf-8")
+
+
+def setup(app: Any) -> None:
+    app.add_lexer("csv", TextLexer)
+    app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
+    app.connect("source-read", read)
+    app.connect("autodoc-skip-member", skip)
+    app.connect("missing-reference", reference)
+    app.connect("autodoc-process-docstring", guarantees, priority=400)  # before numpydoc
+    app.connect("build-finished", redirect)

@@ -1,0 +1,1 @@
+"""Plug-ins for benchmark libraries. Each module imports the library that it is for; this package imports none."""

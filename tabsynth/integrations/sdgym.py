@@ -1,0 +1,146 @@
+"""tabsynth as a single-table synthesizer of SDGym, the benchmark of the Synthetic Data Vault.
+
+>>> from sdgym import benchmark_single_table                     # doctest: +SKIP
+>>> from tabsynth.integrations.sdgym import create_synthesizer   # doctest: +SKIP
+>>> MargNet = create_synthesizer("margnet", epsilon=1.0)         # doctest: +SKIP
+>>> benchmark_single_table([], custom_synthesizers=[MargNet])    # doctest: +SKIP
+
+SDGym asks for as many rows as the real table has, and scores the synthetic table against the real one without noise: both
+are outside of the privacy claim. Each run is a fit of its own, and costs ε again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tabsynth._validate import one_of, positive, shown
+from tabsynth.errors import InputError, TableError
+from tabsynth.integrations.columns import Columns
+from tabsynth.methods import METHODS
+from tabsynth.schema.importers.sdv import declarations
+from tabsynth.schema.schema import Schema
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What SDGym holds between fit and sample.
+
+    Attributes
+    ----------
+    synthesizer : Synthesizer
+        Fitted: ``synthesizer.certificate()`` states its privacy cost, and ``synthesizer.save`` writes its model.
+    columns : Columns
+    """
+
+    synthesizer: Any
+    columns: Columns
+
+    def sample(self, n: int) -> pd.DataFrame:
+        """``n`` rows with the columns of the real table."""
+        return self.columns.complete(self.synthesizer.sample(n, dataframe="pandas"))
+
+
+def create_synthesizer(
+    method: str = "margnet",
+    *,
+    epsilon: float,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    display_name: str | None = None,
+    ledger: str | Path | None = None,
+    **parameters: Any,
+) -> type:
+    """A synthesizer class for ``custom_synthesizers`` of SDGym.
+
+    Parameters
+    ----------
+    method : {"margnet", "dp-wgan", "dp-gan", "pate-gan", "pate-acgan"}
+    epsilon : float
+        ε of each fit.
+    schema : Schema, dict or path, optional
+        Default: every fit drafts one privately as a part of its budget. Of the metadata that SDGym gives, it takes only
+        which columns are keys or personal: SDV detects ranges and categories in the real rows, and they are not
+        public. These columns are not learned, and synthetic rows get new keys.
+    display_name : str, optional
+        Default: ``tabsynth-`` and the method.
+    ledger : path, optional
+        A project's ledger that all fits are charged to.
+    **parameters
+        Further parameters of the estimator, such as ``delta`` or ``time_limit``.
+
+    Raises
+    ------
+    InputError
+        For parameters that cannot be used. The class raises one, in one line, for a table that the schema refuses.
+    ImportError
+        If sdgym is not installed.
+    """
+    from sdgym import create_single_table_synthesizer
+
+    one_of("method", method, METHODS)
+    positive("epsilon", epsilon, finite=False)
+
+    def fit(data: Any, metadata: Mapping[str, Any]) -> Trained:
+        return trained(
+            data, metadata, method, ledger=ledger, schema=schema, epsilon=epsilon, **parameters
+        )
+
+    name = f"tabsynth-{method}" if display_name is None else display_name
+    created: type = create_single_table_synthesizer(name, fit, Trained.sample)
+    return created
+
+
+def trained(
+    data: Any,
+    metadata: Mapping[str, Any],
+    method: str,
+    *,
+    ledger: str | Path | None = None,
+    schema: Any = None,
+    **parameters: Any,
+) -> Trained:
+    """Fit one table of SDGym, which comes alone or as the one value of a dict, by the metadata of SDV as a dict.
+
+    Raises
+    ------
+    InputError
+        In one line, for a table that the schema refuses.
+    """
+    from tabsynth.synthesizers import METHODS as ESTIMATORS
+
+    if isinstance(data, Mapping):
+        if len(data) != 1:
+            raise InputError(
+                f"Expected one table, got {len(data)}; tabsynth fits single tables here."
+            )
+        (data,) = data.values()
+    try:
+        if isinstance(schema, str | Path):
+            schema = Schema.load(schema)
+        elif isinstance(schema, Mapping):
+            schema = Schema.from_dict(schema)
+        if schema is None:
+            columns = Columns.of(data, _keys(metadata))
+        else:
+            declared = {*schema.names, *schema.design.names}
+            columns = Columns.of(data, [str(name) for name in data.columns if name not in declared])
+        estimator = ESTIMATORS[method](schema, **parameters)
+        estimator.fit(data[columns.learned], ledger=ledger)
+    except TableError as error:
+        raise InputError(" ".join(error.first.split())) from None
+    except TypeError as error:
+        raise InputError(f"{method} does not take these parameters: {error}.") from None
+    return Trained(estimator, columns)
+
+
+def _keys(metadata: Mapping[str, Any]) -> list[str]:
+    """The columns that metadata of SDV says to be keys, personal or free text."""
+    if not isinstance(metadata, Mapping):
+        raise InputError(f"Expected SDV metadata as a dict, got {shown(metadata)}.")
+    return [
+        item.name
+        for item in declarations(dict(metadata), "the metadata")
+        if item.left_out or item.facts.get("kind") == "identifier"
+    ]
