@@ -4,6 +4,7 @@ What the page does is done here, by the public functions of the library. No meth
 the rows of the table before a person has confirmed that the screen is confidential (:meth:`Session.confirm`).
 """
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -95,6 +96,7 @@ class Session:
         self.key: Path | None = None
         self.synthetic: Path | None = None
         self.summary: list[str] = []
+        self.published: Path | None = None
         self.released: Path | None = None
         self.job: Job | None = None
         self.history: list[Step] = []
@@ -181,8 +183,12 @@ class Session:
 
     def _forget(self) -> None:
         """What was made of another table is not shown with this one."""
-        self.schema = self.settings = self.planned = self.model = self.synthetic = None
-        self.released, self.summary = None, []
+        self.schema = self.settings = self.planned = self.model = None
+        self._drawn(None)
+
+    def _drawn(self, synthetic: Path | None) -> None:
+        """Another synthetic table, or none: what was made of the one before is not shown with it."""
+        self.synthetic, self.published, self.released, self.summary = synthetic, None, None, []
 
     def confirm(self) -> None:
         """A person says that only people who may see the private rows can see this screen."""
@@ -277,8 +283,8 @@ class Session:
     def _take(self, schema: Schema) -> None:
         """Later steps follow from the schema, and begin anew."""
         self.schema = schema
-        self.planned = self.model = self.synthetic = self.released = None
-        self.summary = []
+        self.planned = self.model = None
+        self._drawn(None)
 
     def need_schema(self) -> Schema:
         """The schema, if there is one and it may be shown."""
@@ -440,7 +446,8 @@ class Session:
             self._note(step)
             model.fit(rows, progress=job.step, checkpoint=checkpoint, ledger=settings.ledger)
             model.save(out)
-            self.model, self.synthetic, self.released, self.summary = model, None, None, []
+            self._drawn(None)
+            self.model = model
             return [f"Model: {out}", str(model.certificate()["statement"])]
 
         def cancelled() -> list[str]:
@@ -497,7 +504,8 @@ class Session:
             certificate = model.sample_to(out, n)
             if signer is not None:
                 certify(out, key=signer)
-            self.key, self.synthetic, self.released, self.summary = path, out, None, []
+            self._drawn(out)
+            self.key = path
             self._note(steps.draw(self.file(".model"), out, n, path))
             signed = "" if path is None else ", signed"
             return [f"Table: {out}", f"Certificate: {certificate}{signed}"]
@@ -546,6 +554,36 @@ class Session:
 
         return self._start("Evaluation", work)
 
+    def publish(self, epsilon: float) -> Job:
+        """Make a report of noisy figures, which may be published; its cost is in addition to that of the fit."""
+        table, synthetic = self.need_confirmed(), self.need_synthetic()
+        schema, reading = self.need_schema(), dict(self.reading)
+        ledger = None if self.settings is None else self.settings.ledger
+        out = self.file("-published")
+
+        def work(job: Job) -> list[str]:
+            from tabsynth import evaluate_private, verify
+
+            certificate = verify(synthetic)
+            report = evaluate_private(
+                read_table(table, schema, **reading),
+                read_table(synthetic, schema),
+                schema=schema,
+                epsilon=epsilon,
+                certificate=certificate if certificate.consistent else None,
+                ledger=ledger,
+            )
+            out.mkdir(exist_ok=True)
+            report.to_html(out / "report.html")
+            report.to_json(out / "metrics.json")
+            self.published = out
+            self._note(
+                steps.publish(table, synthetic, self.schema_path, out, reading, epsilon, ledger)
+            )
+            return [f"Report with noisy figures: {out / 'report.html'}"]
+
+        return self._start("Private evaluation", work)
+
     # The release
 
     def release(self, folder: str | Path, answers: Mapping[str, str]) -> Job:
@@ -569,7 +607,12 @@ class Session:
             )
         data: dict[str, Any] = {name: text for name, text in answers.items() if text.strip()}
         data |= {n: [x for x in data[n].splitlines() if x.strip()] for n in LISTS if n in data}
-        text = checked({**data, "schema": SCHEMA}, "The list of answers", self.folder).to_yaml()
+        facts = {"schema": SCHEMA} | ({"report": self.published.name} if self.published else {})
+        checked({**data, **facts}, "The list of answers", self.folder)
+        text = "".join(
+            f"{name}: {json.dumps(answer, ensure_ascii=False)}\n"
+            for name, answer in {**data, **facts}.items()
+        )
 
         def work(job: Job) -> list[str]:
             from tabsynth.dossier.checking import verify_dossier

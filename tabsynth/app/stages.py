@@ -427,8 +427,26 @@ def report(page: Page) -> None:
         items(session.summary)
         ui.link("Open the whole report in a new tab", "/report", new_tab=True)
         code(next((s for s in reversed(session.history) if s.title == "Evaluate"), None))
+    with part("details"):
+        text("A report that may be published", "summary")
+        text(
+            "Its few figures have noise. Their cost is in addition to that of the fit; a project ledger counts both.",
+            "p",
+            "soft",
+        )
+        with part("div", "fields"):
+            epsilon = field("ε of the published report", "0.5")
+
+        def publish() -> Any:
+            return session.publish(number("ε of the published report", epsilon.value))
+
         with part("div", "buttons"):
-            button("Go on to the release", lambda: page.go(7), main=True)
+            button("Evaluate privately", lambda: page.do(publish))
+    if session.published is not None:
+        box([f"It goes into the release: {session.published}"], "good")
+        code(next((s for s in reversed(session.history) if "privately" in s.title), None))
+    with part("div", "buttons"):
+        button("Go on to the release", lambda: page.go(7), main=bool(session.summary))
 
 
 def release(page: Page) -> None:

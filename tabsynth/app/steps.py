@@ -16,7 +16,7 @@ from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import suffix
 from tabsynth.tables.labelled import SUFFIXES as LABELLED
 
-END = "END-OF-ANSWERS"  # no line of an answer is that: answers are indented
+END = "END-OF-ANSWERS"  # no line of the answers is that: each begins with its name
 Reading = Mapping[str, str]  # options of reading a file, as of read_table
 
 
@@ -273,6 +273,40 @@ def evaluate(
             f"    read_table({_path(synthetic)}, schema),\n"
             f"{held}    schema=schema,\n"
             f"    certificate=verify({_path(synthetic)}{signer}),\n{predicted})\n"
+            f"Path({_path(out)}).mkdir(exist_ok=True)\n"
+            f"report.to_html({_path(out / 'report.html')})\nreport.to_json({_path(out / 'metrics.json')})"
+        ),
+    )
+
+
+def publish(
+    table: Path,
+    synthetic: Path,
+    schema: Path,
+    out: Path,
+    reading: Reading,
+    epsilon: float,
+    ledger: Path | None,
+) -> Step:
+    """A report of noisy figures."""
+    words: list[str | Path] = ["tabsynth", "evaluate", "--real", table, "--synthetic", synthetic]
+    words += ["--schema", schema, "--epsilon", f"{epsilon!r}"]
+    words += [] if ledger is None else ["--ledger", ledger]
+    words += [*_options(reading), "-o", out]
+    on = "" if ledger is None else f"    ledger={_path(ledger)},\n"
+    return Step(
+        title="Evaluate privately",
+        command=_line(*words),
+        python=(
+            "from pathlib import Path\n\n"
+            "from tabsynth import Schema, evaluate_private, read_table, verify\n\n"
+            f"schema = Schema.load({_path(schema)})\n"
+            "report = evaluate_private(\n"
+            f"    read_table({_path(table)}, schema{_arguments(reading)}),\n"
+            f"    read_table({_path(synthetic)}, schema),\n"
+            "    schema=schema,\n"
+            f"    epsilon={epsilon!r},\n"
+            f"    certificate=verify({_path(synthetic)}),\n{on})\n"
             f"Path({_path(out)}).mkdir(exist_ok=True)\n"
             f"report.to_html({_path(out / 'report.html')})\nreport.to_json({_path(out / 'metrics.json')})"
         ),
