@@ -28,6 +28,7 @@ GUIDES = (
     "how-to/files",
     "how-to/privacy-unit",
     "how-to/large-tables",
+    "how-to/valid-inference",
 )
 
 
