@@ -33,7 +33,7 @@ def test_labels_are_told():
     assert str(own) in text
     vote = own.spends[-1].mechanism
     agreed = (0.75 - 0.5) * vote.teachers / vote.noise
-    assert f"{NormalDist().cdf(agreed):.3g} if 0.75 agree" in text.splitlines()[-1]
+    assert f"{NormalDist().cdf(agreed):.3g} if 0.75 agree" in text.splitlines()[-3]
 
 
 @pytest.mark.slow

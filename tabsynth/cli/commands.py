@@ -47,6 +47,7 @@ from tabsynth.cli.options import (
     DuckDBFile,
     Encoding,
     EngineTable,
+    Expires,
     Flips,
     Formulas,
     Implicates,
@@ -62,6 +63,7 @@ from tabsynth.cli.options import (
     Network,
     Null,
     Overlap,
+    PlannedAdvantage,
     PlannedBounds,
     PlannedCaps,
     PlannedMethod,
@@ -69,6 +71,7 @@ from tabsynth.cli.options import (
     PlannedTables,
     PlannedUnit,
     Preset,
+    Prior,
     Public,
     PublicSource,
     Rows,
@@ -364,8 +367,11 @@ def _rows_of(
 def plan(
     rows: DeclaredRows,
     epsilon: Annotated[
-        float, typer.Option(help="ε of the privacy budget, above 0; smaller is more private.")
-    ],
+        float | None,
+        typer.Option(help="ε of the privacy budget, above 0; smaller is more private."),
+    ] = None,
+    max_advantage: PlannedAdvantage = None,
+    prior: Prior = None,
     delta: Annotated[
         float,
         typer.Option(
@@ -392,9 +398,16 @@ def plan(
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
     With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost; with
-    --table, the error of the cells of a table.
+    --table, the error of the cells of a table. With --max-advantage in place of --epsilon, show the ε that keeps the
+    advantage of every attacker below a bound.
     """
-    from tabsynth.cli.plan import print_bounds, print_caps, print_plan, print_tables
+    from tabsynth.cli.plan import (
+        print_advantage,
+        print_bounds,
+        print_caps,
+        print_plan,
+        print_tables,
+    )
 
     given: dict[str, Any] = {
         "consensus": consensus,
@@ -404,12 +417,18 @@ def plan(
     }
     given |= {"mode": mode, "batches": batch, "steps": steps}
     given |= {"schema": None if schema is None else Schema.load(schema)}
+    if max_advantage is not None:
+        refused = {**given, "epsilon": epsilon, "bounds": bounds, "caps": caps, "prior": prior}
+        refused |= {"table": table or None}
+        print_advantage(max_advantage, rows, delta, method, refused, as_json)
+        return
+    if epsilon is None or (method is None and bounds is None and caps is None and not table):
+        lacking = "--epsilon, or --max-advantage" if epsilon is None else "--method, or --table"
+        raise InputError(f"A plan needs {lacking}; give it.")
     budget: dict[str, Any] = {"rows": rows, "epsilon": epsilon, "delta": delta}
     if table:
         others = {**given, "bounds": bounds, "caps": caps}
         return print_tables(method or "margnet", table, budget, others, as_json)
-    if method is None:
-        raise InputError("Missing option --method; name the synthesizer, or give --table.")
     if bounds is None and (unit is not None or rows_per_unit is not None):
         raise InputError(
             "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
@@ -423,7 +442,7 @@ def plan(
         most = 1 if planned is None else planned.design.rows
         return print_caps(caps, budget, population, most, as_json)
     if bounds is None:
-        return print_plan(method, budget, given, as_json)
+        return print_plan(str(method), budget, given, as_json, prior)
     declared = given["schema"]
     name = unit or (None if declared is None else declared.unit)
     if name is None:
@@ -461,6 +480,7 @@ def sample(
         Path | None,
         typer.Option(help="A private key of tabsynth keygen, to sign the certificate with."),
     ] = None,
+    expires: Expires = None,
 ) -> None:
     """Draw synthetic rows, and write their privacy certificate beside them.
 
@@ -474,11 +494,15 @@ def sample(
     one_of("--formulas", formulas, HANDLINGS)
     written = {"formulas": formulas, **reading(sep, None, decimal, None)}
     check_not_input(out, model, sign)
-    key = None if sign is None else private_key(sign)
+    if expires is not None and sign is None:
+        raise InputError("--expires is of a signature; give --sign, or leave it out.")
+    key, last = None if sign is None else private_key(sign), expires and expires.date()
     synthesizer = load(model)
     if is_linked(synthesizer):
         given = {"label": label, "implicates": implicates}
-        sample_linked(synthesizer, out, n, seed, written, where, key, weights, max_draws, given)
+        sample_linked(
+            synthesizer, out, n, seed, written, where, key, last, weights, max_draws, given
+        )
         return
     suffix(out, writing=True)
     if key is not None:
@@ -497,7 +521,7 @@ def sample(
     )
     for table, certificate in pairs:
         if key is not None:
-            certify(table, key=key)
+            certify(table, key=key, expires=last)
         say(f"Table: {table} ({n:,} rows)")
         say(f"Certificate: {certificate}")
     claim = synthesizer.certificate()

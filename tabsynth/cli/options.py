@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -409,6 +410,28 @@ RowsPerUnit = Annotated[
 ]
 PlannedMethod = Annotated[
     str | None, typer.Option("--method", help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")
+]
+PlannedAdvantage = Annotated[
+    float | None,
+    typer.Option(
+        "--max-advantage",
+        help="In place of --epsilon: show the largest ε at which no attacker's true positive rate exceeds the false positive"
+        " rate by more than this, between 0 and 1.",
+    ),
+]
+Prior = Annotated[
+    float | None,
+    typer.Option(
+        help="The probability, between 0 and 1, that an attacker gives an event about one record before the release; what it"
+        " becomes at most is shown. Default: 0.01, 0.1 and 0.5."
+    ),
+]
+Expires = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d"],
+        help="The last day on which the signature holds, such as 2027-12-31. Default: none.",
+    ),
 ]
 DeclaredRows = Annotated[
     int,
