@@ -189,6 +189,19 @@ def test_counts_are_in_the_model_file(noisy, tmp_path):
     pd.testing.assert_frame_equal(*again)
 
 
+def test_kept_counts_are_the_noisy_ones(noisy, tmp_path):
+    """Of a model and of its file: they differ from the exact counts by noise of the size that is stated, cell by cell."""
+    noisy.save(tmp_path / "model")
+    codes = noisy.encoder_.to_index(TABLE)
+    for model in (noisy, load(tmp_path / "model")):
+        measured, apart = model.trained_.measured, []
+        for m in measured.counts:
+            exact_counts = count_rows(codes, m.columns, measured.resolution.of(m.columns))
+            apart.append(((m.counts - exact_counts) / m.std).ravel())
+        every = np.concatenate(apart)
+        assert 0.8 < every.std() < 1.2 and abs(every.mean()) < 0.3
+
+
 def test_damaged_counts_are_refused(noisy):
     facts, tensors = noisy._file_facts(), noisy._file_tensors()
     for change in (
