@@ -7,7 +7,7 @@ columns of the synthetic table with those of real rows.
 
 The bundled table is itself synthetic, so this example shows how to work and not how good the method is. On 19,077 real
 census rows with ten columns, classifiers that are trained on MargNet's rows keep 95% of the F1 score at ε = 1:
-`reports/margnet <../../../reports/margnet/README.md>`_.
+:doc:`reports/margnet </reports/margnet/README>`.
 """
 
 import matplotlib.pyplot as plt

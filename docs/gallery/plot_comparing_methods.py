@@ -4,7 +4,7 @@ Comparing methods
 
 Three methods are fitted to the same columns with ε = 2, and ``compare`` sets their reports side by side. The fits of the
 two GANs are short, so that the page builds quickly: with so few steps, DP-WGAN has learned single columns and few
-relations. Complete fits on three real tables are in `reports/benchmark <../../../reports/benchmark/README.md>`_.
+relations. Complete fits on three real tables are in :doc:`reports/benchmark </reports/benchmark/README>`.
 """
 
 import matplotlib.pyplot as plt

@@ -5,7 +5,7 @@ Digits: what a private method can draw
 Images of digits make errors visible. The 1,797 digits of scikit-learn are reduced to 4 × 4 pixels of five grey levels,
 with the digit as a seventeenth column. MargNet draws images of each digit by a condition on that column.
 
-`reports/digits <../../../reports/digits/README.md>`_ has the 8 × 8 digits with dp-GAN: at ε = 4, a classifier that
+:doc:`reports/digits </reports/digits/README>` has the 8 × 8 digits with dp-GAN: at ε = 4, a classifier that
 is trained on its rows reaches an accuracy of 0.79 with a public sample, where real rows give 0.93 without privacy.
 """
 

@@ -6,7 +6,7 @@ DP-SGD clips the gradient of each row to a norm of at most C and adds noise to t
 bias. Clipping does: long gradients lose more than short ones, so the mean points elsewhere. This program computes
 the bias on scikit-learn's digits for a classifier with ten outputs, with plain numpy.
 
-`reports/bias <../../../reports/bias/README.md>`_ has the same for networks on census income, with the rules of tabsynth.
+:doc:`reports/bias </reports/bias/README>` has the same for networks on census income, with the rules of tabsynth.
 """
 
 import matplotlib.pyplot as plt
@@ -94,6 +94,6 @@ axis.legend(fontsize=8)
 # What to do about it
 # -------------------
 # A wider bound has less bias and more noise. The bound that follows the median gradient, which is the default of tabsynth's
-# critics, is between both. BAM (Knolle et al. 2023) penalises long gradients: in ``reports/bias``, on a network
+# critics, is between both. BAM (Knolle et al. 2023) penalises long gradients: in :doc:`reports/bias </reports/bias/README>`, on a network
 # with two hidden layers, it lowers the bias by 0.05 of 0.44 at its chosen radius, without a gain in accuracy. On a
 # linear classifier as here it need not lower the bias.
