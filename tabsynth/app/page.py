@@ -36,6 +36,7 @@ class Page:
         self.error: list[str] = []
         self.chosen = 0  # the column that is edited
         self.first = 0  # of the columns that are listed
+        self.answers: dict[str, str] = {}  # of a release
         self._shown: tuple[object, str] = (None, "")
         self._seen: object = None  # what has ended, and was seen
 

@@ -11,8 +11,8 @@ from tabsynth.errors import InputError, TabsynthError
 
 LARGEST = 4 * 2**30  # bytes of an uploaded table
 PATIENCE = 20.0  # seconds for a fit to reach its next step after Ctrl-C
-# The report is a page of its own: without scripts, and with pictures that are part of it.
-REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox allow-same-origin; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+# Reports and statements are pages of their own: without scripts, and with pictures that are part of them.
+ALONE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox allow-same-origin; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 
 def run(
@@ -115,10 +115,19 @@ def _routes(session: Session) -> None:
                 path.unlink(missing_ok=True)
         return PlainTextResponse("Received.")
 
+    def alone(path: Path, there: object) -> Response:
+        """A page that tabsynth has written, as it is."""
+        if not session.confirmed or not there or not path.is_file():
+            return PlainTextResponse("There is no such page yet.", 404)
+        headers = {"content-security-policy": ALONE}
+        return Response(path.read_bytes(), media_type="text/html; charset=utf-8", headers=headers)
+
     @app.get("/report")
     def report() -> Response:
-        path = session.report_folder / "report.html"
-        if not session.confirmed or not session.summary or not path.is_file():
-            return PlainTextResponse("There is no report yet.", 404)
-        headers = {"content-security-policy": REPORT_POLICY}
-        return Response(path.read_bytes(), media_type="text/html; charset=utf-8", headers=headers)
+        return alone(session.report_folder / "report.html", session.summary)
+
+    @app.get("/statement")
+    def statement() -> Response:
+        from tabsynth.dossier.making import STATEMENT
+
+        return alone((session.released or Path()) / STATEMENT, session.released)

@@ -4,14 +4,14 @@ What the page does is done here, by the public functions of the library. No meth
 the rows of the table before a person has confirmed that the screen is confidential (:meth:`Session.confirm`).
 """
 
+import json
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from tabsynth._files import check_writable
+from tabsynth._files import check_writable, write_text
 from tabsynth._validate import shown
 from tabsynth.app import steps
 from tabsynth.app.job import RUNNING, Job, fractions, refuse_second
@@ -26,6 +26,7 @@ from tabsynth.tables.files import read_any, read_table, suffix
 
 READING = ("sep", "encoding", "decimal", "sheet")
 SCHEMA = "schema.json"
+PASSPHRASE = "TABSYNTH_PASSPHRASE"  # of an encrypted private key, as at the command line
 PROVENANCES = {
     "declared": "declared: a person says that it is public",
     "drafted": "read from the rows: not public",
@@ -63,9 +64,13 @@ class ColumnView:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanView:
-    """The planned cost and the expected error of a fit; both follow from the schema and from public numbers."""
+    """The planned cost of a fit, what it means for an attacker, and the expected error.
+
+    All follow from the schema and from public numbers.
+    """
 
     lines: tuple[str, ...]
+    attacker: tuple[str, ...]
     one_count: float | None
     errors: tuple[Any, ...]
 
@@ -91,6 +96,7 @@ class Session:
         self.key: Path | None = None
         self.synthetic: Path | None = None
         self.summary: list[str] = []
+        self.published: Path | None = None
         self.released: Path | None = None
         self.job: Job | None = None
         self.history: list[Step] = []
@@ -177,8 +183,12 @@ class Session:
 
     def _forget(self) -> None:
         """What was made of another table is not shown with this one."""
-        self.schema = self.settings = self.planned = self.model = self.synthetic = None
-        self.released, self.summary = None, []
+        self.schema = self.settings = self.planned = self.model = None
+        self._drawn(None)
+
+    def _drawn(self, synthetic: Path | None) -> None:
+        """Another synthetic table, or none: what was made of the one before is not shown with it."""
+        self.synthetic, self.published, self.released, self.summary = synthetic, None, None, []
 
     def confirm(self) -> None:
         """A person says that only people who may see the private rows can see this screen."""
@@ -273,8 +283,8 @@ class Session:
     def _take(self, schema: Schema) -> None:
         """Later steps follow from the schema, and begin anew."""
         self.schema = schema
-        self.planned = self.model = self.synthetic = self.released = None
-        self.summary = []
+        self.planned = self.model = None
+        self._drawn(None)
 
     def need_schema(self) -> Schema:
         """The schema, if there is one and it may be shown."""
@@ -365,15 +375,17 @@ class Session:
             raise InputError(f"There is no ledger {ledger}; make it first.")
 
         def work(job: Job) -> list[str]:
-            from tabsynth.planning import column_errors, plan, plan_bounds
+            from tabsynth.planning import bounds_of, column_errors, plan, plan_bounds
 
             label: dict[str, Any] = {} if settings.label is None else {"label": settings.label}
             budget = (settings.epsilon, settings.delta)
             cost = plan(settings.method, settings.rows, *budget, schema, **label)
             (one,) = plan_bounds([schema.design.rows], *budget, max_weight=schema.max_weight)
+            attacker = bounds_of(cost)
             self.settings = settings
             self.planned = PlanView(
                 lines=tuple(cost.lines()),
+                attacker=() if attacker is None else tuple(attacker.lines(schema.design.neighbour)),
                 one_count=one.noise,
                 errors=column_errors(cost, schema, settings.rows),
             )
@@ -434,7 +446,8 @@ class Session:
             self._note(step)
             model.fit(rows, progress=job.step, checkpoint=checkpoint, ledger=settings.ledger)
             model.save(out)
-            self.model, self.synthetic, self.released, self.summary = model, None, None, []
+            self._drawn(None)
+            self.model = model
             return [f"Model: {out}", str(model.certificate()["statement"])]
 
         def cancelled() -> list[str]:
@@ -487,11 +500,12 @@ class Session:
 
             signer = None
             if path is not None:
-                signer = read_private(path, os.environ.get("TABSYNTH_PASSPHRASE"))
+                signer = read_private(path, os.environ.get(PASSPHRASE))
             certificate = model.sample_to(out, n)
             if signer is not None:
                 certify(out, key=signer)
-            self.key, self.synthetic, self.released, self.summary = path, out, None, []
+            self._drawn(out)
+            self.key = path
             self._note(steps.draw(self.file(".model"), out, n, path))
             signed = "" if path is None else ", signed"
             return [f"Table: {out}", f"Certificate: {certificate}{signed}"]
@@ -540,33 +554,78 @@ class Session:
 
         return self._start("Evaluation", work)
 
-    # The release
-
-    def release(self, folder: str | Path) -> Job:
-        """Copy the table, its certificate and the public key of the signer to a folder that may be given away."""
-        synthetic = self.need_synthetic()
-        out = Path(str(folder).strip())
-        key = self.key
+    def publish(self, epsilon: float) -> Job:
+        """Make a report of noisy figures, which may be published; its cost is in addition to that of the fit."""
+        table, synthetic = self.need_confirmed(), self.need_synthetic()
+        schema, reading = self.need_schema(), dict(self.reading)
+        ledger = None if self.settings is None else self.settings.ledger
+        out = self.file("-published")
 
         def work(job: Job) -> list[str]:
-            from tabsynth import verify
-            from tabsynth._files import new_folder
-            from tabsynth.privacy.certificate.certificate import beside
+            from tabsynth import evaluate_private, verify
 
-            if key is None:
-                raise InputError("Sign the synthetic table: draw it with a key.")
-            public = key.with_name(key.name + ".pub")
-            if not public.is_file():
-                raise InputError(
-                    f"There is no public key {public} beside the private one; copy it there."
-                )
-            with new_folder(out) as temporary:
-                for file in (synthetic, beside(synthetic), public):
-                    shutil.copyfile(file, temporary / file.name)
-            verified = verify(out / synthetic.name, out / public.name)
+            certificate = verify(synthetic)
+            report = evaluate_private(
+                read_table(table, schema, **reading),
+                read_table(synthetic, schema),
+                schema=schema,
+                epsilon=epsilon,
+                certificate=certificate if certificate.consistent else None,
+                ledger=ledger,
+            )
+            out.mkdir(exist_ok=True)
+            report.to_html(out / "report.html")
+            report.to_json(out / "metrics.json")
+            self.published = out
+            self._note(
+                steps.publish(table, synthetic, self.schema_path, out, reading, epsilon, ledger)
+            )
+            return [f"Report with noisy figures: {out / 'report.html'}"]
+
+        return self._start("Private evaluation", work)
+
+    # The release
+
+    def release(self, folder: str | Path, answers: Mapping[str, str]) -> Job:
+        """Write the release dossier to a new folder, signed with the key of the table.
+
+        Parameters
+        ----------
+        folder : path
+        answers : mapping
+            What only people know, by the names of :data:`tabsynth.dossier.answers.QUESTIONS`; lists have a line for each
+            item.
+        """
+        from tabsynth.dossier.answers import LISTS, checked
+
+        synthetic = self.need_synthetic()
+        out, file = Path(str(folder).strip()), self.file("-release.yaml")
+        key, public = self.key, self.public_key
+        if key is None or public is None:
+            raise InputError(
+                "Draw the table with a private key, whose public key is beside it: a release is signed."
+            )
+        data: dict[str, Any] = {name: text for name, text in answers.items() if text.strip()}
+        data |= {n: [x for x in data[n].splitlines() if x.strip()] for n in LISTS if n in data}
+        facts = {"schema": SCHEMA} | ({"report": self.published.name} if self.published else {})
+        checked({**data, **facts}, "The list of answers", self.folder)
+        text = "".join(
+            f"{name}: {json.dumps(answer, ensure_ascii=False)}\n"
+            for name, answer in {**data, **facts}.items()
+        )
+
+        def work(job: Job) -> list[str]:
+            from tabsynth.dossier.checking import verify_dossier
+            from tabsynth.dossier.making import release
+            from tabsynth.privacy.certificate.signing import read_private
+
+            signer = read_private(key, os.environ.get(PASSPHRASE))
+            write_text(file, text)
+            release(synthetic, out, answers=file, key=public, sign=signer)
+            found = verify_dossier(out, public)
             self.released = out
-            self._note(steps.release(synthetic, public, out))
-            return [f"Release: {out}", f"Verified: {verified.state.value}"]
+            self._note(steps.release(synthetic, out, file, text, key, public))
+            return [f"Release: {out}", f"Verified: {found.state.value}"]
 
         return self._start("Release", work)
 

@@ -1,5 +1,6 @@
 """The steps of the page: what each shows and asks. What it does is in :class:`tabsynth.app.session.Session`."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tabsynth.app.page import Page
 from tabsynth.app.rules import edit_rules
 from tabsynth.app.session import READING, Session
 from tabsynth.app.settings import Settings
+from tabsynth.dossier.answers import LISTS, QUESTIONS
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.methods import METHODS
 
@@ -319,6 +321,8 @@ def _planned(page: Page, settings: Settings) -> None:
     assert planned is not None
     text("Planned privacy cost", "h3")
     items(planned.lines)
+    text("What it means for an attacker", "h3")
+    items(planned.attacker)
     text("Expected error", "h3")
     if planned.one_count is not None:
         text(
@@ -423,8 +427,26 @@ def report(page: Page) -> None:
         items(session.summary)
         ui.link("Open the whole report in a new tab", "/report", new_tab=True)
         code(next((s for s in reversed(session.history) if s.title == "Evaluate"), None))
+    with part("details"):
+        text("A report that may be published", "summary")
+        text(
+            "Its few figures have noise. Their cost is in addition to that of the fit; a project ledger counts both.",
+            "p",
+            "soft",
+        )
+        with part("div", "fields"):
+            epsilon = field("ε of the published report", "0.5")
+
+        def publish() -> Any:
+            return session.publish(number("ε of the published report", epsilon.value))
+
         with part("div", "buttons"):
-            button("Go on to the release", lambda: page.go(7), main=True)
+            button("Evaluate privately", lambda: page.do(publish))
+    if session.published is not None:
+        box([f"It goes into the release: {session.published}"], "good")
+        code(next((s for s in reversed(session.history) if "privately" in s.title), None))
+    with part("div", "buttons"):
+        button("Go on to the release", lambda: page.go(7), main=bool(session.summary))
 
 
 def release(page: Page) -> None:
@@ -433,33 +455,57 @@ def release(page: Page) -> None:
     session.need_synthetic()
     heading("Write the release")
     text(
-        "The release has the synthetic table, its certificate with your signature, and your public key. The report of step 7,"
-        " the schema draft, the model and the checkpoint are not part of it."
+        "The release dossier has the table with its signed certificate, a privacy statement, metadata, a codebook and"
+        " checksums. It has neither the report of step 7 nor the model."
     )
-    if session.key is None:
+    if session.public_key is None:
         box(["The table is not signed. Draw it with a key in step 6."], "warn")
     if session.schema is not None and session.schema.drafted:
         box(
             ["The claim is CONDITIONAL: some columns have facts that were read from the rows."],
             "warn",
         )
+    asked = [name for name in QUESTIONS if name not in ("schema", "report")]
+    for needed, title in ((True, "What every release must say"), (False, "Further answers")):
+        with part("div") if needed else part("details"):
+            text(title, "h3" if needed else "summary")
+            with part("div", "fields answers"):
+                for name in (name for name in asked if QUESTIONS[name][1] is needed):
+                    _answer(page, name)
     with part("div", "fields"):
         folder = field(
             "Folder to write, which is not there yet", str(session.folder / "release"), wide=True
         )
+
+    def write() -> Any:
+        return session.release(folder.value, page.answers)
+
     with part("div", "buttons"):
-        button(
-            "Write the release", lambda: page.do(lambda: session.release(folder.value)), main=True
-        )
+        button("Write the release", lambda: page.do(write), main=True)
     code(next((s for s in reversed(session.history) if s.title == "Release"), None))
     if session.released is not None:
         box(
             [
                 f"Released: {session.released}",
-                "Give people the folder, and the public key by another way.",
+                f"Publish the folder as it is, and {session.public_key} by another way.",
             ],
             "good",
         )
+        ui.link("Open the privacy statement in a new tab", "/statement", new_tab=True)
+
+
+def _answer(page: Page, name: str) -> None:
+    """A field for an answer of a release, which is kept while the page is open."""
+    question = QUESTIONS[name][0]
+    hint = " One item in a line." if name in LISTS else ""
+    start = page.answers.get(name, date.today().isoformat() if name == "published" else "")
+    page.answers[name] = start
+
+    def keep(event: Any) -> None:
+        page.answers[name] = event.value or ""
+
+    made = ui.textarea(f"{name.capitalize()}: {question}.{hint}", value=start, on_change=keep)
+    made.props("outlined dense stack-label autogrow rows=1")
 
 
 STAGES = [

@@ -16,6 +16,7 @@ from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import suffix
 from tabsynth.tables.labelled import SUFFIXES as LABELLED
 
+END = "END-OF-ANSWERS"  # no line of the answers is that: each begins with its name
 Reading = Mapping[str, str]  # options of reading a file, as of read_table
 
 
@@ -278,25 +279,63 @@ def evaluate(
     )
 
 
-def release(table: Path, public: Path, out: Path) -> Step:
-    """The folder that may be given away, and its verification."""
-    from tabsynth.privacy.certificate.certificate import beside
+def publish(
+    table: Path,
+    synthetic: Path,
+    schema: Path,
+    out: Path,
+    reading: Reading,
+    epsilon: float,
+    ledger: Path | None,
+) -> Step:
+    """A report of noisy figures."""
+    words: list[str | Path] = ["tabsynth", "evaluate", "--real", table, "--synthetic", synthetic]
+    words += ["--schema", schema, "--epsilon", f"{epsilon!r}"]
+    words += [] if ledger is None else ["--ledger", ledger]
+    words += [*_options(reading), "-o", out]
+    on = "" if ledger is None else f"    ledger={_path(ledger)},\n"
+    return Step(
+        title="Evaluate privately",
+        command=_line(*words),
+        python=(
+            "from pathlib import Path\n\n"
+            "from tabsynth import Schema, evaluate_private, read_table, verify\n\n"
+            f"schema = Schema.load({_path(schema)})\n"
+            "report = evaluate_private(\n"
+            f"    read_table({_path(table)}, schema{_arguments(reading)}),\n"
+            f"    read_table({_path(synthetic)}, schema),\n"
+            "    schema=schema,\n"
+            f"    epsilon={epsilon!r},\n"
+            f"    certificate=verify({_path(synthetic)}),\n{on})\n"
+            f"Path({_path(out)}).mkdir(exist_ok=True)\n"
+            f"report.to_html({_path(out / 'report.html')})\nreport.to_json({_path(out / 'metrics.json')})"
+        ),
+    )
 
-    files = (table, beside(table), public)
-    copies = "\n".join(f"copyfile({_path(f)}, {_path(out / f.name)})" for f in files)
+
+def release(table: Path, out: Path, answers: Path, text: str, key: Path, public: Path) -> Step:
+    """The release dossier, and its verification; ``text`` are the answers of a person."""
     return Step(
         title="Release",
         command="\n".join(
             [
-                _line("mkdir", out),
-                _line("cp", *files, out),
-                _line("tabsynth", "verify", out / table.name, "--key", out / public.name),
+                f"cat > {shlex.quote(str(answers))} <<'{END}'",
+                text + END,
+                _line(
+                    *("tabsynth", "release", table, "-o", out, "--answers", answers),
+                    *("--key", public, "--sign", key),
+                ),
+                _line("tabsynth", "verify", out, "--key", public),
             ]
         ),
         python=(
-            "from pathlib import Path\nfrom shutil import copyfile\n\nfrom tabsynth import verify\n\n"
-            f"Path({_path(out)}).mkdir()\n{copies}\n"
-            f"print(verify({_path(out / table.name)}, {_path(out / public.name)}).state)"
+            "from pathlib import Path\n\nfrom tabsynth.dossier.checking import verify_dossier\n"
+            "from tabsynth.dossier.making import release\n"
+            "from tabsynth.privacy.certificate.signing import read_private\n\n"
+            f"Path({_path(answers)}).write_text({text!r}, encoding='utf-8')\n"
+            f"release({_path(table)}, {_path(out)}, answers={_path(answers)}, key={_path(public)},"
+            f" sign=read_private({_path(key)}))\n"
+            f"print(verify_dossier(Path({_path(out)}), Path({_path(public)})).state)"
         ),
     )
 

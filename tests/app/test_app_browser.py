@@ -1,6 +1,5 @@
 """The whole way in a real browser, by the keyboard alone; every control has a name for screen readers."""
 
-import os
 import shutil
 import stat
 from pathlib import Path
@@ -8,7 +7,9 @@ from pathlib import Path
 import page_server
 import pytest
 
-from tabsynth import Schema, verify
+from tabsynth import Schema
+from tabsynth.dossier.answers import LISTS, QUESTIONS
+from tabsynth.dossier.checking import verify_dossier
 
 pytest.importorskip("nicegui", reason="the page needs the extra app")
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the browser")
@@ -100,6 +101,14 @@ class Keyboard:
         assert wide[0] <= wide[1]
 
 
+def asked():
+    """The answers that a release needs, and the labels of their fields."""
+    for name, (question, needed) in QUESTIONS.items():
+        if needed and name not in ("schema", "report"):
+            hint = " One item in a line." if name in LISTS else ""
+            yield name, f"{name.capitalize()}: {question}.{hint}"
+
+
 @pytest.fixture
 def folder(tmp_path):
     people = page_server.people()
@@ -124,9 +133,8 @@ def test_from_a_table_to_a_release_by_keyboard(folder):
             _walk(folder, served, browser, page)
         finally:
             browser.close()
-    assert verify(
-        folder / "out" / "fit-synthetic.csv", folder / "out" / "signing.key.pub"
-    ).authenticated
+    found = verify_dossier(folder / "out", folder / "tabsynth-app" / "signing.key.pub")
+    assert found.authenticated and found.problems == ()
 
 
 def _walk(folder, served, browser, page):
@@ -239,12 +247,20 @@ def _walk(folder, served, browser, page):
     keys.step("Write the release")
     keys.type("Folder to write, which is not there yet", "out")
     keys.press("Write the release")
+    keys.see("answers are missing: name, description, curators, use")
+    for name, question in asked():
+        if name != "published":
+            keys.type(question, f"Answer to {name}")
+    keys.press("Write the release")
     keys.see("Verified: authenticated")
+    with page.context.expect_page() as tab:
+        keys.press("Open the privacy statement in a new tab", "link")
+    tab.value.get_by_text("Answer to justification").first.wait_for()
+    tab.value.close()
     keys.press("Everything so far, as commands and as Python code", "summary")
     commands = page.get_by_label("Commands: all steps", exact=True)
     commands.wait_for()
-    assert commands.inner_text().endswith("--key out/signing.key.pub")
+    assert commands.inner_text().endswith("verify out --key tabsynth-app/signing.key.pub")
     allowed = (served.origin, "data:", Path(folder).as_uri(), f"ws://127.0.0.1:{served.port}")
     assert [url for url in outside if not url.startswith(allowed)] == [] and len(outside) > 10
     assert errors == []
-    assert os.listdir(folder / "out") != []

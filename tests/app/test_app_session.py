@@ -1,6 +1,7 @@
 """What the local page does, without a page: in order, behind the confirmation, and as the shown commands do it."""
 
 import contextlib
+import itertools
 import json
 import logging
 import shlex
@@ -20,6 +21,21 @@ from tabsynth.errors import TableError
 from tabsynth.schema.editing import Edit
 
 SETTINGS = Settings(rows=150, epsilon=5.0)
+ANSWERS = {
+    **{
+        "name": "Towns: synthetic",
+        "description": "Lines\nof 'text' and $(signs)",
+        "curators": "A\nB",
+    },
+    **{"use": "tests", "region": "Example", "published": "2026-11-25", "license": "CC0-1.0"},
+    **{
+        "population": "nobody",
+        "unit": "a person",
+        "justification": "a test",
+        "preparation": "nothing",
+    },
+    **{"access": "the tester", "links": "", "contact": " "},
+}
 
 
 @pytest.fixture
@@ -73,7 +89,8 @@ ROWS = {
     "fit": lambda s: s.fit(),
     "draw": lambda s: s.draw(5, None),
     "evaluate": lambda s: s.evaluate(),
-    "release": lambda s: s.release("out"),
+    "publish": lambda s: s.publish(1.0),
+    "release": lambda s: s.release("out", ANSWERS),
 }
 
 
@@ -229,8 +246,14 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
     assert session.draw(120, session.key).wait().state == DONE, session.job.lines
     assert session.evaluate(target="town").wait().state == DONE, session.job.lines
     assert "not authenticated" not in " ".join(session.summary)
-    assert session.release("out").wait().lines == ["Release: out", "Verified: authenticated"]
-    assert session.release("out").wait().state == FAILED
+    assert session.publish(1.0).wait().state == DONE, session.job.lines
+    with pytest.raises(InputError, match=r"answers are missing: description, curators, use"):
+        session.release("out", {"name": "x"})
+    done = session.release("out", ANSWERS).wait()
+    assert done.lines == ["Release: out", "Verified: authenticated"]
+    assert session.release("out", ANSWERS).wait().state == FAILED
+    released = sorted(p.name for p in Path("out").iterdir())
+    assert {"privacy-statement.html", "report.json", "fit-synthetic.csv"} <= set(released)
     schema = session.schema_path.read_text()
     assert Schema.load(session.schema_path).drafted == ()
     checkpoint = {p.name: p.read_bytes() for p in Path("work/fit.checkpoint").iterdir()}
@@ -245,14 +268,15 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
             "Draw the synthetic table",
             "Evaluate",
         ),
-        "Release",
+        *("Evaluate privately", "Release"),
     ]
     for way in ("command", "python"):
         shutil.rmtree("out")
         for path in Path("work").iterdir():
             if path.is_file():
                 path.unlink()
-        shutil.rmtree("work/fit-report")
+        for name in ("fit-report", "fit-published"):
+            shutil.rmtree(Path("work") / name)
         for step in session.history:
             if way == "python":
                 exec(compile(step.python, step.title, "exec"), {})
@@ -264,23 +288,23 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
         for key in ("epsilon", "delta", "mechanisms", "n_rows", "rows"):
             assert drawn.get(key) == certificate.get(key)
         assert Path("work/fit-report/report.html").exists()
-        assert sorted(p.name for p in Path("out").iterdir()) == [
-            *("fit-synthetic.csv", "fit-synthetic.csv.certificate.json", "signing.key.pub")
-        ]
+        assert sorted(p.name for p in Path("out").iterdir()) == released
 
 
 def shell(command, folder):
     """Commands as a shell runs them: those of tabsynth in this process."""
-    for line in command.splitlines():
+    lines = iter(command.splitlines())
+    for line in lines:
         words = shlex.split(line)
-        if words[0] == "tabsynth":
+        if words[:2] == ["cat", ">"]:
+            text = itertools.takewhile(lambda line: line != "END-OF-ANSWERS", lines)
+            Path(words[2]).write_text("".join(f"{line}\n" for line in text), "utf-8")
+        elif words[0] == "tabsynth":
             run(*words[1:], cwd=folder)
         elif words[0] == "mkdir":
             Path(words[-1]).mkdir(exist_ok="-p" in words)
         else:
-            assert words[0] == "cp"
-            for source in words[1:-1]:
-                shutil.copy(source, words[-1])
+            raise AssertionError(line)
 
 
 @pytest.mark.slow
