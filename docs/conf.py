@@ -18,6 +18,7 @@ from typing import Any
 import typer
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from numpydoc.docscrape import NumpyDocString
 from pygments.lexers.special import TextLexer
 from sphinx.util.nodes import make_refnode
 from typer.cli import get_docs_for_click
@@ -77,6 +78,7 @@ autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # numpydoc shows types beside the parameters
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # the template of a class lists them
+NumpyDocString.sections["Formal Guarantees"] = []  # a section of ours; `guarantees` below shows it
 templates_path = [str(ROOT / "docs" / "templates")]
 nitpicky = True
 smartquotes_action = "qe"  # two hyphens begin an option

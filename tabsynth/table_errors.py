@@ -96,8 +96,6 @@ def plan_tables(
         weights.
     """
     check_budget(rows, epsilon, delta)
-    if math.isinf(epsilon):
-        raise InputError("A table has no error of noise without noise; give a finite epsilon.")
     if schema.design.weight is not None:
         raise InputError(
             "The error of a table is planned for rows that count once; take the weight out of the schema."

@@ -39,6 +39,7 @@ GUIDES = (
     "how-to/files",
     "how-to/privacy-unit",
     "how-to/large-tables",
+    "how-to/valid-inference",
 )
 # What the tests replace in a lesson, so that it takes seconds.
 SHORTER = {

@@ -66,31 +66,34 @@ axes[1].semilogx(bounds, cosine)
 axes[1].set(xlabel="clipping bound C", ylabel="cosine with the mean gradient")
 
 # %%
-# BAM
-# ---
-# BAM (Knolle et al. 2023) computes the gradient of each row at weights that are moved a little along the row's own gradient,
-# and clips afterwards. Minimising this loss shortens the gradients of rows, so that less is clipped. Here, both rules
-# take 60 noiseless steps with C = 0.5 from the same weights.
+# Bias during training
+# --------------------
+# Noiseless clipped steps from zero weights. Gradients shorten as the classifier learns, so the bias of a wide bound
+# vanishes. A narrow bound keeps its bias, because every gradient stays longer than it.
 
 
-def path(radius, bound=0.5, steps=60, rate=0.5):
-    """The bias before each step of clipped training; radius 0 is DP-SGD without its noise."""
-    current, out = weights.copy(), []
+def path(bound, steps=150, rate=0.5):
+    """The bias before each step of clipped training, and the accuracy at the end."""
+    current, out = np.zeros((65, 10)), []
     for _ in range(steps):
         plain = gradients(current, inputs, targets)
-        out.append(np.linalg.norm(clipped(plain, bound).mean(axis=0) - plain.mean(axis=0)))
-        moved = plain
-        if radius:
-            norms = np.linalg.norm(plain, axis=1, keepdims=True)
-            ascent = (radius * plain / np.maximum(norms, 1e-12)).reshape(-1, 65, 10)
-            moved = gradients(current + ascent, inputs, targets)
-        current = current - rate * clipped(moved, bound).mean(axis=0).reshape(65, 10)
-    return out
+        short = clipped(plain, bound).mean(axis=0)
+        out.append(np.linalg.norm(short - plain.mean(axis=0)))
+        current = current - rate * short.reshape(65, 10)
+    return out, np.mean((inputs @ current).argmax(axis=1) == digits)
 
 
-fig, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
-for radius in (0.0, 0.1, 0.3):
-    label = "DP-SGD" if radius == 0 else f"BAM, λ = {radius:g}"
-    axis.plot(path(radius), label=label)
-axis.set(xlabel="step", ylabel="bias", yscale="log")
-axis.legend()
+fig, axis = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
+for bound in (0.5, 1.0, 2.0, 3.0):
+    line, accuracy = path(bound)
+    axis.semilogy(line, label=f"C = {bound:g}, accuracy {accuracy:.2f}")
+axis.set(xlabel="step", ylabel="bias")
+axis.legend(fontsize=8)
+
+# %%
+# What to do about it
+# -------------------
+# A wider bound has less bias and more noise. The bound that follows the median gradient, which is the default of tabsynth's
+# critics, is between both. BAM (Knolle et al. 2023) penalises long gradients: in ``reports/bias``, on a network
+# with two hidden layers, it lowers the bias by 0.05 of 0.44 at its chosen radius, without a gain in accuracy. On a
+# linear classifier as here it need not lower the bias.

@@ -12,29 +12,28 @@ import matplotlib.pyplot as plt
 from tabsynth import MargNet, Schema, evaluate, load_census
 
 table, schema = load_census()
-names = ["RAC1P", "AGEP", "SEX", "MSP", "EDU"]
+names = ["PUMA", "AGEP", "SEX", "MSP", "EDU"]
 schema = Schema([column for column in schema.columns if column.name in names])
 train, holdout = table[names][:7000], table[names][7000:]
-labels = {c.name: c.labels for c in schema.columns}["RAC1P"]
 
 # %%
 # Two budgets
 # -----------
 
 gaps = {}
-for epsilon in (0.3, 3.0):
+for epsilon in (0.3, 1.0):
     model = MargNet(schema, epsilon=epsilon, delta=1e-5, rows=7000, random_state=0).fit(train)
     synthetic = model.sample(7000, random_state=1)
-    report = evaluate(train, synthetic, holdout, schema=schema, by="RAC1P", m=50)
-    gaps[epsilon] = report.evaluation["subgroup_gap_RAC1P"]
+    report = evaluate(train, synthetic, holdout, schema=schema, by="PUMA", m=50)
+    gaps[epsilon] = report.evaluation["subgroup_gap_PUMA"]
     gap = gaps[epsilon].synthetic
     print(f"ε = {epsilon}: gap {gap.value:.3f}, 95% interval {gap.low:.3f} to {gap.high:.3f}")
 
 # %%
 # Distance by size of the group
 # -----------------------------
-# Each point is a group. 0 is as close as other real rows are. Groups of fewer than 20 training rows are not judged. At the
-# larger budget all groups come closer, and the small ones gain most.
+# Each point is an area. 0 is as close as other real rows are. Groups of fewer than 20 training rows are not judged. At
+# ε = 0.3 the smaller areas are further from the training table; at ε = 1 most of the gap is gone.
 
 fig, axis = plt.subplots(figsize=(7, 4), layout="constrained")
 for (epsilon, gap), mark in zip(gaps.items(), ("o", "s"), strict=True):
@@ -42,13 +41,11 @@ for (epsilon, gap), mark in zip(gaps.items(), ("o", "s"), strict=True):
     axis.scatter(
         [p.n for p in judged], [p.value for p in judged], marker=mark, label=f"ε = {epsilon}"
     )
-    for part in judged if epsilon == 0.3 else ():
-        name = labels.get(part.name, part.name)
+    for part in judged[:3] if epsilon == 0.3 else ():
         axis.annotate(
-            name[:26], (part.n, part.value), (4, 3), textcoords="offset points", fontsize=7
+            part.name, (part.n, part.value), (6, 0), textcoords="offset points", fontsize=7
         )
 axis.set(
-    xscale="log",
     xlabel="training rows of the group",
     ylabel="distance of pairs, beyond chance",
 )

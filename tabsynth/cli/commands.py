@@ -15,7 +15,7 @@ from rich.logging import RichHandler
 
 import tabsynth
 from tabsynth._files import check_writable
-from tabsynth._validate import one_of
+from tabsynth._validate import between, one_of
 from tabsynth.cli.console import Warnings, guarded, say
 from tabsynth.cli.evaluate import (
     certificate_of,
@@ -422,6 +422,8 @@ def plan(
         refused |= {"table": table or None}
         print_advantage(max_advantage, rows, delta, method, refused, as_json)
         return
+    if prior is not None:
+        between("prior", prior, 0, 1, low_open=True, high_open=True)
     if epsilon is None or (method is None and bounds is None and caps is None and not table):
         lacking = "--epsilon, or --max-advantage" if epsilon is None else "--method, or --table"
         raise InputError(f"A plan needs {lacking}; give it.")

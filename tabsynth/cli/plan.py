@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tabsynth._validate import between, shown
+from tabsynth._validate import shown
 from tabsynth.cli.console import say, say_table
 from tabsynth.cli.options import check_method
 from tabsynth.errors import InputError
@@ -52,7 +52,6 @@ def print_plan(
         mode = options.pop("mode", None)
         labels = plan_labels(**budget, **options)
         own = plan(method, **budget, **({} if mode is None else {"mode": mode}))
-        _check_prior(own, prior)
         if not as_json:
             _print_labels(labels, own)
             return _print_bounds_of(own, prior)
@@ -60,7 +59,6 @@ def print_plan(
     else:
         noise = plan_noise(method, **budget, **options)
         own = noise.own
-        _check_prior(own, prior)
         if not as_json:
             _print_noise(noise)
             return _print_bounds_of(own, prior)
@@ -70,12 +68,6 @@ def print_plan(
     if bounds is not None and prior is not None:
         more["attacker"] |= {"prior": prior, "posterior": bounds.posterior(prior)}
     return say(json.dumps({**facts, **more}))
-
-
-def _check_prior(own: "Plan", prior: float | None) -> None:
-    """Refuse a prior that is none, before anything is printed."""
-    if prior is not None:
-        between("prior", prior, 0, 1, low_open=True, high_open=True)
 
 
 def _print_bounds_of(own: "Plan", prior: float | None) -> None:

@@ -14,7 +14,7 @@ from tabsynth._validate import check_text, one_of, shown
 from tabsynth.errors import FileFormatError, InputError
 
 NAME, FIGURES = "release.yaml", "metrics.json"  # of a report
-MOST_BYTES, MOST_LETTERS, MOST_ITEMS = 100_000, 5_000, 50
+MOST_BYTES, MOST_LETTERS, MOST_ITEMS, MOST_DEPTH = 100_000, 5_000, 50, 6
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 RELEASES, SOURCES = ("One release", "Many releases"), ("Static", "Dynamic")
 LISTS = ("curators", "authors", "links")
@@ -134,18 +134,40 @@ def read_answers(path: Path) -> Answers:
     size_of(path, "release file", MOST_BYTES)
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise FileFormatError(f"{path} has an alias (*); write the answer out.")
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" in line {mark.line + 1}"
-        raise FileFormatError(
-            f"{path} is not valid YAML{where}; put a text with : or # in it into quotes."
-        ) from None
     except OSError as error:
         raise FileFormatError(f"Cannot read {path}: {error.strerror}.") from None
-    return checked(data, str(path), path.parent)
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{path} is not valid YAML: it is not in UTF-8.") from None
+    return checked(read_yaml(text, str(path)), str(path), path.parent)
+
+
+def read_yaml(text: str, where: str) -> Any:
+    """Mappings, lists and texts of a YAML text: no aliases, no other types, and little nesting.
+
+    Raises
+    ------
+    FileFormatError
+    """
+    depth = 0
+    try:
+        for event in yaml.parse(text, yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > MOST_DEPTH:
+                break
+            if isinstance(event, yaml.AliasEvent):
+                depth = -1
+                break
+        else:
+            return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = "" if mark is None else f" in line {mark.line + 1}"
+        raise FileFormatError(
+            f"{where} is not valid YAML{place}; put a text with : or # in it into quotes."
+        ) from None
+    what = "has an alias (*)" if depth < 0 else f"is nested more than {MOST_DEPTH} deep"
+    raise FileFormatError(f"{where} {what}; write the answer out.")
 
 
 def checked(data: Any, where: str, folder: Path) -> Answers:

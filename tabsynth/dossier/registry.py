@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from tabsynth.dossier.answers import read_yaml
 from tabsynth.dossier.material import Material
 from tabsynth.errors import FileFormatError
 from tabsynth.evaluation.claims import items_of, section_of
@@ -129,12 +130,7 @@ def read_record(text: str, where: str) -> dict[str, Any]:
     FileFormatError
         Naming the first field that is wrong.
     """
-    try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise FileFormatError(f"{where} has an alias (*); write the value out.")
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise FileFormatError(f"{where} is not valid YAML.") from None
+    data = read_yaml(text, where)
     check(data, where)
     return dict(data)
 

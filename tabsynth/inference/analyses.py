@@ -1,6 +1,5 @@
 """Common analyses with intervals, and any function of a DataFrame."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from tabsynth.inference.influence import (
     Reference,
     estimates,
 )
-from tabsynth.schema.column import Column
+from tabsynth.schema.column import Column, is_range, range_ends
 
 MOST_STATISTICS = 10_000
 MOST_CALLS = 4_000  # of a function of a DataFrame
@@ -534,18 +533,27 @@ def _event(reference: Reference, event: Mapping[str, Any]) -> np.ndarray:
         column = _column(reference, name)
         values = reference.table[name]
         several = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
-        column.mask(list(several), "event")  # undeclared values are refused
         any_of = np.zeros(len(values), dtype=bool)
         for one in several:
-            if one is None:
-                any_of |= values.isna().to_numpy()
-            elif isinstance(one, Mapping):
-                low, high = one.get("low", -math.inf), one.get("high", math.inf)
-                any_of |= values.between(low, high).fillna(False).to_numpy(dtype=bool)
-            else:
-                any_of |= (values == one).fillna(False).to_numpy(dtype=bool)
+            any_of |= _is(column, values, one)
         happens &= any_of
     return happens
+
+
+def _is(column: Column, values: pd.Series, wanted: Any) -> np.ndarray:
+    """Which values of a column are a declared one, null, or in a range, bool, shape (rows,)."""
+    if wanted is None:
+        column.mask([None], "event")
+        return values.isna().to_numpy()
+    if not is_range(wanted):
+        column.mask([wanted], "event")
+        return (values == wanted).fillna(False).to_numpy(dtype=bool)
+    low, high = range_ends(wanted)
+    first, last = column.code_range(low, high, "event")
+    if column.kind == "numeric":
+        return values.between(low, high).fillna(False).to_numpy(dtype=bool)
+    codes = column.encode(values)
+    return (codes >= first) & (codes <= last)
 
 
 def _predictors(

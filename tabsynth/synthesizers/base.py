@@ -208,6 +208,15 @@ def public_table(index: np.ndarray) -> dict[str, Any]:
     return {"rows": len(index), "sha256_of_value_numbers": digest}
 
 
+def check_provenance(public: Any, provenance: Any) -> None:
+    """Refuse a public table whose source nobody states."""
+    if public is not None and not (isinstance(provenance, str) and provenance.strip()):
+        raise InputError(
+            "A public table needs provenance: say in a line where it comes from and why it is"
+            f" public; got provenance={shown(provenance)}."
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trained:
     """The result of training: a sampler of category codes, its weights, and public diagnostics."""

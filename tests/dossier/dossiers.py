@@ -90,10 +90,11 @@ def ledger(sigma=4.0, *, sampled=False, earlier=False, noise=True):
 
 def claim(schema, *, seeded=False, public=None, method="margnet", names=None, **spent):
     names = [c.name for c in schema.columns] if names is None else names
+    out = ledger(**spent)
     return make_certificate(
-        ledger(**spent),
+        out,
         method=method,
-        epsilon_asked=8.0,
+        epsilon_asked=out.epsilon,
         seeded=seeded,
         public={
             "schema_sha256": schema.fingerprint(),

@@ -54,8 +54,8 @@ DIAGRAMS = {
             "fake": (2, 2, "synthetic rows", PUBLIC),
         },
         [
-            ("rows", "loss", ""), ("loss", "basic", ""), ("loss", "advanced", ""), ("public", "advanced", "bounds"),
-            ("basic", "sum", ""), ("advanced", "sum", "÷ C_g"), ("sum", "critic", ""), ("critic", "generator", ""),
+            ("rows", "loss", ""), ("loss", "basic", ""), ("loss", "advanced", ""), ("public", "advanced", ""),
+            ("basic", "sum", ""), ("advanced", "sum", ""), ("sum", "critic", ""), ("critic", "generator", ""),
             ("generator", "fake", ""),
         ],
     ),
@@ -69,11 +69,12 @@ DIAGRAMS = {
             "questions": (2, 1, "generated rows\nas questions", PUBLIC),
             "student": (3, 1, "student learns from\nlabels", PUBLIC),
             "fake": (0, 2, "synthetic rows", PUBLIC),
+            "generator2": (3, 2, "step of the generator\nagainst the student", PUBLIC),
         },
         [
             ("rows", "shards", ""), ("shards", "teachers", ""), ("teachers", "vote", ""), ("vote", "student", "labels"),
             ("generator", "questions", ""), ("questions", "teachers", ""), ("questions", "student", ""),
-            ("generator", "fake", ""),
+            ("generator", "fake", ""), ("student", "generator2", ""), ("generator2", "generator", ""),
         ],
     ),
     "pate-acgan": (
@@ -82,14 +83,14 @@ DIAGRAMS = {
             "teachers": (1, 0, "K teachers with a source\nand a class head", PRIVATE),
             "source": (2, 0, "noisy vote: real?", RELEASED),
             "class": (2, 1, "noisy vote: which\nclass? (mode B)", RELEASED),
-            "counts": (1, 1, "one-way counts\n+ noise", RELEASED),
-            "student": (3, 0, "student with source\nand class head", PUBLIC),
-            "generator": (1, 2, "generator G(z, class)", PUBLIC),
+            "counts": (1, 2, "one-way counts\n+ noise", RELEASED),
+            "student": (3, 1, "student with source\nand class head", PUBLIC),
+            "generator": (2, 2, "generator G(z, class)", PUBLIC),
             "fake": (3, 2, "rows of each class", PUBLIC),
         },
         [
             ("rows", "teachers", ""), ("teachers", "source", ""), ("teachers", "class", ""), ("source", "student", ""),
-            ("class", "student", ""), ("rows", "counts", ""), ("counts", "generator", "shares, start"),
+            ("class", "student", ""), ("rows", "counts", ""), ("counts", "generator", ""),
             ("student", "generator", ""), ("generator", "fake", ""),
         ],
     ),
@@ -115,7 +116,7 @@ DIAGRAMS = {
             "root": (0, 0, "root rows with the\nnumber of children", PRIVATE),
             "child": (0, 1, "child rows with their\ncontext", PRIVATE),
             "countsr": (1, 0, "counts + noise, one\ncharge for each root", RELEASED),
-            "countsc": (1, 1, "counts + noise, at most\nm rows of a root", RELEASED),
+            "countsc": (1, 1, "counts + noise, for at\nmost m rows of a parent", RELEASED),
             "mixture": (2, 0, "mixture of roots", PUBLIC),
             "network": (2, 1, "network: child given\nroot and sibling", PUBLIC),
             "roots": (3, 0, "synthetic roots and\nnumbers of children", PUBLIC),
@@ -142,7 +143,7 @@ def diagram(name: str) -> plt.Figure:
             corner, WIDTH + 0.2, HEIGHT, "round,pad=0.03", facecolor=colour, edgecolor="#555"
         )
         axis.add_patch(shape)
-        axis.text(x, y, text, ha="center", va="center", fontsize=8.5)
+        axis.text(x, y, text, ha="center", va="center", fontsize=8)
     for start, end, label in arrows:
         (x0, y0), (x1, y1) = place[start], place[end]
         dx, dy = x1 - x0, y1 - y0
@@ -170,7 +171,7 @@ def arrow(axis: plt.Axes, start: np.ndarray, end: np.ndarray, colour: str, label
     properties = {"arrowstyle": "->", "color": colour, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
     axis.annotate("", end, start, arrowprops=properties)
     if label:
-        axis.text(*(np.asarray(end) + (0.05, 0.05)), label, fontsize=9, color=colour)
+        axis.text(end[0] + 0.05, end[1] + 0.05, label, fontsize=9, color=colour)
 
 
 GRADIENTS = np.array([(1.9, 0.5), (0.6, 0.9), (0.4, 0.25), (-0.3, 1.7)])
@@ -193,7 +194,7 @@ def dp_sgd() -> plt.Figure:
     mean, biased = GRADIENTS.mean(axis=0), clipped.mean(axis=0)
     arrow(axes[2], (0, 0), mean, "#888", "mean of 1")
     arrow(axes[2], (0, 0), biased, "#c46a10", "mean of 2")
-    arrow(axes[2], biased, biased + (0.35, -0.75), "#3b6ea5", "noise N(0, (σC)²)")
+    arrow(axes[2], biased, biased + np.array((0.35, -0.75)), "#3b6ea5", "noise N(0, (σC)²)")
     return fig
 
 
@@ -223,7 +224,7 @@ def moves(which: str) -> plt.Figure:
             start = 0.45 * direction
             arrow(axes[1], (0, 0), start, "#3b6ea5")
             axes[1].plot(*start, "o", color="#3b6ea5", markersize=4)
-            turned = 0.55 * (own + (0.35, -0.2))
+            turned = 0.55 * (own + np.array((0.35, -0.2)))
             arrow(axes[1], start, start + turned, "#c46a10", f"g{i}(θ{i}′)")
         axes[1].text(-1.3, -0.95, "λ along the row's own gradient", fontsize=8, color="#3b6ea5")
     return fig

@@ -36,9 +36,9 @@ def write_reports(folder: Path) -> None:
     """The reports ``good.html``, ``poor.html`` and ``copy.html``."""
     table, schema = load_census()
     train, test = table[:7000], table[7000:]
-    few = MargNet(schema, epsilon=0.05, time_limit=60).fit(train[:700])
+    few = MargNet(schema, epsilon=0.05, time_limit=15).fit(train[:700])
     synthetic = {
-        "good": MargNet(schema, epsilon=3.0, time_limit=90).fit(train).sample(7000),
+        "good": MargNet(schema, epsilon=3.0, time_limit=40).fit(train).sample(7000),
         "poor": few.sample(700),
         "copy": train.sample(7000, replace=True, random_state=0, ignore_index=True),
     }

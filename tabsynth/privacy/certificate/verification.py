@@ -251,6 +251,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     bounds = None
     if data.get("seeded") is False and not problems:
         bounds = ledger.attack_bounds(inexact_by(data.get("noise")))
+    if not problems:
         problems += _attacker(data.get("attacker"), bounds)
     if data["format"] == FORMAT:
         problems += [
@@ -335,7 +336,9 @@ def _attacker(stated: Any, bounds: AttackBounds | None) -> list[str]:
     if stated is None:
         return []
     if bounds is None:
-        return ["it states bounds on an attacker, and its epsilon is infinite"]
+        return [
+            "it states bounds on an attacker, and its epsilon is infinite, or the run was seeded"
+        ]
     names = ("advantage", "odds", "exception")
     recomputed = bounds.to_dict()
     return [

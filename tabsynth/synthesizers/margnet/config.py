@@ -92,6 +92,18 @@ class MargNetConfig:
         Share of a time limit for the other steps, where the schema declares impossible rows.
     max_cells : int
         Pairs and triples of columns with more cells than this, in groups of values, are not counted.
+    prior_share : float
+        The largest share of public rows in a model with a public table; the rest is the mixture's.
+    mixture_drift : float
+        The drift that the error of a mixture without noise is comparable to; see ``margnet.prior``.
+    largest_drift : float
+        A public table is not used whose drift is more than this many times what a fit without it is comparable to.
+    prior_group : float
+        Share of the public rows that groups of values hold at least, where the mixture is fitted with a public table.
+    prior_steps : int
+        The maximum number of steps in which public rows are weighted.
+    max_public : int
+        Public rows that are used, drawn at random where there are more.
     memory : int
         MiB for the expected counts of pairs, the same again for those of a triple, and again for the noisy counts of
         all triples. Columns of the most groups are left out of the pairs, and triples that have no room are left
@@ -131,6 +143,12 @@ class MargNetConfig:
     zero_steps: int = 300
     zero_rate: float = 0.3
     counts_time: float = 0.7
+    prior_share: float = 0.7
+    mixture_drift: float = 2.0
+    largest_drift: float = 2.0
+    prior_group: float = 0.002
+    prior_steps: int = 150
+    max_public: int = 50_000
     max_cells: int = 1_000_000
     memory: int = 1_024
 
@@ -140,6 +158,8 @@ class MargNetConfig:
             "latent_dim",
             "steps",
             "zero_steps",
+            "prior_steps",
+            "max_public",
             "max_cells",
             "memory",
         ):
@@ -150,7 +170,14 @@ class MargNetConfig:
         if self.components is not None:
             integer("components", self.components)
         widths("hidden", self.hidden)
-        for name in ("smoothing", "min_entropy", "max_merged_in_triples", "max_group"):
+        for name in (
+            "prior_share",
+            "prior_group",
+            "smoothing",
+            "min_entropy",
+            "max_merged_in_triples",
+            "max_group",
+        ):
             between(name, getattr(self, name), 0, 1)
         between("triples_share", self.triples_share, 0, 1, high_open=True)
         for name in ("learning_rate", "zero_rate", "counts_time"):
@@ -168,7 +195,7 @@ class MargNetConfig:
         between("max_smoothing_noise", self.max_smoothing_noise, 0, math.inf)
         for name in (
             "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
-            "workload_weight", "weights_importance",
+            "workload_weight", "weights_importance", "mixture_drift", "largest_drift",
         ):  # fmt: skip
             between(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
 

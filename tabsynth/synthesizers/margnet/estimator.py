@@ -22,8 +22,14 @@ from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.schema.constraints import Derived
-from tabsynth.schema.schema import Schema, Zero
-from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained, check_size
+from tabsynth.schema.schema import Schema, Zero, refuse_no_rows
+from tabsynth.synthesizers.base import (
+    Sampler,
+    Synthesizer,
+    Trained,
+    check_provenance,
+    check_size,
+)
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.conditioning import (
@@ -40,6 +46,7 @@ from tabsynth.synthesizers.margnet.measurement import (
     PrivateMarginals,
     stages,
 )
+from tabsynth.synthesizers.margnet.prior import Posterior, used, with_public
 from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
@@ -61,26 +68,23 @@ def margnet(
     device: torch.device | str,
     monitor: TrainingMonitor,
     most: int | None = None,
-) -> tuple[MargNetFit, Measurements]:
+    public: np.ndarray | None = None,
+) -> tuple[MargNetFit, Measurements, Posterior | None]:
     """The method in five steps: one-way counts, selection, joint counts, estimation, mixture.
 
-    The first three read private rows, each through one Gaussian mechanism; the others process the releases.
+    The first three read private rows, each through one Gaussian mechanism; the others process the releases, and the codes of
+    a public table.
     """
     one_way = marginals.one_way()
     selection = marginals.select(one_way)
     measured = marginals.joint(one_way, selection)
-    estimate = MargNetFit(
-        layout,
-        config,
-        measured.counts,
-        measured.rows,
-        rng,
-        measured.resolution,
-        device,
-        zeros,
-    )
+    prior = None if public is None else with_public(public, marginals.schema, measured, config)
+    counts, resolution = measured.counts, measured.resolution
+    if prior is not None:
+        counts, resolution = prior.counts, prior.resolution
+    estimate = MargNetFit(layout, config, counts, measured.rows, rng, resolution, device, zeros)
     estimate.fit(monitor, most)
-    return estimate, measured  # estimate.mixture() is the generator
+    return estimate, measured, prior  # estimate.mixture() is the generator
 
 
 def derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
@@ -146,6 +150,12 @@ class MargNet(Synthesizer):
         the budget. An optional, data-independent hint: do not derive it from the private table.
     target : str, optional
         A column that is to be predicted from the others: its pairs get a larger share. A hint, too.
+    public : DataFrame, optional
+        A table of the same schema that you declare public, such as last year's release: the prior of all counts. Noisy
+        counts say how far it is off, and it is left out where it is too far. Its rows get no protection: synthetic rows may
+        equal them. It is not compared with the private rows.
+    provenance : str, optional
+        Where ``public`` is from and why it is public, for the certificate; needed with it.
     config : MargNetConfig, optional
 
     Formal guarantees
@@ -164,6 +174,8 @@ class MargNet(Synthesizer):
 
     workload: Sequence[Sequence[str]] | None = None
     target: str | None = None
+    public: Any = None
+    provenance: str | None = None
     config: MargNetConfig | None = None
 
     def complete(
@@ -251,10 +263,31 @@ class MargNet(Synthesizer):
     def _check(self) -> None:
         if self.config is not None and not isinstance(self.config, MargNetConfig):
             raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
+        check_provenance(self.public, self.provenance)
+        if self.public is None and self.provenance is not None:
+            raise InputError("provenance goes with a public table: give public.")
+        if self.public is not None and self.schema.weight is not None:
+            raise InputError(
+                "MargNet takes no public table for rows with survey weights; leave out public, or the weight."
+            )
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
         if disjoint_boxes(encoder.zeros) == []:
             raise InputError("The schema declares all rows impossible; take a combination out.")
         parsed_workload(self.schema.learned, self.workload, self.target, self._settings())
+        self._public_index(encoder)  # refused before any spending
+
+    def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
+        if self.public is None:
+            return None
+        index = encoder.to_index(to_pandas(self.public, "public table"), "public table")
+        refuse_no_rows(len(index), "public table")
+        return index
+
+    def _public_facts(self) -> dict[str, Any] | None:
+        facts = super()._public_facts()
+        if facts is None:
+            return None
+        return {**facts, "provenance": self.provenance, "overlap": "declined: not counted"}
 
     def _rows(self, encoder: TableEncoder, table: Any) -> Any:
         if not isinstance(table, RowCounter):
@@ -336,10 +369,22 @@ class MargNet(Synthesizer):
             derived_groups(self.schema),
             self.schema.design,
         )
-        estimate, measured = margnet(
-            marginals, layout, encoder.zeros, config, init_rng, self._device(), monitor, most
+        # A trial is of made-up rows, which no public table is like.
+        public = self._public_index(encoder) if most is None else None
+        estimate, measured, prior = margnet(
+            marginals,
+            layout,
+            encoder.zeros,
+            config,
+            init_rng,
+            self._device(),
+            monitor,
+            most,
+            public,
         )
         generator, population = estimate.mixture(), None
+        if prior is not None:
+            generator = prior.with_rows(generator)
         if weighted is not None:
             generator, population = weighted.of_population(generator, encoder.layout, measured.rows)
         if most is None and encoder.zeros:
@@ -349,13 +394,18 @@ class MargNet(Synthesizer):
             curves=estimate.curves,
             rows=measured.rows,
             population=population,
-            measured=measured if not self.schema.design and measured.keepable else None,
+            measured=measured
+            if not self.schema.design and prior is None and measured.keepable
+            else None,
+            notes={} if public is None else used(prior),
             likely_steps=estimate.likely_steps() if most is not None else {},
         )
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         facts = super()._facts(monitor, trained)
         facts["public"] |= self._hints()
+        if trained.notes:
+            facts["public"]["public_table"] |= trained.notes
         return facts
 
     def _hints(self) -> dict[str, Any]:
