@@ -31,6 +31,7 @@ def bundled(request):
 @pytest.mark.parametrize("spec", ["V1", "V2"])
 def test_sdv_accepts_the_metadata_and_the_tables(bundled, spec):
     from sdv.metadata import Metadata
+
     from tabsynth.schema.exporters import to_sdv
 
     table, synthetic, schema = bundled

@@ -22,7 +22,9 @@ def generators():
 
     from tabsynth.integrations.synthcity import TabsynthPlugin
 
-    print(sys.version.split()[0], {n: version(n) for n in ("synthcity", "numpy", "pandas", "torch")})
+    print(
+        sys.version.split()[0], {n: version(n) for n in ("synthcity", "numpy", "pandas", "torch")}
+    )
     if not shutil.which(COMMAND):
         pytest.skip("needs the tabsynth command of another environment: environments.py names one")
     result = Plugins(categories=["privacy"])
@@ -55,9 +57,6 @@ def test_it_generates_a_loader_of_synthcity_with_the_types_of_the_table(fitted):
     assert len(frame) == 300 and set(frame.columns) == set(table.columns)
     assert all(frame[name].dtype == table[name].dtype for name in table.columns)
     assert abs(len(plugin.generate().dataframe()) - len(table)) < 100  # the noisy number
-    folder = os.environ.get("TABSYNTH_PLUGIN_TABLES")
-    if folder:
-        Path(folder).mkdir(exist_ok=True)
 
 
 def test_constraints_of_synthcity_hold(fitted):
@@ -75,7 +74,9 @@ def test_the_metrics_of_synthcity_take_its_rows(fitted):
     plugin, table = fitted
     real = GenericDataLoader(table, target_column="died")
     scores = Metrics.evaluate(
-        real, plugin.generate(len(table)), metrics={"stats": ["jensenshannon_dist"], "sanity": ["data_mismatch"]}
+        real,
+        plugin.generate(len(table)),
+        metrics={"stats": ["jensenshannon_dist"], "sanity": ["data_mismatch"]},
     )
     print(scores.to_string())
     assert len(scores)
@@ -87,7 +88,11 @@ def test_a_saved_plugin_holds_no_row_and_comes_back(fitted):
     plugin, _ = fitted
     saved = save(plugin)
     again = load(saved)
-    assert again.generate(20, random_state=1).dataframe().equals(plugin.generate(20, random_state=1).dataframe())
+    assert (
+        again.generate(20, random_state=1)
+        .dataframe()
+        .equals(plugin.generate(20, random_state=1).dataframe())
+    )
     assert again.data_info["len"] is None
 
 
@@ -107,7 +112,9 @@ def test_tables_of_synthcity_are_written_for_evaluation(generators, tmp_path):
         pytest.skip("no folder for tables: environments.py names one")
     table = patients()
     table["income"] = table["income"].fillna(table["income"].median())
-    made = generators.get("privbayes", epsilon=5.0, workspace=tmp_path).fit(table.drop(columns="patient_id"))
+    made = generators.get("privbayes", epsilon=5.0, workspace=tmp_path).fit(
+        table.drop(columns="patient_id")
+    )
     rows = made.generate(400).dataframe()
     rows.insert(0, "patient_id", "x")
     rows.to_csv(Path(folder) / "synthcity.csv", index=False)
