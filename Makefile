@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-spark test-plugins quick fuzz lint bench mutants reports audit-dependencies build check-dist sbom clean
+.PHONY: demo test test-spark test-plugins quick fuzz lint docs check-links bench mutants reports audit-dependencies build check-dist sbom clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -43,6 +43,19 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The documentation site, from docs/, the reports and the docstrings; build/docs/index.html is its first page. A warning is an error.
+docs: $(VENV)/.docs
+	rm -rf docs/reference/api
+	$(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/doctrees . build/docs
+	@echo "The site is in build/docs/index.html."
+
+check-links: $(VENV)/.docs  # the links to other sites; asks the network
+	$(BIN)/python -m sphinx -q -b linkcheck -D sphinx_gallery_conf.plot_gallery=0 -c docs -d build/doctrees-links . build/links
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
 # Runs what reports/benchmark/config.toml names and its store lacks (half a day on one core), then writes its page.
 bench: $(VENV)/.installed
 	$(BIN)/python reports/benchmark/run.py
@@ -71,4 +84,4 @@ sbom: build/release/.installed
 	build/release/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type library --output-reproducible --output-file build/dist/tabsynth.cdx.json constraints.txt
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build docs/examples docs/reference/api *.egg-info

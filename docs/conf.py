@@ -10,7 +10,7 @@ import html
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import typer
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from numpydoc.docscrape import NumpyDocString
 from pygments.lexers.special import TextLexer
 from sphinx.util.nodes import make_refnode
 from typer.cli import get_docs_for_click
@@ -77,8 +78,10 @@ autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # numpydoc shows types beside the parameters
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # the template of a class lists them
+NumpyDocString.sections["Formal Guarantees"] = []  # a section of ours; `guarantees` below shows it
 templates_path = [str(ROOT / "docs" / "templates")]
 nitpicky = True
+smartquotes_action = "qe"  # two hyphens begin an option
 
 # Gallery
 sphinx_gallery_conf = {
@@ -88,7 +91,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "min_reported_time": 1,
     "write_computation_times": False,
-    "backreferences_dir": "build/docs/backreferences",
+    "backreferences_dir": "build/backreferences",
     "doc_module": ("tabsynth",),
     "reset_modules": ("matplotlib",),
 }
@@ -115,7 +118,20 @@ def commands() -> str:
     command = typer.main.get_command(command_line)
     context = typer.Context(command, info_name="tabsynth")
     text = get_docs_for_click(obj=command, ctx=context, name="tabsynth")
-    return text.partition("**Commands**:")[2]  # the page has its own title and introduction
+    text = text.partition("**Commands**:")[2]  # the page has its own title and introduction
+    whole = first_sentences(command)  # typer cuts those of its lists of commands
+    return re.sub(
+        r"^(\* `[a-z][\w-]*`: ).*$", lambda line: line[1] + next(whole), text, flags=re.MULTILINE
+    )
+
+
+def first_sentences(command: Any) -> Iterator[str]:
+    """Of all commands, in the order in which typer lists them."""
+    nested = getattr(command, "commands", {}).values()
+    for one in nested:
+        yield one.get_short_help_str(limit=200)
+    for one in nested:
+        yield from first_sentences(one)
 
 
 def glossary() -> str:
@@ -130,6 +146,8 @@ def notebook(source: str) -> str:
         text = "".join(cell["source"])
         parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
         for output in cell.get("outputs", ()):
+            if output.get("name") == "stderr":
+                continue
             data = output.get("data", {"text/plain": output.get("text", "")})
             if "image/png" in data:
                 picture = "".join(data["image/png"]).replace("\n", "")
@@ -137,14 +155,14 @@ def notebook(source: str) -> str:
             elif "text/html" in data:
                 parts.append("```{raw} html\n" + "".join(data["text/html"]) + "\n```")
             else:
-                parts.append("```text\n" + "".join(data["text/plain"]) + "\n```")
+                parts.append("```text\n" + "".join(data["text/plain"]).rstrip("\n") + "\n```")
     return "\n\n".join(parts)
 
 
 GENERATED: dict[str, Callable[[], str]] = {
     "commands": commands,
     "glossary": glossary,
-    "gallery": lambda: "```{minigallery} ../docs/gallery/plot_*.py\n```",
+    "gallery": lambda: "```{eval-rst}\n.. minigallery:: docs/gallery/plot_*.py\n```",
 }
 
 
@@ -175,9 +193,14 @@ def guarantees(app: Any, what: str, name: str, obj: Any, options: Any, lines: li
     found = re.search(r"^Formal guarantees\n-+\n(.*?)(?=^\S[^\n]*\n---+\n|\Z)", text, re.M | re.S)
     if found:
         text = text[: found.start()] + text[found.end() :]
-        title, notes, rest = text.partition("Notes\n-----\n")
+        title, _, rest = text.partition("Notes\n-----\n")
         section = f"**Formal guarantees.** {found[1].strip()}\n\n"
         lines[:] = f"{title.rstrip()}\n\nNotes\n-----\n{section}{rest}".split("\n")
+
+
+def skip(app: Any, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
+    """Leave out methods of scikit-learn, such as ``get_params``."""
+    return True if str(getattr(obj, "__module__", "")).startswith("sklearn.") else None
 
 
 def defined() -> set[str]:
@@ -242,6 +265,7 @@ def setup(app: Any) -> None:
     app.add_lexer("csv", TextLexer)
     app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
     app.connect("source-read", read)
+    app.connect("autodoc-skip-member", skip)
     app.connect("missing-reference", reference)
     app.connect("autodoc-process-docstring", guarantees, priority=400)  # before numpydoc
     app.connect("build-finished", redirect)

@@ -41,7 +41,7 @@ unweighted = Schema(columns)
 # Two private fits
 # ----------------
 #
-# Both have ε = 1 and δ = 10⁻⁵ for one row. `random_state` makes this page the same in every build; a fit whose result you
+# Both have ε = 1 and δ = 10⁻⁵ for one row. ``random_state`` makes this page the same in every build; a fit whose result you
 # publish has no seed.
 
 config = MargNetConfig(steps=300)

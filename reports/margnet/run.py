@@ -25,7 +25,7 @@ import findings  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
 from ablations import draw, write_csv  # noqa: E402
-from ours import HINTS, SETTINGS, VARIANTS, Variant  # noqa: E402
+from ours import HINTS, SETTINGS, SPEED, VARIANTS, Variant  # noqa: E402
 from runner import Runner, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
 
@@ -38,7 +38,7 @@ FIGURES = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 RUNS = [
     configs.Run(table, f"margnet:{name}", epsilon, seed)
     for seed in CONFIG.seeds
-    for name, variant in (VARIANTS | SETTINGS | HINTS).items()
+    for name, variant in (VARIANTS | SETTINGS | HINTS | SPEED).items()
     for table, epsilon in variant.cells
 ]
 

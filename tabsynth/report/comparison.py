@@ -16,7 +16,8 @@ from tabsynth.evaluation.claims import is_conditional, is_private
 from tabsynth.evaluation.comparing import Comparison, compare_evaluations
 from tabsynth.evaluation.results import Estimate
 from tabsynth.report.certificates import epsilon_text
-from tabsynth.report.page import render_page
+from tabsynth.report.definitions import defined, definition_of
+from tabsynth.report.page import render_page, with_link
 from tabsynth.report.report import Report
 from tabsynth.report.scatter import Point, epsilon_axis, forest_plot, linear, scatter
 from tabsynth.report.summary import NOTICE
@@ -94,13 +95,19 @@ class ComparisonReport(WrittenReport):
     def to_html(self, path: str | Path) -> None:
         """Write a page with the pictures and the table, that loads nothing else."""
         header = ("Figure", *self.labels, "Hold-out reference", "Independent columns")
+        keys = [compared.metrics[0].key for compared in self.comparison.metrics]
+        rows = [
+            (with_link(name, definition_of(key)), cells, worse)
+            for key, (name, cells, worse) in zip(keys, self._table(), strict=True)
+        ]
         page = render_page(
             "Comparison",
             "comparison",
             self.summary(),
-            [(header, self._table())],
+            [(header, rows)],
             self._pictures(),
             NOTICE,
+            defined(keys),
         )
         write_text(path, page)
 

@@ -12,6 +12,7 @@ SECTIONS = (
     ("rules", "Rules between columns"),
     ("survey", "Estimates of the population"),
     ("distances", "Distances of marginals"),
+    ("figures", "Definitions of the figures"),
     ("glossary", "Glossary"),
 )
 GLOSSARY = (
@@ -25,33 +26,13 @@ GLOSSARY = (
         " between columns. It is a reference for relations only.",
     ),
     (
-        "Gap closed",
-        "Position of the synthetic table between independent columns (0%) and the best value (100%).",
-    ),
-    (
         "Inconclusive",
         "The hold-out reference is itself worse than independent columns, so the metric cannot judge the table.",
     ),
     (
         "95% interval",
-        "It covers the drawing of rows or of test records, as docs/reference/evaluation.md lists for each metric. It does not"
-        " cover another fit of the synthesizer.",
-    ),
-    (
-        "Total variation distance",
-        "Half the sum of absolute differences of relative frequencies, from 0 (equal) to 1 (disjoint): the share of"
-        " rows that would have to change.",
-    ),
-    (
-        "F1 score",
-        "Harmonic mean of precision and recall of a classifier, from 0 to 1. Weighted: classes count by their"
-        " frequency. Macro: all classes count the same.",
-    ),
-    (
-        "pMSE ratio",
-        "Mean squared propensity score of a classifier that separates synthetic from training rows, over its"
-        " expectation for two samples of one population. The best value is near 1. Above 1 the tables differ; below"
-        " 1 the table is nearer to the training rows than other real rows are.",
+        "It covers the drawing of rows or of test records, as the definition of each figure says. It does not cover"
+        " another fit of the synthesizer.",
     ),
     (
         "Survey weight",
@@ -71,10 +52,5 @@ GLOSSARY = (
     (
         "Leakage",
         "How much better an attack does on people of the training table than on a control group of other people.",
-    ),
-    (
-        "ε, δ",
-        "Parameters of differential privacy: bounds on how much one person's record changes the probability of any"
-        " output. Smaller is stronger.",
     ),
 )

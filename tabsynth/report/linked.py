@@ -13,7 +13,8 @@ from tabsynth.evaluation.linked import LinkedEvaluation
 from tabsynth.evaluation.metric import PRIVACY, UTILITY, Evaluation, Metric
 from tabsynth.evaluation.results import WeightsUsed
 from tabsynth.report.certificates import epsilon_text
-from tabsynth.report.page import Table, render_page
+from tabsynth.report.definitions import Definition, defined, definition_of
+from tabsynth.report.page import Table, render_page, with_link
 from tabsynth.report.report import Report
 from tabsynth.report.summary import NOTICE
 from tabsynth.report.tabular import metrics_frame, table, with_interval
@@ -129,7 +130,7 @@ class LinkedReport(WrittenReport):
             ),
             [
                 (
-                    m.title,
+                    _linked(m),
                     [*_cells(m, baseline=m.of_relations), m.better, m.reading],
                     m.below_baseline,
                 )
@@ -139,7 +140,7 @@ class LinkedReport(WrittenReport):
         keys: Table = (
             ("Keys", *HEADER, "What it says"),
             [
-                (m.title, [*_cells(m, baseline=False)[:2], m.reading], m.value > 0)
+                (_linked(m), [*_cells(m, baseline=False)[:2], m.reading], m.value > 0)
                 for m in self.evaluation.metrics
                 if m.key.split(".")[-1] in KEYS
             ],
@@ -148,7 +149,7 @@ class LinkedReport(WrittenReport):
             ("Attacks on units", *HEADER, "Independent children", "Better", "What it says"),
             [
                 (
-                    m.title,
+                    _linked(m),
                     [*_cells(m), m.better, m.reading],
                     m.kind == PRIVACY and m.beats_guessing(),
                 )
@@ -185,6 +186,7 @@ class LinkedReport(WrittenReport):
             [t for t in tables if t[1]],
             [],
             NOTICE,
+            self._definitions(),
         )
         write_text(path, page)
 
@@ -203,6 +205,13 @@ class LinkedReport(WrittenReport):
             for m in self.evaluation.metrics
             if m.kind == UTILITY and m.key.split(".")[-1] not in KEYS
         ]
+
+    def _definitions(self) -> list[Definition]:
+        """Those of the figures of groups, keys and attacks, and of the tables by themselves and joined."""
+        others = (*self.evaluation.tables.values(), *self.evaluation.joined.values())
+        keys = [m.key for item in others for m in item.metrics if m.kind == UTILITY]
+        of_groups = [m.key.rpartition(".")[2] for m in self.evaluation.metrics]
+        return list(dict.fromkeys([*defined(of_groups, ("linked", "attacks")), *defined(keys)]))
 
     def _weights(self, weights: WeightsUsed) -> str:
         synthetic = "count equally" if weights.self_weighting else "have weights of their own"
@@ -231,13 +240,20 @@ def _cells(metric: Metric, *, baseline: bool = True) -> list[str]:
     return [with_interval(estimate) for estimate in (metric.synthetic, metric.holdout, last)]
 
 
+def _linked(metric: Metric) -> str:
+    """The title of a metric of groups, keys or attacks, whose key is ``TABLE.metric``."""
+    return with_link(
+        metric.title, definition_of(metric.key.rpartition(".")[2], ("linked", "attacks"))
+    )
+
+
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
 def _table(title: str, evaluation: Evaluation) -> Table:
     rows = [
-        (m.title, [*_cells(m), m.better], m.below_baseline)
+        (with_link(m.title, definition_of(m.key)), [*_cells(m), m.better], m.below_baseline)
         for m in evaluation.metrics
         if m.kind == UTILITY
     ]

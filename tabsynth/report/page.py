@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from importlib import resources
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
+
+from tabsynth.report.definitions import Definition
 
 Table = tuple[Sequence[str], Sequence[tuple[str, Sequence[str], bool]]]
 
@@ -18,8 +20,19 @@ def packaged(name: str) -> str:
 def environment() -> Environment:
     """Templates escape what they are given, and refuse what they are not given."""
     return Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(packaged),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+
+
+def with_link(title: str, definition: Definition | None) -> str:
+    """The title of a figure as a link to its definition on the same page; the title alone where there is none."""
+    if definition is None:
+        return title
+    return Markup('<a class="term" href="#{}">{}</a>').format(definition.anchor, title)
 
 
 def render_page(
@@ -29,8 +42,12 @@ def render_page(
     tables: Sequence[Table],
     pictures: Sequence[tuple[str, Markup]],
     notice: str = "",
+    definitions: Sequence[Definition] = (),
 ) -> str:
-    """The HTML text. A table is a header and rows of (name, cells, whether it is a warning)."""
+    """The HTML text. A table is a header and rows of (name, cells, whether it is a warning).
+
+    ``definitions`` are those of the figures, to which the names link (:func:`with_link`).
+    """
     return (
         environment()
         .from_string(packaged("page.html"))
@@ -41,6 +58,7 @@ def render_page(
             tables=tables,
             pictures=pictures,
             notice=notice,
+            definitions=definitions,
             css=Markup(packaged("style.css")),  # our own file, never data
         )
     )

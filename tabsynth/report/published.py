@@ -14,7 +14,8 @@ from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
 from tabsynth.privacy.certificate.certificate import conditional_of, epsilon_to_json, rounded_up
 from tabsynth.report.certificates import condition_sentence, unauthenticated
-from tabsynth.report.page import render_page
+from tabsynth.report.definitions import defined, definition_of
+from tabsynth.report.page import render_page, with_link
 from tabsynth.report.tabular import metrics_frame, metrics_markdown, with_interval
 from tabsynth.report.written import WrittenReport, as_report, markdown
 from tabsynth.schema.design import neighbour_of
@@ -165,16 +166,22 @@ class PublishedReport(WrittenReport):
         """Write a page of its own that loads nothing else."""
         frame = [
             (
-                metric.title,
+                with_link(metric.title, definition_of(metric.key, ("published",))),
                 [with_interval(metric.synthetic), with_interval(metric.baseline)],
                 metric.below_baseline,
             )
             for metric in self.metrics
         ]
         header = ("Figure, with noise", "Synthetic", "Independent columns")
-        write_text(
-            path, render_page(self.label, "published report", self.summary(), [(header, frame)], [])
+        page = render_page(
+            self.label,
+            "published report",
+            self.summary(),
+            [(header, frame)],
+            [],
+            definitions=defined([metric.key for metric in self.metrics], ("published",)),
         )
+        write_text(path, page)
 
 
 evaluate_private = as_report(publishing.evaluate_private, PublishedReport)

@@ -20,10 +20,11 @@ from tabsynth.evaluation.results import ColumnSummary, Estimate
 from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
 from tabsynth.evaluation.utility.survey import LEAST_ROWS
 from tabsynth.report.certificates import privacy_panel
+from tabsynth.report.definitions import defined, definition_of, of_group
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.glossary import GLOSSARY, SECTIONS
 from tabsynth.report.heatmap import heat_map, strip
-from tabsynth.report.page import environment, format_number, packaged, shortened
+from tabsynth.report.page import environment, format_number, packaged, shortened, with_link
 from tabsynth.report.summary import (
     NOTICE,
     STANDARD_ERRORS,
@@ -83,7 +84,9 @@ def render(report: "Report") -> str:
     templates.filters["number"] = format_number
     templates.filters["interval"] = interval
     templates.filters["share"] = percentage
+    templates.filters["with_link"] = with_link
     templates.globals["value_on"] = value_on
+    templates.globals["definition"] = partial(definition_of, groups=("utility", "attacks", "page"))
     templates.filters["figure"] = partial(format_number, style="scaled")
     evaluation = report.evaluation
     return templates.from_string(packaged("template.html")).render(
@@ -128,6 +131,10 @@ def render(report: "Report") -> str:
         least_rows=LEAST_ROWS,
         shown_estimates=SHOWN_ESTIMATES,
         glossary=GLOSSARY,
+        definitions=[
+            *defined([metric.key for metric in evaluation.metrics]),
+            *of_group("page"),
+        ],
         quantiles=[f"{100 * q:g}%" for q in QUANTILES],
         equal_rows=equal_rows(evaluation),
         curves=_curves(evaluation.certificate),

@@ -64,6 +64,13 @@ def in_dtype(values: pd.Series, dtype: Any) -> pd.Series:
     return converted
 
 
+def with_nulls(dtype: str) -> str:
+    """The dtype of the same values that holds missing ones, too."""
+    if re.fullmatch(r"u?int\d+", dtype):
+        return dtype.replace("int", "Int").replace("uI", "UI")
+    return "boolean" if dtype == "bool" else dtype
+
+
 def check_dtype(dtype: Any, where: str) -> None:
     """InputError for a dtype that no registered kind of column has."""
     supported = {base for kind in KINDS.values() for base in kind.dtypes}
@@ -265,7 +272,7 @@ class Column:
         if self.nulls and (re.fullmatch(r"u?int\d+", self.dtype) or self.dtype == "bool"):
             raise InputError(
                 f"{where}: dtype {self.dtype} cannot hold the nulls that it declares; use"
-                f" {'boolean' if self.dtype == 'bool' else self.dtype.replace('int', 'Int')}."
+                f" {with_nulls(self.dtype)}."
             )
         labels = [text for pair in self.labels.items() for text in pair]
         for text in (self.name, self.source, self.description, *labels):

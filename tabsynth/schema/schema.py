@@ -633,7 +633,7 @@ class Schema:
             str(problem)
             for problem in self.validate(table, parse=parse)
             # Of other tables, rows that break a rule are no problem.
-            if problem.column is not None or self.violations == "refuse"
+            if problem.column is not None or (self.violations == "refuse" and len(table))
         ]
         if len(problems) < 2:
             return cause

@@ -7,9 +7,11 @@ the conditional mixture is a mixture as well. Its parts are all pairs of a box a
 rule gives their shares.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import torch
@@ -146,24 +148,25 @@ class Restricted:
             values_drawn[some] = (upto <= level[:, None]).sum(axis=1)
         return values_drawn
 
-    def expected(self, part: np.ndarray) -> np.ndarray:
-        """Expected counts of all pairs of codes in rows of the given parts, shape (width, width).
+    def expected(self, rows: np.ndarray) -> np.ndarray:
+        """Expected counts of all pairs of codes, shape (width, width), for so many rows of each part.
 
         The diagonal holds single codes.
         """
         width = self.mixture.shape[1]
         pairs, single = np.zeros((width, width)), np.zeros(width)
-        parts, counts = np.unique(part, return_counts=True)
+        parts = np.flatnonzero(rows)
+        counts = rows[parts]
         boxes, components = np.divmod(parts, len(self.mixture))
         for box in np.unique(boxes):
             here = boxes == box
-            p, weights = self._distributions(box, components[here]), counts[here]
+            p, weights = self.distributions(box, components[here]), counts[here]
             pairs += (p * weights[:, None]).T @ p
             single += weights @ p
         np.fill_diagonal(pairs, single)
         return pairs
 
-    def _distributions(self, box: int, components: np.ndarray) -> np.ndarray:
+    def distributions(self, box: int, components: np.ndarray) -> np.ndarray:
         """Components restricted to a box, shape (components, width); each column sums to 1."""
         allowed = [a[w[box]] for a, w in zip(self._allowed, self._which, strict=True)]
         p = self.mixture[components] * np.concatenate(allowed)
@@ -256,6 +259,11 @@ NOT_ONE = 1e-3  # what the probabilities of a column may sum to, more or less th
 MAX_PAIRED = 512  # columns past which their pairs are too many
 SWEEPS = 12  # over all entries of the rows, at most, in rounding …
 MOVES = 4e8  # … and as many as compare so many pairs of entries: some 20 seconds
+NEAR = 0.003  # of the public rows: how far from a row those are that may take its place
+MAX_TRIPLED = 32  # columns past which their triples are too many …
+MAX_TRIPLE_CELLS = 16_777_216  # … and cells of all triples …
+MAX_PARTS = 16  # … and boxes
+SEEN = 0.5  # rows in which a pair of values is expected: fewer do not count in the choice of public rows
 REPLACED = 3  # draws of fresh rows, for groups of values
 BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch move at once
 COMMON = 10.0  # rows in which a value is expected: fewer, and its entries stay as they are drawn
@@ -293,30 +301,60 @@ class MixtureNetwork(nn.Module):
 class Mixture(nn.Module):
     """K rows of probabilities: row k says, for each column by itself, how likely each value is.
 
-    A synthetic row picks a k, uniformly or by shares, then each column by itself.
+    A synthetic row picks a k, uniformly or by shares, then each column by itself. The first components may be rows
+    of a public table, of which each value is certain.
 
     Parameters
     ----------
     layout : Layout
         One-hot.
     components : int
-        K.
+        K. A mixture of none takes as many as the state that it loads has.
     shared : bool
         Whether components have shares of their own.
+    rows : Tensor, shape (rows, columns), int64, optional
+        Category codes of public rows. They are components, before the K others, and then all have shares.
     """
 
     probabilities: Tensor
     shares: Tensor | None
+    rows: Tensor | None
 
-    def __init__(self, layout: Layout, components: int, *, shared: bool = False) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        components: int = 0,
+        *,
+        shared: bool = False,
+        rows: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.layout = layout
-        self.register_buffer("shares", torch.zeros(components) if shared else None)
+        count = components + (0 if rows is None else len(rows))
+        shared = shared or rows is not None
+        self.register_buffer("shares", torch.zeros(count) if shared else None)
+        self.register_buffer("rows", rows)
         self.register_buffer("probabilities", torch.zeros(components, layout.width))
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **named: Any) -> Any:
+        """As of any module, but a mixture of no components takes those that there are, at least one, and public rows."""
+        given = state_dict.get("probabilities")
+        if not len(self.probabilities) and given is not None and given.ndim == 2 and len(given):
+            self.probabilities = self.probabilities.new_zeros(len(given), self.layout.width)
+            count, rows = len(given), state_dict.get("rows")
+            if rows is not None and rows.ndim == 2:
+                device = self.probabilities.device
+                self.rows = torch.zeros(
+                    len(rows), len(self.layout.blocks), dtype=torch.int64, device=device
+                )
+                count += len(rows)
+            if self.shares is not None or rows is not None:
+                self.shares = self.probabilities.new_zeros(count)
+        return super().load_state_dict(state_dict, *args, **named)
 
     @torch.no_grad()
     def set(self, probabilities: Tensor, shares: Tensor | None = None) -> "Mixture":
-        """Take on probabilities, shape (components, layout.width), and shares, shape (components,).
+        """Take on probabilities, shape (K, layout.width), and shares of all components, public rows before the others.
 
         Without shares, all components have the same.
         """
@@ -334,7 +372,22 @@ class Mixture(nn.Module):
             off = max(off, abs(float(self.shares.sum()) - 1))
             if not bool((self.shares >= 0).all()):
                 return False
+        if self.rows is not None:
+            sizes = torch.tensor(self.layout.sizes, device=self.rows.device)
+            if not bool(((self.rows >= 0) & (self.rows < sizes)).all()):
+                return False
         return bool((self.probabilities >= 0).all()) and off < NOT_ONE
+
+    def matrix(self) -> np.ndarray:
+        """The probabilities of all components, shape (components, layout.width), float64."""
+        own = self.probabilities.cpu().double().numpy()
+        if self.rows is None:
+            return own
+        codes = self.rows.cpu().numpy()
+        certain = np.zeros((len(codes), self.layout.width))
+        starts = np.array([block.start for block in self.layout.blocks])
+        np.put_along_axis(certain, codes + starts, 1.0, axis=1)
+        return np.concatenate([certain, own])
 
     def log_probability(self, boxes: Sequence[Box]) -> float:
         """Log of the probability of a row in one of the disjoint boxes; -inf where there is none."""
@@ -360,9 +413,10 @@ class Mixture(nn.Module):
             Columns and the group of each of their values.
         """
         index = draw(rows, rng)
+        matrix = self.matrix() if groups else np.empty(0)
         for j, group in groups:
             block = self.layout.blocks[j]
-            values = self.probabilities[:, block.start : block.stop].double().cpu().numpy()
+            values = matrix[:, block.start : block.stop]
             p = np.average(values, axis=0, weights=self._prior())
             wanted = rows * np.bincount(group, p / p.sum())
             for _ in range(REPLACED):
@@ -401,7 +455,8 @@ class Mixture(nn.Module):
         sweeps = min(SWEEPS, int(MOVES / (rows * len(self.layout.blocks) ** 2)))
         parts = []
         for start in range(0, rows, CHUNK):
-            draw = _Draw(restricted, min(CHUNK, rows - start), generator)
+            certain = 0 if self.rows is None else len(self.rows)
+            draw = _Draw(restricted, min(CHUNK, rows - start), generator, certain)
             if rounded and sweeps and self._roundable():
                 draw.round(sweeps)
             parts.append(draw.index)
@@ -429,8 +484,7 @@ class Mixture(nn.Module):
         return self._restricted(boxes).complete(index, _host(rng))
 
     def _restricted(self, boxes: Sequence[Box]) -> Restricted:
-        p = self.probabilities.cpu().double().numpy()
-        return Restricted(p, self.layout, boxes, self._prior())
+        return Restricted(self.matrix(), self.layout, boxes, self._prior())
 
     def _prior(self) -> np.ndarray | None:
         """The shares of the components, of sum 1; None where all have the same."""
@@ -444,15 +498,89 @@ def _host(rng: torch.Generator) -> np.random.Generator:
     return np.random.default_rng(int(seed))
 
 
-class _Draw:
-    """Rows drawn from a restricted mixture: ``index``, shape (rows, columns)."""
+class _Triples:
+    """Expected counts of the values of all triples of columns, by which public rows are chosen.
 
-    def __init__(self, mixture: Restricted, rows: int, rng: np.random.Generator) -> None:
+    Attributes
+    ----------
+    expected : ndarray, shape (cells of all triples,)
+    seen : ndarray of bool
+        Cells with an expected count of ``SEEN`` at least.
+    """
+
+    def __init__(self, mixture: Restricted, rows: int) -> None:
+        sizes = mixture.sizes
+        self.sets = np.array(list(combinations(range(len(sizes)), 3)), dtype=np.int64).reshape(
+            -1, 3
+        )
+        cells = sizes[self.sets].prod(axis=1)
+        self.starts = np.cumsum([0, *cells])
+        self.strides = np.stack(
+            [sizes[self.sets[:, 1]] * sizes[self.sets[:, 2]], sizes[self.sets[:, 2]]], axis=1
+        )
+        self.expected = np.zeros(self.starts[-1])
+        boxes, components = np.divmod(np.arange(len(mixture.shares)), len(mixture.mixture))
+        for box in np.unique(boxes):
+            here = (boxes == box) & (mixture.shares > 0)
+            p = mixture.distributions(box, components[here])
+            weights = rows * mixture.shares[here]
+            certain = np.isclose(p.max(axis=1, initial=0, where=p < 1), 0)
+            index = np.nonzero(p[certain])[1].reshape(-1, len(sizes)) - mixture.starts
+            self.expected += self._counted(index, weights[certain])
+            blocks = [p[~certain, a : a + n] for a, n in zip(mixture.starts, sizes, strict=True)]
+            for start, (a, b, c) in zip(self.starts, self.sets, strict=False):
+                both = (weights[~certain, None] * blocks[a])[:, :, None] * blocks[b][:, None]
+                found = (both.reshape(len(both), -1).T @ blocks[c]).ravel()
+                self.expected[start : start + len(found)] += found
+        self.seen = self.expected >= SEEN
+
+    @classmethod
+    def within(cls, mixture: Restricted, rows: int) -> "_Triples | None":
+        """None where there are too many."""
+        sizes = mixture.sizes
+        if len(sizes) > MAX_TRIPLED or len(mixture.shares) > MAX_PARTS * len(mixture.mixture):
+            return None
+        cells = sum(math.prod(triple) for triple in combinations(sizes.tolist(), 3))
+        return cls(mixture, rows) if 0 < cells <= MAX_TRIPLE_CELLS else None
+
+    def cells(self, index: np.ndarray) -> np.ndarray:
+        """Where rows of codes are counted, shape (n, triples)."""
+        one, other, third = (index[:, self.sets[:, i]] for i in range(3))
+        return self.starts[:-1] + one * self.strides[:, 0] + other * self.strides[:, 1] + third
+
+    def error(self, index: np.ndarray) -> np.ndarray:
+        """Counts less expected ones, shape (cells,)."""
+        return self._counted(index) - self.expected
+
+    def _counted(self, index: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        parts = []
+        for start, stop, (a, b, c), (one, other) in zip(
+            self.starts[:-1], self.starts[1:], self.sets, self.strides, strict=True
+        ):
+            cells = index[:, a] * one + index[:, b] * other + index[:, c]
+            parts.append(np.bincount(cells, weights, stop - start))
+        return np.concatenate(parts).astype(float)
+
+
+class _Draw:
+    """Rows drawn from a restricted mixture: ``index``, shape (rows, columns).
+
+    The first ``certain`` components are rows of a public table, neighbours alike.
+    """
+
+    def __init__(
+        self, mixture: Restricted, rows: int, rng: np.random.Generator, certain: int = 0
+    ) -> None:
         self.rng = rng
         self.rows = rows
-        self.mixture = mixture
-        # Each part gets its share of the rows, rounded down or up: less spread than drawing it.
+        self.mixture, self.certain = mixture, certain
+        # Each part gets its share of the rows, rounded down or up: less spread than drawing it. Of neighbours that are
+        # alike about as many rows are drawn as are expected, so they keep their order.
         order = rng.permutation(len(mixture.shares))
+        if certain:
+            order = np.concatenate(
+                [order[~self._is_certain(order)], np.flatnonzero(self._is_certain())]
+            )
         upto = mixture.shares[order].cumsum()
         repeats = np.empty(len(order), dtype=np.int64)
         repeats[order] = np.diff(np.ceil(upto / upto[-1] * rows - rng.random()), prepend=0)
@@ -465,15 +593,77 @@ class _Draw:
         starts = self.mixture.starts
         codes = self.index + starts  # positions in a row of one-hot codes
         d = len(starts)
-        expected = self.mixture.expected(self.part)
+        counts = np.bincount(self.part, minlength=len(self.mixture.shares))
+        expected = self.mixture.expected(
+            self.mixture.shares * self.rows if self.certain else counts
+        )
         common = expected.diagonal() >= COMMON
         if not common.any():
             return
         error = self._counts() - expected
+        triples = _Triples.within(self.mixture, self.rows) if self.certain else None
         for _ in range(sweeps):
+            if self.certain:
+                self._exchange(codes, error, expected >= SEEN, triples)
             for j in self.rng.permutation(d):
                 self._sweep(j, codes, error, common)
         self.index = codes - starts
+
+    def _is_certain(self, part: np.ndarray | None = None) -> np.ndarray:
+        """Which parts, by default of all, are rows of a public table."""
+        part = np.arange(len(self.mixture.shares)) if part is None else part
+        return part % len(self.mixture.mixture) < self.certain
+
+    def _exchange(
+        self, codes: np.ndarray, error: np.ndarray, seen: np.ndarray, triples: _Triples | None
+    ) -> None:
+        """Propose to take another public row in the place of each that was drawn: one near it, by its share.
+
+        No row is taken more often than its share of the rows, rounded up.
+        """
+        mixture, d, width = self.mixture, codes.shape[1], len(error)
+        certain = np.flatnonzero(self._is_certain())
+        upto = mixture.shares[certain].cumsum()
+        drawn = np.flatnonzero(self._is_certain(self.part))
+        if not len(drawn):
+            return
+        order = self.rng.permutation(drawn)
+        place = np.searchsorted(certain, self.part[order])
+        level = upto[place] + upto[-1] * NEAR * (2 * self.rng.random(len(order)) - 1)
+        new = certain[np.searchsorted(upto[:-1], np.abs(level) % upto[-1], side="right")]
+        used = np.bincount(self.part, minlength=len(mixture.shares))
+        room = np.ceil(mixture.shares * self.rows)
+        first, second = np.triu_indices(
+            d
+        )  # codes rise with the column: above the diagonal of ``error``
+        of_pairs = error.reshape(-1), seen.reshape(-1)
+        starts = mixture.starts
+        of_triples = None if triples is None else (triples.error(codes - starts), triples.seen)
+        for batch in np.array_split(np.arange(len(order)), BATCHES):
+            proposed = new[batch]
+            _, once = np.unique(proposed, return_index=True)
+            batch = batch[once]
+            batch = batch[used[new[batch]] < room[new[batch]]]
+            old, rows = order[batch], self._codes_of(new[batch])
+            before, after = codes[old], rows
+            down, up = (c[:, first] * width + c[:, second] for c in (before, after))
+            gain = _gain(down, up, *of_pairs)
+            if triples is not None and of_triples is not None:
+                lost, won = (triples.cells(c - starts) for c in (before, after))
+                gain += _gain(lost, won, *of_triples)
+            taken = gain > 0
+            _enter(down[taken], up[taken], of_pairs[0])
+            if of_triples is not None:
+                _enter(lost[taken], won[taken], of_triples[0])
+            used[self.part[old[taken]]] -= 1
+            used[new[batch[taken]]] += 1
+            self.part[old[taken]] = new[batch[taken]]
+            codes[old[taken]] = rows[taken]
+
+    def _codes_of(self, part: np.ndarray) -> np.ndarray:
+        """Positions of the values of public rows in a row of one-hot codes, shape (n, columns)."""
+        rows = self.mixture.mixture[part % len(self.mixture.mixture)]
+        return np.nonzero(rows)[1].reshape(len(part), -1)
 
     def _counts(self) -> np.ndarray:
         """Of all pairs of codes, shape (width, width); the diagonal holds single codes."""
@@ -525,6 +715,18 @@ def _replace(
     # Evenly over the groups, where there is not enough of one side.
     gone, new = (x[np.linspace(0, len(x) - 1, count).astype(int)] for x in (gone, new))
     index[gone] = fresh[new]
+
+
+def _gain(down: np.ndarray, up: np.ndarray, error: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Half of what each move takes off the squared error of the cells that count, shape (n,)."""
+    change = (error[down] - 0.5) * counted[down] - (error[up] + 0.5) * counted[up]
+    return (change * (down != up)).sum(axis=1)
+
+
+def _enter(down: np.ndarray, up: np.ndarray, error: np.ndarray) -> None:
+    """Move rows from some cells to others."""
+    np.add.at(error, up.ravel(), 1.0)
+    np.add.at(error, down.ravel(), -1.0)
 
 
 def _moved(down: np.ndarray, up: np.ndarray, error: np.ndarray) -> np.ndarray:

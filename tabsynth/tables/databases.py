@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,6 +100,8 @@ def spark_table(url: str, table: str) -> EngineCounter:
             )
         if url.startswith(("spark://", "sc://")):
             _check_reachable(url, named)
+    if url.startswith("local"):  # its workers are processes of this Python, with its packages
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("tabsynth")
     if not connect:
         builder = builder.config("spark.ui.showConsoleProgress", "false")

@@ -10,7 +10,7 @@ import pytest
 from command_lines import run
 from integrations.plugin_tables import METADATA, patients
 
-from tabsynth import Categorical, InputError, Numeric, Schema
+from tabsynth import BudgetError, Categorical, InputError, Numeric, Schema
 from tabsynth.integrations.columns import Columns
 from tabsynth.integrations.sdgym import create_synthesizer, trained
 from tabsynth.synthesizers.margnet.config import MargNetConfig

@@ -12,7 +12,8 @@ from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.estimation import MargNetFit
+from tabsynth.synthesizers.margnet.estimation import MargNetFit, dependence_of
+from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import one_cycle
@@ -197,10 +198,34 @@ def test_smoothed_counts_lead_nearer_to_the_table() -> None:
     assert away[1.0] < 0.95 * away[0.0]
 
 
-def test_components_follow_the_columns() -> None:
+def test_components_follow_what_counts_show() -> None:
+    """From 200 to 1,000, by the fifth root of the distance from independence; fewer for few columns."""
     results = [MargNetConfig().rows_of_mixture(columns) for columns in (1, 3, 10, 50)]
     assert results == [200, 300, 1000, 1000]
-    assert MargNetConfig(components=7).rows_of_mixture(50) == 7
+    shown = [MargNetConfig().rows_of_mixture(20, x) for x in (-5.0, 0.0, 2000.0, 64_000.0, 1e9)]
+    assert shown == [200, 200, 250, 500, 1000]
+    assert MargNetConfig().rows_of_mixture(3, 1e9) == 300
+    assert MargNetConfig(components=7).rows_of_mixture(50, 1e9) == 7
+
+
+def test_dependence_is_the_excess_error_of_independent_columns() -> None:
+    """Of pairs and triples, against chi-squared sums cell by cell; about 0 where columns are independent."""
+    index, sizes = correlated()
+    std, n, everyone = 5.0, len(index), by_value((4, 4, 3, 2))
+    measured = [*counted(index, sizes, std)]
+    exact = count_rows(index, (0, 1, 2), everyone)
+    measured.append(Measured((0, 1, 2), exact, std))
+    shares = [np.bincount(index[:, j], minlength=size) / n for j, size in enumerate(sizes)]
+    by_hand = 0.0
+    for m in measured:
+        if len(m.columns) > 1:
+            for cell in np.ndindex(m.counts.shape):
+                expected = n * math.prod(shares[j][v] for j, v in zip(m.columns, cell, strict=True))
+                by_hand += ((m.counts[cell] - expected) / std) ** 2 - 1
+    by = Resolution.by_value(sizes)
+    assert dependence_of(measured, shares, n, by) == pytest.approx(by_hand / 4)
+    free = np.random.default_rng(0).permuted(index, axis=0)
+    assert abs(dependence_of(counted(free, sizes, 40.0), shares, n, by)) < 10
 
 
 def test_entropy_of_rows() -> None:
@@ -260,7 +285,7 @@ def test_the_weight_of_entropy_follows_what_counts_show() -> None:
     It is a tenth to all of its weight, after the noise level twice as much or less.
     """
     fit = fit_of(counted(*correlated(300), 3.0), (4, 4, 3, 2), 300.0)
-    assert fit.entropy_share == 1
+    assert fit.entropy_share == pytest.approx(fit.dependence / 2000)
     for dependence, share, late in (
         (-50, 0.1, 2),
         (199, 0.1, 2),
@@ -269,7 +294,7 @@ def test_the_weight_of_entropy_follows_what_counts_show() -> None:
         (50_000, 1, 2),
         (200_000, 1, 1.25),
     ):
-        fit.errors = [1 + dependence * 4 / fit.loss.cells, 1.0]
+        fit.dependence = float(dependence)
         assert fit.entropy_share == pytest.approx(share)
         assert fit.late_entropy == pytest.approx(late)
 

@@ -10,7 +10,15 @@ import pytest
 from tabsynth import MargNetConfig
 from tabsynth.errors import InputError
 
-COUNTS = ("latent_dim", "steps", "zero_steps", "max_cells", "memory", "components")
+COUNTS = (
+    "clear_components",
+    "latent_dim",
+    "steps",
+    "zero_steps",
+    "max_cells",
+    "memory",
+    "components",
+)
 COUNTS_FROM_0 = ("max_unscored", "max_triples")
 COUNTS_FROM_2 = ("weight_groups",)
 SHARES = ("smoothing", "min_entropy", "max_merged_in_triples", "max_group")

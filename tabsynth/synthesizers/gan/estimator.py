@@ -36,7 +36,7 @@ from tabsynth.privacy.noise.counts import (
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.schema import Schema, refuse_no_rows
-from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained
+from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained, check_provenance
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.gan.adversarial import GENERATED, AdversarialConfig
@@ -565,13 +565,8 @@ class GAN(Synthesizer):
         one_of("overlap", self.overlap, OVERLAPS)
         if self.public is not None and self.warm_start is not None:
             raise InputError("Give a public table or a warm_start, not both.")
-        text = self.provenance
-        if self.public is not None and not (isinstance(text, str) and text.strip()):
-            raise InputError(
-                "A public table needs provenance: say in a line where it comes from and why it is"
-                f" public; got provenance={shown(text)}."
-            )
-        if self.public is None and (text is not None or self.overlap == "charged"):
+        check_provenance(self.public, self.provenance)
+        if self.public is None and (self.provenance is not None or self.overlap == "charged"):
             raise InputError(
                 "provenance and overlap='charged' go with a public table: give public."
             )

@@ -546,7 +546,7 @@ class LinkedMargNet(Synthesizer):
                 self._device(),
             )
             if name == self.schema.root:
-                fit = MargNetFit(*given)
+                fit = MargNetFit(layout, replace(config, components=components), *given[2:])
             else:
                 pool = partial(generator.contexts, name, groups, init_rng)
                 fit = ContextFit(generator.network(name), pool, *given)

@@ -16,7 +16,10 @@ class MargNetConfig:
     Attributes
     ----------
     components : int, optional
-        K, the number of rows of the mixture. None: 100 for each column, at least 200 and at most 1,000.
+        K, the number of rows of the mixture. None: as many as the noisy counts show structure for, see ``clear_components``.
+    clear_components : int
+        K where the counts differ from independence by ``clear_dependence``. It grows with the fifth root of that
+        difference; it is at least 200, at most 1,000, and at most 100 for each column of more than two.
     latent_dim : int
         Length of the learned input of each component.
     hidden : tuple of int
@@ -89,6 +92,18 @@ class MargNetConfig:
         Share of a time limit for the other steps, where the schema declares impossible rows.
     max_cells : int
         Pairs and triples of columns with more cells than this, in groups of values, are not counted.
+    prior_share : float
+        The largest share of public rows in a model with a public table; the rest is the mixture's.
+    mixture_drift : float
+        The drift that the error of a mixture without noise is comparable to; see ``margnet.prior``.
+    largest_drift : float
+        A public table is not used whose drift is more than this many times what a fit without it is comparable to.
+    prior_group : float
+        Share of the public rows that groups of values hold at least, where the mixture is fitted with a public table.
+    prior_steps : int
+        The maximum number of steps in which public rows are weighted.
+    max_public : int
+        Public rows that are used, drawn at random where there are more.
     memory : int
         MiB for the expected counts of pairs, the same again for those of a triple, and again for the noisy counts of
         all triples. Columns of the most groups are left out of the pairs, and triples that have no room are left
@@ -96,6 +111,7 @@ class MargNetConfig:
     """
 
     components: int | None = None
+    clear_components: int = 250
     latent_dim: int = 64
     hidden: tuple[int, ...] = (128,)
     steps: int = 3000
@@ -127,11 +143,26 @@ class MargNetConfig:
     zero_steps: int = 300
     zero_rate: float = 0.3
     counts_time: float = 0.7
+    prior_share: float = 0.7
+    mixture_drift: float = 2.0
+    largest_drift: float = 2.0
+    prior_group: float = 0.002
+    prior_steps: int = 150
+    max_public: int = 50_000
     max_cells: int = 1_000_000
     memory: int = 1_024
 
     def __post_init__(self) -> None:
-        for name in ("latent_dim", "steps", "zero_steps", "max_cells", "memory"):
+        for name in (
+            "clear_components",
+            "latent_dim",
+            "steps",
+            "zero_steps",
+            "prior_steps",
+            "max_public",
+            "max_cells",
+            "memory",
+        ):
             integer(name, getattr(self, name))
         for name in ("max_unscored", "max_triples"):
             integer(name, getattr(self, name), least=0)
@@ -139,7 +170,14 @@ class MargNetConfig:
         if self.components is not None:
             integer("components", self.components)
         widths("hidden", self.hidden)
-        for name in ("smoothing", "min_entropy", "max_merged_in_triples", "max_group"):
+        for name in (
+            "prior_share",
+            "prior_group",
+            "smoothing",
+            "min_entropy",
+            "max_merged_in_triples",
+            "max_group",
+        ):
             between(name, getattr(self, name), 0, 1)
         between("triples_share", self.triples_share, 0, 1, high_open=True)
         for name in ("learning_rate", "zero_rate", "counts_time"):
@@ -157,7 +195,7 @@ class MargNetConfig:
         between("max_smoothing_noise", self.max_smoothing_noise, 0, math.inf)
         for name in (
             "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
-            "workload_weight", "weights_importance",
+            "workload_weight", "weights_importance", "mixture_drift", "largest_drift",
         ):  # fmt: skip
             between(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
 
@@ -171,6 +209,10 @@ class MargNetConfig:
         """Groups of values of all columns whose pairs are counted: five matrices of that width."""
         return math.isqrt(self.memory * 2**20 // 20)
 
-    def rows_of_mixture(self, columns: int) -> int:
-        """K for a table of so many columns."""
-        return self.components or min(1000, max(200, 100 * columns))
+    def rows_of_mixture(self, columns: int, dependence: float = math.inf) -> int:
+        """K for a table of so many columns, whose counts differ so much from independence; by default the most."""
+        most = min(1000, max(200, 100 * columns))
+        if self.components or not math.isfinite(dependence):
+            return self.components or most
+        shown = self.clear_components * max(0.0, dependence / self.clear_dependence) ** 0.2
+        return min(most, max(200, round(shown)))

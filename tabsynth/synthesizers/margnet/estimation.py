@@ -19,6 +19,7 @@ leave the rest open, and sharp rows would fill it in with chance.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -98,6 +99,39 @@ def smoothed(
             kept = m.std * shrunk(apart / m.std)
             moved[m.columns] = m.counts + part * (kept - apart)
     return moved
+
+
+def dependence_of(
+    measured: Sequence[Measured],
+    shares: Sequence[np.ndarray],
+    rows: float,
+    resolution: Resolution,
+) -> float:
+    """How far counts of pairs and triples are from independence, beyond their noise: for each column, in its variances.
+
+    Parameters
+    ----------
+    measured : sequence of Measured
+    shares : sequence of ndarray, shape (size,)
+        A distribution of the values of each column.
+    rows : float
+    resolution : Resolution
+
+    Returns
+    -------
+    float
+        About 0 where the columns are independent; it may be below.
+    """
+    excess = 0.0
+    for m in measured:
+        if len(m.columns) > 1:
+            groups = resolution.of(m.columns)
+            expected = reduce(
+                np.multiply.outer, (in_groups(shares[j], [groups[j]]) for j in m.columns)
+            )
+            errors = (m.counts - rows * expected) / max(m.std, LEAST_STD)
+            excess += float(np.square(errors).sum()) - errors.size
+    return excess / len(shares)
 
 
 Prefix = tuple[int, int]
@@ -533,12 +567,13 @@ class MargNetFit:
         self.config, self.layout, self.rows = config, layout, rows
         resolution = resolution or Resolution.by_value(layout.sizes)
         columns = len(layout.blocks)
-        self.components = self._number_of_components(columns)
         single = {m.columns[0]: m for m in measured if len(m.columns) == 1}
         shares = [
             probabilities(m.counts.ravel(), rows, m.std)
             for m in (single[j] for j in range(columns))
         ]
+        self.dependence = dependence_of(measured, shares, rows, resolution)
+        self.components = self._number_of_components(columns)
         self.network = self._make_network(shares, rng).to(device)
         self.loss = CountLoss(
             layout,
@@ -558,7 +593,7 @@ class MargNetFit:
 
     def _number_of_components(self, columns: int) -> int:
         """Rows of probabilities that the network gives."""
-        return self.config.rows_of_mixture(columns)
+        return self.config.rows_of_mixture(columns, self.dependence)
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
         """A network that gives independent columns with these distributions."""
@@ -655,8 +690,6 @@ class MargNetFit:
     @property
     def entropy_share(self) -> float:
         """Part of its weight that entropy has, by how far the counts are from independence."""
-        if not self.errors:
-            return 1.0
         share = self.dependence / self.config.clear_dependence
         return min(1.0, max(self.config.min_entropy, share))
 
@@ -664,11 +697,6 @@ class MargNetFit:
     def late_entropy(self) -> float:
         """What that weight is multiplied by after the noise level: from 2 to 1, by the same distance."""
         return 1 + self.config.noisy_dependence / max(self.dependence, self.config.noisy_dependence)
-
-    @property
-    def dependence(self) -> float:
-        """Excess error of independent columns, where the fit starts, in variances of noise for each column."""
-        return self.loss.cells * (self.errors[0] - 1) / len(self.layout.blocks)
 
     @torch.no_grad()
     def mixture(self) -> Mixture:

@@ -1,26 +1,35 @@
 """MargNet: noisy counts of columns, pairs and triples, then a generator that is fitted to them."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from importlib import import_module
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import Layout
-from tabsynth.errors import BudgetError, InputError
+from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.schema.constraints import Derived
-from tabsynth.schema.schema import Schema, Zero
-from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained, check_size
+from tabsynth.schema.schema import Schema, Zero, refuse_no_rows
+from tabsynth.synthesizers.base import (
+    Sampler,
+    Synthesizer,
+    Trained,
+    check_provenance,
+    check_size,
+)
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.conditioning import (
@@ -31,7 +40,13 @@ from tabsynth.synthesizers.margnet.conditioning import (
 )
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, ZEROS, MargNetFit
-from tabsynth.synthesizers.margnet.measurement import Measurements, PrivateMarginals, stages
+from tabsynth.synthesizers.margnet.measurement import (
+    KEPT,
+    Measurements,
+    PrivateMarginals,
+    stages,
+)
+from tabsynth.synthesizers.margnet.prior import Posterior, used, with_public
 from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
@@ -53,29 +68,26 @@ def margnet(
     device: torch.device | str,
     monitor: TrainingMonitor,
     most: int | None = None,
-) -> tuple[MargNetFit, Measurements]:
+    public: np.ndarray | None = None,
+) -> tuple[MargNetFit, Measurements, Posterior | None]:
     """The method in five steps: one-way counts, selection, joint counts, estimation, mixture.
 
-    The first three read private rows, each through one Gaussian mechanism; the others process the releases.
+    The first three read private rows, each through one Gaussian mechanism; the others process the releases, and the codes of
+    a public table.
     """
     one_way = marginals.one_way()
     selection = marginals.select(one_way)
     measured = marginals.joint(one_way, selection)
-    estimate = MargNetFit(
-        layout,
-        config,
-        measured.counts,
-        measured.rows,
-        rng,
-        measured.resolution,
-        device,
-        zeros,
-    )
+    prior = None if public is None else with_public(public, marginals.schema, measured, config)
+    counts, resolution = measured.counts, measured.resolution
+    if prior is not None:
+        counts, resolution = prior.counts, prior.resolution
+    estimate = MargNetFit(layout, config, counts, measured.rows, rng, resolution, device, zeros)
     estimate.fit(monitor, most)
-    return estimate, measured  # estimate.mixture() is the generator
+    return estimate, measured, prior  # estimate.mixture() is the generator
 
 
-def _derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
+def derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
     """Of derived columns: the number of the modelled column that each follows from, and the groups of its values."""
     names, out = schema.learned.names, []
     for rule in schema.makers.values():
@@ -138,6 +150,12 @@ class MargNet(Synthesizer):
         the budget. An optional, data-independent hint: do not derive it from the private table.
     target : str, optional
         A column that is to be predicted from the others: its pairs get a larger share. A hint, too.
+    public : DataFrame, optional
+        A table of the same schema that you declare public, such as last year's release: the prior of all counts. Noisy
+        counts say how far it is off, and it is left out where it is too far. Its rows get no protection: synthetic rows may
+        equal them. It is not compared with the private rows.
+    provenance : str, optional
+        Where ``public`` is from and why it is public, for the certificate; needed with it.
     config : MargNetConfig, optional
 
     Formal guarantees
@@ -156,6 +174,8 @@ class MargNet(Synthesizer):
 
     workload: Sequence[Sequence[str]] | None = None
     target: str | None = None
+    public: Any = None
+    provenance: str | None = None
     config: MargNetConfig | None = None
 
     def complete(
@@ -203,7 +223,7 @@ class MargNet(Synthesizer):
         boxes = boxes_to_sample(generator, self.encoder_, condition)
         draw = partial(generator.sample, boxes=boxes)
         if condition is None or not condition.box:
-            groups = _derived_groups(self.encoder_.whole)
+            groups = derived_groups(self.encoder_.whole)
             return partial(generator.in_groups, draw, groups), True
         # Which codes of a node rows have is held by exchanges among rows of all nodes.
         detailed = condition.leaves_details(self.encoder_.whole)
@@ -217,7 +237,25 @@ class MargNet(Synthesizer):
         generator: Mixture = self.trained_.generator
         boxes = boxes_to_sample(generator, self.encoder_, None)
         draw = partial(generator.sample, boxes=boxes, rounded=False)
-        return partial(generator.in_groups, draw, _derived_groups(self.encoder_.whole))
+        return partial(generator.in_groups, draw, derived_groups(self.encoder_.whole))
+
+    def _implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
+        """As :meth:`Synthesizer._implicates`: of mixtures that are fitted again to the noisy counts with new noise."""
+        measured = self.trained_.measured
+        if measured is None:
+            raise InputError(
+                "Implicates follow from noisy counts, and this model holds none: it has survey weights or a unit, its file is"
+                " of an earlier version, or there are too many; leave implicates (--implicates) out."
+            )
+        draw = import_module("tabsynth.synthesizers.margnet.implicates").implicate
+        for i in range(count):
+            # Streams of their own: the draws must not repeat those of samples.
+            seed = None if random_state is None else (random_state + 1) * 2**66 + i
+            noise = Randomness(seed).numpy()
+            zeros, trained, model = self.encoder_.zeros, self.trained_, copy(self)
+            mixture = draw(trained.generator, measured, self._settings(), zeros, noise)
+            model.trained_ = replace(trained, generator=mixture)
+            yield model
 
     def _settings(self) -> MargNetConfig:
         return MargNetConfig() if self.config is None else self.config
@@ -225,10 +263,31 @@ class MargNet(Synthesizer):
     def _check(self) -> None:
         if self.config is not None and not isinstance(self.config, MargNetConfig):
             raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
+        check_provenance(self.public, self.provenance)
+        if self.public is None and self.provenance is not None:
+            raise InputError("provenance goes with a public table: give public.")
+        if self.public is not None and self.schema.weight is not None:
+            raise InputError(
+                "MargNet takes no public table for rows with survey weights; leave out public, or the weight."
+            )
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
         if disjoint_boxes(encoder.zeros) == []:
             raise InputError("The schema declares all rows impossible; take a combination out.")
         parsed_workload(self.schema.learned, self.workload, self.target, self._settings())
+        self._public_index(encoder)  # refused before any spending
+
+    def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
+        if self.public is None:
+            return None
+        index = encoder.to_index(to_pandas(self.public, "public table"), "public table")
+        refuse_no_rows(len(index), "public table")
+        return index
+
+    def _public_facts(self) -> dict[str, Any] | None:
+        facts = super()._public_facts()
+        if facts is None:
+            return None
+        return {**facts, "provenance": self.provenance, "overlap": "declined: not counted"}
 
     def _rows(self, encoder: TableEncoder, table: Any) -> Any:
         if not isinstance(table, RowCounter):
@@ -307,13 +366,25 @@ class MargNet(Synthesizer):
             noise,
             monitor,
             workload,
-            _derived_groups(self.schema),
+            derived_groups(self.schema),
             self.schema.design,
         )
-        estimate, measured = margnet(
-            marginals, layout, encoder.zeros, config, init_rng, self._device(), monitor, most
+        # A trial is of made-up rows, which no public table is like.
+        public = self._public_index(encoder) if most is None else None
+        estimate, measured, prior = margnet(
+            marginals,
+            layout,
+            encoder.zeros,
+            config,
+            init_rng,
+            self._device(),
+            monitor,
+            most,
+            public,
         )
         generator, population = estimate.mixture(), None
+        if prior is not None:
+            generator = prior.with_rows(generator)
         if weighted is not None:
             generator, population = weighted.of_population(generator, encoder.layout, measured.rows)
         if most is None and encoder.zeros:
@@ -323,12 +394,18 @@ class MargNet(Synthesizer):
             curves=estimate.curves,
             rows=measured.rows,
             population=population,
+            measured=measured
+            if not self.schema.design and prior is None and measured.keepable
+            else None,
+            notes={} if public is None else used(prior),
             likely_steps=estimate.likely_steps() if most is not None else {},
         )
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         facts = super()._facts(monitor, trained)
         facts["public"] |= self._hints()
+        if trained.notes:
+            facts["public"]["public_table"] |= trained.notes
         return facts
 
     def _hints(self) -> dict[str, Any]:
@@ -348,13 +425,30 @@ class MargNet(Synthesizer):
         }
         return cls(schema, config=MargNetConfig(**settings), **hints, **shared)
 
+    def _file_facts(self) -> dict[str, Any]:
+        measured = self.trained_.measured
+        return super()._file_facts() | ({} if measured is None else {"measured": measured.facts()})
+
+    def _file_tensors(self) -> dict[str, Tensor]:
+        measured = self.trained_.measured
+        return super()._file_tensors() | ({} if measured is None else measured.tensors())
+
+    @classmethod
+    def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
+        """As :meth:`Synthesizer._from_file`, with the noisy counts; older files have none."""
+        kept = {name: weights.pop(name) for name in KEPT if name in weights}
+        model = super()._from_file(facts, weights, path)
+        if kept:
+            try:
+                sizes = model.encoder_.schema.sizes
+                measured = Measurements.of_file(facts["measured"], kept, sizes)
+            except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+                raise FileFormatError(f"{path}: the model's noisy counts are damaged.") from None
+            model.trained_ = replace(model.trained_, measured=measured)
+        return model
+
     def _size(self) -> int:
-        return self._components() * self.encoder_.layout.width
+        return self.encoder_.layout.width  # of one component at least
 
     def _empty(self) -> Mixture:
-        shared = self.schema.weight is not None
-        return Mixture(self.encoder_.layout, self._components(), shared=shared)
-
-    def _components(self) -> int:
-        columns = self._weighted() or self.schema.learned
-        return self._settings().rows_of_mixture(len(columns.columns))
+        return Mixture(self.encoder_.layout, shared=self.schema.weight is not None)

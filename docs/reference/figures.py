@@ -1,0 +1,47 @@
+"""Write the definitions of the report's figures into evaluation.md: python docs/reference/figures.py.
+
+The entries are those of ``tabsynth/report/definitions.py``, which the HTML reports show as well. A test fails if the
+page and the entries differ.
+"""
+
+from pathlib import Path
+
+from tabsynth.report.definitions import GROUPS, Definition, of_group
+
+PAGE = Path(__file__).with_name("evaluation.md")
+BEGIN = "<!-- {}: written by figures.py, do not edit -->"
+END = "<!-- end of {} -->"
+
+
+def section(group: str) -> str:
+    """The Markdown of the definitions of one group, with a heading each."""
+    return "\n\n".join(entry(item) for item in of_group(group))
+
+
+def entry(item: Definition) -> str:
+    """The Markdown of one definition."""
+    facts = [f"- **{term}**: {plain(text)}" for term, text in item.facts]
+    if item.group != "page":
+        facts.insert(0, f"- **Metrics**: {', '.join(f'`{key}`' for key in item.keys)}")
+    return f"### {item.name}\n\n" + "\n".join(facts)
+
+
+def plain(text: str) -> str:
+    """The text without characters that Markdown would act upon."""
+    for sign in "*_<":
+        text = text.replace(sign, "\\" + sign)
+    return text
+
+
+def page(text: str) -> str:
+    """The page with every section written anew between its marks."""
+    for group in GROUPS:
+        begin, end = BEGIN.format(group), END.format(group)
+        before, rest = text.split(begin)
+        _, after = rest.split(end)
+        text = f"{before}{begin}\n\n{section(group)}\n\n{end}{after}"
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")

@@ -1,0 +1,187 @@
+"""The pages of the site: each is listed, links and anchors are right, and what they say of the code is so.
+
+`make docs` builds the site, where a warning is an error. These tests need no Sphinx, but for the last ones.
+"""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import tabsynth
+from tabsynth.synthesizers import model_file
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+GENERATED = {DOCS / "examples", REFERENCE / "api"}  # by `make docs`
+LINK = r"\]\(([^)\s]+)\)"
+
+
+def pages(folder: Path = DOCS) -> list[Path]:
+    return [path for path in folder.rglob("*.md") if not GENERATED & set(path.parents)]
+
+
+def written() -> list[Path]:
+    """Every Markdown page but ``reports/census/paper.md``, which is written into ``docs/explanation/papers``."""
+    reports = (path for path in (ROOT / "reports").glob("*/*.md") if path.name != "paper.md")
+    return [*ROOT.glob("*.md"), *(ROOT / "data").glob("*.md"), *pages(), *reports]
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """What GitHub makes of headings: lower case, spaces as hyphens, other punctuation dropped."""
+    found = re.findall(r"^#+ (.*)$", without_code(path.read_text("utf-8")), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()) for heading in found)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("path", written(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_and_anchors_lead_somewhere(path):
+    links = re.findall(LINK, re.sub(r"`[^`\n]*`", "", without_code(path.read_text("utf-8"))))
+    if path == ROOT / "README.md":
+        assert len(links) > 20
+    for link in links:
+        if re.match(r"\w+:", link) or "<" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        assert target.exists(), f"{link} leads nowhere"
+        if path not in {ROOT / "README.md", ROOT / "CONTRIBUTING.md"}:
+            assert not target.is_dir(), (
+                f"{link}: a folder has no page in the site; link a file of it"
+            )
+        if anchor:
+            assert anchor in anchors(target), f"{link}: no such heading"
+
+
+def listed() -> set[Path]:
+    """What the lists and tables of every ``index.md`` link, of which the site makes its tables of contents."""
+    result = {DOCS / "index.md"}
+    for index in DOCS.rglob("index.md"):
+        text = index.read_text("utf-8")
+        links = re.findall(r"^(?:- |\| )\[.*?\]\(([^)#:]+)\)", text, re.MULTILINE)
+        result |= {(index.parent / link).resolve() for link in links}
+    return result
+
+
+def test_every_page_is_in_an_index():
+    templates = (*ROOT.glob("reports/*/*template.md"),)
+    others = (*(ROOT / "notebooks").glob("*.ipynb"), *(DOCS / "gallery").glob("plot_*.py"))
+    assert {*written(), *others} - {*templates, *listed()} == set()
+
+
+def test_every_section_is_on_the_home_page():
+    sections = {path.parent for path in DOCS.glob("*/index.md")}
+    assert {path.parent for path in listed() if path.name == "index.md"} == {*sections, DOCS}
+
+
+def test_every_public_name_is_in_the_reference_once():
+    top, *others = re.split(r"^## Results of an evaluation$", page("api"), flags=re.MULTILINE)
+    assert sorted(re.findall(r"^   (\w+)$", top, re.MULTILINE)) == sorted(tabsynth.__all__)
+    blocks = re.findall(r"currentmodule:: ([\w.]+)\n.*?:toctree: api\n\n(.*?)```", others[0], re.S)
+    names = [f"{module}.{name}" for module, block in blocks for name in block.split()]
+    assert len(names) > 15
+    for name in names:
+        module, _, attribute = name.rpartition(".")
+        assert inspect.getdoc(getattr(importlib.import_module(module), attribute)), name
+
+
+def page(name: str) -> str:
+    return (REFERENCE / f"{name}.md").read_text("utf-8")
+
+
+def test_quoted_error_messages_are_those_of_the_code():
+    """With ``…`` for what the code fills in."""
+    quoted = re.findall(r"^\| `([^`]+)` \| [A-Z]", page("error-messages"), re.MULTILINE)
+    texts = []
+    for path in (ROOT / "tabsynth").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            constants = [part.value if isinstance(part, ast.Constant) else "…" for part in parts]
+            texts.append("".join(text for text in constants if isinstance(text, str)))
+    assert len(quoted) > 30
+    assert [message for message in quoted if not any(message in text for text in texts)] == []
+
+
+def test_the_classes_of_errors_are_those_of_the_code():
+    text = page("error-messages")
+    kinds = re.findall(r"^\| `(\w+Error)` \|", text, re.MULTILINE)
+    assert {name for name in tabsynth.__all__ if name.endswith("Error")} <= {
+        *kinds,
+        "TabsynthError",
+    }
+
+
+def test_the_page_on_model_files_names_every_fact():
+    table = page("model-file").partition("## Facts")[2]
+    for function in (model_file.file_facts, model_file.kept_facts):
+        for key in re.findall(r"\"(\w+)\"", inspect.getsource(function)):
+            assert f"`{key}`" in table, key
+
+
+# From here on with Sphinx.
+
+
+@pytest.fixture(scope="module")
+def conf() -> ModuleType:
+    pytest.importorskip("sphinx_gallery", reason="the site needs the extra docs (make docs)")
+    spec = importlib.util.spec_from_file_location("tabsynth_docs_conf", DOCS / "conf.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_every_placeholder_is_filled(conf):
+    names = {n for path in pages() for n in re.findall(r"<!-- site: (\w+) -->", path.read_text())}
+    assert names == set(conf.GENERATED)
+    assert all(conf.GENERATED[name]() for name in names)
+
+
+@pytest.mark.slow
+def test_the_page_of_commands_has_every_command_with_its_whole_help(conf):
+    text = conf.commands()
+    for name in ("fit", "schema edit", "ledger create"):
+        assert f"`tabsynth {name}`" in text
+    assert "--accept-drafted-domain" in text and not re.search(r"^\* .*\.\.\.$", text, re.M)
+    assert "* `plan`: Show the noise and the number of labels that a privacy budget allows" in text
+
+
+@pytest.mark.slow
+def test_notebooks_become_markdown(conf):
+    text = conf.notebook(
+        '{"cells": [{"cell_type": "markdown", "source": ["# A\\n", "b"]}, {"cell_type": "code", "source": ["1 + 1"],'
+        ' "outputs": [{"data": {"text/plain": ["2"]}}, {"name": "stdout", "text": ["three\\n"]},'
+        ' {"data": {"image/png": "aaaa\\n", "text/plain": ["<Figure>"]}},'
+        ' {"data": {"text/html": ["<table></table>"], "text/plain": ["t"]}}]}]}'
+    )
+    assert text.split("\n\n") == [
+        "# A\nb",
+        "```python\n1 + 1\n```",
+        "```text\n2\n```",
+        "```text\nthree\n```",
+        "![Output of the cell above](data:image/png;base64,aaaa)",
+        "```{raw} html\n<table></table>\n```",
+    ]
+
+
+@pytest.mark.slow
+def test_formal_guarantees_stay_in_docstrings(conf):
+    lines = inspect.getdoc(tabsynth.MargNet).split("\n")
+    conf.guarantees(None, "class", "MargNet", None, None, lines)
+    text = "\n".join(lines)
+    assert "Notes\n-----\n**Formal guarantees.** Private rows are read by" in text
+    both = ["A.", "", "Formal guarantees", "-----------------", "None.", "", "Notes", "-----", "B."]
+    conf.guarantees(None, "class", "Some", None, None, both)
+    assert both == ["A.", "", "Notes", "-----", "**Formal guarantees.** None.", "", "B."]
