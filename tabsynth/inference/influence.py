@@ -35,7 +35,7 @@ CARRIED = (
     0.05  # how far, relative to its probability, the fit may be off where nothing was measured
 )
 DENSE = 3_000  # cells up to which equations are solved directly
-ITERATIONS = 400  # of their solution beyond
+ITERATIONS = 200  # of their solution beyond
 AT_ONCE = 64  # statistics whose influence is held together
 
 
@@ -256,7 +256,7 @@ class Design:
         shape = (len(scale), len(scale))
         equations = LinearOperator(shape, matvec=times, dtype=np.float64)
         return np.stack(
-            [scale * cg(equations, scale * m, rtol=1e-5, maxiter=ITERATIONS)[0] for m in moments.T],
+            [scale * cg(equations, scale * m, rtol=1e-4, maxiter=ITERATIONS)[0] for m in moments.T],
             axis=1,
         )
 

@@ -269,8 +269,11 @@ def test_equations_are_solved_alike_by_iterations(noisy, monkeypatch):
     direct = crosstab(reference, ["sex", "region"])
     monkeypatch.setattr(influence, "DENSE", 0)
     found = crosstab(reference, ["sex", "region"])
-    columns = ["estimate", "standard_error"]
-    assert np.allclose(found[columns], direct[columns], atol=4e-4)
+    apart = (found["estimate"] - direct["estimate"]) / direct["standard_error"]
+    assert (
+        apart.abs().max() < 0.15
+    )  # what is not solved to the end uses the counts a little less well
+    assert np.allclose(found["standard_error"], direct["standard_error"], rtol=0.02)
 
 
 @pytest.mark.slow
