@@ -44,6 +44,7 @@ for axis, name in zip(axes, ("AGEP", "EDU", "PINCP_DECILE"), strict=True):
         axis.bar(shares.index + move * width, shares, width * 0.45, label=label)
     axis.set(title=name, ylabel="share of rows")
 axes[0].legend()
+plt.show()
 
 # %%
 # Pairs of columns
@@ -69,3 +70,4 @@ axis.set(
 )
 axis.legend()
 print(report.summary()[0])
+plt.show()

@@ -66,3 +66,4 @@ for axis, key in zip(axes, figures, strict=True):
     axis.set_xticks(range(3), list(methods), fontsize=8)
     axis.set_title(f"{key}\n({metrics[0].better} is better)", fontsize=9)
     axis.set_xlim(-0.5, 2.5)
+plt.show()

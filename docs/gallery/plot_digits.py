@@ -58,6 +58,7 @@ for row, (label, mean) in zip(axes, means.items(), strict=True):
         axis.imshow(image, cmap="Greys", vmin=0, vmax=4)
         axis.set(xticks=[], yticks=[])
     row[0].set_ylabel(label)
+plt.show()
 
 # %%
 # Train on synthetic rows, test on real ones
@@ -78,6 +79,7 @@ axis.bar_label(bars, fmt="%.2f")
 axis.axhline(0.1, linestyle=":", color="grey", label="guessing")
 axis.set(ylabel="accuracy on real rows", ylim=(0, 1.05))
 axis.legend()
+plt.show()
 
 # %%
 # Single images of the digit 0, drawn under a condition at ε = 10.
@@ -87,3 +89,4 @@ fig, axes = plt.subplots(1, 10, figsize=(10, 1.2), layout="constrained")
 for axis, image in zip(axes, drawn[pixels].to_numpy(dtype=float), strict=True):
     axis.imshow(image.reshape(4, 4), cmap="Greys", vmin=0, vmax=4)
     axis.set(xticks=[], yticks=[])
+plt.show()

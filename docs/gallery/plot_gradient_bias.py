@@ -64,6 +64,7 @@ axes[0].set(xlabel="clipping bound C", ylabel="length")
 axes[0].legend(fontsize=8)
 axes[1].semilogx(bounds, cosine)
 axes[1].set(xlabel="clipping bound C", ylabel="cosine with the mean gradient")
+plt.show()
 
 # %%
 # Bias during training
@@ -89,6 +90,7 @@ for bound in (0.5, 1.0, 2.0, 3.0):
     axis.semilogy(line, label=f"C = {bound:g}, accuracy {accuracy:.2f}")
 axis.set(xlabel="step", ylabel="bias")
 axis.legend(fontsize=8)
+plt.show()
 
 # %%
 # What to do about it
