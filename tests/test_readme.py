@@ -24,6 +24,7 @@ LESSONS = (
     "tutorials/first-table",
     "tutorials/your-own-table",
     "tutorials/publishing-a-table",
+    "how-to/release-a-table",
     "how-to/write-a-schema-from-a-codebook",
     "how-to/structural-zeros-and-dependencies",
     "how-to/choose-epsilon-and-delta",

@@ -62,7 +62,7 @@ def review_columns(page: Page) -> None:
 def _list(page: Page, views: list[ColumnView]) -> None:
     page.first = min(page.first, (len(views) - 1) // LISTED * LISTED)
     listed = views[page.first : page.first + LISTED]
-    head = ("column", "kind", "values", "may be missing", "provenance", "source", "")
+    head = ("column", "kind", "values", "missing", "provenance", "source", "")
     caption = f"Columns {page.first + 1} to {page.first + len(listed)} of {len(views)}"
     with (
         part("div", "scroll", role="region", aria_label=caption, tabindex="0"),
@@ -85,16 +85,16 @@ def _list(page: Page, views: list[ColumnView]) -> None:
 def _row(page: Page, view: ColumnView, i: int) -> None:
     with part("tr"):
         text(view.name, "th").props["scope"] = "row"
-        text(f"{view.kind} ({view.dtype})", "td")
+        text(f"{view.kind} ({view.dtype})", "td", "word")
         with part("td"):
             text(view.domain, "div")
             if view.copied:
                 text("read from the rows", "span", "mark bad")
-        text("yes" if view.nulls else "no", "td")
-        with part("td"):
+        text("yes" if view.nulls else "no", "td", "word")
+        with part("td", "word"):
             text(view.provenance, "span", f"mark {PROVENANCE_MARKS[view.provenance]}")
         text(view.source or "none", "td", "" if view.source else "soft")
-        with part("td"):
+        with part("td", "word"):
             button("Edit", lambda: _open(page, i), name=f"Edit {view.name}")
 
 

@@ -189,8 +189,9 @@ class Page:
         if job is None or job.state != RUNNING:
             return
         words = f"{job.title} is running."
-        if job.total:
-            words = f"{job.title}: {job.stage}, {job.done:,} of {job.total:,}."
+        if job.stage:
+            words = f"{job.title}: {job.stage}"
+            words += f", {job.done:,} of {job.total:,}." if job.total else "."
         if job.stopping:
             words = f"{job.title} ends at its next step."
         self.words.set_text(words)

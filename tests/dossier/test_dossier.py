@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import time
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -306,6 +307,12 @@ def test_the_template_asks_every_question(tmp_path):
     refused("release", table, "-o", "dossier", cwd=tmp_path, says=says)
     refused("release", table, "--template", cwd=tmp_path, says="not written over")
     assert set(Answers.__dataclass_fields__) == {*QUESTIONS, "folder"}
+
+
+def test_the_reference_lists_every_question():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "release-file.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (yes|no) \|", page, re.MULTILINE)
+    assert rows == [(name, "yes" if needed else "no") for name, (_, needed) in QUESTIONS.items()]
 
 
 def test_answers_of_a_dossier_are_read_again(tmp_path, dossier):

@@ -12,8 +12,10 @@ from tabsynth import DPWGAN, InputError, load
 from tabsynth.inference import (
     NOT_SUPPORTED,
     Reference,
+    analyses,
     crosstab,
     infer,
+    influence,
     logit,
     mean,
     ols,
@@ -260,3 +262,36 @@ def test_bad_input_is_one_line(exact, call, message):
 def test_other_methods_have_no_counts():
     with pytest.raises(InputError, match="DPWGAN has none of; fit MargNet"):
         mean(DPWGAN(fit().schema, epsilon=1.0), "age")
+
+
+def test_equations_are_solved_alike_by_iterations(noisy, monkeypatch):
+    reference = Reference(noisy, random_state=0)
+    direct = crosstab(reference, ["sex", "region"])
+    monkeypatch.setattr(influence, "DENSE", 0)
+    found = crosstab(reference, ["sex", "region"])
+    apart = (found["estimate"] - direct["estimate"]) / direct["standard_error"]
+    assert (
+        apart.abs().max() < 0.3
+    )  # what is not solved to the end uses the counts a little less well
+    assert np.allclose(found["standard_error"], direct["standard_error"], rtol=0.03)
+
+
+@pytest.mark.slow
+def test_a_function_of_many_columns_is_called_for_a_sample_of_rows(noisy, monkeypatch):
+    measured = noisy.trained_.measured
+    pairs = [m for m in measured.counts if len(m.columns) < 3]
+    reference = Reference(_with(noisy, replace(measured, counts=pairs)), random_state=0)
+    monkeypatch.setattr(analyses, "MOST_CALLS", 440)
+    names = ["sex", "region", "age", "pay"]
+
+    def slope(table):
+        x = np.column_stack([np.ones(len(table)), table["sex"] == "m", table["pay"]]).astype(float)
+        return np.linalg.solve(x.T @ x, x.T @ table["age"].to_numpy(dtype=float))
+
+    found = infer(slope, reference, columns=names, random_state=0)
+    given = ols(reference, "age", ["sex", "pay"])
+    assert np.allclose(found["estimate"], given["estimate"], atol=0.6 * given["standard_error"])
+    assert np.allclose(found["standard_error"], given["standard_error"], rtol=0.4)
+    monkeypatch.setattr(analyses, "MOST_CALLS", 100)
+    with pytest.raises(InputError, match="past 50; use fewer columns"):
+        infer(slope, reference, columns=names)

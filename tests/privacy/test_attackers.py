@@ -236,3 +236,19 @@ def test_of_a_gan_it_is_searched():
     epsilon = planned.by_method["dp-gan"]
     assert 0.097 < bounds_of(plan("dp-gan", 5_000, epsilon)).advantage <= 0.1
     assert epsilon > 3 * planned.epsilon
+
+
+def test_odds_of_the_worse_direction():
+    """With a record in the table, odds may rise further than without it: δ(ε) by an integral, for each direction."""
+    sigma, rate = 1.0, 0.2
+    x = np.linspace(-12, 13, 400_001)
+    none = norm.pdf(x, scale=sigma)
+    mixture = (1 - rate) * none + rate * norm.pdf(x, loc=1, scale=sigma)
+    points = np.array([0.1, 0.3, 0.6])
+    exact = [
+        [np.trapezoid(np.maximum(p - math.exp(e) * q, 0), x) for e in points]
+        for p, q in ((mixture, none), (none, mixture))
+    ]
+    found = pld_delta(steps(sigma, rate, 1), points, near=0.01)
+    assert found == pytest.approx(np.max(exact, axis=0), rel=2e-3)
+    assert exact[0][2] > 2 * exact[1][2]
