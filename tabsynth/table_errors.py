@@ -162,7 +162,9 @@ def _counted(
     else:
         selection = marginals.select(one_way)
     by = selection.resolution
-    releases = [(ONE_WAY, [(marginals.columns, 1.0)], marginals.whole, marginals.derived)]
+    releases: list[tuple[str, Any, Resolution, Sequence[Any]]] = [
+        (ONE_WAY, [(marginals.columns, 1.0)], marginals.whole, marginals.derived)
+    ]
     if JOINT in noise:
         releases.append((JOINT, marginals.batches(rows, selection), by, ()))
     counted = []

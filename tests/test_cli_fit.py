@@ -49,7 +49,15 @@ def folder(tmp_path):
         (("--epsilon", "1", "--variant", "basic"), ["dp-wgan", "--variant"]),
         (("--epsilon", "1", "--method", "dp-gan", "--preset", "source"), ["dp-gan", "--preset"]),
         (("--epsilon", "1", "--method", "margnet", "--autoencoder", "none"), "--autoencoder"),
-        (("--epsilon", "1", "--method", "margnet", "--public-source", "x"), "--public-source"),
+        (
+            ("--epsilon", "1", "--method", "margnet", "--public-source", "x"),
+            "provenance goes with a public table",
+        ),
+        (("--epsilon", "1", "--method", "margnet", "--public", "holdout.csv"), "needs provenance"),
+        (
+            ("--epsilon", "1", "--method", "pate-gan", "--overlap", "charged"),
+            "overlap='charged' go with a public table",
+        ),
         (
             ("--epsilon", "1", "--method", "margnet", "--network-encoding", "one-hot"),
             "--network-encoding",

@@ -7,7 +7,7 @@ columns of the synthetic table with those of real rows.
 
 The bundled table is itself synthetic, so this example shows how to work and not how good the method is. On 19,077 real
 census rows with ten columns, classifiers that are trained on MargNet's rows keep 95% of the F1 score at ε = 1:
-`reports/margnet <../../../reports/margnet/README.md>`_.
+:doc:`reports/margnet </reports/margnet/README>`.
 """
 
 import matplotlib.pyplot as plt
@@ -44,6 +44,7 @@ for axis, name in zip(axes, ("AGEP", "EDU", "PINCP_DECILE"), strict=True):
         axis.bar(shares.index + move * width, shares, width * 0.45, label=label)
     axis.set(title=name, ylabel="share of rows")
 axes[0].legend()
+plt.show()
 
 # %%
 # Pairs of columns
@@ -69,3 +70,4 @@ axis.set(
 )
 axis.legend()
 print(report.summary()[0])
+plt.show()

@@ -4,7 +4,7 @@ Comparing methods
 
 Three methods are fitted to the same columns with ε = 2, and ``compare`` sets their reports side by side. The fits of the
 two GANs are short, so that the page builds quickly: with so few steps, DP-WGAN has learned single columns and few
-relations. Complete fits on three real tables are in `reports/benchmark <../../../reports/benchmark/README.md>`_.
+relations. Complete fits on three real tables are in :doc:`reports/benchmark </reports/benchmark/README>`.
 """
 
 import matplotlib.pyplot as plt
@@ -66,3 +66,4 @@ for axis, key in zip(axes, figures, strict=True):
     axis.set_xticks(range(3), list(methods), fontsize=8)
     axis.set_title(f"{key}\n({metrics[0].better} is better)", fontsize=9)
     axis.set_xlim(-0.5, 2.5)
+plt.show()

@@ -5,7 +5,7 @@ Digits: what a private method can draw
 Images of digits make errors visible. The 1,797 digits of scikit-learn are reduced to 4 × 4 pixels of five grey levels,
 with the digit as a seventeenth column. MargNet draws images of each digit by a condition on that column.
 
-`reports/digits <../../../reports/digits/README.md>`_ has the 8 × 8 digits with dp-GAN: at ε = 4, a classifier that
+:doc:`reports/digits </reports/digits/README>` has the 8 × 8 digits with dp-GAN: at ε = 4, a classifier that
 is trained on its rows reaches an accuracy of 0.79 with a public sample, where real rows give 0.93 without privacy.
 """
 
@@ -58,6 +58,7 @@ for row, (label, mean) in zip(axes, means.items(), strict=True):
         axis.imshow(image, cmap="Greys", vmin=0, vmax=4)
         axis.set(xticks=[], yticks=[])
     row[0].set_ylabel(label)
+plt.show()
 
 # %%
 # Train on synthetic rows, test on real ones
@@ -78,6 +79,7 @@ axis.bar_label(bars, fmt="%.2f")
 axis.axhline(0.1, linestyle=":", color="grey", label="guessing")
 axis.set(ylabel="accuracy on real rows", ylim=(0, 1.05))
 axis.legend()
+plt.show()
 
 # %%
 # Single images of the digit 0, drawn under a condition at ε = 10.
@@ -87,3 +89,4 @@ fig, axes = plt.subplots(1, 10, figsize=(10, 1.2), layout="constrained")
 for axis, image in zip(axes, drawn[pixels].to_numpy(dtype=float), strict=True):
     axis.imshow(image.reshape(4, 4), cmap="Greys", vmin=0, vmax=4)
     axis.set(xticks=[], yticks=[])
+plt.show()

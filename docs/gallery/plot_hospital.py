@@ -51,6 +51,7 @@ for rows, label in ((table, "training"), (synthetic, "synthetic")):
     axes[1].hist(rows["num_medications"], edges, histtype="step", density=True, label=label)
 axes[1].set(title="num_medications", ylabel="density")
 axes[1].legend()
+plt.show()
 
 # %%
 # A relation
@@ -65,3 +66,4 @@ for rows, label, mark in ((table, "training", "o-"), (synthetic, "synthetic", "s
 axis.set_xticks(range(len(ages)), [age.strip("[)") for age in ages], rotation=60)
 axis.set(title="mean days in hospital by age", ylabel="days")
 axis.legend()
+plt.show()

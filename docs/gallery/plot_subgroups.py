@@ -50,3 +50,4 @@ axis.set(
     ylabel="distance of pairs, beyond chance",
 )
 axis.legend()
+plt.show()

@@ -170,6 +170,33 @@ def census_rows(schema: Schema) -> pd.DataFrame:
     return parsed(raw, schema)
 
 
+def excerpt(name: str, schema: Schema) -> pd.DataFrame:
+    """The schema's columns of one of the excerpts."""
+    raw = pd.read_csv(DATA / f"{name}.csv", dtype=str, keep_default_na=False)
+    return parsed(raw[list(schema.names)], schema)
+
+
+def massachusetts() -> Schema:
+    """The ten columns, with the areas of the Massachusetts excerpts."""
+    files = (f"census_ma_{year}" for year in (2018, 2019))
+    areas = {
+        code for name in files for code in pd.read_csv(DATA / f"{name}.csv", dtype=str)["PUMA"]
+    }
+    columns = [
+        replace(c, categories=tuple(sorted(areas))) if c.name == "PUMA" else c
+        for c in CENSUS.columns
+    ]
+    return Schema(columns, null_values=CENSUS.null_values)
+
+
+def half_of_adult(schema: Schema, second: bool = False) -> pd.DataFrame:
+    """The first or the second half of Adult's rows, in a random order."""
+    rows = adult_rows(schema)
+    order = np.random.default_rng(1).permutation(len(rows))
+    half = len(rows) // 2
+    return rows.iloc[order[half:] if second else order[:half]]
+
+
 def adult_rows(schema: Schema) -> pd.DataFrame:
     return parsed(pd.read_csv(DATA / "adult.csv", dtype=str), schema)
 
@@ -182,6 +209,15 @@ def parsed(raw: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         return read_table(path, schema)
 
 
+# Tables to which there is a public one; see reports/margnet/prior.py.
+WITH_PUBLIC = {
+    "census-ma": Table(
+        "Massachusetts, 10 columns",
+        massachusetts,
+        lambda schema: excerpt("census_ma_2019", schema),
+    ),
+    "adult-half": Table("half of Adult, 14 columns", adult, half_of_adult),
+}
 TABLES = {
     "census": Table("census, 10 columns", lambda: CENSUS, census_rows),
     "adult": Table("Adult, 14 columns", adult, adult_rows),
@@ -191,4 +227,5 @@ TABLES = {
         lambda: Schema.load(ROOT / "data" / "hospital.schema.json"),
         lambda schema: prepare_hospital(DATA / "diabetes_hospital_5000.csv", schema),
     ),
+    **WITH_PUBLIC,
 }

@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 
 from tabsynth import MargNet, Schema
 from tabsynth.synthesizers.margnet import measurement as measuring
@@ -27,7 +28,7 @@ from tabsynth.synthesizers.mixture import Mixture
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
 from fit import fitted
 from limits import limit_cpu
-from tables import TABLES
+from tables import DATA, TABLES, excerpt, half_of_adult, parsed
 
 
 def equal_shares(cells: Sequence[int], *_: Any) -> list[float]:
@@ -73,7 +74,8 @@ class Variant:
 
     ``replaced`` holds (object, attribute, value), ``hints`` more arguments of MargNet, ``impossible`` combinations
     of values that the schema declares impossible; ``control`` is the variant that it is compared with, "" for
-    MargNet with its defaults, and ``cells`` the tables and epsilons where it is fitted.
+    MargNet with its defaults, and ``cells`` the tables and epsilons where it is fitted. ``public`` makes a public
+    table of the schema.
     """
 
     title: str
@@ -83,6 +85,7 @@ class Variant:
     impossible: tuple[dict[str, Any], ...] = ()
     control: str = ""
     cells: tuple[tuple[str, float], ...] = ABLATED
+    public: Callable[[Schema], pd.DataFrame] | None = None
 
 
 VARIANTS = {
@@ -204,6 +207,53 @@ HINTS = {
 }
 
 
+def shuffled(schema: Schema) -> pd.DataFrame:
+    """The 2018 table with each column in an order of its own: what no two columns have to do with each other."""
+    rows, rng = excerpt("census_national_2018", schema), np.random.default_rng(2)
+    return pd.DataFrame({c: rows[c].to_numpy()[rng.permutation(len(rows))] for c in rows}).astype(
+        rows.dtypes.to_dict()
+    )
+
+
+def elsewhere(schema: Schema) -> pd.DataFrame:
+    """Massachusetts for the nation: its rows in areas of the nation that are drawn at random."""
+    rng = np.random.default_rng(3)
+    raw = pd.read_csv(DATA / "census_ma_2018.csv", dtype=str, keep_default_na=False)
+    raw = raw[list(schema.names)]
+    areas = schema["PUMA"].categories or ()
+    return parsed(raw.assign(PUMA=rng.choice(areas, len(raw))), schema)
+
+
+EPSILONS = (0.1, 1.0, 8.0)
+PUBLIC_OF: dict[str, Callable[[Schema], pd.DataFrame]] = {
+    "census": lambda schema: excerpt("census_national_2018", schema),
+    "census-ma": lambda schema: excerpt("census_ma_2018", schema),
+    "adult-half": lambda schema: half_of_adult(schema, second=True),
+}
+CELLS = tuple((table, epsilon) for epsilon in EPSILONS for table in PUBLIC_OF)
+PRIORS = {
+    "without": Variant("without a public table", cells=CELLS),
+    **{
+        f"with-{table}": Variant(
+            "with the public table",
+            cells=tuple((table, epsilon) for epsilon in EPSILONS),
+            public=public,
+        )
+        for table, public in PUBLIC_OF.items()
+    },
+    "shuffled": Variant(
+        "with a wrong one: 2018, columns shuffled",
+        cells=(("census", 0.1), ("census", 1.0)),
+        public=shuffled,
+    ),
+    "elsewhere": Variant(
+        "with a wrong one: Massachusetts",
+        cells=(("census", 0.1), ("census", 1.0)),
+        public=elsewhere,
+    ),
+}
+
+
 def code() -> str:
     """A hash of the sources of the method."""
     folder = Path(measuring.__file__).parent
@@ -214,18 +264,22 @@ def code() -> str:
 def main(table: str, epsilon: str, seed: str, variant: str, limit: str, out: str) -> dict[str, Any]:
     limit_cpu(int(limit))
     schema, train, _ = TABLES[table].split()
-    chosen = (VARIANTS | SETTINGS | HINTS | SPEED)[variant]
+    chosen = (VARIANTS | SETTINGS | HINTS | SPEED | PRIORS)[variant]
     with ExitStack() as stack:
         for place, name, value in chosen.replaced:
             stack.enter_context(patch.object(place, name, value))
         if chosen.impossible:
             schema = Schema(schema.columns, impossible=chosen.impossible)
+        prior = {}
+        if chosen.public is not None:
+            prior = {"public": chosen.public(schema), "provenance": "a public table of the report"}
         model = MargNet(
             schema,
             epsilon=float(epsilon),
             random_state=int(seed),
             config=MargNetConfig(**chosen.config),
             **chosen.hints,
+            **prior,
         )
         result = fitted(model, train, out)
     counted = [m["details"] for m in model.certificate()["mechanisms"]][-1]
@@ -233,6 +287,7 @@ def main(table: str, epsilon: str, seed: str, variant: str, limit: str, out: str
         "components": len(model.trained_.generator.probabilities),
         "pairs": counted.get("pairs", 0),
         "triples": counted.get("triples", 0),
+        "use": model.facts_["public"]["public_table"],
         "code": code(),
     }
 

@@ -441,8 +441,9 @@ class Session:
             )
             fitted["model"] = model
             model._check_domain()  # what a fit refuses is refused before the table is read
+            job.step("reading the table", 0, 0)
             rows = read_table(table, schema, **reading)
-            job.step("reading", 1, 1)
+            job.step("beginning", 0, 0)
             self._note(step)
             model.fit(rows, progress=job.step, checkpoint=checkpoint, ledger=settings.ledger)
             model.save(out)

@@ -513,7 +513,7 @@ def sample(
     options |= class_argument(synthesizer, label) if label is not None else {}
     options |= {} if max_draws is None else {"max_draws": max_draws}
     options |= {} if weights is None else {"weights": weights}
-    several = {} if implicates is None else {"implicates": implicates}
+    several: dict[str, Any] = {} if implicates is None else {"implicates": implicates}
     result = synthesizer.sample_to(out, n, random_state=seed, **written, **options, **several)
     n = synthesizer.rows_ if n is None else n
     pairs = (

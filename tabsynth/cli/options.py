@@ -134,7 +134,8 @@ AutoencoderOption = Annotated[
 Public = Annotated[
     Path | None,
     typer.Option(
-        help="A table with the same schema that you declare public, for pre-training. Its rows get no protection."
+        help="A table with the same schema that you declare public: margnet's prior, or for pre-training of GANs."
+        " Its rows get no protection."
     ),
 ]
 PublicSource = Annotated[

@@ -86,7 +86,7 @@ def _stacked(values: Any, what: str) -> tuple[np.ndarray, Any]:
     if len(values) < 2:
         raise InputError(f"Expected {what} of two implicates or more, got {len(values)}.")
     names = values[0].index if isinstance(values[0], pd.Series) else None
-    rows = []
+    rows = list[np.ndarray]()
     for i, value in enumerate(values):
         try:
             if names is not None:

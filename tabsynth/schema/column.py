@@ -56,6 +56,14 @@ def base_dtype(dtype: str) -> str:
     return "period" if name.startswith("period[") else "unsupported"
 
 
+def in_dtype(values: pd.Series, dtype: Any) -> pd.Series:
+    """Values of dtype object in another one. pandas 2 has no dtype of texts, and writes missing ones as ``"None"``."""
+    converted = values.astype(dtype)
+    if dtype == "str" and converted.dtype == object:
+        converted = converted.where(values.notna(), None)
+    return converted
+
+
 def with_nulls(dtype: str) -> str:
     """The dtype of the same values that holds missing ones, too."""
     if re.fullmatch(r"u?int\d+", dtype):
@@ -782,7 +790,7 @@ class Column:
 
     def _as_dtype(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
         try:
-            return pd.Series(values, dtype="object", name=self.name).astype(self.dtype)
+            return in_dtype(pd.Series(values, dtype="object", name=self.name), self.dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"Column {shown(self.name)} does not fit dtype {self.dtype}: {one_line(error)};"

@@ -638,8 +638,9 @@ class Synthesizer(BaseEstimator):
         kind = suffix(path, writing=True)
         if implicates is not None:
             paths = numbered(path, integer("implicates", implicates))
-            for output in (name for each in paths for name in (each, beside(each))):
-                check_writable(output)
+            for each in paths:
+                check_writable(each)
+                check_writable(beside(each))
             self._check_fitted()
             given = {"formulas": formulas, "sep": sep, "decimal": decimal, **options}
             return [

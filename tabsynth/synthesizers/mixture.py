@@ -508,7 +508,7 @@ class _Triples:
         Cells with an expected count of ``SEEN`` at least.
     """
 
-    def __init__(self, mixture: Restricted, rows: int) -> None:
+    def __init__(self, mixture: Restricted, rows: int, certain: int) -> None:
         sizes = mixture.sizes
         self.sets = np.array(list(combinations(range(len(sizes)), 3)), dtype=np.int64).reshape(
             -1, 3
@@ -524,24 +524,25 @@ class _Triples:
             here = (boxes == box) & (mixture.shares > 0)
             p = mixture.distributions(box, components[here])
             weights = rows * mixture.shares[here]
-            certain = np.isclose(p.max(axis=1, initial=0, where=p < 1), 0)
-            index = np.nonzero(p[certain])[1].reshape(-1, len(sizes)) - mixture.starts
-            self.expected += self._counted(index, weights[certain])
-            blocks = [p[~certain, a : a + n] for a, n in zip(mixture.starts, sizes, strict=True)]
+            public = components[here] < certain
+            index = np.nonzero(p[public])[1].reshape(-1, len(sizes)) - mixture.starts
+            self.expected += self._counted(index, weights[public])
+            p, weights = p[~public], weights[~public]
+            blocks = [p[:, a : a + n] for a, n in zip(mixture.starts, sizes, strict=True)]
             for start, (a, b, c) in zip(self.starts, self.sets, strict=False):
-                both = (weights[~certain, None] * blocks[a])[:, :, None] * blocks[b][:, None]
+                both = (weights[:, None] * blocks[a])[:, :, None] * blocks[b][:, None]
                 found = (both.reshape(len(both), -1).T @ blocks[c]).ravel()
                 self.expected[start : start + len(found)] += found
         self.seen = self.expected >= SEEN
 
     @classmethod
-    def within(cls, mixture: Restricted, rows: int) -> "_Triples | None":
+    def within(cls, mixture: Restricted, rows: int, certain: int) -> "_Triples | None":
         """None where there are too many."""
         sizes = mixture.sizes
         if len(sizes) > MAX_TRIPLED or len(mixture.shares) > MAX_PARTS * len(mixture.mixture):
             return None
         cells = sum(math.prod(triple) for triple in combinations(sizes.tolist(), 3))
-        return cls(mixture, rows) if 0 < cells <= MAX_TRIPLE_CELLS else None
+        return cls(mixture, rows, certain) if 0 < cells <= MAX_TRIPLE_CELLS else None
 
     def cells(self, index: np.ndarray) -> np.ndarray:
         """Where rows of codes are counted, shape (n, triples)."""
@@ -601,7 +602,7 @@ class _Draw:
         if not common.any():
             return
         error = self._counts() - expected
-        triples = _Triples.within(self.mixture, self.rows) if self.certain else None
+        triples = _Triples.within(self.mixture, self.rows, self.certain) if self.certain else None
         for _ in range(sweeps):
             if self.certain:
                 self._exchange(codes, error, expected >= SEEN, triples)
@@ -663,7 +664,7 @@ class _Draw:
     def _codes_of(self, part: np.ndarray) -> np.ndarray:
         """Positions of the values of public rows in a row of one-hot codes, shape (n, columns)."""
         rows = self.mixture.mixture[part % len(self.mixture.mixture)]
-        return np.nonzero(rows)[1].reshape(len(part), -1)
+        return np.nonzero(rows)[1].reshape(len(part), len(self.mixture.starts))
 
     def _counts(self) -> np.ndarray:
         """Of all pairs of codes, shape (width, width); the diagonal holds single codes."""

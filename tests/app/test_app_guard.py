@@ -9,12 +9,11 @@ import page_server
 import pytest
 from command_lines import refused
 from page_server import ask
-from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
 
 from tabsynth.app.guard import Guard
 
 pytest.importorskip("nicegui", reason="the page needs the extra app")
+websockets = pytest.importorskip("websockets.sync.client", reason="a client of websockets")
 
 SOCKET = "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
 POLLING = "/_nicegui_ws/socket.io/?EIO=4&transport=polling"
@@ -140,12 +139,12 @@ def socket_status(page, host=None, **headers):
     headers = {name.capitalize(): value for name, value in headers.items()}
     plain = socket.create_connection(("127.0.0.1", page.port), timeout=20)
     try:
-        with connect(
+        with websockets.connect(
             f"ws://{host}{SOCKET}", sock=plain, additional_headers=headers, open_timeout=20
         ) as connection:
             assert connection.recv(20).startswith("0{")  # the greeting of Engine.IO
             return 101
-    except InvalidStatus as error:
+    except websockets.InvalidStatus as error:
         return error.response.status_code
 
 

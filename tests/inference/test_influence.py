@@ -6,14 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
-from small_fits import fit, rows
+from small_fits import QUICK, fit, rows
 
-from tabsynth import DPWGAN, InputError, load
+from tabsynth import DPWGAN, Categorical, InputError, MargNet, Numeric, Ordinal, Schema, load
 from tabsynth.inference import (
     NOT_SUPPORTED,
     Reference,
+    analyses,
     crosstab,
     infer,
+    influence,
     logit,
     mean,
     ols,
@@ -260,3 +262,59 @@ def test_bad_input_is_one_line(exact, call, message):
 def test_other_methods_have_no_counts():
     with pytest.raises(InputError, match="DPWGAN has none of; fit MargNet"):
         mean(DPWGAN(fit().schema, epsilon=1.0), "age")
+
+
+def test_equations_are_solved_alike_by_iterations(noisy, monkeypatch):
+    reference = Reference(noisy, random_state=0)
+    direct = crosstab(reference, ["sex", "region"])
+    monkeypatch.setattr(influence, "DENSE", 0)
+    found = crosstab(reference, ["sex", "region"])
+    apart = (found["estimate"] - direct["estimate"]) / direct["standard_error"]
+    assert (
+        apart.abs().max() < 0.3
+    )  # what is not solved to the end uses the counts a little less well
+    assert np.allclose(found["standard_error"], direct["standard_error"], rtol=0.03)
+
+
+@pytest.mark.slow
+def test_a_function_of_many_columns_is_called_for_a_sample_of_rows(noisy, monkeypatch):
+    measured = noisy.trained_.measured
+    pairs = [m for m in measured.counts if len(m.columns) < 3]
+    reference = Reference(_with(noisy, replace(measured, counts=pairs)), random_state=0)
+    monkeypatch.setattr(analyses, "MOST_CALLS", 440)
+    names = ["sex", "region", "age", "pay"]
+
+    def slope(table):
+        x = np.column_stack([np.ones(len(table)), table["sex"] == "m", table["pay"]]).astype(float)
+        return np.linalg.solve(x.T @ x, x.T @ table["age"].to_numpy(dtype=float))
+
+    found = infer(slope, reference, columns=names, random_state=0)
+    given = ols(reference, "age", ["sex", "pay"])
+    assert np.allclose(found["estimate"], given["estimate"], atol=0.6 * given["standard_error"])
+    assert np.allclose(found["standard_error"], given["standard_error"], rtol=0.4)
+    monkeypatch.setattr(analyses, "MOST_CALLS", 100)
+    with pytest.raises(InputError, match="past 50; use fewer columns"):
+        infer(slope, reference, columns=names)
+
+
+def test_columns_that_a_rule_makes():
+    """A derived column follows from its source, and one that is modelled by a difference from that and the other."""
+    rng = np.random.default_rng(0)
+    start = rng.integers(0, 5, 3000)
+    table = pd.DataFrame({"start": start, "end": start + rng.poisson(1 + start / 3).clip(max=6)})
+    table["late"] = pd.Series(np.where(start >= 3, "yes", "no"), dtype="str")
+    columns = [
+        Ordinal(name="start", dtype="int64", categories=tuple(range(5))),
+        Numeric(name="end", dtype="int64", low=0, high=12, resolution=1.0),
+        Categorical(name="late", dtype="str", categories=("no", "yes")),
+    ]
+    derived = {str(k): "yes" if k >= 3 else "no" for k in range(5)}
+    rules = [{"derive": "late", "from": "start", "table": derived}]
+    schema = Schema(columns, constraints=rules)
+    model = MargNet(schema, epsilon=float("inf"), random_state=0, config=QUICK).fit(table)
+    reference = Reference(model, random_state=0)
+    share = proportion(reference, {"late": "yes"})["estimate"].iloc[0]
+    assert share == pytest.approx((table["late"] == "yes").mean(), abs=1e-3)
+    found = mean(reference, "end", by="late")
+    assert np.allclose(found["estimate"], table.groupby("late")["end"].mean(), atol=0.02)
+    assert (crosstab(reference, ["start", "late"])["note"] == "").all()

@@ -18,9 +18,9 @@ OURS = [
     "torch==2.13.0",
     f"{ROOT}",
 ]  # the pin has a build without CUDA where a package index offers one
-# Of each environment: Python, steps of pip, and what runs in it. "TESTS" stands for pytest.
+# Of each environment: Python, steps of pip, and what runs in it: a script, or tests by pytest.
 ENVIRONMENTS = {
-    "dpmm": ("3.11", [["dpmm==0.1.9", "setuptools<81", "pyarrow"]], ["made_by_dpmm.py"]),
+    "dpmm": ("3.11", [["dpmm==0.1.9", "setuptools<81", "pyarrow<22"]], ["made_by_dpmm.py"]),
     "sdgym": (
         "3.11",
         [OURS[:1], [*OURS, "sdgym==0.15.1", "sdv<2", "pytest"]],
@@ -35,7 +35,15 @@ ENVIRONMENTS = {
         "3.11",
         [
             ["torch>=2.1,<2.3", "numpy<2"],
-            ["synthcity==0.2.12", "torch<2.3", "setuptools<81", "pyarrow", "narwhals", "pytest"],
+            [
+                "synthcity==0.2.12",
+                "torch<2.3",
+                "opacus<1.5",
+                "setuptools<81",
+                "pyarrow<22",
+                "narwhals",
+                "pytest",
+            ],
             ["--no-deps", f"{ROOT}"],
         ],
         ["test_with_synthcity.py"],
@@ -81,13 +89,11 @@ def main() -> None:
         environment = {
             **os.environ,
             "TABSYNTH_PLUGIN_TABLES": str(FOLDER / "tables"),
-            "TABSYNTH_PLUGIN_COMMAND": str(FOLDER / "tables-or-sdv"),
             "PYTHONPATH": str(ROOT / "tests"),
         }
-        for other in ("sdv", "sdgym", "tables"):
-            command = FOLDER / other / "bin" / "tabsynth"
-            if command.exists():
-                environment["TABSYNTH_PLUGIN_COMMAND"] = str(command)
+        if name == "synthcity":  # which runs tabsynth in another environment
+            command = prepare("tables").with_name("tabsynth")
+            environment["TABSYNTH_PLUGIN_COMMAND"] = str(command)
         for file in ENVIRONMENTS[name][2]:
             words = [str(HERE / file)]
             if file.startswith("test_"):
@@ -97,10 +103,12 @@ def main() -> None:
                     "addopts=",
                     "-o",
                     "filterwarnings=",
+                    "-W",
+                    "ignore",
                     "-m",
                     "plugins",
-                    str(HERE / file),
                 ]
+                words += [str(HERE / file)]
             print(f"{name}: {file}", flush=True)
             done = subprocess.run([str(python), *words], cwd=ROOT, env=environment, check=False)
             if done.returncode:

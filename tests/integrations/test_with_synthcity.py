@@ -57,9 +57,6 @@ def test_it_generates_a_loader_of_synthcity_with_the_types_of_the_table(fitted):
     assert len(frame) == 300 and set(frame.columns) == set(table.columns)
     assert all(frame[name].dtype == table[name].dtype for name in table.columns)
     assert abs(len(plugin.generate().dataframe()) - len(table)) < 100  # the noisy number
-    folder = os.environ.get("TABSYNTH_PLUGIN_TABLES")
-    if folder:
-        Path(folder).mkdir(exist_ok=True)
 
 
 def test_constraints_of_synthcity_hold(fitted):

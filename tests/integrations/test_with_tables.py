@@ -29,10 +29,15 @@ def test_it_is_evaluated_and_the_report_says_how(name, tmp_path):
     patients().to_csv(tmp_path / "real.csv", index=False)
     patients(300, seed=1).to_csv(tmp_path / "holdout.csv", index=False)
     done = subprocess.run(
-        [sys.executable, "-m", "tabsynth", "evaluate", "--real", "real.csv", "--synthetic", made]
-        + ["--holdout", "holdout.csv", "--target", "died", "-o", "report"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            *(sys.executable, "-m", "tabsynth", "evaluate", "--real", "real.csv"),
+            *("--synthetic", made, "--holdout", "holdout.csv", "--target", "died", "-o", "report"),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "No schema was given" in done.stdout
     evaluation = json.loads((tmp_path / "report" / "metrics.json").read_text())["evaluation"]

@@ -114,7 +114,7 @@ def test_the_conditional_mixture_is_bayes(zeros: Any, where: Any) -> None:
     for part, share in enumerate(restricted.shares):
         if share > 0:
             box, k = divmod(part, 3)
-            p = restricted._distributions(box, np.array([k]))[0]
+            p = restricted.distributions(box, np.array([k]))[0]
             blocks = [p[b.start : b.stop] for b in mixture.layout.blocks]
             result += share * math.prod(np.ix_(*blocks))
     np.testing.assert_allclose(result, wanted / wanted.sum(), atol=1e-6)

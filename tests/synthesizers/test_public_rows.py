@@ -81,12 +81,17 @@ def test_the_generator_step_reads_no_row() -> None:
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("scored", [False, True])
-def test_frozen_counts_freeze_margnet(scored: bool) -> None:
-    """R12, R19: of two quite different tables, the same noisy counts make the same groups and model."""
+@pytest.mark.parametrize(("scored", "public"), [(False, False), (True, False), (False, True)])
+def test_frozen_counts_freeze_margnet(scored: bool, public: bool) -> None:
+    """R12, R19: of two quite different tables, the same noisy counts make the same groups and model.
+
+    With a public table too: its drift and weights follow from it and from noisy counts, and nothing else does.
+    """
     config = MargNetConfig(
-        components=20, latent_dim=5, hidden=(8,), steps=12, max_unscored=0 if scored else 66
-    )
+        components=20, latent_dim=5, hidden=(8,), steps=12, max_unscored=0 if scored else 66,
+        largest_drift=1e9,
+    )  # fmt: skip
+    prior = {"public": frame(30, seed=4), "provenance": "made up"} if public else {}
     seen = []
     for table in (frame(40), frame(55, seed=8)):
         asked: list[Any] = []
@@ -117,9 +122,10 @@ def test_frozen_counts_freeze_margnet(scored: bool) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(NoisyCounts, "measure", measure)
             patch.setattr(NoisyCounts, "distances", distances)
-            model = MargNet(SCHEMA, epsilon=1.0, random_state=0, config=config).fit(table)
+            model = MargNet(SCHEMA, epsilon=1.0, random_state=0, config=config, **prior).fit(table)
         assert len(asked) == 2 + scored
         seen.append((asked, facts(model), model.sample(40, random_state=3).to_csv()))
+    assert (model.trained_.generator.rows is not None) == public
     assert seen[0] == seen[1]
     joint = seen[0][0][-1][1]
     assert min(len({*by[1]}) for by in joint) < 22  # values of column v were merged into groups

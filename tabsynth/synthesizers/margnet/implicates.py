@@ -77,7 +77,7 @@ def implicate(
         q = _normalised(logits, layout)
         gradient = loss(q.detach(), 1.0)[1]
         optimizer.zero_grad(set_to_none=True)
-        q.backward(gradient)  # type: ignore[no-untyped-call]
+        q.backward(gradient)
         optimizer.step()
     with torch.no_grad():
         return Mixture(layout, len(p)).to(p.device).set(_normalised(logits, layout))

@@ -34,6 +34,7 @@ from tabsynth.synthesizers.margnet.selection import Resolution, groups_of, pairs
 from tabsynth.synthesizers.mixture import Mixture
 
 LEAST_STD = 0.1  # in counts: what exact counts are weighed by
+LEAST_WEIGHT = 1e-9  # of all sets in the drift: those of one value say nothing
 LARGEST_CHANGE = 30.0  # of the logarithm of a weight
 SMALLEST_LEAF = 2  # rows that are not ordered further
 Columns = tuple[int, ...]
@@ -94,19 +95,20 @@ class PriorCounts:
         return cells_in(self.codes, m.columns, self.resolution.of(m.columns))
 
     def drift(self) -> float:
-        """φ: the excess squared distance of noisy counts from the public ones, over the rows; sets by their precision.
+        """φ: the excess squared distance of noisy counts from the public ones, over what a draw of the rows makes.
 
-        It is at least what the draw of the public rows alone makes.
+        Sets count by their precision. It is at least what the draw of the public rows alone makes.
         """
         least = self.rows / len(self.codes)
-        total = weights = 0.0
+        total, weights = 0.0, LEAST_WEIGHT
         for m in self.measured:
             expected = np.bincount(self.cells(m), minlength=m.counts.size) * least
             variance = max(m.std, LEAST_STD) ** 2
             excess = np.square(m.counts.ravel() - expected).sum() - m.counts.size * variance
-            spread = 2 * m.counts.size * variance**2 + 4 * variance * self.rows
-            weight = self.rows**2 / spread
-            total, weights = total + weight * excess / self.rows, weights + weight
+            drawn = self.rows - np.square(expected).sum() / self.rows  # the sum of c · (1 - c/n)
+            spread = 2 * m.counts.size * variance**2 + 4 * variance * drawn
+            # Of estimates excess/drawn with variances spread/drawn², the mean by precision.
+            total, weights = total + drawn * excess / spread, weights + drawn**2 / spread
         return float(max(least, total / weights))
 
     def drift_of_fit(self, config: MargNetConfig) -> float:

@@ -1,0 +1,253 @@
+"""A public table as MargNet's prior: its drift, its weights by another solver, and when it is left out."""
+
+import copy
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from tabsynth import Column, InputError, MargNet, MargNetConfig, Schema, load
+from tabsynth.encoding import TableEncoder
+from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
+from tabsynth.synthesizers.margnet.prior import (
+    PriorCounts,
+    given_back,
+    in_order,
+    posterior,
+)
+from tabsynth.synthesizers.margnet.selection import Resolution
+from tabsynth.synthesizers.mixture import Mixture
+
+torch.set_num_threads(1)
+SIZES = (5, 4, 3, 6)
+SCHEMA = Schema(
+    [
+        Column(name=name, kind="ordinal", dtype="int64", categories=tuple(range(size)))
+        for name, size in zip("abcd", SIZES, strict=True)
+    ]
+)
+
+
+def drawn(n: int, seed: int, sharp: float = 0.8) -> np.ndarray:
+    """Rows of one population: columns that follow the first, with some chance."""
+    rng = np.random.default_rng(seed)
+    first = rng.choice(5, n, p=[0.35, 0.25, 0.2, 0.15, 0.05])
+    follows = rng.random((n, 3)) < sharp
+    others = np.stack([first % s for s in SIZES[1:]], axis=1)
+    free = np.stack([rng.integers(0, s, n) for s in SIZES[1:]], axis=1)
+    return np.column_stack([first, np.where(follows, others, free)])
+
+
+def counted(codes: np.ndarray, std: float, seed: int = 0) -> list[Measured]:
+    """Noisy counts of all columns and pairs."""
+    rng, out = np.random.default_rng(seed), []
+    for columns in [*combinations(range(4), 1), *combinations(range(4), 2)]:
+        exact = count_rows(codes, columns, by_value(SIZES))
+        out.append(Measured(columns, exact + std * rng.standard_normal(exact.shape), std))
+    return out
+
+
+def prior_of(public: np.ndarray, measured: list[Measured], rows: float) -> PriorCounts:
+    return PriorCounts(public, measured, Resolution.by_value(SIZES), rows)
+
+
+def test_neighbours_are_alike() -> None:
+    codes = drawn(3000, 0)
+    order = in_order(codes)
+    assert sorted(order.tolist()) == list(range(3000))
+    apart = [(np.diff(rows, axis=0) != 0).mean() for rows in (codes[order], codes)]
+    assert apart[0] < 0.4 * apart[1]
+    assert in_order(np.zeros((4, 2), dtype=np.int64)).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("n", "public"), [(4000, 8000), (4000, 2000)])
+def test_drift_of_two_samples_of_one_population(n: int, public: int) -> None:
+    """A count differs from the expected one by the draw of both tables: its variance is (1 + n/N) times itself."""
+    found = [
+        prior_of(drawn(public, 2 * s), counted(drawn(n, 2 * s + 1), 4.0, s), n).drift()
+        for s in range(12)
+    ]
+    assert np.mean(found) == pytest.approx(1 + n / public, rel=0.25)
+    shuffled = np.random.default_rng(0).permuted(drawn(public, 0), axis=0)
+    assert prior_of(shuffled, counted(drawn(n, 1), 4.0), n).drift() > 20
+    # What is measured with too much noise says nothing: the drift is what the draw of the public rows makes.
+    assert prior_of(drawn(public, 0), counted(drawn(public, 0), 9.0), n).drift() >= n / public
+
+
+def test_weights_minimise_the_penalised_distance() -> None:
+    """Against a general solver of the primal problem, in the weights themselves."""
+    public, private, drift = drawn(60, 3), drawn(200, 4), 2.5
+    measured = counted(private, 6.0)
+    prior = prior_of(public, measured, 200.0)
+    start = 200 / 60
+    cells = [prior.cells(m) for m in measured]
+
+    def loss(logs: np.ndarray) -> float:
+        w = start * np.exp(logs)
+        distance = sum(
+            np.square((np.bincount(c, w, m.counts.size) - m.counts.ravel()) / m.std).sum() / 2
+            for c, m in zip(cells, measured, strict=True)
+        )
+        return float(distance + (w * logs - w + start).sum() / drift)
+
+    best = minimize(loss, np.zeros(60), method="L-BFGS-B", options={"maxfun": 10**5})
+    wanted = start * np.exp(best.x)
+    found = prior.weights(drift, 500)
+    assert found.sum() == pytest.approx(1)
+    np.testing.assert_allclose(found, wanted / wanted.sum(), rtol=0.02)
+
+
+def test_counts_are_given_back_where_noise_does_not_explain_them() -> None:
+    """James and Stein's estimator: 0 within the noise, nearly all of a distance far beyond it."""
+    noisy = Measured((0,), np.array([10.0, 20.0, 30.0]), 5.0)
+    assert not given_back(noisy, np.array([12.0, 19.0, 33.0])).any()
+    moved = given_back(noisy, np.array([110.0, 20.0, 30.0]))
+    np.testing.assert_allclose(moved, [-100 * (1 - 3 * 25 / 10_000), 0, 0])
+    exact = Measured((0,), np.array([10.0, 20.0]), 0.0)
+    np.testing.assert_allclose(given_back(exact, np.array([1.0, 2.0])), [9, 18])
+
+
+def test_the_posterior_is_nearer_than_public_and_noisy_counts() -> None:
+    """In pairs of values, of counts with noise as large as the draw of rows."""
+    public, private = drawn(3000, 1), drawn(3000, 2)
+    measured = counted(private, 25.0)
+    by, pairs = Resolution.by_value(SIZES), list(combinations(range(4), 2))
+    found = posterior(public, measured, 3000.0, by, pairs, by.values, MargNetConfig())
+    assert found is not None and 0 < found.share <= 0.7
+    of_pairs = {m.columns: m for m in found.counts if len(m.columns) == 2}
+    assert sorted(of_pairs) == pairs
+    errors = np.zeros(3)
+    for m in measured[4:]:
+        exact = count_rows(private, m.columns, by.values)
+        alone = count_rows(public, m.columns, by.values)
+        for i, counts in enumerate((of_pairs[m.columns].counts, alone, m.counts)):
+            errors[i] += np.square(counts - exact).sum()
+    assert errors[0] < 0.8 * errors[1:].min()
+
+
+def test_a_prior_too_far_is_left_out() -> None:
+    shuffled = np.random.default_rng(0).permuted(drawn(3000, 1), axis=0)
+    by, pairs = Resolution.by_value(SIZES), list(combinations(range(4), 2))
+    measured = counted(drawn(3000, 2), 10.0)
+    assert posterior(shuffled, measured, 3000.0, by, pairs, by.values, MargNetConfig()) is None
+
+
+def test_a_mixture_of_public_rows_and_components() -> None:
+    """Its samples have the distribution that the shares say, whole or given a box, and its state goes into a file."""
+    layout = TableEncoder(SCHEMA).layout
+    codes = np.array([[0, 1, 2, 3], [4, 3, 0, 0], [4, 3, 1, 5]])
+    flat = torch.cat([torch.full((2, s), 1 / s) for s in SIZES], dim=1)
+    shares = torch.tensor([0.4, 0.2, 0.1, 0.2, 0.1])
+    mixture = Mixture(layout, 2, rows=torch.from_numpy(codes)).set(flat, shares)
+    assert mixture.sound()
+    joint = 0.3 * np.full(SIZES, 1 / np.prod(SIZES))
+    for row, share in zip(codes, shares.tolist(), strict=False):
+        joint[tuple(row)] += share
+    box = {0: np.arange(5) == 4}
+    for boxes, wanted in (([{}], joint), ([box], joint * (np.arange(5) == 4)[:, None, None, None])):
+        for rounded in (True, False):
+            rows = mixture.sample(
+                20_000, torch.Generator().manual_seed(1), rounded=rounded, boxes=boxes
+            )
+            found = np.zeros(SIZES)
+            np.add.at(found, tuple(rows.T), 1 / 20_000)
+            assert np.abs(found - wanted / wanted.sum()).sum() / 2 < 0.05
+    again = Mixture(layout)
+    again.load_state_dict(mixture.state_dict())
+    np.testing.assert_array_equal(again.matrix(), mixture.matrix())
+    broken = copy.deepcopy(mixture)
+    broken.rows[0, 0] = 5
+    assert not broken.sound()
+
+
+def frame(n: int, seed: int) -> pd.DataFrame:
+    return pd.DataFrame(drawn(n, seed), columns=list("abcd")).astype("int64")
+
+
+def fit_of(table: pd.DataFrame, **changes: Any) -> MargNet:
+    config = MargNetConfig(components=60, latent_dim=8, hidden=(16,), steps=200)
+    parameters = {"epsilon": 0.3, "random_state": 0, "config": config, **changes}
+    return MargNet(SCHEMA, **parameters).fit(table)
+
+
+def distance(model: MargNet, table: pd.DataFrame) -> float:
+    """Mean total variation distance of triples."""
+    rows = model.sample(len(table), random_state=1)
+    a, b = (TableEncoder(SCHEMA).to_index(t) for t in (table, rows))
+    sets = list(combinations(range(4), 3))
+    each = [
+        np.abs(count_rows(a, s, by_value(SIZES)) - count_rows(b, s, by_value(SIZES))).sum()
+        for s in sets
+    ]
+    return float(np.mean(each)) / 2 / len(table)
+
+
+@pytest.mark.slow
+def test_a_public_table_brings_a_fit_nearer_and_is_named(tmp_path: Any) -> None:
+    """At a small epsilon; the certificate says what it is and how it was used, and the file keeps it."""
+    table, public = frame(1500, 1), frame(1500, 2)
+    with_it = fit_of(table, public=public, provenance="last year's release")
+    without = fit_of(table)
+    assert distance(with_it, table) < 0.7 * distance(without, table)
+    said = with_it.certificate()["public"]["public_table"]
+    assert said["rows"] == 1500 and said["provenance"] == "last year's release"
+    assert said["overlap"] == "declined: not counted" and said["use"] == "prior of all counts"
+    assert said["share_of_rows"] == with_it.config.prior_share
+    assert with_it.certificate()["mechanisms"] == without.certificate()["mechanisms"]
+    with_it.save(tmp_path / "model.tabsynth")
+    again = load(tmp_path / "model.tabsynth")
+    pd.testing.assert_frame_equal(
+        again.sample(50, random_state=2), with_it.sample(50, random_state=2)
+    )
+    given = again.sample(30, where={"a": 4}, random_state=0)
+    assert (given["a"] == 4).all()
+    assert not again.complete(given[["a", "b"]], random_state=0).isna().any(axis=None)
+
+
+@pytest.mark.slow
+def test_with_a_wrong_prior_the_fit_is_as_without() -> None:
+    """Bit by bit, of the same seed."""
+    table = frame(1500, 1)
+    wrong = frame(1500, 2).apply(lambda c: np.random.default_rng(len(c.name)).permutation(c))
+    wrong = wrong.assign(a=4 - wrong["a"])
+    settings = {"epsilon": 4.0}
+    one = fit_of(table, public=wrong, provenance="wrong", **settings)
+    other = fit_of(table, **settings)
+    assert one.certificate()["public"]["public_table"]["use"].startswith("none")
+    pd.testing.assert_frame_equal(
+        one.sample(100, random_state=1), other.sample(100, random_state=1)
+    )
+
+
+WEIGHTED = Schema(SCHEMA.columns, weight="w", max_weight=9.0)
+
+
+def test_rows_with_weights_take_no_public_table() -> None:
+    model = MargNet(WEIGHTED, epsilon=1.0, public=frame(20, 0).assign(w=1.0), provenance="x")
+    with pytest.raises(InputError, match="no public table for rows with survey weights"):
+        model.plan(estimate_time=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"public": frame(20, 0)}, "needs provenance"),
+        ({"public": frame(20, 0), "provenance": " "}, "needs provenance"),
+        ({"provenance": "x"}, "provenance goes with a public table"),
+        ({"public": frame(20, 0).drop(columns="b"), "provenance": "x"}, "'b'"),
+        ({"public": frame(20, 0).assign(e=1), "provenance": "x"}, "'e'"),
+        ({"public": frame(20, 0).assign(a=7), "provenance": "x"}, "'a'"),
+        ({"public": frame(0, 0), "provenance": "x"}, "public table"),
+    ],
+)
+def test_a_public_table_that_cannot_be_used_is_refused(changes: Any, says: str) -> None:
+    """In one line that names it, before anything is spent."""
+    model = MargNet(SCHEMA, epsilon=1.0, **changes)
+    with pytest.raises(InputError) as error:
+        model.fit(frame(30, 1))
+    assert says in str(error.value) and "\n" not in str(error.value)
+    assert not hasattr(model, "ledger_")
