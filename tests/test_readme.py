@@ -51,6 +51,7 @@ SHORTER = {
     "(0.1, 0.5, 2.0, 8.0)": "(0.5,)",
     "time_limit=60": "time_limit=1",
     "--time-limit 60s": "--time-limit 1s",
+    "--time-limit 30s": "--time-limit 1s",
     "--time-limit 5s": "--time-limit 1s",
 }
 
