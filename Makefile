@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-spark quick fuzz lint docs check-links bench mutants reports audit-dependencies clean
+.PHONY: demo test test-spark test-plugins quick fuzz lint docs check-links bench mutants reports audit-dependencies build check-dist sbom clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -23,6 +23,10 @@ test-spark: $(VENV)/.installed
 	@java -version >/dev/null 2>&1 || { echo "make test-spark needs a Java runtime of version 17 or newer: apt-get install openjdk-17-jre-headless, or one from https://adoptium.net with JAVA_HOME and PATH set."; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
 	$(BIN)/python -m pytest -n 0 -m spark -rs tests/tables/test_spark.py
+
+# Plug-ins against the real packages, each in an environment of its own under build/plugins (about 5 GB, ten minutes).
+test-plugins:
+	$(PYTHON) tests/integrations/environments.py $(PLUGINS)
 
 quick: $(VENV)/.installed  # the tests without the mark `slow`, in two minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
@@ -61,6 +65,23 @@ audit-dependencies:
 	$(PYTHON) -m venv build/audit
 	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
 	build/audit/bin/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+
+# The wheel and the source distribution in build/dist, built twice: the bytes must be the same.
+build: $(VENV)/.installed
+	$(BIN)/python tests/release/make_dist.py
+
+build/release/.installed:
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --quiet --disable-pip-version-check 'twine>=6' 'cyclonedx-bom>=7'
+	touch $@
+
+check-dist: build build/release/.installed  # metadata and long description, as a package index reads them
+	build/release/bin/twine check --strict build/dist/*.whl build/dist/*.tar.gz
+
+# The software bill of materials (CycloneDX) of what constraints.txt pins, checked against its schema.
+sbom: build/release/.installed
+	mkdir -p build/dist
+	build/release/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type library --output-reproducible --output-file build/dist/tabsynth.cdx.json constraints.txt
 
 clean:
 	rm -rf $(VENV) build docs/examples docs/reference/api *.egg-info

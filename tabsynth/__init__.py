@@ -25,6 +25,7 @@ from tabsynth.tables.files import read_sample, read_table, write_table
 if TYPE_CHECKING:
     from tabsynth.auditing.registry import audit
     from tabsynth.datasets import fetch_acs, load_census, load_hospital
+    from tabsynth.dossier.making import release
     from tabsynth.planning import plan
     from tabsynth.privacy.certificate.verification import verify
     from tabsynth.privacy.ledger.project import ProjectLedger
@@ -112,6 +113,7 @@ __all__ = [
     "plan",
     "read_sample",
     "read_table",
+    "release",
     "suggest_constraints",
     "verify",
     "write_table",
@@ -148,6 +150,7 @@ _LATER = {
     "fetch_acs": "datasets",
     "load_census": "datasets",
     "load_hospital": "datasets",
+    "release": "dossier.making",
     "suggest_constraints": "synthesizers.suggestions",
 }
 

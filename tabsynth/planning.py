@@ -1,7 +1,7 @@
 """What a budget buys before there is a table: labels of PATE, noise of DP-SGD steps and of MargNet."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -10,22 +10,33 @@ from tabsynth import methods
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
+from tabsynth.privacy.accounting.attackers import (
+    AttackBounds,
+    attack_bounds,
+    epsilon_of_advantage,
+)
 from tabsynth.privacy.accounting.calibration import calibrate, noise_by_rdp
 from tabsynth.privacy.accounting.labels import LabelPlan, Labels, check_budget, plan_labels
-from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
+from tabsynth.privacy.noise.counts import shares_by_cells
 from tabsynth.schema.column import Column
 from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import Plan
 
 __all__ = [
+    "AdvantagePlan",
     "BoundPlan",
     "CapPlan",
+    "ColumnError",
     "LabelPlan",
     "Labels",
     "NoisePlan",
     "StepNoise",
+    "bounds_of",
+    "column_errors",
     "plan",
+    "plan_advantage",
     "plan_bounds",
     "plan_caps",
     "plan_labels",
@@ -66,6 +77,8 @@ class NoisePlan:
         Empty for a method without steps.
     own : Plan
         What the method itself would do with its defaults.
+    errors : tuple of ColumnError
+        Of methods that release counts of columns.
     """
 
     rows: int
@@ -73,6 +86,7 @@ class NoisePlan:
     delta: float
     grid: tuple[StepNoise, ...]
     own: Plan
+    errors: tuple["ColumnError", ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -81,7 +95,53 @@ class NoisePlan:
             **{"epsilon": self.epsilon, "delta": self.delta},
             "grid": [asdict(step) for step in self.grid],
             "default": listed(self.own),
+            "errors": [asdict(error) for error in self.errors],
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnError:
+    """The error that noise is expected to make in the counts of one column, before other releases correct it.
+
+    Attributes
+    ----------
+    column : str
+    codes : int
+        Number of its values or cells, missing ones included.
+    noise : float
+        Standard deviation of the noise on one count, in rows.
+    distance : float
+        Expected total variation distance between the noisy and the real shares of the values: 0 is equal, 1 is the
+        largest. A table of columns with many values and few rows has a large one.
+    """
+
+    column: str
+    codes: int
+    noise: float
+    distance: float
+
+
+def column_errors(fit_plan: Plan, schema: Schema, rows: int) -> tuple[ColumnError, ...]:
+    """The expected error of each column in MargNet's one-way counts, from the schema and a declared number of rows.
+
+    The noise of a count is normal with standard deviation s, so that the L1 error of the counts is expected to be
+    codes · s · √(2/π); half of it over the rows is the distance. Empty for other methods, and for rows with weights.
+    """
+    first = next((s.mechanism for s in fit_plan.spends if s.purpose == methods.ONE_WAY), None)
+    if fit_plan.method != "margnet" or not isinstance(first, Gaussian) or schema.weight is not None:
+        return ()
+    columns = schema.learned.columns
+    sizes = [column.size for column in columns]
+    out = []
+    for column, share in zip(columns, shares_by_cells(sizes), strict=True):
+        noise = first.noise_multiplier * schema.design.rows / math.sqrt(share)
+        distance = column.size * noise * math.sqrt(2 / math.pi) / (2 * rows)
+        out.append(
+            ColumnError(
+                column=column.name, codes=column.size, noise=noise, distance=min(1.0, distance)
+            )
+        )
+    return tuple(out)
 
 
 def plan_noise(
@@ -121,7 +181,8 @@ def plan_noise(
         else product(sorted(set(batches)), sorted(set(steps)))
     )
     grid = tuple(_step_noise(rows, b, t, epsilon, delta) for b, t in pairs)
-    return NoisePlan(rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own)
+    errors = () if schema is None else column_errors(own, schema, rows)
+    return NoisePlan(rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own, errors=errors)
 
 
 def plan(
@@ -173,6 +234,121 @@ def plan(
     estimator = model(_any_schema() if schema is None else schema, **given)
     fit_plan: Plan = estimator.plan(estimate_time=False)
     return fit_plan
+
+
+def bounds_of(fit_plan: Plan) -> AttackBounds | None:
+    """What the ε of a plan means for an attacker, by its mechanisms; None where ε is infinite.
+
+    Parameters
+    ----------
+    fit_plan : Plan
+        Of :func:`plan`: of a fit before which nothing was read.
+    """
+    spends = [(spend.mechanism, spend.count) for spend in fit_plan.spends]
+    return attack_bounds(spends, fit_plan.epsilon, fit_plan.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvantagePlan:
+    """The largest ε that keeps the advantage of every attacker below a bound.
+
+    Attributes
+    ----------
+    max_advantage : float
+        The bound: true minus false positive rate of deciding whether one unit of privacy is in the table.
+    rows : int
+    delta : float
+    epsilon : float
+        For whatever is (ε, δ)-differentially private.
+    by_method : dict from str to float
+        For fits of a method, by the privacy curve of its mechanisms: larger, and the certificate states the same advantage.
+    """
+
+    max_advantage: float
+    rows: int
+    delta: float
+    epsilon: float
+    by_method: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+CLOSE, MOST_PLANS = 0.02, 12  # of the search for the ε of a method: accuracy, and plans at most
+
+
+def plan_advantage(
+    max_advantage: float,
+    rows: int,
+    delta: float = 1e-5,
+    *,
+    method: str | None = None,
+    **parameters: Any,
+) -> AdvantagePlan:
+    """The ε to ask for, so that no attacker has more than ``max_advantage``; no table is read.
+
+    Parameters
+    ----------
+    max_advantage : float
+        Between 0 and 1; 0.05 means that the true positive rate is at most 5 percentage points above the false positive rate.
+    rows : int
+        Of the table, as the caller declares it.
+    delta : float
+    method : str, optional
+        By default only ``"margnet"``, whose curve is that of one Gaussian mechanism whatever the schema is. Another method is
+        planned with its defaults.
+    **parameters
+        As of :func:`plan`.
+
+    Raises
+    ------
+    InputError
+        For a bound that δ alone exceeds, and as :func:`plan`.
+    """
+    check_budget(rows, 1.0, delta)
+    one_of("method", method or "margnet", tuple(methods.METHODS))
+    least = epsilon_of_advantage(max_advantage, delta)
+    gaussian = epsilon_of_advantage(max_advantage, delta, gaussian=True)
+    by_method = {"margnet": max(least, gaussian)}
+    if method is not None and not methods.METHODS[method].by_schema:
+        by_method = {
+            method: _searched(
+                max_advantage,
+                (least, gaussian),
+                lambda epsilon: plan(method, rows, epsilon, delta, **parameters),
+            )
+        }
+    return AdvantagePlan(
+        max_advantage=float(max_advantage),
+        rows=rows,
+        delta=delta,
+        epsilon=least,
+        by_method=by_method,
+    )
+
+
+def _searched(most: float, bracket: tuple[float, float], make: Callable[[float], Plan]) -> float:
+    """The largest ε, within :data:`CLOSE`, whose plan of a method keeps the advantage below ``most``.
+
+    ``bracket``: an ε that certainly does, and a first guess. The advantage is about proportional to ε where it is small.
+    """
+    (low, guess), high = bracket, math.inf
+    for _ in range(MOST_PLANS):
+        bounds = bounds_of(make(guess))
+        advantage = 1.0 if bounds is None else bounds.advantage
+        if advantage <= most:
+            low = max(low, guess)
+            if advantage >= most * (1 - CLOSE):
+                break
+        else:
+            high = min(high, guess)
+        if high <= low * (1 + CLOSE):
+            break
+        guess *= (1 - CLOSE / 2) * most / max(advantage, most / 4)
+        if not low < guess < high:
+            guess = 2 * low if math.isinf(high) else math.sqrt(low * high)
+    return low
 
 
 @dataclass(frozen=True, kw_only=True)

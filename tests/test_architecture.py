@@ -25,9 +25,9 @@ def test_a_cycle_is_found(tmp_path, monkeypatch):
 
 
 MODELS = {
-    "margnet": (27, lambda schema: MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=20))),
+    "margnet": (28, lambda schema: MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=20))),
     "dp-wgan": (
-        32,
+        34,
         lambda schema: DPWGAN(
             schema,
             epsilon=1.0,

@@ -33,7 +33,7 @@ def test_labels_are_told():
     assert str(own) in text
     vote = own.spends[-1].mechanism
     agreed = (0.75 - 0.5) * vote.teachers / vote.noise
-    assert f"{NormalDist().cdf(agreed):.3g} if 0.75 agree" in text.splitlines()[-1]
+    assert f"{NormalDist().cdf(agreed):.3g} if 0.75 agree" in text.splitlines()[-3]
 
 
 @pytest.mark.slow
@@ -131,3 +131,41 @@ def test_what_cannot_be_planned(tmp_path, words, says):
 
 def test_every_method_can_be_planned():
     assert {name for name, m in METHODS.items() if m.votes} <= {*METHOD_NAMES}
+
+
+def test_epsilon_of_an_advantage_is_told():
+    text = told("plan", "--max-advantage", 0.05, "--rows", 20_000)
+    first, second, *_ = text.splitlines()
+    assert first == "margnet: ε = 0.4358, by the privacy curve of its mechanisms"
+    assert second == "any method: ε = 0.1, from ε and δ alone"
+    assert "δ below" not in text
+    assert "Choose δ below 1/rows" in told("plan", "--max-advantage", 0.05, "--rows", 200_000)
+    result = json.loads(told("plan", "--max-advantage", 0.05, "--rows", 20_000, "--json"))
+    assert result["by_method"]["margnet"] == pytest.approx(0.43587, abs=1e-4)
+
+
+def test_a_plan_states_what_an_attacker_can_do():
+    text = told(*PATE, "--prior", "0.2")
+    advantage, belief = text.splitlines()[-2:]
+    assert advantage.startswith("Attacker's advantage: at most 0.")
+    assert "from 20% to" in belief
+    result = json.loads(told(*PATE, "--prior", "0.2", "--json"))["attacker"]
+    odds = result["odds"]
+    assert result["posterior"] == pytest.approx(0.2 * odds / (0.2 * odds + 0.8))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--max-advantage", "1.5"), "max_advantage"),
+        (("--max-advantage", "1e-6"), "lower delta"),
+        (("--max-advantage", "0.1", "--epsilon", "1"), "takes no --epsilon"),
+        (("--max-advantage", "0.1", "--labels", "9"), "takes no --labels"),
+        (("--max-advantage", "0.1", "--method", "gan"), "--method"),
+        (("--epsilon", "1"), "--method"),
+        (("--method", "dp-gan"), "--epsilon, or --max-advantage"),
+        (("--method", "dp-gan", "--epsilon", "1", "--prior", "1"), "prior"),
+    ],
+)
+def test_plans_of_an_advantage_refuse(words, says, tmp_path):
+    refused("plan", "--rows", 20_000, *words, cwd=tmp_path, says=says)

@@ -1,14 +1,18 @@
 """The planner of noise: privacy.md's table, and each method's own plan without a table."""
 
 import json
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from tabsynth import DPGAN, DPWGAN, MargNet, load_census
+from tabsynth import DPGAN, DPWGAN, Column, MargNet, MargNetConfig, Schema, load_census
 from tabsynth.errors import InputError
 from tabsynth.planning import plan_noise
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, of_sum
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 
 # Noise multipliers at n = 19,077, q = B/n, δ = 1e-5: batch, steps, ε, by RDP, by PLD.
 TABLE = [
@@ -83,3 +87,38 @@ def test_what_cannot_be_planned_is_one_line(changes: dict[str, object], name: st
     with pytest.raises(InputError, match=name) as error:
         plan_noise(**{**parameters, **changes})  # type: ignore[arg-type]
     assert "\n" not in str(error.value)
+
+
+def test_the_expected_error_is_that_of_the_noise_of_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan's noise of each column is that of the counts of a fit, and its distance that of such noise."""
+    columns = [
+        Column(name="age", kind="numeric", dtype="int64", low=0, high=79, bins=8),
+        Column(name="sex", kind="categorical", dtype="str", categories=("f", "m")),
+    ]
+    schema = Schema(columns, unit="person", max_rows_per_unit=2)
+    plan = plan_noise("margnet", 400, 1.0, schema=schema)
+    measured = []
+    one_way = PrivateMarginals.one_way
+
+    def watched(marginals: PrivateMarginals) -> Any:
+        result = one_way(marginals)
+        measured.extend(counts.std for counts in result.counts)
+        return result
+
+    monkeypatch.setattr(PrivateMarginals, "one_way", watched)
+    rng = np.random.default_rng(0)
+    ages = rng.integers(0, 80, 400)
+    table = pd.DataFrame({"age": ages, "sex": rng.choice(["f", "m"], 400), "person": ages})
+    config = MargNetConfig(steps=2)
+    MargNet(schema, epsilon=1.0, config=config).fit(table)
+    assert [error.noise for error in plan.errors] == pytest.approx(measured)
+    assert [(error.column, error.codes) for error in plan.errors] == [("age", 8), ("sex", 2)]
+    age, sex = plan.errors
+    noise = rng.normal(0, sex.noise, (100_000, 2))
+    assert sex.distance == pytest.approx((np.abs(noise).sum(axis=1) / 2 / 400).mean(), rel=0.01)
+    assert age.distance < 1.0
+    few = plan_noise("margnet", 20, 1.0, schema=schema).errors
+    assert few[0].distance == 1.0  # never more than that
+    assert plan.to_dict()["errors"][1]["column"] == "sex"
+    weighted = Schema(columns, weight="w", max_weight=2.0)
+    assert plan_noise("margnet", 400, 1.0, schema=weighted).errors == ()

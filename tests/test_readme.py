@@ -1,5 +1,7 @@
 """The blocks of README and docs/ run as they stand, in a folder of their own."""
 
+import contextlib
+import io
 import json
 import re
 import shlex
@@ -17,18 +19,41 @@ from tabsynth import Schema
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 DOCS = ROOT / "docs"
-# Pages with commands, in an order in which later ones may use the files of earlier ones.
-GUIDES = (
+# Pages whose commands and programs run, in an order in which later ones may use the files of earlier ones.
+LESSONS = (
+    "tutorials/first-table",
     "tutorials/your-own-table",
+    "tutorials/publishing-a-table",
+    "how-to/release-a-table",
+    "how-to/write-a-schema-from-a-codebook",
+    "how-to/structural-zeros-and-dependencies",
+    "how-to/choose-epsilon-and-delta",
+)
+GUIDES = (
     "how-to/drafting",
     "how-to/schema-tools",
     "how-to/warm-starts",
+    "how-to/resume-a-fit",
     "how-to/project-ledger",
-    "how-to/signing",
+    "how-to/sign-and-verify",
+    "how-to/audit-a-claim",
     "how-to/files",
     "how-to/privacy-unit",
     "how-to/large-tables",
+    "how-to/valid-inference",
 )
+# What the tests replace in a lesson, so that it takes seconds.
+SHORTER = {
+    "table, schema = load_census()": "table, schema = load_census()\n"
+    'names = ["PUMA", "AGEP", "SEX", "MSP", "EDU", "PINCP_DECILE"]\n'
+    "table, schema = table[names], schema.select(names)",
+    "table[:7000], table[7000:]": "table[:900], table[900:1500]",
+    "(0.1, 0.5, 2.0, 8.0)": "(0.5,)",
+    "time_limit=60": "time_limit=1",
+    "--time-limit 60s": "--time-limit 1s",
+    "--time-limit 30s": "--time-limit 1s",
+    "--time-limit 5s": "--time-limit 1s",
+}
 
 
 def blocks(language: str, page: str = README) -> list[str]:
@@ -39,27 +64,48 @@ def guide(name: str) -> str:
     return (DOCS / f"{name}.md").read_text("utf-8")
 
 
+def shorter(text: str) -> str:
+    for whole, part in SHORTER.items():
+        text = text.replace(whole, part)
+    return text
+
+
+def execute(name: str, folder: Path) -> None:
+    """What a reader does who follows a page: its programs and commands in order, in one folder.
+
+    Files that the page tells the reader to save are saved before.
+    """
+    page, variables = shorter(guide(name)), {"__name__": "__main__"}
+    for language, file in SAVED.get(name, ()):
+        (folder / file).write_text(blocks(language, page)[0], "utf-8")
+    parts = re.findall(r"^```(python|sh|yaml)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    for language, block in parts:
+        if language == "python":
+            with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(block, name, "exec"), variables)
+        elif language == "yaml":
+            (folder / "release.yaml").write_text(block, "utf-8")
+        else:
+            for line in block.splitlines():
+                run(*words(line), cwd=folder)
+
+
+SAVED = {
+    "tutorials/your-own-table": [("json", "schema.json")],
+    "how-to/write-a-schema-from-a-codebook": [("csv", "visits-codebook.csv")],
+    "how-to/structural-zeros-and-dependencies": [("json", "survey.schema.json")],
+}
+
+
 @pytest.fixture
 def people(tmp_path):
     rng = np.random.default_rng(0)
-    rows = 1500  # so many that private drafts with ε = 0.5 release their columns
-    sex = rng.choice(["f", "m"], rows)
-    frame = pd.DataFrame(
-        {
-            "sex": sex,
-            "age": rng.integers(0, 90, rows),
-            "income": np.where(sex == "f", rng.normal(30, 5, rows), rng.normal(20, 5, rows)).round(
-                1
-            ),
-        }
-    )
-    frame.loc[:9, "income"] = np.nan
-    frame.to_csv(tmp_path / "people.csv", index=False)
+    own = guide("tutorials/your-own-table")
+    with contextlib.chdir(tmp_path):
+        exec(blocks("python", own)[0], {})  # people.csv
     with duckdb.connect(str(tmp_path / "people.db")) as database:
         database.read_csv(str(tmp_path / "people.csv")).create("people")
-    (tmp_path / "schema.json").write_text(
-        blocks("json", guide("tutorials/your-own-table"))[0], "utf-8"
-    )
+    (tmp_path / "schema.json").write_text(blocks("json", own)[0], "utf-8")
     n = 3000
     stays = pd.DataFrame({"patient": rng.integers(0, 1500, n), "days": rng.integers(1, 31, n)})
     stays.assign(ward=rng.choice(["a", "b", "c"], n)).to_csv(tmp_path / "stays.csv", index=False)
@@ -91,31 +137,36 @@ def test_the_first_two_commands_make_a_private_table(tmp_path):
 
 
 @pytest.mark.slow
-def test_shell_blocks_run(people):
-    first, *others = (block.splitlines() for name in GUIDES for block in blocks("sh", guide(name)))
-    assert len(others) >= 3
-    for line in first:
-        if line.startswith(
-            "tabsynth verify"
-        ):  # as the tutorial's reader would: the installed script
-            script = [TABSYNTH, *words(line)]
-            done = subprocess.run(script, cwd=people, capture_output=True, text=True, timeout=600)
-            assert done.returncode == 0, f"{line}: {done.stderr}"
-        else:  # without the seconds that each process takes to import torch
-            run(*words(line), cwd=people)
-    assert done.stdout.splitlines()[-1].startswith("Private: (")
-    for line in (line for block in others for line in block):
-        run(*words(line.replace("--time-limit 5s", "--time-limit 1s")), cwd=people)
-    assert len(pd.read_csv(people / "synthetic.csv")) == 1000
-    assert "accept-drafted-domain" not in "".join(
-        block for name in GUIDES for block in blocks("sh", guide(name))
+def test_lessons_run_in_an_empty_folder(tmp_path):
+    for name in LESSONS:
+        execute(name, tmp_path)
+    assert len(pd.read_csv(tmp_path / "synthetic.csv")) == 1500
+    assert Schema.load(tmp_path / "schema.json").drafted == ()
+    assert (tmp_path / "report" / "report.html").stat().st_size > 10_000
+    # As the reader would: the installed script.
+    verify = next(
+        line
+        for block in blocks("sh", guide("tutorials/your-own-table"))
+        for line in block.splitlines()
+        if line.startswith("tabsynth verify")
     )
-    assert Schema.load(people / "schema.json").drafted == ()
+    done = subprocess.run(
+        [TABSYNTH, *words(verify)], cwd=tmp_path, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("Private: (")
+
+
+@pytest.mark.slow
+def test_shell_blocks_run(people):
+    for name in GUIDES:
+        for block in blocks("sh", guide(name)):
+            for line in block.splitlines():
+                run(*words(shorter(line)), cwd=people)
     assert Schema.load(people / "draft.json").drafted == ("sex", "age", "income")
     imported = Schema.load(people / "imported.json")
     assert imported.drafted == () and imported.names == ("sex", "age", "income")
     assert Schema.load(people / "edited.json").names_left_out == ("income",)
-    assert (people / "report" / "report.html").stat().st_size > 10_000
 
 
 def words(line):
@@ -126,8 +177,16 @@ def words(line):
 
 def test_every_page_with_commands_is_run():
     pages = [README, *(path.read_text("utf-8") for path in DOCS.rglob("*.md"))]
-    assert sum(bool(blocks("sh", page)) for page in pages) == 1 + len(GUIDES)
+    run_here = [guide(name) for name in (*LESSONS, *GUIDES)]
+    assert sum(bool(blocks("sh", page)) for page in pages) == 1 + sum(
+        bool(blocks("sh", page)) for page in run_here
+    )
     assert all(blocks("sh", guide(name)) for name in GUIDES)
+    assert "accept-drafted-domain" not in "".join(
+        block for page in run_here for block in blocks("sh", page)
+    )
+    whole = "".join(run_here)
+    assert all(text in whole for text in SHORTER)
 
 
 def test_the_columns_of_the_schema_reference_are_valid():

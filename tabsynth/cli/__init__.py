@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from tabsynth.cli import audit, demo, verify  # noqa: F401  (their commands)
+from tabsynth.cli import audit, demo, local_page, release, verify  # noqa: F401  (their commands)
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import UsageError, say_error, say_usage_error
 

@@ -15,7 +15,7 @@ from rich.logging import RichHandler
 
 import tabsynth
 from tabsynth._files import check_writable
-from tabsynth._validate import one_of
+from tabsynth._validate import between, one_of
 from tabsynth.cli.console import Warnings, guarded, say
 from tabsynth.cli.evaluate import (
     certificate_of,
@@ -47,8 +47,10 @@ from tabsynth.cli.options import (
     DuckDBFile,
     Encoding,
     EngineTable,
+    Expires,
     Flips,
     Formulas,
+    Implicates,
     Label,
     Labels,
     LedgerOption,
@@ -61,12 +63,15 @@ from tabsynth.cli.options import (
     Network,
     Null,
     Overlap,
+    PlannedAdvantage,
     PlannedBounds,
     PlannedCaps,
     PlannedMethod,
     PlannedPopulation,
+    PlannedTables,
     PlannedUnit,
     Preset,
+    Prior,
     Public,
     PublicSource,
     Rows,
@@ -361,16 +366,19 @@ def _rows_of(
 @guarded
 def plan(
     rows: DeclaredRows,
-    method: PlannedMethod,
     epsilon: Annotated[
-        float, typer.Option(help="ε of the privacy budget, above 0; smaller is more private.")
-    ],
+        float | None,
+        typer.Option(help="ε of the privacy budget, above 0; smaller is more private."),
+    ] = None,
+    max_advantage: PlannedAdvantage = None,
+    prior: Prior = None,
     delta: Annotated[
         float,
         typer.Option(
             help="δ of (ε, δ)-differential privacy, between 0 and 1; choose it well below 1/rows."
         ),
     ] = 1e-5,
+    method: PlannedMethod = None,
     schema: SchemaIfAny = None,
     consensus: Consensus = None,
     flips: Flips = None,
@@ -384,13 +392,22 @@ def plan(
     rows_per_unit: RowsPerUnit = None,
     caps: PlannedCaps = None,
     population: PlannedPopulation = None,
+    table: PlannedTables = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
-    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost.
+    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost; with
+    --table, the error of the cells of a table. With --max-advantage in place of --epsilon, show the ε that keeps the
+    advantage of every attacker below a bound.
     """
-    from tabsynth.cli.plan import print_bounds, print_caps, print_plan
+    from tabsynth.cli.plan import (
+        print_advantage,
+        print_bounds,
+        print_caps,
+        print_plan,
+        print_tables,
+    )
 
     given: dict[str, Any] = {
         "consensus": consensus,
@@ -400,7 +417,20 @@ def plan(
     }
     given |= {"mode": mode, "batches": batch, "steps": steps}
     given |= {"schema": None if schema is None else Schema.load(schema)}
+    if max_advantage is not None:
+        refused = {**given, "epsilon": epsilon, "bounds": bounds, "caps": caps, "prior": prior}
+        refused |= {"table": table or None}
+        print_advantage(max_advantage, rows, delta, method, refused, as_json)
+        return
+    if prior is not None:
+        between("prior", prior, 0, 1, low_open=True, high_open=True)
+    if epsilon is None or (method is None and bounds is None and caps is None and not table):
+        lacking = "--epsilon, or --max-advantage" if epsilon is None else "--method, or --table"
+        raise InputError(f"A plan needs {lacking}; give it.")
     budget: dict[str, Any] = {"rows": rows, "epsilon": epsilon, "delta": delta}
+    if table:
+        others = {**given, "bounds": bounds, "caps": caps}
+        return print_tables(method or "margnet", table, budget, others, as_json)
     if bounds is None and (unit is not None or rows_per_unit is not None):
         raise InputError(
             "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
@@ -414,7 +444,7 @@ def plan(
         most = 1 if planned is None else planned.design.rows
         return print_caps(caps, budget, population, most, as_json)
     if bounds is None:
-        return print_plan(method, budget, given, as_json)
+        return print_plan(str(method), budget, given, as_json, prior)
     declared = given["schema"]
     name = unit or (None if declared is None else declared.unit)
     if name is None:
@@ -443,6 +473,7 @@ def sample(
     max_draws: MaxDraws = None,
     label: SampledLabel = None,
     weights: SampledWeights = None,
+    implicates: Implicates = None,
     seed: Seed = None,
     formulas: Formulas = "refuse",
     sep: WrittenSep = None,
@@ -451,6 +482,7 @@ def sample(
         Path | None,
         typer.Option(help="A private key of tabsynth keygen, to sign the certificate with."),
     ] = None,
+    expires: Expires = None,
 ) -> None:
     """Draw synthetic rows, and write their privacy certificate beside them.
 
@@ -459,15 +491,20 @@ def sample(
     from tabsynth.cli.linked import is_linked, sample_linked
     from tabsynth.privacy.certificate.certificate import certify, check_complete
     from tabsynth.synthesizers import load
+    from tabsynth.synthesizers.base import numbered
 
     one_of("--formulas", formulas, HANDLINGS)
     written = {"formulas": formulas, **reading(sep, None, decimal, None)}
     check_not_input(out, model, sign)
-    key = None if sign is None else private_key(sign)
+    if expires is not None and sign is None:
+        raise InputError("--expires is of a signature; give --sign, or leave it out.")
+    key, last = None if sign is None else private_key(sign), expires and expires.date()
     synthesizer = load(model)
     if is_linked(synthesizer):
-        given = {"label": label}
-        sample_linked(synthesizer, out, n, seed, written, where, key, weights, max_draws, given)
+        given = {"label": label, "implicates": implicates}
+        sample_linked(
+            synthesizer, out, n, seed, written, where, key, last, weights, max_draws, given
+        )
         return
     suffix(out, writing=True)
     if key is not None:
@@ -476,12 +513,19 @@ def sample(
     options |= class_argument(synthesizer, label) if label is not None else {}
     options |= {} if max_draws is None else {"max_draws": max_draws}
     options |= {} if weights is None else {"weights": weights}
-    certificate = synthesizer.sample_to(out, n, random_state=seed, **written, **options)
+    several: dict[str, Any] = {} if implicates is None else {"implicates": implicates}
+    result = synthesizer.sample_to(out, n, random_state=seed, **written, **options, **several)
     n = synthesizer.rows_ if n is None else n
-    if key is not None:
-        certify(out, key=key)
-    say(f"Table: {out} ({n:,} rows)")
-    say(f"Certificate: {certificate}")
+    pairs = (
+        [(out, result)]
+        if implicates is None
+        else zip(numbered(out, implicates), result, strict=True)
+    )
+    for table, certificate in pairs:
+        if key is not None:
+            certify(table, key=key, expires=last)
+        say(f"Table: {table} ({n:,} rows)")
+        say(f"Certificate: {certificate}")
     claim = synthesizer.certificate()
     if claim["conditional"]:
         say(claim["statement"])

@@ -1,5 +1,6 @@
 """Fits and samples of linked tables, which are folders with a file for each table."""
 
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,7 @@ def sample_linked(
     written: dict[str, str],
     where: list[str] | None,
     key: "Ed25519PrivateKey | None",
+    expires: date | None,
     weights: str | None,
     max_draws: int | None,
     options: dict[str, Any],
@@ -95,7 +97,7 @@ def sample_linked(
     synthesizer.sample_to(out, n, random_state=seed, **given, **written)
     for name in synthesizer.schema_.names:
         if key is not None:
-            certify(out / f"{name}.csv", key=key)
+            certify(out / f"{name}.csv", key=key, expires=expires)
         say(f"Table: {out / name}.csv")
     say(f"Certificates: beside each table in {out}")
     claim = synthesizer.certificate()

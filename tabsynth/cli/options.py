@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -336,6 +337,14 @@ RowsToDraw = Annotated[
         help="Number of synthetic rows to draw. Default: the declared number of rows, or the noisy one of the fit.",
     ),
 ]
+Implicates = Annotated[
+    int | None,
+    typer.Option(
+        "--implicates",
+        help="Write so many tables, name-1.csv and on, that differ as much as the noise of MargNet's counts leaves open, for"
+        " analyses that are combined by tabsynth.inference.pool. Default: one table.",
+    ),
+]
 SampledWeights = Annotated[
     str | None,
     typer.Option(
@@ -374,6 +383,14 @@ PlannedCaps = Annotated[
         " --population.",
     ),
 ]
+PlannedTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        help="Show the standard error of the cells of this table of one to three columns, such as AGE,SEX, by the noise of"
+        " margnet's counts. Needs --schema. May be given several times.",
+    ),
+]
 PlannedPopulation = Annotated[
     float | None,
     typer.Option(
@@ -393,7 +410,29 @@ RowsPerUnit = Annotated[
     ),
 ]
 PlannedMethod = Annotated[
-    str, typer.Option("--method", help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")
+    str | None, typer.Option("--method", help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")
+]
+PlannedAdvantage = Annotated[
+    float | None,
+    typer.Option(
+        "--max-advantage",
+        help="In place of --epsilon: show the largest ε at which no attacker's true positive rate exceeds the false positive"
+        " rate by more than this, between 0 and 1.",
+    ),
+]
+Prior = Annotated[
+    float | None,
+    typer.Option(
+        help="The probability, between 0 and 1, that an attacker gives an event about one record before the release; what it"
+        " becomes at most is shown. Default: 0.01, 0.1 and 0.5."
+    ),
+]
+Expires = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d"],
+        help="The last day on which the signature holds, such as 2027-12-31. Default: none.",
+    ),
 ]
 DeclaredRows = Annotated[
     int,

@@ -1,7 +1,9 @@
 """``tabsynth plan``: the privacy cost of a method, without a table."""
 
 import json
+import math
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._validate import shown
@@ -9,6 +11,7 @@ from tabsynth.cli.console import say, say_table
 from tabsynth.cli.options import check_method
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
+from tabsynth.privacy.accounting.attackers import PRIORS
 
 if TYPE_CHECKING:
     from tabsynth.planning import LabelPlan, NoisePlan
@@ -19,7 +22,13 @@ FLAGS = {"batches": "--batch"}
 OF_PATE, OF_STEPS = ("consensus", "flips", "labels", "teachers"), ("batches", "steps", "schema")
 
 
-def print_plan(method: str, budget: dict[str, Any], given: dict[str, Any], as_json: bool) -> None:
+def print_plan(
+    method: str,
+    budget: dict[str, Any],
+    given: dict[str, Any],
+    as_json: bool,
+    prior: float | None = None,
+) -> None:
     """Plan ``method`` with the given options, and print the plan.
 
     Raises
@@ -28,7 +37,7 @@ def print_plan(method: str, budget: dict[str, Any], given: dict[str, Any], as_js
         If there is no such method, or it does not take an option that was given.
     """
     check_method(method)
-    from tabsynth.planning import listed, plan, plan_labels, plan_noise
+    from tabsynth.planning import bounds_of, listed, plan, plan_labels, plan_noise
 
     options = {name: value for name, value in given.items() if value is not None and value != []}
     registered = METHODS[method]
@@ -44,10 +53,132 @@ def print_plan(method: str, budget: dict[str, Any], given: dict[str, Any], as_js
         labels = plan_labels(**budget, **options)
         own = plan(method, **budget, **({} if mode is None else {"mode": mode}))
         if not as_json:
-            return _print_labels(labels, own)
-        return say(json.dumps({"method": method, **labels.to_dict(), "default": listed(own)}))
-    noise = plan_noise(method, **budget, **options)
-    return say(json.dumps(noise.to_dict())) if as_json else _print_noise(noise)
+            _print_labels(labels, own)
+            return _print_bounds_of(own, prior)
+        facts = {"method": method, **labels.to_dict(), "default": listed(own)}
+    else:
+        noise = plan_noise(method, **budget, **options)
+        own = noise.own
+        if not as_json:
+            _print_noise(noise)
+            return _print_bounds_of(own, prior)
+        facts = noise.to_dict()
+    bounds = bounds_of(own)
+    more = {} if bounds is None else {"attacker": bounds.to_dict()}
+    if bounds is not None and prior is not None:
+        more["attacker"] |= {"prior": prior, "posterior": bounds.posterior(prior)}
+    return say(json.dumps({**facts, **more}))
+
+
+def _print_bounds_of(own: "Plan", prior: float | None) -> None:
+    """What the ε of a plan means for an attacker, in words."""
+    from tabsynth.planning import bounds_of
+
+    bounds = bounds_of(own)
+    for line in [] if bounds is None else bounds.lines(priors=PRIORS if prior is None else [prior]):
+        say(line)
+
+
+def print_advantage(
+    most: float,
+    rows: int,
+    delta: float,
+    method: str | None,
+    refused: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Print the ε that keeps the advantage of every attacker below a bound.
+
+    Raises
+    ------
+    InputError
+        If an option of ``refused`` was given, and as :func:`tabsynth.planning.plan_advantage`.
+    """
+    if method is not None:
+        check_method(method)
+    from tabsynth.planning import plan_advantage
+
+    for name, value in refused.items():
+        if value is not None and value != [] and name != "schema":
+            flag = FLAGS.get(name, f"--{name}")
+            raise InputError(f"A plan of --max-advantage takes no {flag}; leave it out.")
+    schema = {} if refused.get("schema") is None else {"schema": refused["schema"]}
+    planned = plan_advantage(most, rows, delta, method=method, **schema)
+    if as_json:
+        return say(json.dumps(planned.to_dict()))
+    for name, epsilon in planned.by_method.items():
+        say(f"{name}: ε = {_rounded_down(epsilon)}, by the privacy curve of its mechanisms")
+    say(f"any method: ε = {_rounded_down(planned.epsilon)}, from ε and δ alone")
+    say(
+        f"At δ = {delta:g}, these keep the true positive rate of every attacker at most {most:g} above the false positive rate."
+        " The attacker decides whether one record is in the table. No table was read."
+    )
+    if delta * rows >= 1:
+        return say(f"Choose δ below 1/rows = {1 / rows:.2g}, and plan again.")
+    return None
+
+
+def _rounded_down(epsilon: float) -> str:
+    """To four digits, so that the bound still holds."""
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
+    return f"{math.floor(epsilon / unit + 1e-9) * unit:.4g}"
+
+
+def print_tables(
+    method: str, tables: list[str], budget: dict[str, Any], given: dict[str, Any], as_json: bool
+) -> None:
+    """Plan the errors of declared tables, and print them.
+
+    Raises
+    ------
+    InputError
+        For a method without counts, an option that does not go with tables, and a table that cannot be planned.
+    """
+    check_method(method)
+    if method != "margnet":
+        raise InputError(f"--table is for counts of margnet; {method} has none. Leave it out.")
+    schema = given.pop("schema")
+    for name, value in given.items():
+        if value is not None and value != []:
+            raise InputError(f"--table takes no {FLAGS.get(name, f'--{name}')}; leave it out.")
+    if schema is None:
+        raise InputError(
+            "--table needs the values of its columns; give the table's schema (--schema)."
+        )
+    from tabsynth.table_errors import plan_tables
+
+    names = [[name.strip() for name in table.split(",")] for table in tables]
+    plans = plan_tables(names, schema, **budget)
+    if as_json:
+        return say(
+            json.dumps({"method": method, **budget, "tables": [asdict(item) for item in plans]})
+        )
+    say(
+        f"Errors of tables for ε = {budget['epsilon']:g}, δ = {budget['delta']:g}; {budget['rows']:,} declared rows. No table"
+        " was read."
+    )
+    say_table(
+        ("table", "cells", "counted", "standard error", "of a mean cell", "of the margins"),
+        [
+            (
+                ",".join(item.columns),
+                f"{item.cells:,}",
+                f"{item.counted:,}",
+                "-" if item.standard_error is None else f"{item.standard_error:,.3g} rows",
+                "-" if item.relative is None else f"{item.relative:.1%}",
+                ", ".join(f"{name} {error:.2%}" for name, error in item.margins.items()),
+            )
+            for item in plans
+        ],
+    )
+    say(
+        "standard error: of one cell of the groups of values that are counted, from the noise alone, as estimated by"
+        " tabsynth.inference.crosstab; of the margins: of one value's count, relative to the mean count of a value"
+    )
+    if any(item.standard_error is None for item in plans):
+        say(
+            "-: this budget does not count the table; name it in the workload of the fit, or raise ε"
+        )
 
 
 def print_bounds(
@@ -245,3 +376,16 @@ def _print_noise(plan: "NoisePlan") -> None:
         )
         say("The ledger composes by PRV or PLD. Default of the method:")
     say(str(plan.own))
+    if plan.errors:
+        say(f"Expected error of the counts of single columns, for {plan.rows:,} declared rows:")
+        say_table(
+            ("column", "values", "noise, rows", "distance"),
+            [
+                (shown(x.column), f"{x.codes:,}", f"{x.noise:,.4g}", f"{x.distance:.3f}")
+                for x in plan.errors
+            ],
+        )
+        say(
+            "noise: standard deviation of one count; distance: expected total variation distance of the column's shares,"
+            " from 0 (equal) to 1, before counts of several columns correct it"
+        )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tabsynth._files import check_writable, write_text
+from tabsynth._files import check_writable, parse_json, write_text
 from tabsynth._validate import one_of, shown
 from tabsynth.cli.console import fail, guarded, say
 from tabsynth.cli.ledger import ledger_status
@@ -55,6 +55,20 @@ Bounds = Annotated[
 Values = Annotated[
     list[str] | None,
     typer.Option(help="COLUMN=VALUE,VALUE, a column's categories; repeatable."),
+]
+Nulls = Annotated[
+    list[str] | None,
+    typer.Option(help="COLUMN=yes or COLUMN=no, whether values may be missing; repeatable."),
+]
+Constraint = Annotated[
+    list[str] | None,
+    typer.Option(
+        help='A rule between columns to add, as JSON, e.g. \'{"order": ["start", "end"]}\'; repeatable.'
+    ),
+]
+DropConstraint = Annotated[
+    list[int] | None,
+    typer.Option(help="The number of a rule to take out, from 1; repeatable."),
 ]
 
 
@@ -390,6 +404,9 @@ def edit(
     dtype: Dtype = None,
     bounds: Bounds = None,
     values: Values = None,
+    nulls: Nulls = None,
+    constraint: Constraint = None,
+    drop_constraint: DropConstraint = None,
 ) -> None:
     """Change many columns of a schema file at once."""
     from tabsynth.schema.editing import differences
@@ -401,6 +418,9 @@ def edit(
         "declare_all": declare_all,
         "source": source,
         "accept_suggested": accept_suggested or (),
+        "nulls": {name: _yes(text) for name, text in _pairs("--nulls", nulls).items()},
+        "constraints": [parse_json(text, "--constraint", "rule") for text in constraint or ()],
+        "drop_constraints": drop_constraint or (),
     }
     design = {"weight": weight, "max_weight": max_weight}
     design |= {"unit": unit, "max_rows_per_unit": max_rows_per_unit}
@@ -442,6 +462,10 @@ def _edit(drop: Any, kind: Any, dtype: Any, bounds: Any, values: Any, **declared
         values={name: parse_values(text) for name, text in _pairs("--values", values).items()},
         **declared,
     )
+
+
+def _yes(text: str) -> bool:
+    return bool(one_of("--nulls", text, ("yes", "no")) == "yes")
 
 
 def _pairs(option: str, texts: list[str] | None) -> dict[str, str]:

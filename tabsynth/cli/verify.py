@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tabsynth._files import read_json
-from tabsynth._validate import shown
+from tabsynth._validate import between, shown
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import fail, guarded, say, warn
+from tabsynth.cli.options import Expires, Prior
 from tabsynth.cli.paths import PASSPHRASE, private_key
 from tabsynth.errors import FileFormatError, InputError
+from tabsynth.privacy.accounting.attackers import PRIORS
 
 if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
@@ -78,6 +80,7 @@ def certify_command(
         Path | None,
         typer.Option(help="A private key of tabsynth keygen, to sign the certificate with."),
     ] = None,
+    expires: Expires = None,
 ) -> None:
     """Attach audit results to a table's certificate, and sign it.
 
@@ -85,18 +88,20 @@ def certify_command(
     """
     from tabsynth.privacy.certificate.certificate import certify
     from tabsynth.privacy.certificate.signing import fingerprint
-    from tabsynth.privacy.certificate.verification import verify
+    from tabsynth.privacy.certificate.verification import expiry_problems, verify
 
     signer = None if key is None else private_key(key)
     verification = verify(table)
-    if not verification.consistent:
-        fail(f"{table} does not agree with its certificate: {'; '.join(verification.problems)}.")
+    over = [] if expires is None else expiry_problems(verification.certificate)
+    problems = [text for text in verification.problems if text not in over]
+    if problems:
+        fail(f"{table} does not agree with its certificate: {'; '.join(problems)}.")
     if signer is not None and fingerprint(signer.public_key()) not in verification.signature:
         warn(
             f"the certificate of {table} was {verification.signature}; with your signature you vouch for it"
         )
     audits = [] if audit is None else _audits(audit, verification)
-    path = certify(table, audits, signer)
+    path = certify(table, audits, signer, expires and expires.date())
     say(f"Certificate: {path} ({len(audits)} results of audits added)")
     certified = verify(table)
     say(f"Signature: {certified.signature if signer is None else 'by your key'}")
@@ -126,7 +131,7 @@ def verify_command(
     table: Annotated[
         Path,
         typer.Argument(
-            help="A synthetic table with its certificate beside it, or a folder of linked tables."
+            help="A synthetic table with its certificate beside it, a folder of linked tables, or a dossier of tabsynth release."
         ),
     ],
     key: Annotated[
@@ -135,6 +140,7 @@ def verify_command(
             help="The public key of a signer whom you trust. Without it no certificate is authenticated."
         ),
     ] = None,
+    prior: Prior = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Verify a table's privacy certificate: hashes, epsilon by two accountants, audits and signature.
@@ -153,14 +159,24 @@ def verify_command(
     """
     from tabsynth.privacy.certificate.verification import verify
 
+    if prior is not None:
+        between("prior", prior, 0, 1, low_open=True, high_open=True)
     if table.is_dir():
-        _verify_folder(table, key, as_json)
+        from tabsynth.cli.release import print_dossier
+        from tabsynth.dossier.checking import is_dossier
+
+        if is_dossier(table):
+            code = print_dossier(table, key, prior, as_json)
+            if code:
+                raise typer.Exit(code)
+            return
+        _verify_folder(table, key, prior, as_json)
         return
     verification = verify(table, key)
     if as_json:
-        say(json.dumps(_facts(verification)))
+        say(json.dumps(facts_of(verification, prior)))
     else:
-        _print_result(verification)
+        print_result(verification, prior)
     if not verification.consistent:
         fail(f"{table} does not agree with its certificate: {'; '.join(verification.problems)}.")
     if not as_json:
@@ -170,7 +186,7 @@ def verify_command(
         raise typer.Exit(EXIT[verification.state.value])
 
 
-def _verify_folder(folder: Path, key: Path | None, as_json: bool) -> None:
+def _verify_folder(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> None:
     """Verify every table of a folder of linked tables; the exit code is that of the worst."""
     from tabsynth.privacy.certificate.certificate import beside
     from tabsynth.privacy.certificate.verification import verify
@@ -184,13 +200,13 @@ def _verify_folder(folder: Path, key: Path | None, as_json: bool) -> None:
     codes, results = [], {}
     for table in tables:
         verification = verify(table, key)
-        results[table.name] = _facts(verification)
+        results[table.name] = facts_of(verification, prior)
         state = verification.state.value if verification.consistent else "refused"
         codes.append(EXIT[state])
         if as_json:
             continue
         say(f"{table}:")
-        _print_result(verification)
+        print_result(verification, prior)
         for line in _outcome(table, verification) if verification.consistent else ():
             say(line)
     claims = {json.dumps([v["state"], v["epsilon"]]) for v in results.values()}
@@ -204,7 +220,12 @@ def _verify_folder(folder: Path, key: Path | None, as_json: bool) -> None:
         raise typer.Exit(max(codes))
 
 
-def _facts(verification: "Verification") -> dict[str, Any]:
+def facts_of(verification: "Verification", prior: float | None) -> dict[str, Any]:
+    """The result for one table, JSON-ready; of a ``prior`` also what it becomes at most."""
+    bounds = verification.bounds
+    attacker = None if bounds is None else bounds.to_dict()
+    if attacker is not None and bounds is not None and prior is not None:
+        attacker |= {"prior": prior, "posterior": bounds.posterior(prior)}
     return {
         "state": verification.state.value,
         "consistent": verification.consistent,
@@ -214,12 +235,19 @@ def _facts(verification: "Verification") -> dict[str, Any]:
         "problems": verification.problems,
         "notes": verification.notes,
         "accountants": {x.name: str(x.epsilon) for x in verification.accountants},
+        "attacker": attacker,
         "signature": verification.signature,
     }
 
 
-def _print_result(verification: "Verification") -> None:
-    from tabsynth.privacy.certificate.certificate import condition, design_of, rounded_up
+def print_result(verification: "Verification", prior: float | None) -> None:
+    """Print the claim, both accountants, what they mean for an attacker, signature, notes and problems."""
+    from tabsynth.privacy.certificate.certificate import (
+        condition,
+        design_of,
+        neighbour_in,
+        rounded_up,
+    )
 
     data = verification.certificate
     if verification.conditions:
@@ -229,7 +257,13 @@ def _print_result(verification: "Verification") -> None:
         say(f"Unit of privacy: {data['privacy_unit']}")
     for number, result in enumerate(verification.accountants, 1):
         say(f"Accountant {number}: {result}")
+    if verification.bounds is not None:
+        priors = PRIORS if prior is None else [prior]
+        for line in verification.bounds.lines(neighbour_in(data.get("public")), priors):
+            say(line)
     say(f"Signature: {verification.signature}")
+    if data.get("expires") is not None:
+        say(f"Signature holds until: {data['expires']}")
     for note in verification.notes:
         say(f"Note: {note}")
     for problem in verification.problems:

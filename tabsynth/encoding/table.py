@@ -265,6 +265,10 @@ class TableEncoder:
         columns = [self._codes(column, named) for column in self.schema.columns]
         return np.stack(columns, axis=1), named
 
+    def codes_of(self, table: pd.DataFrame) -> np.ndarray:
+        """Category codes of a synthetic table, shape (rows, columns) int64, whatever rules its rows break."""
+        return np.stack([self._codes(column, table) for column in self.schema.columns], axis=1)
+
     def broken(self, table: pd.DataFrame) -> np.ndarray:
         """Which rows of a table break a rule or have an impossible combination, bool, shape (n,)."""
         named = table.set_axis([str(name) for name in table.columns], axis=1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -73,7 +74,7 @@ def _numbered(index: pd.Index, dtype: str) -> pd.Series:
     return "synthetic-" + numbers.astype(str)
 
 
-def _as(values: pd.Series, dtype: str) -> pd.Series:
+def _as(values: pd.Series, dtype: Any) -> pd.Series:
     """Values in a dtype; as they are where one of them has no place in it, such as a missing whole number."""
     try:
         return values.astype(dtype)

@@ -362,7 +362,7 @@ DEFINITIONS = (
         better="higher",
         best="Best is 1: the intervals are equal.",
         interval="The choice of coefficients, as if they were independent; no drawing of rows",
-        caveat="Standard errors from synthetic rows that are treated as real are too small.",
+        caveat="Standard errors from synthetic rows that are treated as real are too small; see docs/how-to/valid-inference.md.",
         source="Karr et al. 2006, The American Statistician 60; Snoke et al. 2018",
     ),
     Definition(

@@ -32,7 +32,8 @@ NOTICE = "This report is itself computed from real data and is not covered by ε
 HEAPING_GAP, HEAPED_COLUMNS = 0.1, 4
 STANDARD_ERRORS = (
     "Standard errors, p-values and confidence intervals that are computed from synthetic rows as if they were real"
-    " are too small: they ignore the noise and the error of the synthesizer."
+    " are too small: they ignore the noise and the error of the synthesizer. For valid ones see"
+    " docs/how-to/valid-inference.md (tabsynth.inference)."
 )
 NAMES = {
     "presence": "presence",

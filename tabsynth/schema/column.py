@@ -56,6 +56,21 @@ def base_dtype(dtype: str) -> str:
     return "period" if name.startswith("period[") else "unsupported"
 
 
+def in_dtype(values: pd.Series, dtype: Any) -> pd.Series:
+    """Values of dtype object in another one. pandas 2 has no dtype of texts, and writes missing ones as ``"None"``."""
+    converted = values.astype(dtype)
+    if dtype == "str" and converted.dtype == object:
+        converted = converted.where(values.notna(), None)
+    return converted
+
+
+def with_nulls(dtype: str) -> str:
+    """The dtype of the same values that holds missing ones, too."""
+    if re.fullmatch(r"u?int\d+", dtype):
+        return dtype.replace("int", "Int").replace("uI", "UI")
+    return "boolean" if dtype == "bool" else dtype
+
+
 def check_dtype(dtype: Any, where: str) -> None:
     """InputError for a dtype that no registered kind of column has."""
     supported = {base for kind in KINDS.values() for base in kind.dtypes}
@@ -257,7 +272,7 @@ class Column:
         if self.nulls and (re.fullmatch(r"u?int\d+", self.dtype) or self.dtype == "bool"):
             raise InputError(
                 f"{where}: dtype {self.dtype} cannot hold the nulls that it declares; use"
-                f" {'boolean' if self.dtype == 'bool' else self.dtype.replace('int', 'Int')}."
+                f" {with_nulls(self.dtype)}."
             )
         labels = [text for pair in self.labels.items() for text in pair]
         for text in (self.name, self.source, self.description, *labels):
@@ -775,7 +790,7 @@ class Column:
 
     def _as_dtype(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
         try:
-            return pd.Series(values, dtype="object", name=self.name).astype(self.dtype)
+            return in_dtype(pd.Series(values, dtype="object", name=self.name), self.dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"Column {shown(self.name)} does not fit dtype {self.dtype}: {one_line(error)};"

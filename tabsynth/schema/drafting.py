@@ -25,6 +25,7 @@ from tabsynth.schema.column import (
     LeftOut,
     base_dtype,
     check_dtype,
+    with_nulls,
 )
 from tabsynth.schema.identifiers import identifying, named_for_one, value_format
 from tabsynth.schema.number_texts import (
@@ -162,8 +163,8 @@ def _column(
     if base_dtype(str(values.dtype)) == "text":
         present = _numbers(present.infer_objects(), decimal)
     dtype = str(present.dtype) if present.dtype != values.dtype else str(values.dtype)
-    if nulls and re.fullmatch(r"u?int\d+|bool", dtype):
-        dtype = "boolean" if dtype == "bool" else dtype.replace("int", "Int").replace("uI", "UI")
+    if nulls:
+        dtype = with_nulls(dtype)
     check_dtype(dtype, f"column {shown(name)}")
     source = DraftSource(
         name=name,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tabsynth._validate import one_of, shown
 from tabsynth.errors import InputError, TabsynthError
-from tabsynth.schema.column import COPIED, KINDS, base_dtype, column_from
+from tabsynth.schema.column import COPIED, KINDS, base_dtype, column_from, with_nulls
 from tabsynth.schema.constraints import Rule
 from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
@@ -32,6 +32,12 @@ class Edit:
         New bounds, both included.
     values : mapping from str to sequence of str
         New categories, as text; they are converted to the type of the column's dtype.
+    nulls : mapping from str to bool
+        Whether columns may hold missing values. A dtype that cannot hold them becomes the one that can.
+    constraints : sequence of mapping
+        Rules between columns that are added, as a schema file has them.
+    drop_constraints : sequence of int
+        Rules that are taken out, by their numbers from 1 before the edit.
     declare : sequence of str
         Columns whose facts a person declares to be public.
     declare_all : bool
@@ -50,6 +56,9 @@ class Edit:
     dtypes: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    nulls: Mapping[str, bool] = field(default_factory=dict)
+    constraints: Sequence[Mapping[str, Any]] = ()
+    drop_constraints: Sequence[int] = ()
     declare: Sequence[str] = ()
     declare_all: bool = False
     source: str | None = None
@@ -68,8 +77,8 @@ class Edit:
     @property
     def names(self) -> set[str]:
         """The columns that the edit names."""
-        given = (self.drop, self.kinds, self.dtypes, self.bounds, self.values, self.declare)
-        return {name for names in given for name in names}
+        given = (self.drop, self.kinds, self.dtypes, self.bounds, self.values, self.nulls)
+        return {name for names in (*given, self.declare) for name in names}
 
     @property
     def gone(self) -> set[str]:
@@ -87,6 +96,10 @@ class Edit:
             out["kind"] = self.kinds[name]
             known = KINDS[out["kind"]]._fact_names()
             out = {key: value for key, value in out.items() if key in known}
+        if name in self.nulls:
+            out["nulls"] = self.nulls[name]
+            if out["nulls"]:
+                out["dtype"] = with_nulls(str(out["dtype"]))
         if name in self.bounds:
             out["low"], out["high"] = self.bounds[name]
             if out.get("breaks"):
@@ -149,9 +162,16 @@ def _rules(schema: Schema, change: Edit) -> dict[str, Any]:
     def keeps(rule: Rule) -> bool:
         return not set(rule.names) & change.gone
 
+    for position in change.drop_constraints:
+        if not 1 <= position <= len(schema.constraints):
+            raise InputError(
+                f"Expected the number of a constraint, from 1 to {len(schema.constraints)}; got {position}."
+            )
+    numbered = enumerate(zip(schema.constraints, schema.rules, strict=True), 1)
     constraints = [
-        c for c, rule in zip(schema.constraints, schema.rules, strict=True) if keeps(rule)
+        c for i, (c, rule) in numbered if keeps(rule) and i not in change.drop_constraints
     ]
+    constraints += [dict(rule) for rule in change.constraints]
     suggested = []
     for i, item in enumerate(schema.suggested):
         if not keeps(schema.suggested_rules[i]):

@@ -15,7 +15,7 @@ import pandas as pd
 
 from tabsynth._validate import check_text, native, shown
 from tabsynth.errors import InputError
-from tabsynth.schema.column import base_dtype, is_null, plain
+from tabsynth.schema.column import base_dtype, in_dtype, is_null, plain
 from tabsynth.schema.placing import Cells, Listed, Placing
 
 MOST_REASONS = 100
@@ -203,7 +203,7 @@ class WithReasons:
             dtype = pd.CategoricalDtype(listed, ordered=self.inner.ordered)
             cells[pd.isna(cells)] = None
             return pd.Series(pd.Categorical(cells, dtype=dtype), name=self.name)
-        return pd.Series(cells, dtype=object, name=self.name).astype(self.dtype)
+        return in_dtype(pd.Series(cells, dtype=object, name=self.name), self.dtype)
 
     def _split(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The place of the reason of each code, or -1; and the codes of ``inner`` of the others."""

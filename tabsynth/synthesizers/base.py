@@ -108,6 +108,14 @@ def check_size(n: int, columns: int) -> None:
         )
 
 
+def numbered(path: str | Path, count: int) -> list[Path]:
+    """The files of several implicates: ``name-1.csv`` and on beside ``name.csv``."""
+    path = Path(path)
+    end = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    stem = path.name.removesuffix(end)
+    return [path.with_name(f"{stem}-{i + 1}{end}") for i in range(count)]
+
+
 def state_weights(certificate: dict[str, Any]) -> None:
     """Let the certificate of a table state that it has a column of weights."""
     design = {**certificate["public"]["design"], "weights_in_table": True}
@@ -221,6 +229,7 @@ class Trained:
     rows: float | None = None  # declared, or released with noise
     population: float | None = None  # the noisy total of the weights, where rows have weights
     likely_steps: dict[str, int] = field(default_factory=dict)  # of a trial, where a fit ends early
+    measured: Any = None  # the noisy counts of a fit to counts, for intervals
 
     def weights(self) -> dict[str, Tensor]:
         """Everything that sampling needs."""
@@ -485,6 +494,7 @@ class Synthesizer(BaseEstimator):
         random_state: int | None = None,
         dataframe: str = "fitted",
         weights: str | None = None,
+        implicates: int | None = None,
     ) -> Any:
         """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
 
@@ -518,6 +528,9 @@ class Synthesizer(BaseEstimator):
             Synthetic rows are self-weighting: each stands for as many people as any other. ``population`` adds a last
             column with the name of the schema's weight: the noisy total of the weights (``population_``) over ``n``,
             in each row.
+        implicates : int, optional
+            Return a list of so many synthetic tables, which differ as much as the noise of MargNet's counts leaves open:
+            analyses of them are combined by :func:`tabsynth.inference.pool`. Use the default ``n``. It costs no privacy.
 
         Raises
         ------
@@ -527,6 +540,12 @@ class Synthesizer(BaseEstimator):
             the fit released no number of rows. For weights of a model whose fit released no total, or with ``where``.
         """
         self._check_fitted()
+        if implicates is not None:
+            given: dict[str, Any] = {"where": where, "max_draws": max_draws, "weights": weights}
+            return [
+                model.sample(n, random_state=seed, dataframe=dataframe, **given)
+                for seed, model in self._each_implicate(implicates, random_state)
+            ]
         one_of("dataframe", dataframe, CHOICES)
         self._check_weights(weights, where)
         n = self._number_of_rows(n)
@@ -560,6 +579,17 @@ class Synthesizer(BaseEstimator):
                 made.attrs["certificate"]["condition"] = condition.stated
         return made
 
+    def _each_implicate(
+        self, count: int, random_state: int | None
+    ) -> Iterator[tuple[int | None, Self]]:
+        """Models that differ as much as their noise leaves open, and a seed for a table of each."""
+        integer("implicates", count)
+        if random_state is not None:
+            integer("random_state", random_state, least=0)
+        seed = self.random_state if random_state is None else random_state
+        for i, model in enumerate(self._implicates(count, seed)):
+            yield None if seed is None else (seed + 1) * 2**67 + i, model
+
     def _check_weights(self, weights: str | None, where: Any) -> None:
         """Refuse weights of samples that there cannot be."""
         one_of("weights", weights, (None, POPULATION))
@@ -592,19 +622,33 @@ class Synthesizer(BaseEstimator):
         formulas: str = "refuse",
         sep: str | None = None,
         decimal: str | None = None,
+        implicates: int | None = None,
         **options: Any,
-    ) -> Path:
+    ) -> Any:
         """Write ``n`` synthetic rows to a file and the certificate beside it.
 
         ``n`` as of :meth:`sample`; ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of
         :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the
-        certificate.
+        certificate. With ``implicates`` there are so many files, ``name-1.csv`` and on, and a list of certificates.
 
         A Parquet file of more than 524,288 rows without a condition is written as it is drawn, in parts of constant
         memory. Its rows are others than :meth:`sample` draws from the same ``random_state``, and MargNet draws them
         independently: counts then have the error of a random sample of that size.
         """
         kind = suffix(path, writing=True)
+        if implicates is not None:
+            paths = numbered(path, integer("implicates", implicates))
+            for each in paths:
+                check_writable(each)
+                check_writable(beside(each))
+            self._check_fitted()
+            given = {"formulas": formulas, "sep": sep, "decimal": decimal, **options}
+            return [
+                model.sample_to(each, n, random_state=seed, **given)
+                for each, (seed, model) in zip(
+                    paths, self._each_implicate(implicates, random_state), strict=True
+                )
+            ]
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
         self._check_fitted()
@@ -667,7 +711,7 @@ class Synthesizer(BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row."""
         self._check_fitted()
-        write_model(path, self._file_facts(), self.trained_.weights())
+        write_model(path, self._file_facts(), self._file_tensors())
 
     def _show(self, plan: Plan) -> None:
         """Log the plan; with ``verbose``, show it on stderr too."""
@@ -713,6 +757,13 @@ class Synthesizer(BaseEstimator):
 
     def _check(self) -> None:
         """Check the parameters of the subclass."""
+
+    def _implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
+        """Fitted models that differ as much as the noise of this one leaves open."""
+        raise InputError(
+            f"Method {self.method} has no noisy counts that implicates could follow from; leave implicates (--implicates) out,"
+            " or fit margnet."
+        )
 
     def _encoding(self) -> str | Mapping[str, str]:
         """The scheme of the codes, or a scheme by column."""
@@ -912,6 +963,10 @@ class Synthesizer(BaseEstimator):
     def _file_facts(self) -> dict[str, Any]:
         """What a model file says besides the weights."""
         return file_facts(self)
+
+    def _file_tensors(self) -> dict[str, Tensor]:
+        """The tensors of a model file."""
+        return self.trained_.weights()
 
     def _binding(self) -> dict[str, Any]:
         """Which fit this is, JSON-ready: a checkpoint of another one is refused. Of public facts only."""

@@ -15,10 +15,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import safetensors.torch
 import torch
+import yaml
 
-from tabsynth import DPWGAN, Column, MargNet, Schema, TabsynthError, load, read_table
+from tabsynth import (
+    DPWGAN,
+    Column,
+    InputError,
+    MargNet,
+    Schema,
+    TabsynthError,
+    load,
+    read_table,
+    release,
+)
 from tabsynth._tensors import digest
 from tabsynth.auditing import linked_datasets
+from tabsynth.dossier.answers import read_answers
+from tabsynth.dossier.checking import verify_dossier
+from tabsynth.dossier.making import SUMS, checksums
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.encoding.rows import KEY_BYTES, Rows
@@ -520,7 +534,76 @@ def survey_tables(folder: Path) -> Reader:
     return Reader(make, read)
 
 
+ANSWERS = dict.fromkeys(
+    (
+        "name",
+        "description",
+        "use",
+        "region",
+        "license",
+        "population",
+        "unit",
+        "justification",
+        "preparation",
+        "access",
+    ),
+    "é: text # of people",
+)
+ANSWERS |= {"curators": ["a", "b"], "published": "2026-11-25", "schema": "schema.json"}
+
+
+def release_files(folder: Path) -> Reader:
+    path, raw = folder / "release.yaml", yaml.safe_dump(ANSWERS, allow_unicode=True).encode()
+
+    def make(rng: random.Random) -> bytes:
+        if rng.random() < 0.5:
+            return mutations.damaged(raw, rng)
+        return mutations.text(mutations.changed(ANSWERS, rng), rng).encode("utf-8", "surrogatepass")
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        found = read_answers(path)
+        path.write_text(found.to_yaml(), "utf-8")
+        assert read_answers(path).name == found.name
+
+    return Reader(make, read)
+
+
+def dossiers(folder: Path) -> Reader:
+    table, place = folder / "table.csv", folder / "dossier"
+    model = MargNet(PLAIN, epsilon=2.0, config=MargNetConfig(components=5, steps=2))
+    frame = pd.DataFrame({"t": ["x", "é"] * 9, "n": pd.array([7, 5] * 9, dtype="Int64")})
+    model.fit(frame).sample_to(table, 2, formulas="keep")
+    PLAIN.save(folder / "schema.json")
+    (folder / "release.yaml").write_text(yaml.safe_dump(ANSWERS), "utf-8")
+    release(table, place)
+    whole = {path.name: path.read_bytes() for path in sorted(place.iterdir())}
+
+    def make(rng: random.Random) -> tuple[str, bytes, bool]:
+        name = rng.choice([*whole])
+        data = whole[name] if rng.random() < 0.2 else mutations.damaged(whole[name], rng)
+        return name, data, rng.random() < 0.8
+
+    def read(made: tuple[str, bytes, bool]) -> None:
+        name, data, listed = made
+        (place / name).write_bytes(data)
+        if listed and name != SUMS:  # by whoever damaged it
+            (place / SUMS).write_text(checksums(place), "utf-8")
+        try:
+            problems = verify_dossier(place).problems
+        finally:
+            (place / name).write_bytes(whole[name])
+            (place / SUMS).write_bytes(whole[SUMS])
+        assert all("\n" not in problem for problem in problems)
+        if problems:
+            raise InputError(problems[0])
+
+    return Reader(make, read)
+
+
 READERS: dict[str, Callable[[Path], Reader]] = {
+    "release file": release_files,
+    "dossier": dossiers,
     "schema": schemas,
     "codebook": codebooks,
     "model": models,

@@ -17,6 +17,7 @@ INPUTS = {
     **{"schema": 700, "csv": 450, "ledger": 400, "model": 150, "parquet": 150},
     **{"certificate": 80, "checkpoint": 70, "codebook": 600},
     **{"linked schema": 150, "linked tables": 100, "survey table": 150},
+    **{"release file": 60, "dossier": 40},
 }
 
 

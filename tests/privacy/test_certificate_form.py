@@ -394,7 +394,8 @@ def test_verify_tells(table: Path, keys: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Claimed: ε = ") and "exact Gaussian" in lines[1]
-    assert lines[2].startswith("Accountant 2: ") and "the key given" in lines[3]
+    assert lines[2].startswith("Accountant 2: ") and "the key given" in lines[5]
+    assert lines[3].startswith("Attacker's advantage: ") and "odds rise" in lines[4]
     assert "is authenticated" in lines[-2] and lines[-1].startswith("Private: (")
     facts = json.loads(tell("verify", table, "--json").stdout)
     assert (facts["state"], facts["authenticated"]) == ("not authenticated", False)

@@ -71,3 +71,18 @@ def test_bounds_and_values_of_the_command_line() -> None:
     for text in ("5", "..5", "5.."):
         with pytest.raises(InputError, match="Expected bounds like"):
             parse_bounds(text)
+
+
+def test_missing_values_and_rules_between_columns() -> None:
+    changed = edit(SCHEMA, Edit(nulls={"age": True, "b": True}))
+    assert changed["age"].nulls and changed["age"].dtype == "Int64" and changed["b"].dtype == "str"
+    assert not edit(changed, Edit(nulls={"age": False}))["age"].nulls
+    rule = {"if": {"sex": ["f"]}, "then": {"age": {"low": 10, "high": 79}}}
+    ruled = edit(SCHEMA, Edit(constraints=[rule]))
+    assert ruled.constraints == (rule,)
+    assert edit(ruled, Edit(drop_constraints=[1])) == SCHEMA
+    for number in (0, 2):
+        with pytest.raises(InputError, match="from 1 to 1"):
+            edit(ruled, Edit(drop_constraints=[number]))
+    with pytest.raises(InputError, match="no column 'wage'"):
+        edit(SCHEMA, Edit(constraints=[{"order": ["age", "wage"]}]))

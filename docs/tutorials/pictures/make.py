@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 from tabsynth import MargNet, evaluate, load_census
 
 HERE = Path(__file__).resolve().parent
-WIDTH, COLOURS = 980, 48
+WIDTH, MARGIN = 980, 12
 # By file: the report, the element to photograph, and the height in pixels after which it is cut off.
 SHOTS = {
     "result-good": ("good", "#result", 900),
@@ -36,9 +36,9 @@ def write_reports(folder: Path) -> None:
     """The reports ``good.html``, ``poor.html`` and ``copy.html``."""
     table, schema = load_census()
     train, test = table[:7000], table[7000:]
-    few = MargNet(schema, epsilon=0.05, time_limit=60).fit(train[:700])
+    few = MargNet(schema, epsilon=0.05, time_limit=15).fit(train[:700])
     synthetic = {
-        "good": MargNet(schema, epsilon=3.0, time_limit=90).fit(train).sample(7000),
+        "good": MargNet(schema, epsilon=3.0, time_limit=40).fit(train).sample(7000),
         "poor": few.sample(700),
         "copy": train.sample(7000, replace=True, random_state=0, ignore_index=True),
     }
@@ -49,7 +49,7 @@ def write_reports(folder: Path) -> None:
 
 
 def photograph(folder: Path) -> None:
-    """Every picture of ``SHOTS``, in few colours."""
+    """Every picture of ``SHOTS``, in 256 colours."""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"))
         page = browser.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
@@ -58,9 +58,14 @@ def photograph(folder: Path) -> None:
             box = page.locator(selector).first.bounding_box()
             assert box is not None, f"{report}.html has no {selector}"
             file = HERE / f"{name}.png"
-            clip = {**box, "height": min(box["height"], height)}
+            clip = {
+                "x": box["x"] - MARGIN,
+                "y": box["y"] - MARGIN,
+                "width": box["width"] + 2 * MARGIN,
+                "height": min(box["height"], height) + 2 * MARGIN,
+            }
             page.screenshot(path=file, clip=clip, full_page=True)
-            picture = Image.open(file).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+            picture = Image.open(file).convert("RGB").quantize(method=Image.Quantize.FASTOCTREE)
             picture.save(file, optimize=True)
         browser.close()
 

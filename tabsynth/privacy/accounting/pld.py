@@ -302,25 +302,60 @@ def pld_epsilon(spends: Iterable[tuple[Mechanism, int]], delta: float) -> float:
     or so little that its ε is far past 100; 0 where nothing was spent.
     """
     between("delta", delta, 0, 1, low_open=True, high_open=True)
+    directions = _directions(spends)
+    if directions is None:
+        return math.inf
+    return max((_composed(pairs, delta) for pairs in directions), default=0.0)
+
+
+def pld_delta(
+    spends: Iterable[tuple[Mechanism, int]], epsilons: np.ndarray, near: float
+) -> np.ndarray:
+    """An upper bound of δ at each ε ≥ 0 for the composition of all ``spends``: their privacy curve.
+
+    Parameters
+    ----------
+    spends : iterable of (Mechanism, int)
+    epsilons : ndarray, shape (n,)
+    near : float
+        The δ around which the bound is closest, as of :func:`pld_epsilon`; it holds whatever this is.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The larger one of both directions, 1 at most. All 1 where :func:`pld_epsilon` is infinite at every δ.
+    """
+    directions = _directions(spends)
+    if directions is None:
+        return np.ones(len(epsilons))
+    deltas = np.zeros(len(epsilons))
+    for pairs in directions:
+        curve = _curve(pairs, near)
+        deltas = np.maximum(deltas, 1.0 if curve is None else _deltas(*curve, epsilons))
+    return deltas
+
+
+def _directions(spends: Iterable[tuple[Mechanism, int]]) -> list[list[Counted]] | None:
+    """The losses to compose, of a record less and of a record more; None where they fit on no grid."""
     listed = [(mechanism, count) for mechanism, count in spends if count > 0]
     if not all(is_private(mechanism) for mechanism, _ in listed):
-        return math.inf
+        return None
     squared, sampled, others = _sorted_out(listed)
     if any(sigma < LEAST_NOISE for sigma, _ in sampled) or squared > LEAST_NOISE**-2:
-        return math.inf
+        return None
     if others is None:
-        return math.inf
-    epsilon = 0.0
+        return None
+    directions = []
     for removed in (True, False):
         pairs: list[Counted] = list(others)
         if squared:
             pairs.append((SampledGaussian(squared**-0.5, 1.0, removed), 1))
         pairs += [(SampledGaussian(s, q, removed), count) for (s, q), count in sampled.items()]
         if pairs:
-            epsilon = max(epsilon, _composed(pairs, delta))
+            directions.append(pairs)
         if not sampled:
             break  # all others are alike in both directions
-    return epsilon
+    return directions
 
 
 def _sorted_out(
@@ -348,8 +383,18 @@ def _sorted_out(
     return squared, sampled, others
 
 
+# Losses, logarithms of their masses, mass at infinity, and the distance of two losses.
+Curve = tuple[np.ndarray, np.ndarray, float, float]
+
+
 def _composed(pairs: Sequence[Counted], delta: float) -> float:
     """ε of losses that add up, ``count`` times each."""
+    curve = _curve(pairs, delta)
+    return math.inf if curve is None else _epsilon(*curve, delta)
+
+
+def _curve(pairs: Sequence[Counted], delta: float) -> Curve | None:
+    """The sum of losses on a grid that is accurate near ``delta``; None where there is none."""
     tail = max(TAIL * delta / sum(count for _, count in pairs), 1e-300)
     counts = np.array([float(count) for _, count in pairs])
     coarse = [loss.points(tail) for loss, _ in pairs]
@@ -360,14 +405,14 @@ def _composed(pairs: Sequence[Counted], delta: float) -> float:
         sum(n * _variance(p, q) for n, p, (q, _) in zip(counts, coarse, moments, strict=True))
     )
     if not math.isfinite(spread):
-        return math.inf
+        return None
     single = max(float(points[-1] - points[0]) for points in coarse)
     spread = max(spread, single / 1000)  # tilted as far as that, all may lie on one loss
     width = DEVIATIONS * spread + single
     step = min(math.sqrt(VARIANCE / counts.sum()) * spread, width / LEAST_CELLS)
     step = max(step, width / CELLS)
     cells = int(next_fast_len(math.ceil(width / step) + 2, real=True))
-    return _on_grid(pairs, coarse, (tilt, tilt + DEVIATIONS / (2 * spread)), step, cells, delta)
+    return _on_grid(pairs, coarse, (tilt, tilt + DEVIATIONS / (2 * spread)), step, cells)
 
 
 def _tilt(
@@ -410,8 +455,7 @@ def _on_grid(
     tilts: tuple[float, float],
     step: float,
     cells: int,
-    delta: float,
-) -> float:
+) -> Curve:
     """The FFT of losses tilted by the first tilt: its rounding is small beside the masses that decide.
 
     The second tilt bounds the mass beyond the grid.
@@ -439,23 +483,42 @@ def _on_grid(
     beyond = float(
         (moments - np.array(tilts) * (losses[-1] + step)).min()
     )  # Markov, by either tilt
-    return _epsilon(losses, logs, infinite + math.exp(min(beyond, 0.0)), step, delta)
+    return losses, logs, infinite + math.exp(min(beyond, 0.0)), step
+
+
+def _deltas(
+    losses: np.ndarray, logs: np.ndarray, infinite: float, step: float, epsilons: np.ndarray
+) -> np.ndarray:
+    """δ(ε) = infinite + Σ_{l > ε} e^{logs}(1 − e^{ε−l}) at each ε, at most 1.
+
+    Below the grid it is 1: what lies there wraps around to its top, where it is taken for less than it is.
+    """
+    slopes, tails = _tails(losses, logs, step)
+    at = np.searchsorted(losses, epsilons, "right")  # the first loss above each
+    at = np.minimum(at, len(losses) - 1)
+    # On the line in e^ε from that loss down.
+    rise = -np.expm1(np.minimum(epsilons - losses[at], 0.0))
+    deltas = infinite + np.exp(np.minimum(tails[at], 0.0)) + np.exp(slopes[at] + losses[at]) * rise
+    return np.where(epsilons < losses[0], 1.0, np.minimum(deltas, 1.0))
+
+
+def _tails(losses: np.ndarray, logs: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """At each loss l_i, logarithms of Σ_{k ≥ i} e^{logs − l} and of δ(l_i) without mass at infinity.
+
+    In e^ε δ is piecewise linear, with the slope −S, S(ε) = Σ_{l > ε} e^{logs−l}: summed from the top, nothing cancels.
+    """
+    slopes = np.logaddexp.accumulate((logs - losses)[::-1])[::-1]
+    drops = slopes[1:] + losses[:-1] + math.log(math.expm1(step))  # log of δ(l_i) − δ(l_{i+1})
+    return slopes, np.append(np.logaddexp.accumulate(drops[::-1])[::-1], -np.inf)
 
 
 def _epsilon(
     losses: np.ndarray, logs: np.ndarray, infinite: float, step: float, delta: float
 ) -> float:
-    """The least ε ≥ 0 at which δ(ε) = infinite + Σ_{l > ε} e^{logs}(1 − e^{ε−l}) is at most ``delta``.
-
-    In e^ε that is piecewise linear, with the slope −S, S(ε) = Σ_{l > ε} e^{logs−l}: summed from the top,
-    nothing cancels.
-    """
+    """The least ε ≥ 0 at which δ(ε) = infinite + Σ_{l > ε} e^{logs}(1 − e^{ε−l}) is at most ``delta``."""
     if infinite >= delta:
         return math.inf
-    slopes = np.logaddexp.accumulate((logs - losses)[::-1])[::-1]  # log Σ_{k ≥ i} e^{logs − l}
-    log_step = math.log(math.expm1(step))
-    drops = slopes[1:] + losses[:-1] + log_step  # log of δ(l_i) − δ(l_{i+1})
-    deltas = np.append(np.logaddexp.accumulate(drops[::-1])[::-1], -np.inf)
+    slopes, deltas = _tails(losses, logs, step)
     goal = math.log(delta - infinite)
     i = int(np.searchsorted(-deltas, -goal))  # the first at which δ is small enough
     if i == 0:

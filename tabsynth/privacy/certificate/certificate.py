@@ -22,7 +22,7 @@ import logging
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -65,6 +65,7 @@ EXACT = {
     "law": "exactly as accounted for, rounded to a public grid",
     "exact": True,
 }
+GPU_DISTANCE = 2.0**-13  # in total variation, over a whole fit
 ON_GPU = {
     "generator": "of gradients: Philox of torch, on CUDA, no cryptographic generator; of all else: "
     + str(EXACT["generator"]),
@@ -267,6 +268,7 @@ def make_certificate(
     """
     epsilon = ledger.spent
     accountant = ledger.accountant()
+    bounds = ledger.attack_bounds(inexact_by(noise))
     conditional = conditional_of(public)
     return {
         "format": FORMAT,
@@ -278,6 +280,7 @@ def make_certificate(
         "epsilon": epsilon_to_json(epsilon),
         "epsilon_asked": epsilon_to_json(epsilon_asked),
         "delta": ledger.delta,
+        **({} if seeded or bounds is None else {"attacker": bounds.to_dict()}),
         **ALIKE,
         **protected_by(public),
         "accountant": accountant,
@@ -293,6 +296,11 @@ def make_certificate(
         **({} if project is None else {"project": project}),
         "audit": [],
     }
+
+
+def inexact_by(noise: Any) -> float:
+    """The total variation distance of a fit's noise from the noise that is accounted for; ``noise`` is that part."""
+    return GPU_DISTANCE if isinstance(noise, Mapping) and noise.get("exact") is False else 0.0
 
 
 def design_of(public: Any) -> Design:
@@ -322,11 +330,23 @@ def protected_by(public: Any) -> dict[str, str]:
     return {"adjacency": design.adjacency, "privacy_unit": unit}
 
 
+def neighbour_in(public: Any) -> str:
+    """What only one of two neighbouring tables has, in words, by that part of a certificate."""
+    tables = public.get("tables") if isinstance(public, Mapping) else None
+    if isinstance(tables, Mapping) and tables:
+        return f"one row of table {shown(_root_of(tables))} and all that hangs on it"
+    return design_of(public).neighbour
+
+
+def _root_of(tables: Mapping[str, Any]) -> str:
+    """The table without a parent."""
+    roots = (t for t in tables if _section(tables, t).get("parent") is None)
+    return str(next(roots, next(iter(tables))))
+
+
 def _unit_of_tables(tables: Mapping[str, Any]) -> str:
-    """The unit of linked tables in words; the root is the table without a parent."""
-    root = next(
-        (t for t in tables if _section(tables, t).get("parent") is None), next(iter(tables))
-    )
+    """The unit of linked tables in words."""
+    root = _root_of(tables)
     others = [name for name in tables if name != root]
     bounds = [
         f"of table {name} the first {_section(tables, name).get('max_children')} rows of each row of"
@@ -408,8 +428,11 @@ def certify(
     table: str | Path,
     audits: Sequence[Mapping[str, Any]] = (),
     key: "Ed25519PrivateKey | None" = None,
+    expires: date | None = None,
 ) -> Path:
     """Add results of audits to the certificate beside a table, and sign it.
+
+    ``expires``: the last day on which the signature holds; by default that of the certificate, if it has one.
 
     Raises
     ------
@@ -431,6 +454,12 @@ def certify(
         raise InputError(f"{path} is signed; give the key to sign it anew (--key).")
     data.pop("signature", None)
     data["audit"] = [*data["audit"], *map(dict, audits)]
+    if expires is not None:
+        if key is None:
+            raise InputError("An expiry is of a signature; give the key to sign with (--key).")
+        if expires < datetime.now(UTC).date():
+            raise InputError(f"The expiry {expires.isoformat()} is over; give a day to come.")
+        data["expires"] = expires.isoformat()
     check_form(data, path)
     return _write(data, path, key)
 

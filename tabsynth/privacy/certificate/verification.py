@@ -7,6 +7,7 @@ rests on the signature of a person whose key you have from a trusted source.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tabsynth.privacy.accounting.accountants import (
     least_error,
     rdp_epsilon,
 )
+from tabsynth.privacy.accounting.attackers import AttackBounds
 from tabsynth.privacy.accounting.mechanisms import (
     NoisyVote,
     check_listed,
@@ -43,6 +45,7 @@ from tabsynth.privacy.certificate.certificate import (
     describe_mechanism,
     design_of,
     find_missing_mechanisms,
+    inexact_by,
     protected_by,
     read_certificate,
     statement_of,
@@ -168,6 +171,8 @@ class Verification:
         Remarks that are no reason to refuse.
     accountants : tuple of AccountantResult
         ε by two accountants.
+    bounds : AttackBounds or None
+        What the claim means for an attacker, recomputed; None where ε is infinite or the run was seeded.
     signature : str
         A description of the signature.
     authenticated : bool
@@ -179,6 +184,7 @@ class Verification:
     problems: tuple[str, ...] = field(default=())
     notes: tuple[str, ...] = field(default=())
     accountants: tuple[AccountantResult, ...] = field(default=())
+    bounds: AttackBounds | None = None
     signature: str = UNSIGNED
     authenticated: bool = False
 
@@ -242,6 +248,11 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     )
     problems += _epsilons(claimed, accountants)
     problems += _consistency(data, claimed, epsilon)
+    bounds = None
+    if data.get("seeded") is False and not problems:
+        bounds = ledger.attack_bounds(inexact_by(data.get("noise")))
+    if not problems:
+        problems += _attacker(data.get("attacker"), bounds)
     if data["format"] == FORMAT:
         problems += [
             *_form(data, claimed),
@@ -250,13 +261,14 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
         ]
         notes += [*_groups(data), *_processes(data), *_code(data, name), *_noise(data)]
     said, authenticated, wrong = _signature(data, key)
-    problems += wrong
+    problems += [*wrong, *expiry_problems(data)]
     return Verification(
         data,
         epsilon,
         tuple(problems),
         tuple(notes),
         accountants,
+        bounds,
         said,
         authenticated and not problems,
     )
@@ -317,6 +329,36 @@ def _epsilons(claimed: float, accountants: Sequence[AccountantResult]) -> list[s
     if second.epsilon > claimed * (1 + SECOND) + LEAST + second.error:
         problems.append(f"a second accountant gives {second}, the claim is {claimed:.4g}")
     return problems
+
+
+def _attacker(stated: Any, bounds: AttackBounds | None) -> list[str]:
+    """Bounds on an attacker that are stated, and are below those that the mechanisms give."""
+    if stated is None:
+        return []
+    if bounds is None:
+        return [
+            "it states bounds on an attacker, and its epsilon is infinite, or the run was seeded"
+        ]
+    names = ("advantage", "odds", "exception")
+    recomputed = bounds.to_dict()
+    return [
+        f"it states {name}={shown(stated[name])} of an attacker, and its mechanisms give {recomputed[name]:.4g}"
+        for name in names
+        if recomputed[name] > stated[name] * (1 + TIGHT) + LEAST
+    ]
+
+
+def expiry_problems(data: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the last day on which the signature holds; empty if there is none or it is to come."""
+    if data.get("expires") is None:
+        return []
+    try:
+        last = date.fromisoformat(str(data["expires"]))
+    except ValueError:
+        return [f"its expiry {shown(data['expires'])} is no date"]
+    if datetime.now(UTC).date() <= last:
+        return []
+    return [f"its signature expired on {last.isoformat()}; have it signed anew (tabsynth certify)"]
 
 
 def _consistency(data: dict[str, Any], claimed: float, epsilon: float) -> list[str]:

@@ -25,6 +25,7 @@ from tabsynth.privacy.accounting.accountants import (
     epsilon_of,
     rdp_epsilon,
 )
+from tabsynth.privacy.accounting.attackers import AttackBounds, attack_bounds
 from tabsynth.privacy.accounting.mechanisms import (
     THRESHOLD_SHARE,
     Mechanism,
@@ -235,6 +236,15 @@ class Ledger:
         if self.adaptive and math.isfinite(self.spent):
             return self.filter.accountant()
         return accountant_of(self.spends(), self.delta)
+
+    def attack_bounds(self, inexact: float = 0.0) -> AttackBounds | None:
+        """What :attr:`spent` means for somebody who attacks one unit of privacy; None where it is infinite.
+
+        ``inexact``: as of :func:`tabsynth.privacy.accounting.attackers.attack_bounds`.
+        """
+        spends = self.spends()
+        kept_by = self.filter if self.adaptive and math.isfinite(self.spent) else None
+        return attack_bounds(spends, self.spent, self.delta, kept_by, inexact)
 
     def open(
         self,

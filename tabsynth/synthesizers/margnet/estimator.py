@@ -1,20 +1,23 @@
 """MargNet: noisy counts of columns, pairs and triples, then a generator that is fitted to them."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from importlib import import_module
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import Layout
-from tabsynth.errors import BudgetError, InputError
+from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
@@ -37,7 +40,12 @@ from tabsynth.synthesizers.margnet.conditioning import (
 )
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, ZEROS, MargNetFit
-from tabsynth.synthesizers.margnet.measurement import Measurements, PrivateMarginals, stages
+from tabsynth.synthesizers.margnet.measurement import (
+    KEPT,
+    Measurements,
+    PrivateMarginals,
+    stages,
+)
 from tabsynth.synthesizers.margnet.prior import Posterior, used, with_public
 from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
@@ -79,7 +87,7 @@ def margnet(
     return estimate, measured, prior  # estimate.mixture() is the generator
 
 
-def _derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
+def derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
     """Of derived columns: the number of the modelled column that each follows from, and the groups of its values."""
     names, out = schema.learned.names, []
     for rule in schema.makers.values():
@@ -215,7 +223,7 @@ class MargNet(Synthesizer):
         boxes = boxes_to_sample(generator, self.encoder_, condition)
         draw = partial(generator.sample, boxes=boxes)
         if condition is None or not condition.box:
-            groups = _derived_groups(self.encoder_.whole)
+            groups = derived_groups(self.encoder_.whole)
             return partial(generator.in_groups, draw, groups), True
         # Which codes of a node rows have is held by exchanges among rows of all nodes.
         detailed = condition.leaves_details(self.encoder_.whole)
@@ -229,7 +237,25 @@ class MargNet(Synthesizer):
         generator: Mixture = self.trained_.generator
         boxes = boxes_to_sample(generator, self.encoder_, None)
         draw = partial(generator.sample, boxes=boxes, rounded=False)
-        return partial(generator.in_groups, draw, _derived_groups(self.encoder_.whole))
+        return partial(generator.in_groups, draw, derived_groups(self.encoder_.whole))
+
+    def _implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
+        """As :meth:`Synthesizer._implicates`: of mixtures that are fitted again to the noisy counts with new noise."""
+        measured = self.trained_.measured
+        if measured is None:
+            raise InputError(
+                "Implicates follow from noisy counts, and this model holds none: it has survey weights or a unit, its file is"
+                " of an earlier version, or there are too many; leave implicates (--implicates) out."
+            )
+        draw = import_module("tabsynth.synthesizers.margnet.implicates").implicate
+        for i in range(count):
+            # Streams of their own: the draws must not repeat those of samples.
+            seed = None if random_state is None else (random_state + 1) * 2**66 + i
+            noise = Randomness(seed).numpy()
+            zeros, trained, model = self.encoder_.zeros, self.trained_, copy(self)
+            mixture = draw(trained.generator, measured, self._settings(), zeros, noise)
+            model.trained_ = replace(trained, generator=mixture)
+            yield model
 
     def _settings(self) -> MargNetConfig:
         return MargNetConfig() if self.config is None else self.config
@@ -340,7 +366,7 @@ class MargNet(Synthesizer):
             noise,
             monitor,
             workload,
-            _derived_groups(self.schema),
+            derived_groups(self.schema),
             self.schema.design,
         )
         # A trial is of made-up rows, which no public table is like.
@@ -368,6 +394,9 @@ class MargNet(Synthesizer):
             curves=estimate.curves,
             rows=measured.rows,
             population=population,
+            measured=measured
+            if not self.schema.design and prior is None and measured.keepable
+            else None,
             notes={} if public is None else used(prior),
             likely_steps=estimate.likely_steps() if most is not None else {},
         )
@@ -395,6 +424,28 @@ class MargNet(Synthesizer):
             k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k not in hints
         }
         return cls(schema, config=MargNetConfig(**settings), **hints, **shared)
+
+    def _file_facts(self) -> dict[str, Any]:
+        measured = self.trained_.measured
+        return super()._file_facts() | ({} if measured is None else {"measured": measured.facts()})
+
+    def _file_tensors(self) -> dict[str, Tensor]:
+        measured = self.trained_.measured
+        return super()._file_tensors() | ({} if measured is None else measured.tensors())
+
+    @classmethod
+    def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
+        """As :meth:`Synthesizer._from_file`, with the noisy counts; older files have none."""
+        kept = {name: weights.pop(name) for name in KEPT if name in weights}
+        model = super()._from_file(facts, weights, path)
+        if kept:
+            try:
+                sizes = model.encoder_.schema.sizes
+                measured = Measurements.of_file(facts["measured"], kept, sizes)
+            except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+                raise FileFormatError(f"{path}: the model's noisy counts are damaged.") from None
+            model.trained_ = replace(model.trained_, measured=measured)
+        return model
 
     def _size(self) -> int:
         return self.encoder_.layout.width  # of one component at least

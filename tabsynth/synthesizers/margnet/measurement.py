@@ -9,9 +9,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from tabsynth.encoding.rows import PrivateRows, SharedRows
 from tabsynth.privacy.accounting.mechanisms import of_sum
@@ -21,6 +23,7 @@ from tabsynth.privacy.noise.counts import (
     Measured,
     NoisyCounts,
     averaged,
+    by_value,
     cells_of,
     count_rows,
     count_sets,
@@ -54,6 +57,8 @@ from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
 
 Set = tuple[int, ...]
+KEPT = ("measured.counts", "measured.pairs", "measured.triples")  # tensors of a model file
+MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
 logger = logging.getLogger(__name__)
 
@@ -136,6 +141,53 @@ class Measurements:
     counts: list[Measured]
     rows: float
     resolution: Resolution
+
+    def facts(self) -> dict[str, Any]:
+        """What a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
+        sets = [[list(m.columns), m.std] for m in self.counts]
+        return {"rows": self.rows, "sets": sets}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The counts in one row, and the groups of values that they are in; nothing of more than ``MOST_KEPT`` cells."""
+        groups = (np.concatenate(by) for by in (self.resolution.pairs, self.resolution.triples))
+        counts = np.concatenate([m.counts.ravel() for m in self.counts])
+        tensors = map(torch.from_numpy, (counts, *(g.astype(np.int64) for g in groups)))
+        return dict(zip(KEPT, tensors, strict=True))
+
+    @property
+    def keepable(self) -> bool:
+        """Whether the counts are few enough for a model file."""
+        return sum(m.counts.size for m in self.counts) <= MOST_KEPT
+
+    @classmethod
+    def of_file(
+        cls, facts: Mapping[str, Any], tensors: Mapping[str, Tensor], sizes: Sequence[int]
+    ) -> Self:
+        """Inverse of :meth:`facts` and :meth:`tensors`.
+
+        Raises
+        ------
+        ValueError
+            If they do not belong together, or not to columns of these sizes.
+        """
+        flat, *groups = (tensors[name].numpy() for name in KEPT)
+        by = [np.split(g, np.cumsum(sizes)[:-1]) for g in groups]
+        for group, size in (pair for g in by for pair in zip(g, sizes, strict=True)):
+            if group.shape != (size,) or set(group) != set(range(number_of(group))):
+                raise ValueError("groups of values are no groups")
+        resolution = Resolution(by_value(sizes), *by)
+        counts, start = list[Measured](), 0
+        for columns, std in facts["sets"]:
+            if not 1 <= len(columns) <= 3 or sorted(set(columns)) != columns or columns[0] < 0:
+                raise ValueError("a set of columns is none")
+            shape = [number_of(resolution.of(columns)[j]) for j in columns]
+            end = start + math.prod(shape)
+            counts.append(Measured(tuple(columns), flat[start:end].reshape(shape), float(std)))
+            start = end
+        rows = float(facts["rows"])
+        if start != len(flat) or not rows >= 1 or not all(0 <= m.std < math.inf for m in counts):
+            raise ValueError("counts and sets of columns differ")
+        return cls(counts, rows, resolution)
 
 
 def in_agreement(
@@ -255,8 +307,7 @@ class PrivateMarginals:
             return Selection([], [], self.whole)
         rows, cells = one_way.rows, self.config.max_cells
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.agreed]
-        noise = self._joint_noise()
-        by = self._resolution(shares, noise, rows)
+        noise, by = self._joint_noise(), self.resolution(one_way)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
         pairs = [pair for pair in pairs if self.first <= pair[1] < self.last]
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
@@ -309,7 +360,15 @@ class PrivateMarginals:
         return counted
 
     def _joint(self, rows: float, selection: Selection) -> list[Measured]:
-        """Counts of pairs and triples, and of columns again where their noise is still too high.
+        """Counts of pairs and triples, and of columns again where their noise is still too high."""
+        batches = self.batches(rows, selection)
+        names = {1: "columns", 2: "pairs", 3: "triples"}
+        details = {"columns": 0, "pairs": 0, "triples": 0}
+        details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
+        return self._count(self._open(JOINT, details), batches, selection.resolution)
+
+    def batches(self, rows: float, selection: Selection) -> list[tuple[Sequence[Set], float]]:
+        """The sets of the joint counts, in batches, and the part of their budget that each batch has.
 
         If no pair is selected, the columns seem independent, and the whole budget goes to one-way counts.
         """
@@ -329,15 +388,12 @@ class PrivateMarginals:
             (pairs, (1 - again) * (1 - part)),
             (triples, (1 - again) * part),
         ]
-        batches = [(sets, part) for sets, part in batches if part]
-        names = {1: "columns", 2: "pairs", 3: "triples"}
-        details = {"columns": 0, "pairs": 0, "triples": 0}
-        details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
-        return self._count(self._open(JOINT, details), batches, by)
+        return [(sets, part) for sets, part in batches if part]
 
-    def _resolution(self, shares: Sequence[np.ndarray], noise: float, rows: float) -> Resolution:
-        """Groups by what the noise of pairs allows; ``noise`` is that of all of them together."""
-
+    def resolution(self, one_way: OneWay) -> Resolution:
+        """Groups by what the noise of pairs allows."""
+        rows, noise = one_way.rows, self._joint_noise()
+        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.agreed]
         coarsest, columns_ = self.config.max_group, len(self.columns)
 
         def groups(least: float, merged: float = 1.0) -> Groups:
@@ -378,7 +434,27 @@ class PrivateMarginals:
         by: Resolution,
         derived: Sequence[tuple[int, np.ndarray]] = (),
     ) -> list[Measured]:
-        """One release, or what a checkpoint kept of it.
+        """One release, or what a checkpoint kept of it; arguments as of :meth:`shares`."""
+        sets, shares, groups = self.shares(batches, by, derived)
+
+        def release() -> dict[str, np.ndarray]:
+            measured = self.counts.measure(account, sets, shares, self.bits, groups)
+            counts = {str(i): m.counts for i, m in enumerate(measured)}
+            return {**counts, "std": np.array([m.std for m in measured])}
+
+        released = self.monitor.once(account.purpose, release)
+        return [
+            Measured(columns, released[str(i)], float(std))
+            for i, (columns, std) in enumerate(zip(sets, released["std"], strict=True))
+        ]
+
+    def shares(
+        self,
+        batches: Sequence[tuple[Sequence[Set], float]],
+        by: Resolution,
+        derived: Sequence[tuple[int, np.ndarray]] = (),
+    ) -> tuple[list[Set], list[float], list[Groups]]:
+        """All sets of columns of a release, the share of its budget that each has, and the groups that it is counted in.
 
         A batch is sets of columns and their part of the account's budget. Groups of ``derived`` share the first one's,
         and are counted last.
@@ -397,17 +473,7 @@ class PrivateMarginals:
                 sets += [(j,) for j, _ in derived]
                 groups += coarse
             shares += [part * share for share in shares_by_cells(cells, importance)]
-
-        def release() -> dict[str, np.ndarray]:
-            measured = self.counts.measure(account, sets, shares, self.bits, groups)
-            counts = {str(i): m.counts for i, m in enumerate(measured)}
-            return {**counts, "std": np.array([m.std for m in measured])}
-
-        released = self.monitor.once(account.purpose, release)
-        return [
-            Measured(columns, released[str(i)], float(std))
-            for i, (columns, std) in enumerate(zip(sets, released["std"], strict=True))
-        ]
+        return sets, shares, groups
 
     def _grouped(self, j: int, group: np.ndarray) -> Groups:
         """Groups of all columns, of which column ``j`` has others."""

@@ -88,12 +88,13 @@ class PATEACGAN(Voting):
         random_state: int | None = None,
         dataframe: str = "fitted",
         weights: str | None = None,
+        implicates: int | None = None,
     ) -> Any:
         """Draw ``n`` synthetic rows, as :meth:`Synthesizer.sample` does.
 
         Parameters
         ----------
-        n, where, max_draws, random_state, dataframe, weights
+        n, where, max_draws, random_state, dataframe, weights, implicates
             As in :meth:`Synthesizer.sample`. A condition on the label draws its classes, without rejection.
         label : optional
             A value of the label's column, ``pandas.NA`` for null: short for a condition on it.
@@ -117,6 +118,7 @@ class PATEACGAN(Voting):
             random_state=random_state,
             dataframe=dataframe,
             weights=weights,
+            implicates=implicates,
         )
 
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:

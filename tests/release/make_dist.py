@@ -1,6 +1,6 @@
 """The wheel and the source distribution of a release: built twice from the files of git, with the same bytes.
 
-``python tests/release/build.py`` writes them to ``build/dist``, with ``SHA256SUMS``, and fails if the two builds
+``python tests/release/make_dist.py`` writes them to ``build/dist``, with ``SHA256SUMS``, and fails if the two builds
 differ. Times are that of the last commit, or ``SOURCE_DATE_EPOCH``. Owners and permissions are those of no machine.
 """
 

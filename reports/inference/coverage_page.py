@@ -1,0 +1,131 @@
+"""The page of the results."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+TITLES = {"census": "census", "hospital": "hospital"}
+LEAST = 30  # fits that support a statistic, from which its own coverage is stated
+
+
+def page(results: dict[str, Any]) -> str:
+    """README.md."""
+    by_setting: dict[str, list[Any]] = defaultdict(list)
+    for key in sorted(results, key=lambda key: (key.rsplit("-", 1)[0], int(key.rsplit("-", 1)[1]))):
+        by_setting[key.rsplit("-", 1)[0]].append(results[key])
+    codes = sorted({row["code"] for row in results.values()})
+    lines = [
+        "# Coverage of intervals from noisy counts",
+        "",
+        "A known population is drawn from with replacement; MargNet is fitted to each draw, seeded; and 95% intervals of"
+        " [tabsynth.inference](../../docs/how-to/valid-inference.md) are compared with the truth in the population. The census"
+        " population is the 54,364 rows of the 2018 and 2019 excerpts in 10 columns, drawn 19,077 at a time; the hospital"
+        " population is the 4,999 rows of the hospital table in 48 columns, drawn 4,999 at a time. Fits have 200 mixture components"
+        " in place of the default number, which takes a quarter of the time. `python reports/inference/run.py`"
+        f" adds fits and writes this page. Code: {', '.join(codes)}.",
+        "",
+        '- **Supported**: the share of intervals that are given; the others say "not supported by the measured marginals".',
+        "- **Coverage**: of the intervals that are given. **± **: two standard errors over the fits.",
+        "- **Lowest**: the lowest coverage of one statistic that 30 fits or more support.",
+        "- **Width**: over that of an oracle that knows the population and has counts with the same noise; the median and the 95th"
+        " percentile of statistics, in the first fits.",
+        "- **Naive**: coverage of the textbook interval from one synthetic table, of the supported statistics.",
+        "- Cells of fewer than 20 expected rows are rare; they are rows of their own.",
+        "",
+        "| table | ε | fits | statistics | intervals | supported | coverage | ± | lowest | width | naive |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for setting in ("census-1", "census-8", "hospital-1", "hospital-8"):
+        lines += coverage(setting, by_setting.get(setting, []))
+    lines += ["", *of_implicates(by_setting), "", *of_plans(by_setting)]
+    return "\n".join(lines) + "\n"
+
+
+def coverage(setting: str, rows: list[Any]) -> list[str]:
+    """Lines of one setting, a class of statistics each."""
+    table, epsilon = setting.rsplit("-", 1)
+    out = []
+    for kind in dict.fromkeys(kind for row in rows for kind in row["classes"]):
+        found = [row["classes"][kind] for row in rows if kind in row["classes"]]
+        covered = np.array([list(f["covered"]) for f in found])
+        given, inside = covered != "-", covered == "1"
+        cells = [
+            table,
+            epsilon,
+            str(len(found)),
+            kind,
+            str(covered.shape[1]),
+            f"{given.mean():.0%}",
+        ]
+        if not given.any():
+            out.append("| " + " | ".join([*cells, "–", "–", "–", "–", "–"]) + " |")
+            continue
+        each = np.array([i[g].mean() for i, g in zip(inside, given, strict=True) if g.any()])
+        spread = 2 * each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
+        often = given.sum(axis=0) >= LEAST
+        lowest = (
+            (inside.sum(axis=0)[often] / given.sum(axis=0)[often]).min() if often.any() else np.nan
+        )
+        wider = np.array([f["wider"] for f in found if "wider" in f])
+        wide = "–" if not len(wider) else "{:.2f}, {:.2f}".format(*np.median(wider, axis=0))
+        cells += [
+            f"{inside.sum() / given.sum():.1%}",
+            "–" if np.isnan(spread) else f"{spread:.1%}",
+            "–" if np.isnan(lowest) else f"{lowest:.0%}",
+            wide,
+            f"{sum(f['naive'] for f in found) / given.sum():.1%}",
+        ]
+        out.append("| " + " | ".join(cells) + " |")
+    return out
+
+
+def of_implicates(by_setting: dict[str, list[Any]]) -> list[str]:
+    """The section on pooled implicates."""
+    lines = [
+        "## Pooled implicates",
+        "",
+        "Coverage of 95% intervals that `pool` makes of textbook analyses of 10 implicates, without rare cells. Counts below 0 cannot"
+        " be in a table, so statistics of small groups are biased: for means and coefficients, use the functions of"
+        " `tabsynth.inference`. CPU seconds are of the 10 implicates.",
+        "",
+        "| table | ε | fits | statistics | coverage | CPU s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for setting in ("census-1", "census-8", "hospital-1", "hospital-8"):
+        rows = by_setting.get(f"implicates-{setting}", [])
+        seconds = np.median([row["cpu_seconds"] for row in rows]) if rows else 0
+        for kind in dict.fromkeys(kind for row in rows for kind in row["classes"]):
+            letters = "".join(row["classes"].get(kind, "") for row in rows)
+            share = letters.count("1") / len(letters)
+            table, epsilon = setting.rsplit("-", 1)
+            lines.append(
+                f"| {table} | {epsilon} | {len(rows)} | {kind} | {share:.1%} | {seconds:.0f} |"
+            )
+    return lines
+
+
+def of_plans(by_setting: dict[str, list[Any]]) -> list[str]:
+    """The section on planned errors."""
+    lines = [
+        "## Planned errors of tables",
+        "",
+        "`tabsynth plan --table` before there are rows, over the realised error: the root mean square over the cells of every pair of"
+        " census columns, in the groups of values that the fit counts. Estimates are those of `tabsynth.inference`; the synthetic"
+        " table's own counts have other errors, which no plan follows: a fit smooths the noise, and is biased.",
+        "",
+        "| ε | fits | tables | planned over realised: median | middle half | over the error of synthetic rows: median |",
+        "|---|---|---|---|---|---|",
+    ]
+    for setting in ("census-1", "census-8"):
+        rows = by_setting.get(f"plan-{setting}", [])
+        if not rows:
+            continue
+        errors = np.array([error for row in rows for error in row["tables"].values()])
+        ratio = errors[:, 0] / errors[:, 1]
+        low, middle, high = np.quantile(ratio, [0.25, 0.5, 0.75])
+        rest = np.median(errors[:, 0] / errors[:, 2])
+        lines.append(
+            f"| {setting.rsplit('-', 1)[1]} | {len(rows)} | {len(errors)} | {middle:.2f} | {low:.2f} to {high:.2f} | {rest:.2f} |"
+        )
+    return lines

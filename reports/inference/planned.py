@@ -1,0 +1,49 @@
+"""The planned error of tables beside the realised one: of estimates from the noisy counts, and of synthetic rows."""
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from fits import Population
+
+from tabsynth import MargNet
+from tabsynth.inference import Reference
+from tabsynth.inference.influence import Influence, estimates
+from tabsynth.privacy.noise.counts import count_rows, number_of
+from tabsynth.table_errors import plan_tables
+
+
+def planned_rows(model: MargNet, known: Population, seed: int) -> dict[str, Any]:
+    """Of every pair of columns that is counted: the planned error, and the realised ones, root mean squares over cells, in rows."""
+    measured = model.trained_.measured
+    names, by = known.schema.learned.names, measured.resolution
+    counted = {m.columns for m in measured.counts if len(m.columns) == 2}
+    pairs = [pair for pair in combinations(range(len(names)), 2) if pair in counted]
+    tables = [[names[j] for j in pair] for pair in pairs]
+    plans = plan_tables(tables, known.schema, known.rows, model.ledger_.epsilon)
+    private = model.encoder_.to_index(known.draw(seed))
+    reference = Reference(model, random_state=seed)
+    synthetic = reference.codes[: reference.rows]
+    out: dict[str, Any] = {}
+    for pair, table, plan in zip(pairs, tables, plans, strict=True):
+        true = count_rows(private, pair, by.pairs).ravel()
+        made = count_rows(synthetic, pair, by.pairs).ravel() * len(private) / len(synthetic)
+        estimated = _estimated(reference, pair, by.pairs)
+        errors = [np.sqrt(np.mean((x - true) ** 2)) for x in (estimated, made)]
+        out[",".join(table)] = [round(float(x), 3) for x in (plan.standard_error, *errors)]
+    return out
+
+
+def _estimated(reference: Reference, pair: tuple[int, ...], groups: Any) -> np.ndarray:
+    """Counts of the groups of a pair of columns, estimated from the noisy counts."""
+    shape = [number_of(groups[j]) for j in pair]
+    cell = np.ravel_multi_index([groups[j][reference.codes[:, j]] for j in pair], shape)
+    cells = int(np.prod(shape))
+    shares = np.bincount(cell[: reference.rows], minlength=cells) / reference.rows
+
+    def of(part: slice) -> np.ndarray:
+        number = np.arange(part.start, part.stop)
+        return (cell[:, None] == number).astype(float) - shares[part]
+
+    found = estimates(reference, pair, Influence(range(cells), shares, of), 0.95)
+    return found["estimate"].fillna(0).to_numpy() * reference.n

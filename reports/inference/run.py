@@ -1,0 +1,206 @@
+"""Coverage of the intervals of ``tabsynth.inference`` over many fits of private tables from known populations.
+
+``python reports/inference/run.py`` adds fits until every setting has ``--fits`` of them (default 200), writes results.json and
+README.md, and can be stopped at any time; ``--only KEY`` runs the keys that begin with it; ``--page`` writes the page alone.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from analysed import CELLS, STATISTICS, Statistic, Z
+from coverage_page import page
+from fits import Population, fitted, population
+from planned import planned_rows
+
+from tabsynth.inference import Reference, pool
+from tabsynth.privacy.certificate.certificate import code
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results.json"
+SETTINGS = [("census", 1.0), ("hospital", 1.0), ("census", 8.0), ("hospital", 8.0)]
+ORACLES = 5  # fits whose intervals are compared in width with those of an oracle
+POOLED, IMPLICATES = 10, 10  # fits whose implicates are pooled, and implicates of each
+PLANS = 3  # fits whose errors are compared with planned ones
+EXPECTED = 20  # rows of a cell, below which it is reported as rare
+
+
+def label(name: Any) -> str:
+    """The name of a statistic as text."""
+    parts = name if isinstance(name, tuple) else (name,)
+    return "|".join("null" if pd.isna(part) else str(part) for part in parts)
+
+
+def labelled(values: Any) -> Any:
+    """The same values under names that are texts."""
+    return values.set_axis([label(name) for name in values.index], axis=0)
+
+
+def measured(
+    statistic: Statistic, truth: pd.Series, tables: dict[str, Any], rows: int
+) -> Iterator[tuple[str, dict[str, list[Any]]]]:
+    """By class of statistics, what their intervals are."""
+    out = labelled(statistic.intervals(tables["reference"])).reindex(truth.index)
+    try:
+        values, errors = map(labelled, statistic.naive(tables["synthetic"]))
+    except np.linalg.LinAlgError:
+        values = errors = pd.Series(dtype=float)
+    fill = 0.0 if statistic.kind in CELLS else np.nan
+    values, errors = (x.reindex(truth.index).fillna(fill) for x in (values, errors))
+    wider = pd.Series(np.nan, truth.index)
+    if "population" in tables:
+        oracle = labelled(statistic.intervals(tables["population"])).reindex(truth.index)
+        wider = out["standard_error"] / oracle["standard_error"]
+    rare = (truth * rows < EXPECTED) & (statistic.kind in CELLS)
+    for kind, which in ((statistic.kind, ~rare), (f"{statistic.kind}, rare", rare)):
+        if not which.any():
+            continue
+        part, true = out[which], truth[which]
+        given = part["estimate"].notna()
+        covered = (part["low"] <= true) & (true <= part["high"])
+        naive = ((values - truth).abs() <= Z * errors)[which]
+        z = ((part["estimate"] - true) / part["standard_error"])[given]
+        yield (
+            kind,
+            {
+                "covered": [
+                    "-" if not g else str(int(c)) for g, c in zip(given, covered, strict=True)
+                ],
+                "naive": [str(int(n)) for n in naive],
+                "z": z.round(3).tolist(),
+                "wider": wider[which].dropna().round(3).tolist(),
+            },
+        )
+
+
+def run(name: str, epsilon: float, seed: int, known: Population) -> dict[str, Any]:
+    """One fit, its intervals and naive ones."""
+    model, seconds = fitted(name, epsilon, seed, known)
+    tables: dict[str, Any] = {
+        "reference": Reference(model, random_state=seed),
+        "synthetic": model.sample(random_state=seed),
+    }
+    if seed < ORACLES:
+        tables["population"] = Reference.of_table(model, known.table, seed)
+    classes: dict[str, dict[str, list[Any]]] = {}
+    for statistic in STATISTICS[name]:
+        truth = labelled(statistic.naive(known.table)[0])
+        for kind, found in measured(statistic, truth, tables, known.rows):
+            held = classes.setdefault(kind, {key: [] for key in found})
+            for key, values in found.items():
+                held[key] += values
+    return {
+        "classes": {kind: summary(found) for kind, found in classes.items()},
+        "cpu_seconds": round(seconds, 1),
+        "code": code()["sha256"][:12],
+    }
+
+
+def run_implicates(name: str, epsilon: float, seed: int, known: Population) -> dict[str, Any]:
+    """Intervals that pool textbook analyses of the implicates of one fit."""
+    model, _ = fitted(name, epsilon, seed, known)
+    started = time.process_time()
+    tables = model.sample(implicates=IMPLICATES, random_state=seed)
+    seconds = time.process_time() - started
+    classes: dict[str, str] = {}
+    for statistic in STATISTICS[name]:
+        truth = labelled(statistic.naive(known.table)[0])
+        rare = (truth * known.rows < EXPECTED) & (statistic.kind in CELLS)
+        fill = 0.0 if statistic.kind in CELLS else np.nan
+        try:
+            found = [[labelled(x) for x in statistic.naive(table)] for table in tables]
+        except np.linalg.LinAlgError:
+            continue
+        values, errors = (
+            [x.reindex(truth.index).fillna(fill) for x in part] for part in zip(*found, strict=True)
+        )
+        whole = ~rare & pd.concat(values + errors, axis=1).notna().all(axis=1)
+        if not whole.any():
+            continue
+        out = pool([x[whole] for x in values], [x[whole] ** 2 for x in errors])
+        covered = (out["low"] <= truth[whole]) & (truth[whole] <= out["high"])
+        letters = "".join(str(int(c)) for c in covered)
+        classes[statistic.kind] = classes.get(statistic.kind, "") + letters
+    return {"classes": classes, "cpu_seconds": round(seconds, 1), "code": code()["sha256"][:12]}
+
+
+def run_plan(name: str, epsilon: float, seed: int, known: Population) -> dict[str, Any]:
+    """Planned and realised errors of the tables of one fit."""
+    model, _ = fitted(name, epsilon, seed, known)
+    return {"tables": planned_rows(model, known, seed), "code": code()["sha256"][:12]}
+
+
+def summary(found: dict[str, list[Any]]) -> dict[str, Any]:
+    """A row of the results: a letter for each statistic, how many of those with an interval have a naive one that covers, and
+    moments of the errors."""
+    z = np.array(found["z"])
+    out = {
+        "covered": "".join(found["covered"]),
+        "naive": sum(
+            n == "1" for n, c in zip(found["naive"], found["covered"], strict=True) if c != "-"
+        ),
+        "z": [round(float(z.sum()), 3), round(float((z**2).sum()), 3)],
+    }
+    if found["wider"]:
+        wide = np.array(found["wider"])
+        out["wider"] = [round(float(x), 3) for x in (np.median(wide), np.quantile(wide, 0.95))]
+    return out
+
+
+KINDS: dict[str, Callable[..., dict[str, Any]]] = {
+    "": run,
+    "implicates-": run_implicates,
+    "plan-": run_plan,
+}
+
+
+def runs(first: int, fits: int) -> Iterator[tuple[str, str, float, int]]:
+    """Kind, table, epsilon and seed of each row."""
+    for seed in range(first, fits):
+        for name, epsilon in SETTINGS:
+            yield "", name, epsilon, seed
+            if seed < POOLED:
+                yield "implicates-", name, epsilon, seed
+            if seed < PLANS and name == "census":
+                yield "plan-", name, epsilon, seed
+
+
+def main() -> None:
+    """Run what is missing and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fits", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--page", action="store_true")
+    given = parser.parse_args()
+    known: dict[str, Population] = {}
+    for kind, name, epsilon, seed in runs(given.first, given.fits):
+        key = f"{kind}{name}-{epsilon:g}-{seed}"
+        if given.page or not key.startswith(given.only) or key in results():
+            continue
+        if name not in known:
+            known[name] = population(name)
+        write({key: KINDS[kind](name, epsilon, seed, known[name])})
+        print(key, flush=True)
+    (HERE / "README.md").write_text(page(results()))
+
+
+def results() -> dict[str, Any]:
+    """The rows so far; another run may add to them meanwhile."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def write(rows: dict[str, Any]) -> None:
+    """Add rows."""
+    merged = {**results(), **rows}
+    lines = [f"{json.dumps(key)}: {json.dumps(merged[key])}" for key in sorted(merged)]
+    RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""The review of a schema, column by column."""
+
+from functools import partial
+from typing import Any
+
+from nicegui import ui
+
+from tabsynth.app.elements import box, button, items, part, text
+from tabsynth.app.page import Page
+from tabsynth.app.session import PROVENANCES, ColumnView
+from tabsynth.schema.column import KINDS
+from tabsynth.schema.editing import Edit
+
+LISTED = 25  # columns in one table
+PROVENANCE_MARKS = {"declared": "good", "drafted": "bad", "released": ""}
+
+
+def review_columns(page: Page) -> None:
+    """The list of columns, the form of one of them, and what else a person must look at."""
+    session = page.session
+    views = session.columns()
+    page.place.chosen = min(page.place.chosen, len(views) - 1)
+    drafted = sum(view.provenance == "drafted" for view in views)
+    if drafted:
+        box(
+            [
+                f"{drafted} of {len(views)} columns have facts that were read from the rows. Do not take them over: replace"
+                " each by what a public source says, name the source, and declare the column."
+            ],
+            "warn",
+        )
+    else:
+        box(["No column has facts that were read from the rows."], "good")
+    _list(page, views)
+    _form(page, views[page.place.chosen], len(views))
+    left_out = session.left_out()
+    if left_out:
+        text("Columns that are left out", "h3")
+        items([f"{name}: {reason}" for name, reason in left_out])
+    lines = session.review()
+    if lines:
+        with part("details"):
+            text("What to check", "summary")
+            items(lines)
+    with part("details"):
+        text("Declare all columns at once", "summary")
+        text(
+            "Only if you have compared every fact with the source. No program checks this.",
+            "p",
+            "soft",
+        )
+        with part("div", "fields"):
+            source = ui.input("Public source of all columns").props("outlined dense stack-label")
+        with part("div", "buttons"):
+            button(
+                "Declare all columns", lambda: page.do(lambda: session.declare_all(source.value))
+            )
+    with part("div", "buttons"):
+        button("Go on to constraints", lambda: page.go(3), main=True)
+
+
+def _list(page: Page, views: list[ColumnView]) -> None:
+    page.place.first = min(page.place.first, (len(views) - 1) // LISTED * LISTED)
+    listed = views[page.place.first : page.place.first + LISTED]
+    head = ("column", "kind", "values", "missing", "provenance", "source", "")
+    caption = f"Columns {page.place.first + 1} to {page.place.first + len(listed)} of {len(views)}"
+    with (
+        part("div", "scroll", role="region", aria_label=caption, tabindex="0"),
+        part("table", "plain"),
+    ):
+        text(caption, "caption")
+        with part("thead"), part("tr"):
+            for name in head:
+                text(name or "edit", "th").props["scope"] = "col"
+        with part("tbody"):
+            for i, view in enumerate(listed, page.place.first):
+                _row(page, view, i)
+    if len(views) > LISTED:
+        with part("div", "buttons"):
+            button("Earlier columns", lambda: _turn(page, -LISTED)).set_enabled(
+                page.place.first > 0
+            )
+            later = page.place.first + LISTED < len(views)
+            button("Later columns", lambda: _turn(page, LISTED)).set_enabled(later)
+
+
+def _row(page: Page, view: ColumnView, i: int) -> None:
+    with part("tr"):
+        text(view.name, "th").props["scope"] = "row"
+        text(f"{view.kind} ({view.dtype})", "td", "word")
+        with part("td"):
+            text(view.domain, "div")
+            if view.copied:
+                text("read from the rows", "span", "mark bad")
+        text("yes" if view.nulls else "no", "td", "word")
+        with part("td", "word"):
+            text(view.provenance, "span", f"mark {PROVENANCE_MARKS[view.provenance]}")
+        text(view.source or "none", "td", "" if view.source else "soft")
+        with part("td", "word"):
+            button("Edit", lambda: _open(page, i), name=f"Edit {view.name}")
+
+
+def _turn(page: Page, by: int) -> None:
+    page.place.first = max(0, page.place.first + by)
+    page.place.chosen = page.place.first
+    page.show()
+
+
+def _open(page: Page, i: int) -> None:
+    page.place.chosen = i
+    page.show()
+    page.focus("column-heading")
+
+
+def _form(page: Page, view: ColumnView, number: int) -> None:
+    session = page.session
+    with part("section", "", aria_label=f"Column {view.name}"):
+        title = text(
+            f"Column {page.place.chosen + 1} of {number}: {view.name}", "h3", "column-heading"
+        )
+        title.props["tabindex"] = "-1"
+        text(f"Provenance: {PROVENANCES[view.provenance]}.")
+        if view.copied:
+            with part("p"):
+                text("Read from the rows, to be replaced: ", "span")
+                for fact in view.copied:
+                    text(fact, "span", "mark bad")
+        with part("div", "fields"):
+            kind = ui.select(list(KINDS), label="Kind", value=view.kind).props("outlined dense")
+            dtype = _field("Data type", view.dtype)
+            low = _field("Smallest value", view.low or "", copied="low" in view.copied)
+            high = _field("Largest value", view.high or "", copied="high" in view.copied)
+            values = _field(
+                "Categories, with commas between",
+                view.values or "",
+                copied="categories" in view.copied,
+                wide=True,
+            )
+            source = _field("Public source, such as: codebook 2019", view.source, wide=True)
+        for made, fact in ((low, "low"), (high, "high"), (values, "categories")):
+            made.bind_visibility_from(kind, "value", backward=partial(_has, fact))
+        with part():
+            nulls = ui.checkbox("Values may be missing", value=view.nulls)
+        with part():
+            declare = ui.checkbox("I declare that these facts are public, as the source has them")
+        if view.others:
+            with part("details"):
+                text("Further facts", "summary")
+                items([f"{name}: {value}" for name, value in view.others])
+
+        def save() -> Any:
+            session.edit_column(
+                view.name,
+                kind=kind.value,
+                dtype=dtype.value,
+                low=low.value,
+                high=high.value,
+                values=values.value,
+                nulls=bool(nulls.value),
+                declare=bool(declare.value),
+                source=source.value,
+            )
+
+        with part("div", "buttons"):
+            button("Save this column", lambda: page.do(save, then="column-heading"), main=True)
+            button(
+                "Leave this column out",
+                lambda: page.do(lambda: session.change(Edit(drop=(view.name,)))),
+            )
+            next_column = (page.place.chosen + 1) % number
+            button("Next column", lambda: _open(page, next_column)).set_enabled(number > 1)
+
+
+def _has(fact: str, kind: str) -> bool:
+    """Whether columns of a kind have a fact."""
+    return fact in KINDS[kind]._fact_names()
+
+
+def _field(label: str, value: str, *, copied: bool = False, wide: bool = False) -> Any:
+    made = ui.input(label, value=value).props("outlined dense stack-label").classes("wide" * wide)
+    if copied:
+        made.props["hint"] = "read from the rows: replace it by a public fact"
+    return made

@@ -1,0 +1,100 @@
+"""Parts of the page: texts by their HTML element, boxes, tables and code to copy, all of which screen readers name."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from nicegui import ui
+
+from tabsynth.app.steps import Step
+
+
+def text(content: str, tag: str = "p", classes: str = "") -> Any:
+    """A text in an HTML element; it is never read as HTML."""
+    element = ui.label(content).classes(classes)
+    element.tag = tag
+    return element
+
+
+@contextmanager
+def part(tag: str = "div", classes: str = "", **attributes: str) -> Iterator[Any]:
+    """An HTML element with content."""
+    element = ui.element(tag).classes(classes)
+    for name, value in attributes.items():
+        element.props[name.replace("_", "-")] = value
+    with element:
+        yield element
+
+
+def heading(content: str) -> None:
+    """The heading of a step, which gets the focus when the step opens."""
+    title = text(content, "h2", "step-heading")
+    title.props["tabindex"] = "-1"
+
+
+def box(lines: Sequence[str], kind: str = "", role: str = "") -> None:
+    """A box of some lines; ``kind``: warn, bad, good or nothing."""
+    with part("div", f"box {kind}", **({"role": role} if role else {})):
+        for line in lines:
+            text(line)
+
+
+def items(lines: Sequence[str]) -> None:
+    """A list."""
+    with part("ul", "plain"):
+        for line in lines:
+            text(line, "li")
+
+
+def button(label: str, act: Callable[[], Any], *, main: bool = False, name: str = "") -> Any:
+    """A button; ``name`` is what screen readers say where the label alone is not enough."""
+    made = ui.button(label, on_click=act, color="primary" if main else None)
+    made.props("no-caps unelevated" if main else "no-caps outline")
+    if name:
+        made.props["aria-label"] = name
+    return made
+
+
+def table(
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
+) -> None:
+    """A table; ``numbers`` are the columns that are aligned at the right."""
+    with (
+        part("div", "scroll", role="region", aria_label=caption, tabindex="0"),
+        part("table", "plain"),
+    ):
+        text(caption, "caption")
+        with part("thead"), part("tr"):
+            for j, name in enumerate(head):
+                text(name, "th", "number" * (j in numbers)).props["scope"] = "col"
+        with part("tbody"):
+            for row in rows:
+                with part("tr"):
+                    for j, cell in enumerate(row):
+                        text(cell, "td", "number" * (j in numbers))
+
+
+def code(step: Step | None, note: str = "") -> None:
+    """The command and the Python code of a step, to copy."""
+    if step is None:
+        return
+    with part("details"):
+        text(f"Command and Python code: {step.title.lower()}", "summary")
+        if note:
+            text(note, "p", "soft")
+        for what, content in (("command", step.command), ("Python code", step.python)):
+            copyable(content, what, step.title)
+
+
+def copyable(content: str, what: str, title: str) -> None:
+    """A text with a button that copies it."""
+    element = text(content, "pre", "code")
+    element.props["tabindex"] = "0"
+    element.props["aria-label"] = f"{what[0].upper()}{what[1:]}: {title}"
+    element.props["role"] = "region"
+
+    def copy() -> None:
+        ui.clipboard.write(content)
+        ui.notify(f"Copied the {what}.")
+
+    button(f"Copy the {what}", copy, name=f"Copy the {what}: {title}")

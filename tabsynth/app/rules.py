@@ -1,0 +1,128 @@
+"""Rules between columns: the list of them, and forms of the common ones."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from nicegui import ui
+
+from tabsynth._files import parse_json
+from tabsynth.app.elements import button, part, text
+from tabsynth.app.page import Page
+from tabsynth.errors import InputError
+from tabsynth.schema.column import Column
+from tabsynth.schema.editing import Edit, number, parse_values
+
+
+def edit_rules(page: Page) -> None:
+    """The rules, and a form for each kind of rule."""
+    session = page.session
+    rules = session.rules()
+    if not rules:
+        text("There is no rule yet.", "p", "soft")
+    with part("ol", "plain"):
+        for i, rule in enumerate(rules, 1):
+            with part("li"):
+                text(rule, "span")
+                text(" ", "span")
+                take_out = Edit(drop_constraints=(i,))
+                button(
+                    "Take out",
+                    partial(page.do, partial(session.change, take_out)),
+                    name=f"Take out rule {i}: {rule}",
+                )
+    names = list(session.need_schema().learned.names)
+    _order(page, names)
+    _implication(page, names)
+    _json(page)
+
+
+def _add(page: Page, make: Callable[[], Mapping[str, Any]]) -> None:
+    page.do(lambda: page.session.change(Edit(constraints=(dict(make()),))))
+
+
+def _choice(label: str, names: list[str]) -> Any:
+    return ui.select(["", *names], label=label, value="").props("outlined dense")
+
+
+def _chosen(what: str, name: str) -> str:
+    if not name:
+        raise InputError(f"Choose {what}.")
+    return name
+
+
+def _order(page: Page, names: list[str]) -> None:
+    text("An order of two columns", "h3")
+    with part("div", "fields"):
+        first = _choice("Column with the smaller value", names)
+        second = _choice("Column with the larger value", names)
+    strict = ui.checkbox("The values may not be equal")
+
+    def make() -> Mapping[str, Any]:
+        order = [
+            _chosen("the column with the smaller value", first.value),
+            _chosen("the column with the larger value", second.value),
+        ]
+        return {"order": order, **({"strict": True} if strict.value else {})}
+
+    with part("div", "buttons"):
+        button("Add this order", lambda: _add(page, make))
+
+
+def _implication(page: Page, names: list[str]) -> None:
+    text("If one column has a value, then another one has", "h3")
+    with part("div", "fields"):
+        given = _choice("If column", names)
+        values = ui.input("has one of the values, or low..high").props("outlined dense stack-label")
+        follows = _choice("then column", names)
+        then = ui.input("has one of the values, or low..high,").props("outlined dense stack-label")
+
+    def make() -> Mapping[str, Any]:
+        schema = page.session.need_schema()
+        sides = {}
+        for side, name, texts in (
+            ("if", given.value, values.value),
+            ("then", follows.value, then.value),
+        ):
+            column = schema[_chosen("both columns", name)]
+            sides[side] = {column.name: _side(column, texts)}
+        return sides
+
+    with part("div", "buttons"):
+        button("Add this rule", lambda: _add(page, make))
+
+
+def _side(column: Column, given: str) -> Any:
+    """Values or a range as a rule has them, in the type of the column."""
+    if ".." in given and column.ordered:
+        low, _, high = given.partition("..")
+        return {"low": _typed(column, low.strip()), "high": _typed(column, high.strip())}
+    return [_typed(column, value) for value in parse_values(given)]
+
+
+def _typed(column: Column, value: str) -> Any:
+    as_number = number(value) if column.value_type in ("int", "float") else None
+    if column.value_type == "bool":
+        return value.lower() in ("true", "1", "yes")
+    return value if as_number is None else as_number
+
+
+def _json(page: Page) -> None:
+    with part("details"):
+        text("Another rule, as a schema file has it", "summary")
+        text(
+            'Sums: {"sum": ["a", "b"], "at_most": "c"}. Derived columns: {"derive": "adult", "expression": "age >= 18"}.',
+            "p",
+            "soft",
+        )
+        with part("div", "fields"):
+            rule = ui.input("Rule as JSON").props("outlined dense stack-label").classes("wide")
+
+        def make() -> Mapping[str, Any]:
+            given = parse_json(rule.value, "The rule", "rule")
+            if not isinstance(given, dict):
+                raise InputError('Expected a rule such as {"order": ["start", "end"]}.')
+            return given
+
+        with part("div", "buttons"):
+            button("Add the rule", lambda: _add(page, make))

@@ -1,0 +1,63 @@
+"""What a person chooses for a fit."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabsynth._validate import between, integer, one_of, positive, shown
+from tabsynth.errors import InputError
+from tabsynth.methods import METHODS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The method and the privacy budget of a fit.
+
+    Parameters
+    ----------
+    method : str
+        A name of :data:`tabsynth.methods.METHODS`.
+    epsilon, delta : float
+        The privacy budget.
+    rows : int
+        The number of rows that the plan is for, which a person knows from elsewhere. It is never counted here.
+    rows_are_public : bool
+        Whether ``rows`` is the exact number and public. The fit then takes it, and does not measure it.
+    label : str, optional
+        Of ``pate-acgan``, which needs it: the column whose values are the classes.
+    accept_drafted : bool
+        Whether a person accepts a claim that is conditional on drafted columns.
+    ledger : path, optional
+        A project ledger.
+    name : str
+        What the files of the fit are called. Fits with different settings need different names.
+    """
+
+    method: str = "margnet"
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    rows: int
+    rows_are_public: bool = False
+    label: str | None = None
+    accept_drafted: bool = False
+    ledger: Path | None = None
+    name: str = "fit"
+
+    def __post_init__(self) -> None:
+        one_of("method", self.method, tuple(METHODS))
+        positive("epsilon", self.epsilon)
+        between("delta", self.delta, 0, 1, low_open=True, high_open=True)
+        integer("rows", self.rows)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", self.name):
+            raise InputError(
+                f"Expected a name of the fit of letters, digits, - and _, got {shown(self.name)}."
+            )
+        if self.method == "pate-acgan" and self.label is None:
+            raise InputError("pate-acgan needs the column whose values are the classes; name it.")
+        if self.method != "pate-acgan" and self.label is not None:
+            raise InputError(f"Method {self.method} takes no column of classes; leave it out.")
+
+    @property
+    def public_rows(self) -> int | None:
+        """The number of rows as the fit takes it."""
+        return self.rows if self.rows_are_public else None

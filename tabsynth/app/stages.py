@@ -1,0 +1,524 @@
+"""The steps of the page: what each shows and asks. What it does is in :class:`tabsynth.app.session.Session`."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from nicegui import ui
+
+from tabsynth.app import steps
+from tabsynth.app.columns import review_columns
+from tabsynth.app.elements import box, button, code, heading, items, part, table, text
+from tabsynth.app.page import Page
+from tabsynth.app.rules import edit_rules
+from tabsynth.app.session import READING, Session
+from tabsynth.app.settings import Settings
+from tabsynth.dossier.answers import LISTS, QUESTIONS
+from tabsynth.errors import InputError, TabsynthError
+from tabsynth.methods import METHODS
+
+OPTIONS = {
+    "sep": "Separator (, ; | or tab)",
+    "encoding": "Encoding, such as latin-1",
+    "decimal": "Decimal mark (. or ,)",
+    "sheet": "Sheet of a workbook",
+}
+UPLOAD = "/upload"
+# The browser sends the file as it is; nothing of it passes through temporary files elsewhere.
+SEND = """async (event) => {
+  const file = event.target.files[0];
+  if (!file) return;
+  emit({state: 'sending', name: file.name});
+  const answer = await fetch('%s?name=' + encodeURIComponent(file.name), {method: 'POST', body: file});
+  emit({state: answer.ok ? 'sent' : 'refused', name: file.name, text: await answer.text()});
+}"""
+
+
+def number(what: str, value: Any) -> float:
+    """A number of a form.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        return float(str(value).strip())
+    except ValueError:
+        raise InputError(f"Expected a number for {what}, got {str(value)[:40]!r}.") from None
+
+
+def whole(what: str, value: Any) -> int:
+    """A whole number of a form, with or without commas between thousands.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        return int(str(value).strip().replace(",", ""))
+    except ValueError:
+        raise InputError(f"Expected a whole number for {what}, got {str(value)[:40]!r}.") from None
+
+
+def field(label: str, value: str = "", hint: str = "", wide: bool = False) -> Any:
+    """A field for a text."""
+    made = ui.input(label, value=value).props("outlined dense stack-label").classes("wide" * wide)
+    if hint:
+        made.props["hint"] = hint
+    return made
+
+
+def choose_table(page: Page) -> None:
+    """Step 1."""
+    session = page.session
+    heading("Choose the table")
+    text(
+        "The table stays on this computer. It is not read in this step, and nothing of it is shown.",
+        "p",
+    )
+    with part("div", "fields"):
+        path = field(
+            "Path of the table",
+            "" if session.table is None else str(session.table),
+            ".csv, .tsv, .parquet, .xlsx, .sav, .dta and others, by the suffix",
+            wide=True,
+        )
+    with part("details"):
+        text("Reading options", "summary")
+        with part("div", "fields"):
+            given = {
+                name: field(label, session.reading.get(name, "")) for name, label in OPTIONS.items()
+            }
+
+    def use(name: str) -> None:
+        page.do(lambda: session.choose(name, **{n: given[n].value for n in READING}), stage=1)
+
+    with part("div", "buttons"):
+        button("Use this table", lambda: use(path.value), main=True)
+    text("Or upload a file", "h3")
+    text(f"It is copied to {session.folder}, readable by you alone.", "p", "soft")
+    with part("div", "upload"):
+        text("File to upload", "label").props["for"] = "table-file"
+        chosen = ui.element("input")
+        for name, value in (
+            ("type", "file"),
+            ("id", "table-file"),
+            ("aria-label", "File to upload"),
+        ):
+            chosen.props[name] = value
+
+    def sent(event: Any) -> None:
+        state = event.args
+        if state["state"] == "sending":
+            ui.notify(f"Copying {state['name']} …")
+        elif state["state"] == "sent":
+            use(str(session.folder / Path(state["name"]).name))
+        else:
+            page.refuse([state["text"]])
+
+    chosen.on("change", sent, js_handler=SEND % UPLOAD)
+    if session.table is not None:
+        box([f"Chosen: {session.table}"], "good")
+
+
+def confirm(page: Page) -> None:
+    """Step 2."""
+    session = page.session
+    heading("Confirm that this screen is confidential")
+    text(f"Chosen: {session.table}")
+    text(
+        "The next steps show facts and figures of the private rows, such as categories, bounds and comparisons. No ε covers"
+        " what you see there. Only people who may see the table may see this screen: no screen sharing, no recording, nobody"
+        " behind you."
+    )
+    if session.confirmed:
+        box(["You have confirmed that this screen is confidential."], "good")
+    agreed = ui.checkbox("Only people who may see the private table can see this screen")
+    agreed.set_value(session.confirmed)
+
+    def go() -> None:
+        if not agreed.value:
+            raise InputError("Tick the box if it is so; otherwise go on at another screen.")
+        session.confirm()
+
+    with part("div", "buttons"):
+        button("Confirm", lambda: page.do(go, stage=2), main=True)
+
+
+def schema(page: Page) -> None:
+    """Step 3."""
+    session = page.session
+    session.need_confirmed()
+    heading("Make and review the schema")
+    text(
+        "The schema states public facts of the columns: kinds, bounds and categories. A fit may take from the rows only what"
+        " it pays for, so these facts must come from a codebook, a questionnaire or the law, not from the table."
+    )
+    with part("details") as made:
+        made.props["open"] = session.schema is None
+        text("Where the schema comes from", "summary")
+        _sources(page)
+    if session.schema is None:
+        return
+    code(next((s for s in reversed(session.history) if "schema" in s.title.lower()), None))
+    review_columns(page)
+
+
+def _sources(page: Page) -> None:
+    session = page.session
+    text("A schema file that you have", "h3")
+    text("Such as one that tabsynth schema made from a codebook.", "p", "soft")
+    with part("div", "fields"):
+        there = session.schema is None and session.schema_path.exists()
+        path = field(
+            "Path of the schema file", str(session.schema_path) if there else "", wide=True
+        )
+    with part("div", "buttons"):
+        button("Take this schema file", lambda: page.do(lambda: session.take_schema(path.value)))
+    text("A draft to review", "h3")
+    text(
+        "Values of the table are copied, and marked. You replace them by public facts. Until then a fit makes a conditional"
+        " claim only.",
+        "p",
+        "soft",
+    )
+    with part("div", "buttons"):
+        button(
+            "Draft a schema to review", lambda: page.do(session.draft), main=session.schema is None
+        )
+    text("A private draft", "h3")
+    text(
+        "Kinds, bounds and categories are released with noise. Its cost counts in every fit with the schema.",
+        "p",
+        "soft",
+    )
+    with part("div", "fields"):
+        epsilon = field("ε of the draft", "0.5")
+        delta = field("δ of the draft", "1e-5")
+        ledger = field("Project ledger of the draft, if there is one")
+    with part("div", "buttons"):
+        button(
+            "Draft privately",
+            lambda: page.do(
+                lambda: session.draft_privately(
+                    number("ε of the draft", epsilon.value),
+                    number("δ of the draft", delta.value),
+                    _path(ledger.value),
+                )
+            ),
+        )
+
+
+def _path(value: str) -> Path | None:
+    return Path(value.strip()) if value and value.strip() else None
+
+
+def constraints(page: Page) -> None:
+    """Step 4."""
+    page.session.need_schema()
+    heading("Add constraints")
+    text(
+        "Rules between columns that every synthetic row satisfies, such as that a stay ends after it begins. State rules from"
+        " public knowledge; do not look for them in the rows."
+    )
+    edit_rules(page)
+    code(next((s for s in reversed(page.session.history) if "onstraint" in s.command), None))
+    with part("div", "buttons"):
+        button("Go on to the plan", lambda: page.go(4), main=True)
+
+
+def plan(page: Page) -> None:
+    """Step 5."""
+    session = page.session
+    facts = session.need_schema()
+    now = session.settings
+    heading("Plan the privacy cost")
+    text("The plan follows from the schema and from what you state here. No row is read.")
+    if facts.drafted:
+        box(
+            [
+                f"{len(facts.drafted)} column(s) have facts that were read from the rows. ε does not cover them: the claim is"
+                " CONDITIONAL on their being public. Replace and declare them in step 3."
+            ],
+            "warn",
+        )
+    with part("div", "fields"):
+        method = ui.select(
+            list(METHODS), label="Method", value="margnet" if now is None else now.method
+        )
+        method.props("outlined dense")
+        epsilon = field("ε", "1" if now is None else f"{now.epsilon:g}", "smaller is more private")
+        delta = field("δ", "1e-5" if now is None else f"{now.delta:g}", "well below 1 / rows")
+        rows = field(
+            "Number of rows for the plan",
+            "" if now is None else str(now.rows),
+            "known from elsewhere",
+        )
+        name = field("Name of the fit", "fit" if now is None else now.name, "for its files")
+        ledger = field(
+            "Project ledger, if there is one",
+            "" if now is None or now.ledger is None else str(now.ledger),
+            "counts all fits together",
+        )
+        classes = ui.select(
+            ["", *facts.learned.names],
+            label="Column of classes, for pate-acgan",
+            value="" if now is None or now.label is None else now.label,
+        ).props("outlined dense")
+    public = ui.checkbox("The number of rows is exact and public: the fit may use it")
+    public.set_value(now is not None and now.rows_are_public)
+    accept = None
+    if facts.drafted:
+        accept = ui.checkbox(
+            "I accept a conditional claim for the columns that were read from the rows"
+        )
+        accept.set_value(now is not None and now.accept_drafted)
+
+    def settings() -> Settings:
+        return Settings(
+            method=method.value,
+            epsilon=number("ε", epsilon.value),
+            delta=number("δ", delta.value),
+            rows=whole("the number of rows", rows.value),
+            rows_are_public=bool(public.value),
+            label=classes.value or None,
+            accept_drafted=accept is not None and bool(accept.value),
+            ledger=_path(ledger.value),
+            name=name.value.strip(),
+        )
+
+    with part("div", "buttons"):
+        button("Show the plan", lambda: page.do(lambda: session.plan(settings())), main=True)
+    with part("details"):
+        text("Make a project ledger", "summary")
+        text("It limits what all fits and reports of the table together may spend.", "p", "soft")
+        with part("div", "fields"):
+            place = field("Path of the ledger", str(session.folder / "project.ledger"), wide=True)
+            limit = field("ε of all fits together", "3")
+            limit_delta = field("δ of all fits together", "1e-5")
+
+        def make() -> None:
+            made = session.make_ledger(
+                place.value, number("ε", limit.value), number("δ", limit_delta.value)
+            )
+            ledger.set_value(str(made))
+            ui.notify("The ledger is made.")
+
+        def make_ledger() -> None:
+            try:
+                make()
+            except (TabsynthError, ValueError, OSError) as error:
+                page.refuse([str(error)])
+
+        with part("div", "buttons"):
+            button("Make the ledger", make_ledger)
+    if session.planned is not None and now is not None:
+        _planned(page, now)
+
+
+def _planned(page: Page, settings: Settings) -> None:
+    planned = page.session.planned
+    assert planned is not None
+    text("Planned privacy cost", "h3")
+    items(planned.lines)
+    text("What it means for an attacker", "h3")
+    items(planned.attacker)
+    text("Expected error", "h3")
+    if planned.one_count is not None:
+        text(
+            f"A single count that had the whole budget would have noise of standard deviation {planned.one_count:,.3g} rows,"
+            f" {planned.one_count / settings.rows:.3%} of {settings.rows:,} rows. A fit releases many counts, which have more noise."
+        )
+    if planned.errors:
+        table(
+            "Counts of single columns, before counts of several columns correct them",
+            ("column", "values", "noise of a count, rows", "expected distance, 0 to 1"),
+            [
+                (x.column, f"{x.codes:,}", f"{x.noise:,.3g}", f"{x.distance:.3f}")
+                for x in planned.errors[:60]
+            ],
+            numbers=(1, 2, 3),
+        )
+        text(
+            "Distance: total variation distance between noisy and real shares; 0 is equal, 1 is as different as can be."
+            " More rows, fewer values or a larger ε make it smaller.",
+            "p",
+            "soft",
+        )
+    else:
+        text(
+            f"The error of {settings.method} follows from its training; no plan can state it.", "p"
+        )
+    code(steps.plan(page.session.schema_path, settings))
+    with part("div", "buttons"):
+        button("Go on to the fit", lambda: page.go(5), main=True)
+
+
+def fit(page: Page) -> None:
+    """Step 6."""
+    session = page.session
+    _, settings = session.need_plan()
+    heading("Fit")
+    text(
+        f"{settings.method} with ε = {settings.epsilon:g} and δ = {settings.delta:g}. The charge is written to the checkpoint"
+        f"{' and the ledger' * (settings.ledger is not None)} before rows are read. If you cancel, what was spent stays spent,"
+        " and the fit can be resumed."
+    )
+    with part("div", "buttons"):
+        again = "Fit again" if session.model is not None else "Start the fit"
+        button(again, lambda: page.do(session.fit), main=session.model is None)
+    code(session.fit_step())
+    if session.model is None:
+        return
+    text("Draw the synthetic table", "h3")
+    text(
+        "Drawing costs no privacy. Without a number, as many rows as the fit has released or you declared."
+    )
+    with part("div", "fields"):
+        rows = field("Number of synthetic rows")
+        key = field(
+            "Private key for the signature",
+            "" if session.key is None else str(session.key),
+            "needed for a release",
+        )
+
+    def draw() -> Any:
+        n = whole("the number of rows", rows.value) if rows.value.strip() else None
+        return session.draw(n, key.value)
+
+    with part("div", "buttons"):
+        button("Make a key pair", lambda: page.do(session.make_key))
+        button("Draw the table", lambda: page.do(draw), main=True)
+    if session.key is not None:
+        text(f"Keep {session.key} secret. {session.key}.pub is for those who verify.", "p", "soft")
+    drawn = next((s for s in reversed(session.history) if s.title.startswith("Draw")), None)
+    code(drawn)
+    if session.synthetic is not None:
+        box([f"Synthetic table: {session.synthetic}"], "good")
+        with part("div", "buttons"):
+            button("Go on to the report", lambda: page.go(6), main=True)
+
+
+def report(page: Page) -> None:
+    """Step 7."""
+    session = page.session
+    session.need_synthetic()
+    heading("Look at the report")
+    box(
+        [
+            "CONFIDENTIAL: the report is computed from the real rows without noise. ε does not cover it. Do not publish it, and"
+            " do not choose among fits by it."
+        ],
+        "warn",
+    )
+    with part("div", "fields"):
+        holdout = field("Hold-out table, if there is one", "", "real rows that were not fitted")
+        names = ["", *session.need_schema().learned.names]
+        target = ui.select(names, label="Column to predict, if there is one", value="")
+        target.props("outlined dense")
+
+    def evaluate() -> Any:
+        return session.evaluate(holdout.value, target.value or None)
+
+    with part("div", "buttons"):
+        button("Evaluate", lambda: page.do(evaluate), main=not session.summary)
+    if session.summary:
+        text("Summary", "h3")
+        items(session.summary)
+        ui.link("Open the whole report in a new tab", "/report", new_tab=True)
+        code(next((s for s in reversed(session.history) if s.title == "Evaluate"), None))
+    with part("details"):
+        text("A report that may be published", "summary")
+        text(
+            "Its few figures have noise. Their cost is in addition to that of the fit; a project ledger counts both.",
+            "p",
+            "soft",
+        )
+        with part("div", "fields"):
+            epsilon = field("ε of the published report", "0.5")
+
+        def publish() -> Any:
+            return session.publish(number("ε of the published report", epsilon.value))
+
+        with part("div", "buttons"):
+            button("Evaluate privately", lambda: page.do(publish))
+    if session.published is not None:
+        box([f"It goes into the release: {session.published}"], "good")
+        code(next((s for s in reversed(session.history) if "privately" in s.title), None))
+    with part("div", "buttons"):
+        button("Go on to the release", lambda: page.go(7), main=bool(session.summary))
+
+
+def release(page: Page) -> None:
+    """Step 8."""
+    session = page.session
+    session.need_synthetic()
+    heading("Write the release")
+    text(
+        "The release dossier has the table with its signed certificate, a privacy statement, metadata, a codebook and"
+        " checksums. It has neither the report of step 7 nor the model."
+    )
+    if session.public_key is None:
+        box(["The table is not signed. Draw it with a key in step 6."], "warn")
+    if session.schema is not None and session.schema.drafted:
+        box(
+            ["The claim is CONDITIONAL: some columns have facts that were read from the rows."],
+            "warn",
+        )
+    asked = [name for name in QUESTIONS if name not in ("schema", "report")]
+    for needed, title in ((True, "What every release must say"), (False, "Further answers")):
+        with part("div") if needed else part("details"):
+            text(title, "h3" if needed else "summary")
+            with part("div", "fields answers"):
+                for name in (name for name in asked if QUESTIONS[name][1] is needed):
+                    _answer(page, name)
+    with part("div", "fields"):
+        folder = field(
+            "Folder to write, which is not there yet", str(session.folder / "release"), wide=True
+        )
+
+    def write() -> Any:
+        return session.release(folder.value, page.place.answers)
+
+    with part("div", "buttons"):
+        button("Write the release", lambda: page.do(write), main=True)
+    code(next((s for s in reversed(session.history) if s.title == "Release"), None))
+    if session.released is not None:
+        box(
+            [
+                f"Released: {session.released}",
+                f"Publish the folder as it is, and {session.public_key} by another way.",
+            ],
+            "good",
+        )
+        ui.link("Open the privacy statement in a new tab", "/statement", new_tab=True)
+
+
+def _answer(page: Page, name: str) -> None:
+    """A field for an answer of a release, which is kept while the page is open."""
+    question = QUESTIONS[name][0]
+    hint = " One item in a line." if name in LISTS else ""
+    start = page.place.answers.get(name, date.today().isoformat() if name == "published" else "")
+    page.place.answers[name] = start
+
+    def keep(event: Any) -> None:
+        page.place.answers[name] = event.value or ""
+
+    made = ui.textarea(f"{name.capitalize()}: {question}.{hint}", value=start, on_change=keep)
+    made.props("outlined dense stack-label autogrow rows=1")
+
+
+STAGES = [
+    ("Table", lambda session: True, choose_table),
+    ("Confidential screen", lambda session: session.table is not None, confirm),
+    ("Schema", lambda session: session.confirmed and session.table is not None, schema),
+    ("Constraints", lambda session: _has(session, "schema"), constraints),
+    ("Plan", lambda session: _has(session, "schema"), plan),
+    ("Fit", lambda session: _has(session, "planned"), fit),
+    ("Report", lambda session: _has(session, "synthetic"), report),
+    ("Release", lambda session: _has(session, "synthetic"), release),
+]
+
+
+def _has(session: Session, what: str) -> bool:
+    return session.confirmed and getattr(session, what) is not None

@@ -1,0 +1,122 @@
+"""``tabsynth release``, and what ``tabsynth verify`` prints of a dossier."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tabsynth.cli.commands import app
+from tabsynth.cli.console import fail, guarded, say
+from tabsynth.cli.options import Expires
+from tabsynth.cli.paths import private_key
+from tabsynth.errors import InputError
+
+
+@app.command(name="release")
+@guarded
+def release_command(
+    table: Annotated[
+        Path,
+        typer.Argument(
+            help="A synthetic table with its certificate beside it, or a folder of linked tables."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="The folder to make; it must not be there."),
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            help="What only people know about the release. Default: the file release.yaml beside the table."
+        ),
+    ] = None,
+    template: Annotated[
+        bool,
+        typer.Option(
+            "--template",
+            help="Write a release.yaml with the questions to answer, and nothing else.",
+        ),
+    ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(help="The public key of a signer. The certificate must be signed with it."),
+    ] = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            help="A private key of tabsynth keygen, to sign all files of the dossier with, and certificates that are not signed."
+        ),
+    ] = None,
+    expires: Expires = None,
+) -> None:
+    """Gather what the publication of a synthetic table needs in a new folder: the release dossier.
+
+    It has the table and its certificate, a privacy statement for readers, a record for OpenDP's registry of deployments,
+    Croissant metadata, codebooks (CSVW, DDI), and checksums. tabsynth verify checks the folder without the private table.
+    """
+    from tabsynth.dossier.making import answers_file, release, write_template
+
+    path = answers_file(table) if answers is None else answers
+    if template:
+        if out is not None or sign is not None or key is not None:
+            raise InputError(
+                "--template writes the questions only; leave out -o, --sign and --key."
+            )
+        say(f"Questions: {write_template(table, path)}; fill it in, then run tabsynth release.")
+        return
+    if out is None:
+        raise InputError("A release needs the folder to make (-o); give it, or --template.")
+    secret = None if sign is None else private_key(sign)
+    last = None if expires is None else expires.date()
+    folder = release(table, out, answers=path, key=key, sign=secret, expires=last)
+    names = sorted(file.name for file in folder.iterdir())
+    say(f"Dossier: {folder} ({len(names)} files)")
+    say(f"Read first: {folder / 'privacy-statement.html'}")
+    if secret is None:
+        say("Its files are not signed; --sign signs them, so that others can authenticate them.")
+    say(f"Check it: tabsynth verify {folder}{'' if secret is None else f' --key {sign}.pub'}")
+
+
+def print_dossier(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> int:
+    """Verify a dossier, print what was found, and return the exit code.
+
+    A dossier that is refused ends the command in one line.
+    """
+    from tabsynth.cli.verify import EXIT, facts_of, print_result
+    from tabsynth.dossier.checking import facts, verify_dossier
+    from tabsynth.privacy.certificate.verification import State
+
+    found = verify_dossier(folder, key)
+    if as_json:
+        tables = {name: facts_of(one, prior) for name, one in found.tables.items()}
+        say(json.dumps({**facts(found), "tables": tables}))
+    else:
+        alike = not found.problems  # then all tables state the same claim
+        for name, verification in [*found.tables.items()][: 1 if alike else None]:
+            say(f"{folder / name}:")
+            print_result(verification, prior)
+        if alike and len(found.tables) > 1:
+            say(f"The same claim and checks: {', '.join([*found.tables][1:])}")
+        say(f"Signature of all files: {found.signature}")
+    if found.problems:
+        fail(f"Dossier {folder} is refused: {'; '.join(found.problems)}.")
+    if not as_json:
+        say(
+            f"Dossier {folder}: every file is listed and unchanged, and they agree with each other."
+        )
+        if found.state is State.AUTHENTICATED:
+            statement = next(iter(found.tables.values())).certificate["statement"]
+            say("It is authenticated: all files are signed with the given key.")
+            say(str(statement))
+        elif found.state is State.CONDITIONAL:
+            say(
+                "Its claim is CONDITIONAL: what the schema says of some columns was copied from a table."
+            )
+        else:
+            say(
+                "It is not authenticated: anyone can write such a folder. Get the public key from a signer whom you trust, and"
+                " give it with --key."
+            )
+    return EXIT[found.state.value]

@@ -1,0 +1,269 @@
+"""Verify a dossier offline, without the confidential table: every file, and whether the files agree with each other."""
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tabsynth._files import MAX_JSON_BYTES, read_json, read_json_text, sha256, size_of
+from tabsynth._validate import shown
+from tabsynth.dossier import answers as questions
+from tabsynth.dossier.answers import read_answers
+from tabsynth.dossier.making import (
+    CODEBOOK,
+    CROISSANT,
+    GROUP,
+    RECORD,
+    REPORT,
+    REPORT_PAGE,
+    SCHEMA,
+    SIGNATURE,
+    SIGNED,
+    STATEMENT,
+    SUMS,
+    contents,
+)
+from tabsynth.dossier.material import Material, gather
+from tabsynth.dossier.registry import differences, read_record, record
+from tabsynth.errors import FileFormatError, TabsynthError
+from tabsynth.privacy.certificate.certificate import beside, code
+from tabsynth.privacy.certificate.verification import (
+    UNSIGNED,
+    State,
+    Verification,
+    expiry_problems,
+    verify,
+)
+from tabsynth.schema.importers.ddi import parse
+
+MOST_FILES = 200
+GENERATOR = re.compile(r'<meta name="generator" content="tabsynth ([0-9a-f]{64})">')
+LINE = re.compile(r"([0-9a-f]{64})  ([^/\\\x00-\x1f]{1,255})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DossierVerification:
+    """What became of the check of a dossier.
+
+    Attributes
+    ----------
+    tables : dict from str to Verification
+        Of each table with a certificate.
+    problems : tuple of str
+        Why the dossier is refused; empty if nothing contradicts it.
+    signature : str
+        Of the checksums, and with them of every file.
+    authenticated : bool
+        Whether the checksums are signed with the given key.
+    """
+
+    tables: dict[str, Verification]
+    problems: tuple[str, ...]
+    signature: str
+    authenticated: bool
+
+    @property
+    def state(self) -> State:
+        """That of the worst of its tables; without a trusted signature of all files it is not authenticated."""
+        states = [one.state for one in self.tables.values()]
+        if self.problems or not states or State.REFUSED in states:
+            return State.REFUSED
+        for state in (State.NOT_PRIVATE, State.CONDITIONAL, State.NOT_AUTHENTICATED):
+            if state in states:
+                return state
+        return State.AUTHENTICATED if self.authenticated else State.NOT_AUTHENTICATED
+
+
+def is_dossier(folder: Path) -> bool:
+    """Whether a folder is a dossier, whole or not."""
+    return (folder / SUMS).exists() or (folder / RECORD).exists()
+
+
+def verify_dossier(folder: str | Path, key: str | Path | None = None) -> DossierVerification:
+    """Check everything that can be checked without the confidential table.
+
+    That no file is missing, extra or changed; the certificates as :func:`tabsynth.verify` does; the signature; the answers;
+    the registry's form of the record, and its figures against the certificate; the published report; and that statement,
+    Croissant, CSVW and DDI are of these tables.
+
+    Parameters
+    ----------
+    folder : path
+    key : path, optional
+        The public key of a signer whom you trust.
+
+    Raises
+    ------
+    FileFormatError
+        If it is no dossier, or ``key`` no key.
+    """
+    place = Path(folder)
+    if not (place / SUMS).is_file():
+        raise FileFormatError(f"{place} is no dossier: it has no file {SUMS}.")
+    problems = _files(place)
+    said, authenticated, wrong = _signature(place, key)
+    problems += wrong
+    tables: dict[str, Verification] = {}
+    ending = beside("").name
+    for certificate in sorted(place.glob(f"*{ending}")):
+        name = certificate.name.removesuffix(ending)
+        try:
+            tables[name] = verify(place / name, key)
+            problems += [f"{name}: {problem}" for problem in tables[name].problems]
+        except TabsynthError as error:
+            problems.append(str(error).rstrip("."))
+    if not tables:
+        problems.append("it has no table with a certificate")
+    if not problems:
+        problems += _agreement(place)
+    return DossierVerification(
+        tables=tables,
+        problems=tuple(dict.fromkeys(problems)),
+        signature=said,
+        authenticated=authenticated and not problems,
+    )
+
+
+def _files(place: Path) -> list[str]:
+    """Files that are missing, extra or changed, by the list of checksums."""
+    size_of(place / SUMS, "list of checksums", MAX_JSON_BYTES)
+    listed: dict[str, str] = {}
+    for line in (place / SUMS).read_text("utf-8", errors="replace").splitlines():
+        found = LINE.fullmatch(line)
+        if found is None or found[2] in listed or len(listed) >= MOST_FILES:
+            return [f"{SUMS} has the line {shown(line)}, which no dossier has"]
+        listed[found[2]] = found[1]
+    problems = []
+    there = {path.name: path for path in place.iterdir()}
+    for name, digest in listed.items():
+        path = there.get(name)
+        if path is None:
+            problems.append(f"{name} is missing")
+        elif path.is_symlink() or not path.is_file():
+            problems.append(f"{name} is no regular file")
+        elif sha256(path) != digest:
+            problems.append(f"{name} was changed: it has another SHA-256 than {SUMS} says")
+    extra = sorted(there.keys() - listed.keys() - {SUMS, SIGNATURE})
+    return problems + [f"{shown(name)} is extra: {SUMS} does not list it" for name in extra]
+
+
+def _signature(place: Path, key: str | Path | None) -> tuple[str, bool, list[str]]:
+    """What to say of the signature of the checksums, whether it is that of ``key``, and what is wrong with it."""
+    from cryptography.exceptions import InvalidSignature
+
+    from tabsynth.privacy.certificate.signing import fingerprint, read_public, signer
+
+    trusted = None if key is None else fingerprint(read_public(key))
+    path = place / SIGNATURE
+    if not path.exists():
+        missing = [] if trusted is None else ["its checksums are not signed, and a key was given"]
+        return UNSIGNED, False, missing
+    data = read_json(path, "signature")
+    try:
+        whose = fingerprint(signer(data))
+    except (InvalidSignature, TypeError):
+        return "invalid signature", False, ["the signature of its checksums is invalid"]
+    if data.get("format") != SIGNED or data.get("sha256") != sha256(place / SUMS):
+        return "invalid signature", False, [f"its signature is of another {SUMS}"]
+    over = [f"of its checksums, {problem}" for problem in expiry_problems(data)]
+    if trusted is None:
+        return f"signed by an unknown signer, fingerprint {whose}", False, over
+    if whose != trusted:
+        wrong = f"its checksums are signed by {whose}, the key given is {trusted}"
+        return f"signed by another signer, fingerprint {whose}", False, [wrong, *over]
+    return f"signed by {whose}, the key given", True, over
+
+
+def _agreement(place: Path) -> list[str]:
+    """What the files say of each other, and is not so."""
+    try:
+        answers = read_answers(place / questions.NAME)
+        material = gather(place, answers, None, folder_of_files=place)
+        lacking = [name for name in _expected(material) if not (place / name).is_file()]
+        if lacking:
+            return [f"{name} is missing" for name in lacking]
+        return [
+            *_record(place, material),
+            *_statement(place, material),
+            *_croissant(place, material),
+            *_codebooks(place, material),
+            *_same(place, material),
+        ]
+    except TabsynthError as error:
+        return [str(error).rstrip(".")]
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        return [f"a file of it has not the form that it should have ({type(error).__name__})"]
+
+
+def _expected(material: Material) -> list[str]:
+    names = [STATEMENT, RECORD, CROISSANT, CODEBOOK, SCHEMA]
+    return names if material.report is None else [*names, REPORT, REPORT_PAGE]
+
+
+def _record(place: Path, material: Material) -> list[str]:
+    size_of(place / RECORD, "registry record", MAX_JSON_BYTES)
+    stated = read_record((place / RECORD).read_text("utf-8"), str(place / RECORD))
+    wrong = differences(stated, record(material))
+    return [f"{RECORD} contradicts certificate or answers in {', '.join(wrong)}"] if wrong else []
+
+
+def _statement(place: Path, material: Material) -> list[str]:
+    """The page must have the claim and the table's hash, as texts of it."""
+    page = read_json_text(place / STATEMENT, "statement")
+    needed = [str(material.certificate["statement"]), *(t.sha256 for t in material.tables)]
+    unescaped = html.unescape(page)
+    lacking = [text for text in needed if text not in unescaped]
+    return [f"{STATEMENT} lacks the text {shown(text)}" for text in lacking]
+
+
+def _croissant(place: Path, material: Material) -> list[str]:
+    data = read_json(place / CROISSANT, "Croissant file")
+    stated = {item["contentUrl"]: item["sha256"] for item in data["distribution"]}
+    expected = {table.name: table.sha256 for table in material.tables}
+    return [] if stated == expected else [f"{CROISSANT} is of other tables"]
+
+
+def _codebooks(place: Path, material: Material) -> list[str]:
+    problems = []
+    root = parse((place / CODEBOOK).read_bytes(), CODEBOOK)
+    names = [e.get("name") for e in root.iter() if str(e.tag).endswith("}var")]
+    if names != [name for table in material.tables for name in table.header]:
+        problems.append(f"{CODEBOOK} has other columns than the tables")
+    for table in material.tables:
+        path = place / (GROUP if material.linked else f"{table.name}-metadata.json")
+        if not path.exists():
+            continue
+        data = read_json(path, "CSVW metadata")
+        parts: list[Mapping[str, Any]] = data.get("tables", [data])
+        titles = [
+            [column["titles"] for column in part["tableSchema"]["columns"]]
+            for part in parts
+            if part["url"] == table.name
+        ]
+        if titles != [list(table.header)]:
+            problems.append(f"{path.name} has other columns than {table.name}")
+    return problems
+
+
+def _same(place: Path, material: Material) -> list[str]:
+    """Files that this version of the library writes otherwise, if it is the version that wrote them."""
+    generator = GENERATOR.search(read_json_text(place / STATEMENT, "statement"))
+    if generator is None or generator[1] != code()["sha256"]:
+        return []
+    return [
+        f"{name} is not what follows from certificate, schema and answers"
+        for name, text in contents(material).items()
+        if (place / name).read_text("utf-8") != text
+    ]
+
+
+def facts(verification: DossierVerification) -> dict[str, Any]:
+    """JSON-ready, without the results of its tables."""
+    return {
+        "state": verification.state.value,
+        "problems": list(verification.problems),
+        "signature": verification.signature,
+        "authenticated": verification.authenticated,
+    }

@@ -1,0 +1,197 @@
+"""Croissant 1.1 metadata of released tables, with their provenance in PROV-O.
+
+Croissant is the format of MLCommons for data sets of machine learning
+(https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html), a JSON-LD vocabulary on schema.org. Provenance is
+stated by terms of W3C's PROV-O, as section "Provenance Representation" of the specification has it.
+"""
+
+import re
+from typing import Any
+
+from tabsynth.dossier.material import Material, Table
+from tabsynth.evaluation.claims import section_of
+
+VERSION = "http://mlcommons.org/croissant/1.1"
+CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "containedIn": "cr:containedIn",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "prov": "http://www.w3.org/ns/prov#",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+FORMATS = {".csv": "text/csv", ".tsv": "text/tab-separated-values", ".txt": "text/plain"}
+FORMATS |= {".parquet": "application/x-parquet"}
+TYPES = {"int": "sc:Integer", "float": "sc:Float", "bool": "sc:Boolean"}
+
+
+def croissant(material: Material) -> dict[str, Any]:
+    """The metadata, JSON-ready."""
+    answers = material.answers
+    organisations = [{"@type": "sc:Organization", "name": name} for name in answers.curators]
+    out: dict[str, Any] = {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "name": answers.name,
+        "description": answers.description,
+        "conformsTo": VERSION,
+        "license": answers.license,
+        "creator": organisations,
+        "publisher": organisations,
+        "datePublished": answers.published,
+        "dateCreated": str(material.certificate["created"]),
+        "version": "1.0.0",
+        "citeAs": f"{', '.join(answers.curators)} ({answers.published[:4]}). {answers.name}. Synthetic data.",
+        "keywords": ["synthetic data", "differential privacy"],
+        "usageInfo": answers.use,
+        "spatialCoverage": answers.region,
+        **({"url": answers.url} if answers.url else {}),
+        **provenance(material),
+        "distribution": [_file(table) for table in material.tables],
+    }
+    sets = [_records(table, material) for table in material.tables if _readable(table)]
+    return out | ({"recordSet": sets} if sets else {})
+
+
+def _file_id(table: Table) -> str:
+    return _identity(table.name, f"table-{table.sha256[:12]}")
+
+
+def _identity(name: str, other: str) -> str:
+    """A name as an identifier, which has no spaces; ``other`` where it is none."""
+    return name if re.fullmatch(r"[A-Za-z0-9_.-]+", name) else other
+
+
+def _readable(table: Table) -> bool:
+    """Whether a reader of Croissant finds the columns of the file."""
+    return table.file.suffix.lower() in (".csv", ".tsv", ".parquet")
+
+
+def _file(table: Table) -> dict[str, Any]:
+    suffix = table.file.suffix.lower()
+    return {
+        "@type": "cr:FileObject",
+        "@id": _file_id(table),
+        "name": table.name,
+        "description": f"Synthetic table of {table.rows:,} rows and {len(table.header)} columns.",
+        "contentUrl": table.name,
+        "encodingFormat": FORMATS.get(suffix, "application/octet-stream"),
+        "sha256": table.sha256,
+    }
+
+
+def provenance(material: Material) -> dict[str, Any]:
+    """How the tables were made, in PROV-O: the activity, the confidential source, and who is responsible."""
+    certificate, answers = material.certificate, material.answers
+    code = section_of(certificate, "code").get("sha256")
+    versions = section_of(certificate, "versions")
+    label = (
+        f"({certificate['epsilon']:.6g}, {certificate['delta']:g})-differentially private synthesis by method"
+        f" {certificate['method']}, {certificate['adjacency']}"
+    )
+    software: dict[str, Any] = {
+        "@type": "prov:SoftwareAgent",
+        "prov:label": f"tabsynth {versions.get('tabsynth', '')}".strip(),
+        **({"prov:value": f"SHA-256 of its code: {code}"} if code else {}),
+    }
+    source = {
+        "@type": "prov:Entity",
+        "@id": "confidential-table",
+        "prov:label": f"Confidential table, not published: {answers.population}",
+    }
+    curators = [{"@type": "prov:Organization", "prov:label": name} for name in answers.curators]
+    return {
+        "prov:wasDerivedFrom": source,
+        "prov:wasAttributedTo": curators,
+        "prov:wasGeneratedBy": {
+            "@type": "prov:Activity",
+            "prov:label": label,
+            "prov:endedAtTime": certificate["created"],
+            "prov:used": {"@id": "confidential-table"},
+            "prov:wasAssociatedWith": [software, *curators],
+        },
+    }
+
+
+def _records(table: Table, material: Material) -> dict[str, Any]:
+    identity = f"{_file_id(table)}-rows"
+    out: dict[str, Any] = {
+        "@type": "cr:RecordSet",
+        "@id": identity,
+        "name": f"Rows of {table.name}",
+        "description": f"The rows of {table.name}.",
+        "field": [
+            _field(table, name, f"{identity}/{_identity(name, f'column_{place}')}", material)
+            for place, name in enumerate(table.header, 1)
+        ],
+    }
+    if table.keys is not None and table.keys.key is not None:
+        place = table.header.index(table.keys.key) + 1
+        out["key"] = {"@id": f"{identity}/{_identity(table.keys.key, f'column_{place}')}"}
+    return out
+
+
+def _field(table: Table, name: str, identity: str, material: Material) -> dict[str, Any]:
+    column, keys = table.column(name), table.keys
+    description = table.role(name) if column is None else column.description or column.domain()
+    out: dict[str, Any] = {
+        "@type": "cr:Field",
+        "@id": identity,
+        "name": name,
+        "description": description,
+        "dataType": _type(table, name),
+        "source": {"fileObject": {"@id": _file_id(table)}, "extract": {"column": name}},
+    }
+    if keys is not None and keys.parent is not None and name == keys.parent_key:
+        # By file: mlcroissant 1.1 cannot follow a reference to a field that has one itself.
+        parent = next(one for one in material.tables if one.stem == keys.parent)
+        assert parent.keys is not None  # it has a child
+        file = {"@id": _file_id(parent)}
+        out["references"] = {"fileObject": file, "extract": {"column": parent.keys.key}}
+    return out
+
+
+def _type(table: Table, name: str) -> str:
+    """The type of values; whole numbers with nulls are real numbers to most readers, and mixed columns are text."""
+    column = table.column(name)
+    if column is None:
+        unlisted = "sc:Integer" if name in table.whole else "sc:Float"
+        return "sc:Text" if table.keys is not None and name not in table.whole else unlisted
+    if column.kind == "date" and not column.missing:
+        return "sc:Date"
+    kind = TYPES.get(column.value_type, "sc:Text")
+    if column.nulls and kind == "sc:Integer":
+        return "sc:Float"
+    return "sc:Text" if column.nulls and kind == "sc:Boolean" else kind

@@ -1,0 +1,218 @@
+"""``release``: gather the files of a publication in one new folder."""
+
+import json
+import logging
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabsynth._files import json_ready, new_folder, sha256, write_text
+from tabsynth.dossier import answers as questions
+from tabsynth.dossier.answers import Answers, checked, read_answers, template
+from tabsynth.dossier.codebooks import csvw, ddi, is_text
+from tabsynth.dossier.croissant import croissant
+from tabsynth.dossier.material import Material, certified_files, gather
+from tabsynth.dossier.registry import check, record, to_yaml
+from tabsynth.dossier.statement import statement
+from tabsynth.errors import InputError
+from tabsynth.privacy.certificate.certificate import beside, certify
+from tabsynth.report.page import render_page
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.signature.json"
+STATEMENT, RECORD, CROISSANT = "privacy-statement.html", "registry_record.yaml", "croissant.json"
+CODEBOOK, GROUP, SCHEMA = "codebook.xml", "csv-metadata.json", "schema.json"
+REPORT, REPORT_PAGE = "report.json", "report.html"
+SIGNED = "tabsynth-dossier/1"
+logger = logging.getLogger(__name__)
+
+
+def release(
+    table: str | Path,
+    out: str | Path,
+    *,
+    answers: str | Path | Mapping[str, Any] | None = None,
+    key: str | Path | None = None,
+    sign: "Ed25519PrivateKey | None" = None,
+    expires: date | None = None,
+) -> Path:
+    """Make the release dossier of a synthetic table, or of linked tables.
+
+    The dossier is a new folder with the table and its certificate, a privacy statement, a record for OpenDP's registry of
+    deployments, Croissant metadata, codebooks in CSVW and DDI, the schema, the published report if there is one, the answers,
+    and checksums. The same input gives the same bytes. :func:`tabsynth.verify` checks its certificates,
+    ``tabsynth verify FOLDER`` all of it.
+
+    Parameters
+    ----------
+    table : path
+        A table with its certificate beside it, as ``sample_to`` and ``tabsynth sample`` write them, or a folder of linked
+        tables.
+    out : path
+        The folder to make; it must not be there.
+    answers : path or mapping, optional
+        What only people know: a ``release.yaml``, or its content. Default: the file ``release.yaml`` beside the table.
+    key : path, optional
+        The public key of a signer: the certificate must be signed with it.
+    sign : private key, optional
+        Signs the checksums, and certificates that are not signed, in the dossier.
+    expires : date, optional
+        The last day on which these signatures hold.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InputError
+        If the table has no certificate or does not agree with it; if answers are missing, all of which are named; if the report
+        is confidential; if ``out`` is there. Nothing is written then.
+    """
+    source, folder = Path(table), Path(out)
+    if folder.exists():
+        raise InputError(f"{folder} is there already; name a folder that is not.")
+    if expires is not None and sign is None:
+        raise InputError("An expiry is of a signature; give the key to sign with (sign, --sign).")
+    certified_files(source)
+    found = _answers(source, answers)
+    material = gather(source, found, None if key is None else Path(key))
+    if sign is not None:
+        _check_signer(material, sign)
+    _check_names(material)
+    with new_folder(folder) as temporary:
+        for one in material.tables:
+            shutil.copyfile(one.file, temporary / one.name)
+            shutil.copyfile(beside(one.file), beside(temporary / one.name))
+            if sign is not None:
+                certify(temporary / one.name, key=sign, expires=expires)
+        write_text(temporary / questions.NAME, found.to_yaml())
+        write_text(temporary / SCHEMA, material.schema.to_json())
+        if material.report is not None:
+            _write_json(temporary / REPORT, material.report)
+        copied = gather(temporary, found, None, folder_of_files=temporary)
+        for name, text in contents(copied).items():
+            write_text(temporary / name, text)
+        write_text(temporary / SUMS, checksums(temporary))
+        if sign is not None:
+            _write_json(temporary / SIGNATURE, signature_of(temporary / SUMS, sign, expires))
+    return folder
+
+
+def contents(material: Material) -> dict[str, str]:
+    """The texts of the files that follow from the others, by name."""
+    data = record(material)
+    check(data, "The registry record")
+    out = {
+        STATEMENT: statement(material),
+        RECORD: to_yaml(data),
+        CROISSANT: _json(croissant(material)),
+        CODEBOOK: ddi(material),
+    }
+    texts = [table for table in material.tables if is_text(table)]
+    if texts:
+        name = GROUP if material.linked else f"{texts[0].name}-metadata.json"
+        out[name] = _json(csvw(material))
+    if material.report is not None:
+        out[REPORT_PAGE] = report_page(material.report)
+    return out
+
+
+def report_page(report: Mapping[str, Any]) -> str:
+    """A page of a published report, made from its file: a page beside it may hold exact figures."""
+
+    def figure(estimate: Any) -> str:
+        numbers = [
+            estimate.get(k) if isinstance(estimate, dict) else None
+            for k in ("value", "low", "high")
+        ]
+        value, low, high = (None if n is None else f"{n:,.4g}" for n in numbers)
+        return "–" if value is None else value if low is None else f"{value} ({low} to {high})"
+
+    rows = [
+        (metric["title"], [figure(metric["synthetic"]), figure(metric["baseline"])], False)
+        for metric in report["metrics"]
+    ]
+    header = ("Figure, with noise", "Synthetic", "Independent columns")
+    return render_page(
+        str(report["label"]), "published report", report["summary"], [(header, rows)], []
+    )
+
+
+def checksums(folder: Path) -> str:
+    """A line for each file, as ``sha256sum`` writes and checks them."""
+    files = sorted(path for path in folder.iterdir() if path.name not in (SUMS, SIGNATURE))
+    return "".join(f"{sha256(path)}  {path.name}\n" for path in files)
+
+
+def signature_of(sums: Path, key: "Ed25519PrivateKey", expires: date | None) -> dict[str, Any]:
+    """A signature over the checksums, and with them over every file."""
+    from tabsynth.privacy.certificate.signing import signed
+
+    data = {"format": SIGNED, "file": SUMS, "sha256": sha256(sums)}
+    return signed({**data, **({} if expires is None else {"expires": expires.isoformat()})}, key)
+
+
+def write_template(table: Path, path: Path) -> Path:
+    """Write a ``release.yaml`` to fill in, which must not be there."""
+    if path.exists():
+        raise InputError(f"{path} is there already and is not written over.")
+    near = path.parent / SCHEMA
+    text = template(datetime.now(UTC).date(), near.name if near.exists() else None)
+    write_text(path, text)
+    return path
+
+
+def answers_file(table: Path) -> Path:
+    """Where the answers of a table lie by default: beside it."""
+    return table.absolute().parent / questions.NAME
+
+
+def _answers(table: Path, given: str | Path | Mapping[str, Any] | None) -> Answers:
+    if isinstance(given, Mapping):
+        return checked(given, "answers", Path())
+    path = answers_file(table) if given is None else Path(given)
+    if not path.exists():
+        raise InputError(
+            f"{path} is not there; tabsynth release --template writes it, with the questions to answer."
+        )
+    return read_answers(path)
+
+
+def _check_signer(material: Material, sign: "Ed25519PrivateKey") -> None:
+    """Refuse to replace the signature of somebody else."""
+    from tabsynth.privacy.certificate.signing import fingerprint
+
+    own = fingerprint(sign.public_key())
+    for table in material.tables:
+        found = table.verification
+        if found.certificate.get("signature") is not None and own not in found.signature:
+            raise InputError(
+                f"The certificate of {table.file} is {found.signature}; sign with that key, or leave out the key."
+            )
+
+
+def _check_names(material: Material) -> None:
+    """Refuse a table whose file would take the place of another file of the dossier."""
+    names = [table.name for table in material.tables]
+    taken = {SUMS, STATEMENT, REPORT_PAGE, questions.NAME}
+    for name in names:
+        if (
+            name in taken
+            or name.startswith(".")
+            or any(ord(sign) < 32 or sign == "\\" for sign in name)
+        ):
+            raise InputError(f"A dossier can have no table of the name {name!r}; rename the file.")
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _write_json(path: Path, data: Any) -> None:
+    write_text(path, _json(json_ready(data)))

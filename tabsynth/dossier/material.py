@@ -1,0 +1,369 @@
+"""What a dossier is made of: tables with their certificates, the schema, the answers and the published report, all checked."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tabsynth._files import parse_json, read_json, read_json_text, sha256
+from tabsynth._validate import shown
+from tabsynth.dossier.answers import Answers
+from tabsynth.errors import FileFormatError, InputError
+from tabsynth.evaluation.claims import section_of
+from tabsynth.privacy.accounting.attackers import AttackBounds
+from tabsynth.privacy.accounting.mechanisms import check_listed
+from tabsynth.privacy.certificate.certificate import beside, design_of, neighbour_in
+from tabsynth.privacy.certificate.verification import State, Verification, verify
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.report.published import FORMAT as PUBLISHED
+from tabsynth.schema.column import Column
+from tabsynth.schema.linked import FORMAT as LINKED
+from tabsynth.schema.linked import LinkedSchema, TableKeys
+from tabsynth.schema.schema import Schema
+from tabsynth.tables.files import read_any
+
+WHOLE = r"-?\d{1,18}"
+LOOSE = 1e-4  # by which another build may exceed the ε of a report
+# Fields of a certificate that differ between tables of one sample.
+OWN = ("table", "signature", "audit", "expires")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A synthetic table: its file, its certificate, and what the schema says of its columns.
+
+    Attributes
+    ----------
+    file : Path
+    verification : Verification
+        Of its certificate.
+    header : tuple of str
+        The names of its columns.
+    whole : frozenset of str
+        Columns of whole numbers that the schema does not list, such as keys.
+    schema : Schema
+    keys : TableKeys or None
+        Of one of several linked tables.
+    """
+
+    file: Path
+    verification: Verification
+    header: tuple[str, ...]
+    whole: frozenset[str] = frozenset()
+    schema: Schema
+    keys: TableKeys | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return self.file.name
+
+    @property
+    def stem(self) -> str:
+        """The name of the file without its suffixes: of linked tables the name of the table."""
+        return self.name.split(".")[0] or self.name
+
+    @property
+    def rows(self) -> int:
+        """As the certificate says, and ``verify`` counts."""
+        return int(self.verification.certificate["table"]["rows"])
+
+    @property
+    def sha256(self) -> str:
+        """As the certificate says, and ``verify`` computes."""
+        return str(self.verification.certificate["table"]["sha256"])
+
+    def column(self, name: str) -> Column | None:
+        """What the schema says of a column; None of keys and weights."""
+        return self.schema[name] if name in self.schema.names else None
+
+    def role(self, name: str) -> str:
+        """What a column is that the schema does not list, in words."""
+        keys = self.keys
+        if keys is not None and name == keys.key:
+            return "Key of this table, made up."
+        if keys is not None and name == keys.parent_key:
+            return f"Key of the row of table {keys.parent} that the row belongs to, made up."
+        if keys is not None and name == keys.order:
+            return "Number of the row among those of one parent."
+        return "Weight: how many members of the population the row stands for."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """All of it. The first table's certificate states the claim; the others state the same.
+
+    Attributes
+    ----------
+    tables : tuple of Table
+    schema : Schema or LinkedSchema
+    answers : Answers
+    report : dict or None
+        The published report, as its file has it.
+    """
+
+    tables: tuple[Table, ...]
+    schema: Schema | LinkedSchema
+    answers: Answers
+    report: Mapping[str, Any] | None = None
+
+    @property
+    def certificate(self) -> Mapping[str, Any]:
+        """The claim."""
+        return self.tables[0].verification.certificate
+
+    @property
+    def public(self) -> Mapping[str, Any]:
+        """What the certificate says is public."""
+        return section_of(self.certificate, "public")
+
+    @property
+    def unit(self) -> str:
+        """What is protected, in a few words: what people call it, and what it is in the table."""
+        keys = section_of(self.public, "tables")
+        design = design_of(self.public)
+        if keys:
+            inside = neighbour_in(self.public)
+        elif design.unit is not None:
+            inside = f"all rows of one {shown(design.unit)}, at most {design.rows} of them"
+        else:
+            inside = "one row of the table"
+        return f"{self.answers.unit} ({inside})"
+
+    @property
+    def by_row(self) -> bool:
+        """Whether single rows are protected, so that units of several rows have a weaker guarantee."""
+        return not self.linked and design_of(self.public).unit is None
+
+    @property
+    def linked(self) -> bool:
+        """Whether there are several tables that belong together."""
+        return isinstance(self.schema, LinkedSchema)
+
+    @property
+    def bounds(self) -> AttackBounds:
+        """What the claim means for an attacker."""
+        bounds = self.tables[0].verification.bounds
+        assert bounds is not None  # of a finite epsilon
+        return bounds
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the tables alone."""
+        return float(self.certificate["epsilon"])
+
+    @property
+    def delta(self) -> float:
+        """δ of the tables alone."""
+        return float(self.certificate["delta"])
+
+    @property
+    def total(self) -> tuple[float, float]:
+        """(ε, δ) of everything in the dossier: that of the project's ledger if it kept all, else the sum.
+
+        Sums of (ε, δ) hold where both budgets were fixed before the first was spent.
+        """
+        if self.report is None:
+            return self.epsilon, self.delta
+        one, other = section_of(self.certificate, "project"), section_of(self.report, "project")
+        if one and one.get("project") == other.get("project") and one["limit"] != "inf":
+            return float(one["limit"]), float(one["delta"])
+        return (
+            self.epsilon + float(self.report["epsilon"]),
+            self.delta + float(self.report["delta"]),
+        )
+
+
+def gather(
+    table: Path, answers: Answers, key: Path | None, *, folder_of_files: Path | None = None
+) -> Material:
+    """Read and check everything.
+
+    Parameters
+    ----------
+    table : Path
+        A table with its certificate beside it, or a folder of linked tables.
+    answers : Answers
+    key : Path or None
+        The public key of the signer.
+    folder_of_files : Path, optional
+        A dossier, in which schema and report lie.
+
+    Raises
+    ------
+    InputError, FileFormatError
+        In one line.
+    """
+    files = certified_files(table)
+    verifications = [verified(file, key) for file in files]
+    check_one_claim(table, verifications)
+    schema_file = (
+        answers.schema_file if folder_of_files is None else folder_of_files / "schema.json"
+    )
+    schema = read_schema(schema_file)
+    claim = verifications[0].certificate
+    if section_of(claim, "public").get("schema_sha256") != schema.fingerprint():
+        raise InputError(
+            f"{schema_file} is not the schema of the fit: the certificate of {files[0]} is for another one."
+        )
+    tables = _tables(files, verifications, schema)
+    report = None
+    path = answers.report_file
+    if path is not None:
+        inside = path if folder_of_files is None else folder_of_files / "report.json"
+        report = read_report(inside, tables)
+    return Material(tables=tables, schema=schema, answers=answers, report=report)
+
+
+def certified_files(table: Path) -> list[Path]:
+    """The tables with a certificate: one, or those of a folder.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if not table.exists():
+        raise InputError(f"{table} is not there; name a synthetic table.")
+    if not table.is_dir():
+        if not beside(table).exists():
+            raise InputError(
+                f"{table} has no certificate beside it ({beside(table).name}), so it makes no claim; tabsynth sample writes both."
+            )
+        return [table]
+    ending = beside("").name
+    files = [p.with_name(p.name.removesuffix(ending)) for p in sorted(table.glob(f"*{ending}"))]
+    if not files:
+        raise InputError(f"{table} has no table with a certificate; tabsynth sample writes both.")
+    return files
+
+
+def verified(file: Path, key: Path | None) -> Verification:
+    """A verification that a release can stand on.
+
+    Raises
+    ------
+    InputError
+        If the certificate is refused, or claims no privacy.
+    """
+    found = verify(file, key)
+    if found.problems:
+        raise InputError(
+            f"{file} does not agree with its certificate: {'; '.join(found.problems)}."
+        )
+    if found.state is State.NOT_PRIVATE:
+        raise InputError(
+            f"{file} claims no privacy: its fit was seeded or read rows without noise; fit it again without."
+        )
+    return found
+
+
+def check_one_claim(table: Path, verifications: list[Verification]) -> None:
+    """Refuse tables whose certificates are not of one sample of one fit.
+
+    Raises
+    ------
+    InputError
+    """
+    claims = {
+        json.dumps({k: v for k, v in one.certificate.items() if k not in OWN}, sort_keys=True)
+        for one in verifications
+    }
+    if len(claims) > 1:
+        raise InputError(
+            f"The tables of {table} have certificates of different fits; release them one by one."
+        )
+
+
+def read_schema(path: Path) -> Schema | LinkedSchema:
+    """The schema of a fit, of one table or of linked tables."""
+    data = parse_json(read_json_text(path, "schema"), path, "schema")
+    if isinstance(data, dict) and data.get("format") == LINKED:
+        return LinkedSchema.load(path)
+    return Schema.load(path)
+
+
+def _tables(
+    files: list[Path], verifications: list[Verification], schema: Schema | LinkedSchema
+) -> tuple[Table, ...]:
+    tables = []
+    for file, verification in zip(files, verifications, strict=True):
+        own, keys = schema, None
+        if isinstance(schema, LinkedSchema):
+            name = file.name.split(".")[0]
+            if name not in schema.names:
+                raise InputError(f"{file} is none of the tables of the schema.")
+            own, keys = schema.tables[name], schema.keys[name]
+        assert isinstance(own, Schema)
+        frame = read_any(file)
+        tables.append(
+            Table(
+                file=file,
+                verification=verification,
+                header=tuple(map(str, frame.columns)),
+                whole=frozenset(
+                    str(name)
+                    for name, values in frame.items()
+                    if name not in own.names and values.astype(str).str.fullmatch(WHOLE).all()
+                ),
+                schema=own,
+                keys=keys,
+            )
+        )
+    if isinstance(schema, LinkedSchema):
+        lacking = sorted({*schema.names} - {table.stem for table in tables})
+        if lacking:
+            raise InputError(
+                f"Of the linked tables, {', '.join(lacking)} has no certified file; sample all of them."
+            )
+        tables.sort(key=lambda table: schema.names.index(table.stem))
+    return tuple(tables)
+
+
+def read_report(path: Path, tables: tuple[Table, ...]) -> Mapping[str, Any]:
+    """A published report, whose figures have noise, of the table that is released.
+
+    Raises
+    ------
+    InputError
+        If it is a confidential report, or one of another table, or claims less than its mechanisms cost.
+    """
+    data = read_json(path, "published report")
+    if not isinstance(data, dict) or data.get("format") != PUBLISHED:
+        raise InputError(
+            f"{path} is no report that may be published: only those of tabsynth evaluate --epsilon have noise."
+        )
+    try:
+        epsilon, delta, items = float(data["epsilon"]), float(data["delta"]), data["mechanisms"]
+        of = section_of(section_of(data, "certificate"), "table").get("sha256")
+        texts = [*data["summary"], data["statement"], *data["warnings"]]
+        metrics = [(m["title"], m["synthetic"], m["baseline"]) for m in data["metrics"]]
+        if not all(isinstance(text, str) for text in [*texts, *(title for title, *_ in metrics)]):
+            raise TypeError
+        check_listed(items)
+        ledger = Ledger.from_list(math.inf, delta, items)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise FileFormatError(f"{path} is not a complete published report.") from None
+    if of not in {table.sha256 for table in tables}:
+        raise InputError(
+            f"{path} is the report of another table ({shown(of, 80)}); evaluate this one."
+        )
+    if not math.isfinite(epsilon) or ledger.spent > epsilon * (1 + LOOSE):
+        raise InputError(
+            f"{path} claims epsilon={epsilon:.4g}, and its mechanisms give {ledger.spent:.4g}; it is not published."
+        )
+    return data
+
+
+def copy_of(file: Path, certificate_sha256: str) -> bytes:
+    """The bytes of a table, if they are those of its certificate.
+
+    Raises
+    ------
+    InputError
+    """
+    if sha256(file) != certificate_sha256:
+        raise InputError(f"{file} changed while it was read; release it again.")
+    return file.read_bytes()

@@ -1,0 +1,309 @@
+"""The record of a release for OpenDP's registry of deployments of differential privacy.
+
+The form is that of ``schemas/deployments-schema.yaml`` of https://github.com/opendp/deployments-registry-data, of which
+``registry.schema.json`` is a copy without its descriptions. Tiers are the registry's: 1 basic, 2 parameters, 3 implementation.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tabsynth.dossier.answers import read_yaml
+from tabsynth.dossier.material import Material
+from tabsynth.errors import FileFormatError
+from tabsynth.evaluation.claims import items_of, section_of
+from tabsynth.privacy.accounting.attackers import percent
+from tabsynth.privacy.accounting.attackers import rounded_up as short
+from tabsynth.privacy.certificate.certificate import condition, conditional_of
+
+MOST_NAMED = 30
+# What a program may change in a record without changing what it says of privacy.
+FIGURES = (
+    ("basic",),
+    ("dp_variant", "variant_name"),
+    ("privacy_loss", "privacy_unit"),
+    ("privacy_loss", "privacy_unit_details"),
+    ("privacy_loss", "privacy_parameters"),
+    ("deployment_model", "model_name"),
+    ("deployment_model", "release_type"),
+    ("deployment_model", "data_source_type"),
+    ("deployment_model", "access_type"),
+    ("implementation", "justification"),
+    ("administrative", "registry_authors"),
+)
+
+
+@lru_cache(maxsize=1)
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a record."""
+    return dict(json.loads(Path(__file__).with_name("registry.schema.json").read_text("utf-8")))
+
+
+def tiers(node: Mapping[str, Any] | None = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Pairs of the path of each field of a record, and its tier; None where the registry gives none."""
+    node = schema()["properties"]["deployment"] if node is None else node
+    for name, below in node["properties"].items():
+        if "properties" in below and "tier" not in below:
+            yield from tiers(below, (*path, name))
+        else:
+            yield (*path, name), below.get("tier")
+
+
+def slug(name: str, curators: tuple[str, ...], published: str) -> str:
+    """The address of a record, as the registry's own program makes it."""
+    parts = (name, "-".join(curators), published.split("-")[0])
+    cleaned = "_".join(re.sub(r"\W+", "_", part.lower()) for part in parts)
+    return cleaned.replace("_", "-")
+
+
+def record(material: Material) -> dict[str, Any]:
+    """The record of tier 3, ready for YAML."""
+    answers, certificate = material.answers, material.certificate
+    basic = {
+        "name": answers.name,
+        "data_curators": list(answers.curators),
+        "intended_use": answers.use,
+        "data_product_type": "Synthetic data",
+        "data_product_region": answers.region,
+        "description": answers.description,
+        "publication_date": answers.published,
+        **({"data_product_sector": answers.sector} if answers.sector else {}),
+    }
+    epsilon, delta = material.total
+    links = [answers.url] if answers.url else []
+    sources = "; ".join([*links, *answers.links])
+    return {
+        "url_slug": slug(answers.name, answers.curators, answers.published),
+        "status": "Draft",
+        "tier": 3,
+        "deployment": {
+            "basic": basic,
+            "dp_variant": {
+                "variant_name": "Approximate DP",
+                "data_domain": _domain(material),
+                "unprotected_quantities": _unprotected(material),
+            },
+            "privacy_loss": {
+                "privacy_unit": material.unit,
+                "privacy_unit_details": f"{_sentence(certificate['privacy_unit'])} Neighbouring tables:"
+                f" {certificate['adjacency']}.{_rows(material)}",
+                "privacy_parameters": {"epsilon": epsilon, "delta": delta},
+                "privacy_parameters_details": _parameters(material),
+            },
+            "deployment_model": _model(material),
+            "accounting": {
+                "post_processing": "The tables are sampled from a model that has noised releases only; sampling, and what"
+                " holds rules between columns in sampled rows, reads no confidential row.",
+                "composition": f"{_sentence(certificate['composition'])} Accountant:"
+                f" {section_of(certificate, 'accountant').get('name')}."
+                f"{_project(material)}",
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": _preparation(material),
+                "mechanisms": _mechanisms(material),
+                "justification": answers.justification,
+            },
+            "administrative": {
+                **({"sources": sources} if sources else {}),
+                "notes": _notes(material),
+                "registry_authors": list(answers.authors),
+            },
+        },
+    }
+
+
+def to_yaml(data: Mapping[str, Any]) -> str:
+    """The record as a file of the registry."""
+    return yaml.safe_dump(dict(data), allow_unicode=True, sort_keys=False, width=100)
+
+
+def read_record(text: str, where: str) -> dict[str, Any]:
+    """The record of a file, of the registry's form.
+
+    Raises
+    ------
+    FileFormatError
+        Naming the first field that is wrong.
+    """
+    data = read_yaml(text, where)
+    check(data, where)
+    return dict(data)
+
+
+def check(data: Any, where: str) -> None:
+    """Refuse what the registry's schema does not allow.
+
+    Raises
+    ------
+    FileFormatError
+    """
+    from jsonschema import Draft7Validator
+
+    validator = Draft7Validator(schema(), format_checker=Draft7Validator.FORMAT_CHECKER)
+    for error in validator.iter_errors(data):
+        place = ".".join(map(str, error.absolute_path)) or "its fields"
+        raise FileFormatError(f"{where}: {place}: {' '.join(error.message.split())[:160]}.")
+
+
+def differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    """Figures and answers of a record that are not those of the certificate and of ``release.yaml``."""
+    wrong = []
+    for path in FIGURES:
+        one, other = stated["deployment"], expected["deployment"]
+        for name in path:
+            one = one.get(name) if isinstance(one, Mapping) else None
+            other = other.get(name) if isinstance(other, Mapping) else None
+        if one != other:
+            wrong.append(".".join(path))
+    return wrong
+
+
+def _sentence(text: Any) -> str:
+    words = str(text).strip()
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"
+
+
+def _named(names: Any) -> str:
+    listed = [str(name) for name in names]
+    more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+    return ", ".join(f"`{name}`" for name in listed[:MOST_NAMED]) + more
+
+
+def _domain(material: Material) -> str:
+    columns = sum(len(table.header) for table in material.tables)
+    tables = "one table" if len(material.tables) == 1 else f"{len(material.tables)} linked tables"
+    return (
+        f"{_sentence(material.answers.population)} Tables of any number of rows whose columns ({columns} in {tables}) have the"
+        f" categories and bounds of the published schema (schema.json, SHA-256 {material.public.get('schema_sha256')})."
+    )
+
+
+def _rows(material: Material) -> str:
+    if not material.by_row:
+        return ""
+    return (
+        " A unit with several rows has a weaker guarantee: with g rows of at least g times epsilon."
+    )
+
+
+def _unprotected(material: Material) -> str:
+    public = material.public
+    parts = ["The schema: names, categories and bounds of the columns, taken as public."]
+    rows = public.get("rows")
+    parts.append(
+        "The number of rows is protected."
+        if rows is None
+        else f"The number of rows, declared as public: {rows:,}."
+    )
+    drafted = conditional_of(public)
+    if drafted:
+        parts.append(f"The claim is conditional: it holds only if {condition(drafted)}.")
+    for name, words in (
+        ("public_table", "A table that was declared public was used in training."),
+        ("class_shares", "The shares of classes, declared as public."),
+        ("warm_start", "A warm start from an earlier fit, whose mechanisms are counted."),
+    ):
+        if public.get(name):
+            parts.append(words)
+    return " ".join(parts)
+
+
+def _parameters(material: Material) -> str:
+    certificate, bounds = material.certificate, material.bounds
+    parts = [
+        _sentence(certificate["statement"]),
+        f"With the tables, no attacker's true positive rate of deciding whether a unit is in the confidential table exceeds their"
+        f" false positive rate by more than {short(bounds.advantage)} ({bounds.basis}). Odds rise at most {short(bounds.odds)}-fold, from 50% to"
+        f" {percent(bounds.posterior(0.5))} at most, except with probability {bounds.exception:.1g}.",
+    ]
+    if material.report is not None:
+        own = f"({material.epsilon:.6g}, {material.delta:g})"
+        figures = f"({float(material.report['epsilon']):.6g}, {float(material.report['delta']):g})"
+        total = material.total
+        parts.append(
+            f"The tables alone cost {own}, the published figures about them {figures}; the parameters are those of both"
+            f" together, ({total[0]:.6g}, {total[1]:g}), with budgets that were fixed beforehand."
+        )
+    return " ".join(parts)
+
+
+def _model(material: Material) -> dict[str, Any]:
+    answers = material.answers
+    plans = _sentence(answers.plans) if answers.plans else "No further release is announced."
+    return {
+        "model_name": "Central",
+        "model_name_details": "A trusted curator holds the confidential table, fits a generator under differential privacy, and"
+        " publishes synthetic tables that were sampled from it.",
+        "actors": f"The curator ({', '.join(answers.curators)}) sees the confidential table and is trusted with it."
+        f" {_sentence(answers.access)} Everybody else sees the published files only; the guarantee holds against them whatever"
+        " else they know, and however many of them share what they know.",
+        "release_type": answers.releases,
+        "release_type_details": f"{plans}{_project(material)}",
+        "data_source_type": answers.data,
+        "data_source_type_details": "A fit reads one state of the confidential table.",
+        "access_type": "Non-interactive",
+        "access_type_details": "Nobody queries the confidential table; the published tables can be used without limit, as"
+        " post-processing.",
+    }
+
+
+def _project(material: Material) -> str:
+    project = section_of(material.certificate, "project")
+    if not project:
+        return ""
+    return (
+        f" All fits and reports under one project ledger are together within ({project['limit']},"
+        f" {project['delta']:g})-differential privacy, kept by a {section_of(project, 'composition').get('name')}."
+    )
+
+
+def _preparation(material: Material) -> str:
+    drafted = conditional_of(material.public)
+    facts = "The schema was declared from public sources."
+    if material.public.get("released"):
+        facts = f"Facts of columns were released by a private draft, which is charged: {_named(material.public['released'])}."
+    if drafted:
+        facts = f"Facts of columns were copied from a table without a charge: {_named(drafted)}."
+    return (
+        f"{_sentence(material.answers.preparation)} {facts} Settings of the method were fixed before the fit; what it derived from"
+        " rows is among its mechanisms."
+    )
+
+
+def _mechanisms(material: Material) -> str:
+    certificate = material.certificate
+    lines = [
+        f"Method {certificate['method']} of tabsynth. Mechanisms that read confidential rows:",
+        "",
+    ]
+    for item in items_of(certificate["mechanisms"]):
+        noise = section_of(item, "noise_added")
+        scale = noise.get("standard_deviation")
+        added = "" if scale is None else f", standard deviation {scale:.6g} {noise.get('unit')}"
+        lines.append(
+            f"- {item['purpose']}: {item['count']:,} × {item['mechanism']}, {noise.get('distribution')} noise{added};"
+            f" sampling: {item['sampling']}"
+        )
+    versions = ", ".join(f"{k} {v}" for k, v in section_of(certificate, "versions").items())
+    noise_of_fit, code = section_of(certificate, "noise"), section_of(certificate, "code")
+    lines += [
+        "",
+        f"Noise: {noise_of_fit.get('generator', 'not stated')}; {noise_of_fit.get('law', 'law not stated')}, against floating-point"
+        " attacks.",
+        f"Software: {versions}; SHA-256 of the code of tabsynth: {code.get('sha256', 'not stated')}.",
+        f"Access to the confidential table: {material.answers.access}",
+    ]
+    return "\n".join(lines)
+
+
+def _notes(material: Material) -> str:
+    files = ", ".join(f"{table.name} (SHA-256 {table.sha256})" for table in material.tables)
+    audits = items_of(material.certificate.get("audit"))
+    signed = "The certificate is signed." if material.certificate.get("signature") else ""
+    tried = f"Audits attached to the certificate: {len(audits)}." if audits else ""
+    return " ".join(part for part in (f"Published files: {files}.", signed, tried) if part)

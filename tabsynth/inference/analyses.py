@@ -1,0 +1,589 @@
+"""Common analyses with intervals, and any function of a DataFrame."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+from scipy.stats import norm
+
+from tabsynth._random import Randomness
+from tabsynth._validate import between, shown
+from tabsynth.errors import InputError
+from tabsynth.inference.influence import (
+    Influence,
+    Reference,
+    estimates,
+)
+from tabsynth.schema.column import Column, is_range, range_ends
+
+MOST_STATISTICS = 10_000
+MOST_CALLS = 4_000  # of a function of a DataFrame
+GRID = 500  # values at which the distribution of a column is estimated
+ADDED = 5  # rows that are added for one evaluation of a function of a DataFrame
+NEWTON, CLOSE = 50, 1e-9
+MOST_COEFFICIENT = 30.0
+
+
+def mean(
+    model: Any,
+    column: str,
+    by: str | Sequence[str] | None = None,
+    *,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+) -> pd.DataFrame:
+    """The mean of a numeric column, nulls left out, of all rows or of each group.
+
+    Parameters
+    ----------
+    model : MargNet or Reference
+        A fitted model. A :class:`Reference` of it serves several analyses and saves time.
+    column : str
+    by : str or sequence of str, optional
+        Columns whose values make the groups.
+    confidence : float
+        Of the intervals, between 0 and 1.
+    random_state : int, optional
+        Of the synthetic rows that the estimate starts from.
+
+    Returns
+    -------
+    DataFrame
+        A row for each statistic, with ``estimate``, ``standard_error``, ``low``, ``high`` and ``note``. The last says "not
+        supported by the measured marginals" in place of numbers, where the noisy counts do not show the statistic.
+    """
+    reference = reference_of(model, random_state)
+    y = _numbers(reference, column)
+    groups = _Groups(reference, _listed(by), column)
+    known = ~np.isnan(y)
+    inside = np.where(known, groups.of, -1)
+    return _ratio(reference, groups, inside, np.nan_to_num(y), [column], confidence)
+
+
+def proportion(
+    model: Any,
+    event: Mapping[str, Any],
+    by: str | Sequence[str] | None = None,
+    *,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+) -> pd.DataFrame:
+    """The share of rows with an event, of all rows or of each group.
+
+    Parameters
+    ----------
+    model : MargNet or Reference
+    event : mapping
+        From columns to a value, a range ``{"low": a, "high": b}``, or several of these; None for null. As ``where`` of
+        :meth:`tabsynth.MargNet.sample`.
+    by, confidence, random_state
+        As of :func:`mean`.
+
+    Returns
+    -------
+    DataFrame
+        As of :func:`mean`. Intervals are within 0 and 1.
+    """
+    reference = reference_of(model, random_state)
+    happens = _event(reference, event)
+    groups = _Groups(reference, _listed(by), str(event))
+    out = _ratio(reference, groups, groups.of, happens.astype(float), list(event), confidence)
+    return _as_shares(out)
+
+
+def crosstab(
+    model: Any,
+    columns: str | Sequence[str],
+    *,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+) -> pd.DataFrame:
+    """The share of all rows in each cell of a table of one column or several.
+
+    Parameters
+    ----------
+    model : MargNet or Reference
+    columns : str or sequence of str
+    confidence, random_state
+        As of :func:`mean`.
+
+    Returns
+    -------
+    DataFrame
+        As of :func:`proportion`, a row for each cell. Multiply by ``model.rows_`` for counts.
+    """
+    reference = reference_of(model, random_state)
+    names = _listed(columns)
+    if not names:
+        raise InputError("Expected columns of a table, got none; name one or more.")
+    groups = _Groups(reference, names, "")
+    shares = np.bincount(groups.of[: reference.rows], minlength=len(groups.names)) / reference.rows
+
+    def of(part: slice) -> np.ndarray:
+        number = np.arange(part.start, part.stop)
+        return (groups.of[:, None] == number).astype(float) - shares[part]
+
+    influence = Influence(groups.names, shares, of)
+    return _as_shares(estimates(reference, reference.modelled(names), influence, confidence))
+
+
+def quantile(
+    model: Any,
+    column: str,
+    q: float = 0.5,
+    by: str | Sequence[str] | None = None,
+    *,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+) -> pd.DataFrame:
+    """A quantile of a numeric column, of all rows or of each group.
+
+    The interval holds the values at which the interval of the distribution function has ``q`` (Woodruff 1952).
+
+    Parameters
+    ----------
+    model : MargNet or Reference
+    column : str
+    q : float
+        Between 0 and 1.
+    by, confidence, random_state
+        As of :func:`mean`.
+
+    Returns
+    -------
+    DataFrame
+        As of :func:`mean`. The standard error is the width of the interval over that of a normal one.
+    """
+    between("q", q, 0, 1, low_open=True, high_open=True)
+    reference = reference_of(model, random_state)
+    y = _numbers(reference, column)
+    groups = _Groups(reference, _listed(by), column)
+    inside = np.where(np.isnan(y), -1, groups.of)
+    values = np.unique(y[~np.isnan(y)])
+    if len(values) > GRID:
+        values = np.unique(np.quantile(values, np.linspace(0, 1, GRID)))
+    z = norm.ppf((1 + confidence) / 2)
+    rows = []
+    columns = reference.modelled([column, *groups.columns])
+    for g in range(len(groups.names)):
+        member = inside == g
+        size = member[: reference.rows].mean()
+        below = np.array([(y[: reference.rows][member[: reference.rows]] <= v).mean() if size else np.nan for v in values])  # fmt: skip
+
+        def of(
+            part: slice, member: Any = member, size: Any = size, below: Any = below
+        ) -> np.ndarray:
+            under = (y[:, None] <= values[part]).astype(float) - below[part]
+            return np.where(member[:, None], under, 0.0) / max(size, 1e-12)
+
+        at = estimates(reference, columns, Influence(values, below, of), confidence)
+        rows.append(_crossing(at, values, q, z))
+    return pd.DataFrame(rows, index=groups.names)
+
+
+def _crossing(at: pd.DataFrame, values: np.ndarray, q: float, z: float) -> dict[str, Any]:
+    """Where estimates of a distribution function, and the ends of their intervals, first reach ``q``."""
+    nothing = {"estimate": np.nan, "standard_error": np.nan, "low": np.nan, "high": np.nan}
+    good = (at["note"] == "").to_numpy()
+    if not good.any():
+        return {**nothing, "note": at["note"].iloc[0]}
+    curves = [
+        np.maximum.accumulate(at[name].to_numpy()[good]) for name in ("high", "estimate", "low")
+    ]
+    low, middle, high = (
+        values[good][min(int(np.searchsorted(curve, q)), int(good.sum()) - 1)] for curve in curves
+    )
+    error = (high - low) / (2 * z)
+    return {"estimate": middle, "standard_error": error, "low": low, "high": high, "note": ""}
+
+
+def ols(
+    model: Any,
+    outcome: str,
+    predictors: Sequence[str],
+    *,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+) -> pd.DataFrame:
+    """Coefficients of a linear regression by least squares, with an intercept.
+
+    Parameters
+    ----------
+    model : MargNet or Reference
+    outcome : str
+        A numeric column.
+    predictors : sequence of str
+        Numeric columns as they are; of other columns an indicator of each value but the first. Rows with a null in a
+        numeric column are left out.
+    confidence, random_state
+        As of :func:`mean`.
+
+    Returns
+    -------
+    DataFrame
+        As of :func:`mean`, a row for each coefficient. Standard errors do not assume equal variances.
+    """
+    reference = reference_of(model, random_state)
+    y = _numbers(reference, outcome)
+    x, names, kept = _predictors(reference, predictors)
+    kept &= ~np.isnan(y)
+    half = reference.rows
+    x, y = np.where(kept[:, None], x, 0.0), np.where(kept, y, 0.0)
+    gram = np.linalg.pinv(x[:half].T @ x[:half] / half)
+    beta = gram @ (x[:half].T @ y[:half] / half)
+    scores = x * (y - x @ beta)[:, None]
+    influence = Influence(names, beta, lambda part: scores @ gram[:, part])
+    columns = reference.modelled([outcome, *_listed(predictors)])
+    return estimates(reference, columns, influence, confidence)
+
+
+def logit(
+    model: Any,
+    event: Mapping[str, Any],
+    predictors: Sequence[str],
+    *,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+) -> pd.DataFrame:
+    """Coefficients of a logistic regression by maximum likelihood, with an intercept.
+
+    Parameters
+    ----------
+    model : MargNet or Reference
+    event : mapping
+        The outcome, as of :func:`proportion`.
+    predictors, confidence, random_state
+        As of :func:`ols`.
+
+    Returns
+    -------
+    DataFrame
+        As of :func:`ols`: coefficients are log odds ratios.
+    """
+    reference = reference_of(model, random_state)
+    y = _event(reference, event).astype(float)
+    x, names, kept = _predictors(reference, predictors)
+    half = reference.rows
+    x, y = np.where(kept[:, None], x, 0.0), np.where(kept, y, 0.0)
+    beta, inverse = _logistic(x[:half], y[:half], names)
+    scores = x * (y - kept * expit(x @ beta))[:, None]
+    influence = Influence(names, beta, lambda part: scores @ inverse[:, part])
+    columns = reference.modelled([*event, *_listed(predictors)])
+    return estimates(reference, columns, influence, confidence)
+
+
+def _logistic(x: np.ndarray, y: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients by Newton's method, and the inverse of the mean information."""
+    beta = np.zeros(x.shape[1])
+    for _ in range(NEWTON):
+        p = expit(x @ beta)
+        information = (x * (p * (1 - p))[:, None]).T @ x / len(x)
+        step = np.linalg.pinv(information) @ (x.T @ (y - p) / len(x))
+        beta = beta + step
+        if np.abs(step).max() < CLOSE:
+            break
+    if not np.abs(beta).max() < MOST_COEFFICIENT:
+        name = names[int(np.abs(beta).argmax())]
+        raise InputError(
+            f"The logistic regression has no finite coefficient of {shown(name)}: its rows all have the event, or none has;"
+            " leave it out."
+        )
+    return beta, np.linalg.pinv(information)
+
+
+def infer(
+    analysis: Callable[[pd.DataFrame], Any],
+    model: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+) -> pd.DataFrame:
+    """Estimates and intervals of any function of a DataFrame that returns numbers.
+
+    Its influence function is computed by adding a few copies of a row to a synthetic table, for each combination of values
+    of its columns, or for 4,000 rows. It must change smoothly with the rows, as means, ratios and coefficients do; for quantiles there
+    is :func:`quantile`.
+
+    Parameters
+    ----------
+    analysis : callable
+        From a DataFrame with the schema's columns to a number, a sequence of numbers, or a Series or mapping of them.
+    model : MargNet or Reference
+    columns : sequence of str, optional
+        The columns that the analysis uses; it then gets no others. Default: those without which it fails or gives another
+        result.
+    confidence, random_state
+        As of :func:`mean`.
+
+    Returns
+    -------
+    DataFrame
+        As of :func:`mean`, a row for each number.
+
+    Raises
+    ------
+    InputError
+        If the analysis fails or returns no numbers, or uses so many columns that their measured sets have more than
+        2,000 cells.
+    """
+    reference = reference_of(model, random_state)
+    names, values = _called(analysis, reference.synthetic)
+    if columns is None:
+        columns = _traced(analysis, reference.synthetic, values)
+    else:
+        columns = _listed(columns)
+        reference.modelled(columns)
+        _called(analysis, reference.synthetic[columns], values)
+    if not columns:
+        raise InputError("The analysis uses no column of the table; it has no sampling error.")
+    positions = reference.modelled(columns)
+    codes = reference.codes[:, positions]
+    first, same = np.unique(codes, axis=0, return_index=True, return_inverse=True)[1:]
+    chosen = None
+    if len(first) > MOST_CALLS:
+        chosen = _sampled(reference, positions, random_state)
+        first, same = chosen, np.arange(len(chosen))
+    table, half = reference.table[columns], reference.rows
+    phi = np.empty((len(first), len(values)))
+    for i, row in enumerate(first):  # a few copies of each row: a numerical derivative
+        more = table.iloc[np.append(np.arange(half), np.full(ADDED, row))]
+        phi[i] = (_called(analysis, more, values)[1] - values) * (half / ADDED + 1)
+    influence = Influence(names, values, lambda part: phi[same.ravel(), part])
+    return estimates(reference, positions, influence, confidence, chosen)
+
+
+def _sampled(reference: Reference, positions: list[int], random_state: int | None) -> np.ndarray:
+    """Reference rows at which the influence of an analysis is computed, as many synthetic ones as others."""
+    cells = sum(len(a.counts) for a in reference.aggregates(positions))
+    if cells > MOST_CALLS // 2:
+        raise InputError(
+            f"The analysis uses columns of {cells:,} cells in the measured sets, past {MOST_CALLS // 2:,}; use fewer columns,"
+            " or a function of tabsynth.inference such as ols."
+        )
+    rng, half = Randomness(random_state).numpy(), reference.rows
+    parts = [half * i + rng.choice(half, MOST_CALLS // 2, replace=False) for i in range(2)]
+    return np.sort(np.concatenate(parts))
+
+
+def _called(
+    analysis: Callable[[pd.DataFrame], Any], table: pd.DataFrame, like: np.ndarray | None = None
+) -> tuple[Sequence[Any], np.ndarray]:
+    """Names and values of what an analysis returns.
+
+    Raises
+    ------
+    InputError
+        If it fails, or returns no finite numbers, or not as many as ``like``.
+    """
+    try:
+        result = analysis(table)
+    except Exception as error:  # an analysis is the caller's own code
+        text = " ".join(str(error).split())
+        raise InputError(
+            f"The analysis failed on a synthetic table: {type(error).__name__}: {shown(text, 120)}; correct it."
+        ) from error
+    names, values = numbers_of(result)
+    if like is not None and len(values) != len(like):
+        raise InputError(
+            f"The analysis returned {len(values)} numbers, and {len(like)} before; it must return the same ones of each table."
+        )
+    return names, values
+
+
+def numbers_of(result: Any, what: str = "The analysis") -> tuple[Sequence[Any], np.ndarray]:
+    """Names and values of numbers: of one, a sequence, a Series or a mapping.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one that is not finite.
+    """
+    if isinstance(result, pd.DataFrame):
+        result = result.stack()
+    if isinstance(result, Mapping):
+        result = pd.Series(result)
+    names: Any = result.index if isinstance(result, pd.Series) else None
+    try:
+        values = np.atleast_1d(np.asarray(result, dtype=float)).ravel()
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if not len(values) or not np.isfinite(values).all() or result is None:
+        raise InputError(
+            f"{what} must return finite numbers, got {shown(str(result), 60)}; return a number, or several."
+        )
+    return (range(len(values)) if names is None else names), values
+
+
+def _traced(
+    analysis: Callable[[pd.DataFrame], Any], table: pd.DataFrame, values: np.ndarray
+) -> list[str]:
+    """The columns without which an analysis fails, or gives another result."""
+    used = []
+    for name in table.columns:
+        try:
+            without = numbers_of(analysis(table.drop(columns=name)))[1]
+        except Exception:  # whatever it is, the column is needed
+            used.append(name)
+            continue
+        if len(without) != len(values) or not np.allclose(without, values):
+            used.append(name)
+    return used
+
+
+def reference_of(model: Any, random_state: int | None) -> Reference:
+    """The reference rows of a model, or those that are given in its place."""
+    return model if isinstance(model, Reference) else Reference(model, random_state)
+
+
+def _listed(names: Any) -> list[str]:
+    if names is None:
+        return []
+    if isinstance(names, str):
+        return [names]
+    if not isinstance(names, Sequence | pd.Index) or not all(isinstance(n, str) for n in names):
+        raise InputError(f"Expected names of columns, got {shown(names)}.")
+    out = list(dict.fromkeys(names))
+    if len(out) < len(names):
+        raise InputError(f"Expected different columns, got {shown(list(names))}.")
+    return out
+
+
+class _Groups:
+    """Groups of the reference rows by the values of columns; one of all rows without columns.
+
+    Parameters
+    ----------
+    reference : Reference
+    columns : list of str
+    name : str
+        Of the one group.
+
+    Attributes
+    ----------
+    of : ndarray, shape (rows,), int64
+    names : Index
+    """
+
+    def __init__(self, reference: Reference, columns: list[str], name: str) -> None:
+        self.columns = columns
+        if not columns:
+            self.names, self.of = pd.Index([name]), np.zeros(len(reference.table), dtype=int)
+            return
+        reference.modelled(columns)
+        grouped = reference.table.groupby(columns, dropna=False, observed=True, sort=True)
+        self.of = grouped.ngroup().to_numpy()
+        self.names = grouped.size().index
+        if len(self.names) > MOST_STATISTICS:
+            raise InputError(
+                f"The columns {', '.join(columns)} have {len(self.names):,} combinations of values, past {MOST_STATISTICS:,};"
+                " name fewer columns, or columns of fewer values."
+            )
+
+
+def _ratio(
+    reference: Reference,
+    groups: _Groups,
+    inside: np.ndarray,
+    y: np.ndarray,
+    columns: list[str],
+    confidence: float,
+) -> pd.DataFrame:
+    """The mean of numbers in each group; a row that is in none has -1."""
+    half, count = reference.rows, len(groups.names)
+    first = inside[:half]
+    member = first >= 0
+    sizes = np.bincount(first[member], minlength=count) / half
+    sums = np.bincount(first[member], y[:half][member], minlength=count) / half
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = sums / sizes
+
+    def of(part: slice) -> np.ndarray:
+        number = np.arange(part.start, part.stop)
+        centred = (y[:, None] - means[part]) / np.maximum(sizes[part], 1e-12)
+        return np.where(inside[:, None] == number, centred, 0.0)
+
+    positions = reference.modelled([*columns, *groups.columns])
+    return estimates(reference, positions, Influence(groups.names, means, of), confidence)
+
+
+def _numbers(reference: Reference, name: str) -> np.ndarray:
+    """The values of a numeric column, nan for null, shape (rows,)."""
+    reference.modelled([name])
+    values = reference.table[name]
+    if not pd.api.types.is_numeric_dtype(values) or _column(reference, name).kind != "numeric":
+        raise InputError(f"Column {shown(name)} is not numeric; name a numeric column.")
+    return values.to_numpy(dtype=float, na_value=np.nan)
+
+
+def _column(reference: Reference, name: str) -> Column:
+    column: Column = reference.encoder.whole[name]
+    return column
+
+
+def _event(reference: Reference, event: Mapping[str, Any]) -> np.ndarray:
+    """Which reference rows have an event, bool, shape (rows,)."""
+    if not isinstance(event, Mapping) or not event:
+        raise InputError(f'Expected an event such as {{"column": value}}, got {shown(event)}.')
+    reference.modelled(list(event), "The event")
+    happens = np.ones(len(reference.table), dtype=bool)
+    for name, wanted in event.items():
+        column = _column(reference, name)
+        values = reference.table[name]
+        several = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
+        any_of = np.zeros(len(values), dtype=bool)
+        for one in several:
+            any_of |= _is(column, values, one)
+        happens &= any_of
+    return happens
+
+
+def _is(column: Column, values: pd.Series, wanted: Any) -> np.ndarray:
+    """Which values of a column are a declared one, null, or in a range, bool, shape (rows,)."""
+    if wanted is None:
+        column.mask([None], "event")
+        return values.isna().to_numpy()
+    if not is_range(wanted):
+        column.mask([wanted], "event")
+        return (values == wanted).fillna(False).to_numpy(dtype=bool)
+    low, high = range_ends(wanted)
+    first, last = column.code_range(low, high, "event")
+    if column.kind == "numeric":
+        return values.between(low, high).fillna(False).to_numpy(dtype=bool)
+    codes = column.encode(values)
+    return (codes >= first) & (codes <= last)
+
+
+def _predictors(
+    reference: Reference, names: Sequence[str]
+) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """Predictors of all reference rows with an intercept, their names, and which rows have no null in a numeric column."""
+    listed = _listed(names)
+    reference.modelled(listed)
+    count = len(reference.table)
+    kept = np.ones(count, dtype=bool)
+    columns, labels = [np.ones(count)], ["intercept"]
+    for name in listed:
+        values = reference.table[name]
+        if _column(reference, name).kind == "numeric":
+            numbers = _numbers(reference, name)
+            kept &= ~np.isnan(numbers)
+            columns.append(np.nan_to_num(numbers))
+            labels.append(name)
+            continue
+        codes, levels = pd.factorize(values, sort=True, use_na_sentinel=False)
+        present = np.unique(codes[: reference.rows])
+        for code in present[1:]:
+            columns.append((codes == code).astype(float))
+            level = levels[code]
+            labels.append(f"{name}[{'null' if pd.isna(level) else level}]")
+    return np.stack(columns, axis=1), labels, kept
+
+
+def _as_shares(out: pd.DataFrame) -> pd.DataFrame:
+    """Estimates and intervals of shares of rows: within 0 and 1."""
+    names = ["estimate", "low", "high"]
+    out[names] = out[names].clip(0, 1)
+    return out

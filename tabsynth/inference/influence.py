@@ -1,0 +1,366 @@
+"""Estimates, standard errors and bias of a statistic of a fitted model, from the noisy counts of its fit.
+
+A statistic of the rows changes, to first order, by the mean of its influence function over the rows. If that function is a sum
+of functions of the measured sets of columns, the noisy counts say how far the fitted model is off, without bias, and with
+noise of known variance. The statistic of a synthetic table, plus that correction, is a one-step estimator (Bickel 1975): an
+error of the fit, such as that of its smoothing, enters with its square alone. The part of the influence function that is no such
+sum is not in the counts. Where it is large, the model cannot support the statistic.
+
+All of this is post-processing of the noisy counts: it reads no private row.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse.linalg import LinearOperator, cg
+from scipy.stats import norm
+
+from tabsynth._random import Randomness
+from tabsynth._validate import between, shown
+from tabsynth.errors import InputError
+from tabsynth.privacy.noise.counts import number_of
+from tabsynth.synthesizers.margnet.estimator import MargNet
+
+NOT_SUPPORTED = "not supported by the measured marginals"
+NO_ROWS = "no synthetic rows"
+SUPPORT = 0.95  # the share of the variance of an influence function that measured sets must show
+LEAST_ROWS, MOST_ROWS = 20_000, 60_000  # of the synthetic table that statistics are computed on
+MISFIT = 10.0  # weight of what the counts leave of an influence function, against their noise
+CARRIED = (
+    0.05  # how far, relative to its probability, the fit may be off where nothing was measured
+)
+DENSE = 3_000  # cells up to which equations are solved directly
+ITERATIONS = 200  # of their solution beyond
+AT_ONCE = 64  # statistics whose influence is held together
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """Statistics of the reference rows, and how each row moves them.
+
+    Attributes
+    ----------
+    names : Index or sequence
+        Of the statistics.
+    values : ndarray, shape (statistics,)
+        Of the synthetic rows; NaN where they do not define one.
+    of : callable
+        From a slice of statistics to their influence at the reference rows, shape (rows, statistics of the slice). Its
+        mean over the synthetic ones is 0.
+    """
+
+    names: Any
+    values: np.ndarray
+    of: Callable[[slice], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """Noisy counts of the cells of some columns: of one measured set, or of several with the same columns.
+
+    Attributes
+    ----------
+    columns : tuple of int
+    groups : list of ndarray
+        Of the values of each of these columns.
+    counts : ndarray, shape (cells,)
+    variance : float
+        Of the noise on each cell.
+    """
+
+    columns: tuple[int, ...]
+    groups: list[np.ndarray]
+    counts: np.ndarray
+    variance: float
+
+    def cells(self, codes: np.ndarray) -> np.ndarray:
+        """The cell of each row of category codes, shape (rows,)."""
+        shape = [number_of(group) for group in self.groups]
+        each = [group[codes[:, j]] for j, group in zip(self.columns, self.groups, strict=True)]
+        return np.ravel_multi_index(each, shape)
+
+
+class Reference:
+    """A synthetic table of a fitted model, rows of all combinations of values, and the noisy counts of some columns.
+
+    Parameters
+    ----------
+    model : MargNet
+        Fitted, or loaded from a file.
+    random_state : int, optional
+        Of the rows.
+
+    Attributes
+    ----------
+    table : DataFrame
+        ``rows`` synthetic rows, and then as many whose columns are independent and whose rare values are frequent.
+    codes : ndarray, shape (2 * rows, columns)
+        Their category codes.
+    rows : int
+    """
+
+    def __init__(self, model: Any, random_state: int | None = None) -> None:
+        self.measured = check_counts(model)
+        rows = int(min(max(self.measured.rows, LEAST_ROWS), MOST_ROWS))
+        seed = model.random_state if random_state is None else random_state
+        table = model.sample(rows, random_state=seed, dataframe="pandas")
+        self._set(model, table, seed)
+
+    @classmethod
+    def of_table(cls, model: Any, table: pd.DataFrame, random_state: int | None = None) -> Self:
+        """As a reference of a model, with public rows in place of synthetic ones, such as those of a simulation."""
+        made = cls.__new__(cls)
+        made.measured = check_counts(model)
+        made._set(model, table, random_state)
+        return made
+
+    def _set(self, model: Any, table: pd.DataFrame, seed: int | None) -> None:
+        self.encoder, self.rows, self.n = model.encoder_, len(table), self.measured.rows
+        rng = Randomness(None if seed is None else int(seed) + 2**65).numpy()
+        codes = self.encoder.codes_of(table)
+        mixed = np.stack(
+            [_flattened(codes[:, j], c.size, rng) for j, c in enumerate(self.columns)], axis=1
+        )
+        other = self.encoder.from_index(mixed, rng)
+        self.table = pd.concat([table.set_axis(range(len(table))), other], ignore_index=True)
+        self.table.attrs.clear()
+        self.codes = np.concatenate([codes, self.encoder.codes_of(other)])
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """The modelled columns."""
+        return self.encoder.schema.columns
+
+    @property
+    def synthetic(self) -> pd.DataFrame:
+        """The synthetic rows alone."""
+        return self.table.iloc[: self.rows]
+
+    def modelled(self, names: Sequence[str], what: str = "The analysis") -> list[int]:
+        """Positions of the modelled columns that columns of the table follow from.
+
+        Raises
+        ------
+        InputError
+            For a column that the table does not have, or that follows from no modelled column.
+        """
+        learned, whole = self.encoder.schema.names, self.encoder.whole
+        out = set[int]()
+        for name in names:
+            if name not in self.table.columns:
+                raise InputError(
+                    f"{what} names column {shown(name)}, which the table does not have; its columns are"
+                    f" {', '.join(map(str, self.table.columns[:8]))}{', …' if self.table.shape[1] > 8 else ''}."
+                )
+            sources = {name}
+            while made := [source for source in sources if source in whole.makers]:
+                for source in made:  # of a rule all columns take part
+                    sources.remove(source)
+                    sources |= set(whole.makers[source].names) - {source}
+                    rule = whole.makers[source]
+                    difference = getattr(rule, "difference", None)
+                    out |= {learned.index(difference.name)} if difference is not None else set()
+            for column in whole.columns:
+                if column.name in sources and column.detail is not None:
+                    sources.add(column.detail.name)
+            if not sources <= set(learned):
+                raise InputError(
+                    f"{what} names column {shown(name)}, which is not modelled; leave it out."
+                )
+            out |= {learned.index(source) for source in sources}
+        return sorted(out)
+
+    def aggregates(self, columns: Sequence[int]) -> list[Aggregate]:
+        """All that the noisy counts say of some columns: each measured set, summed over the columns that are not among them."""
+        found = dict[Any, list[tuple[np.ndarray, float]]]()
+        kept = dict[Any, tuple[tuple[int, ...], list[np.ndarray]]]()
+        for m in self.measured.counts:
+            inner = [i for i, j in enumerate(m.columns) if j in columns]
+            if not inner:
+                continue
+            outer = tuple(i for i in range(len(m.columns)) if i not in inner)
+            by = self.measured.resolution.of(m.columns)
+            within = tuple(m.columns[i] for i in inner)
+            groups = [by[j] for j in within]
+            key = within, tuple(g.tobytes() for g in groups)
+            over = m.counts.size // int(np.prod([m.counts.shape[i] for i in inner]))
+            found.setdefault(key, []).append(
+                (m.counts.sum(axis=outer).ravel(), max(m.std, 1e-6) ** 2 * over)
+            )
+            kept[key] = within, groups
+        out = []
+        for key, parts in found.items():  # weighted by the inverse of their variances
+            precision = np.array([1 / variance for _, variance in parts])
+            counts = sum(p * c for p, (c, _) in zip(precision, parts, strict=True))
+            out.append(Aggregate(*kept[key], counts / precision.sum(), 1 / precision.sum()))
+        return out
+
+
+class Design:
+    """The cells of noisy counts as indicators of reference rows.
+
+    Parameters
+    ----------
+    reference : Reference
+    aggregates : sequence of Aggregate
+    chosen : ndarray, optional
+        The reference rows at which influences are known, in rising order. Default: all.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        aggregates: Sequence[Aggregate],
+        chosen: np.ndarray | None = None,
+    ) -> None:
+        blocks, rows = [], len(reference.codes)
+        ones = np.ones(rows)
+        for a in aggregates:
+            place = np.arange(rows), a.cells(reference.codes)
+            blocks.append(sp.csr_matrix((ones, place), shape=(rows, len(a.counts))))
+        z = sp.hstack(blocks, format="csc")
+        seen = np.diff(z.indptr) > 0  # a cell without a row has no part in a sum
+        z, n = z[:, seen].tocsr(), reference.n
+        noise = np.concatenate([np.full(len(a.counts), a.variance / n**2) for a in aggregates])
+        counted = np.concatenate([a.counts for a in aggregates])[seen] / n
+        self.noise = noise[seen]
+        expected = np.asarray(z[: reference.rows].mean(axis=0)).ravel()
+        self.gap = counted - expected  # how far the noisy counts are from the synthetic rows
+        self.z = z if chosen is None else z[chosen]
+        self.half = reference.rows if chosen is None else int((chosen < reference.rows).sum())
+        # Of a sample of rows the cells explain some of the variance by chance.
+        self.free = 1.0 if chosen is None else 1 - z.shape[1] / len(chosen)
+        self.ridge = self.noise / MISFIT**2 + 1e-12
+        self.small = z.shape[1] <= DENSE
+        if self.small:
+            gram = (self.z.T @ self.z).toarray() / self.z.shape[0]
+            gram[np.diag_indices_from(gram)] += self.ridge
+            self.factor = cho_factor(gram, overwrite_a=True)
+
+    def weights(self, influence: np.ndarray) -> np.ndarray:
+        """Values of the cells whose sums come close to influences at little noise, shape (cells, statistics)."""
+        moments = np.asarray(self.z.T @ influence) / len(influence)
+        if self.small:
+            return np.asarray(cho_solve(self.factor, moments))
+        scale = 1 / np.sqrt(np.asarray(self.z.mean(axis=0)).ravel() + self.ridge)
+
+        def times(x: np.ndarray) -> np.ndarray:
+            y = scale * np.ravel(x)
+            return scale * (self.z.T @ (self.z @ y) / self.z.shape[0] + self.ridge * y)
+
+        shape = (len(scale), len(scale))
+        equations = LinearOperator(shape, matvec=times, dtype=np.float64)
+        return np.stack(
+            [scale * cg(equations, scale * m, rtol=1e-4, maxiter=ITERATIONS)[0] for m in moments.T],
+            axis=1,
+        )
+
+
+def estimates(
+    reference: Reference,
+    columns: Sequence[int],
+    influence: Influence,
+    confidence: float,
+    chosen: np.ndarray | None = None,
+) -> pd.DataFrame:
+    """Estimates of statistics with standard errors and intervals.
+
+    Parameters
+    ----------
+    reference : Reference
+    columns : sequence of int
+        The modelled columns that the statistics follow from.
+    influence : Influence
+    confidence : float
+        Of the intervals.
+    chosen : ndarray, optional
+        The reference rows that the influence is known of, in rising order. Default: all.
+
+    Returns
+    -------
+    DataFrame
+        A row for each statistic: ``estimate``, ``standard_error``, ``low``, ``high``, and a ``note`` in place of numbers.
+    """
+    design = Design(reference, reference.aggregates(columns), chosen)
+    half, count = design.half, len(influence.values)
+    shift, sampling, noise, carried, share = np.zeros((5, count))
+    for start in range(0, count, AT_ONCE):
+        part = slice(start, min(start + AT_ONCE, count))
+        phi = np.nan_to_num(influence.of(part))
+        gamma = design.weights(phi)
+        left = phi - design.z @ gamma
+        shift[part] = gamma.T @ design.gap
+        sampling[part] = phi[:half].var(axis=0) / reference.n
+        noise[part] = design.noise @ gamma**2
+        carried[part] = CARRIED**2 * left[:half].var(axis=0) / design.free
+        spread = phi.var(axis=0)
+        share[part] = 1 - left.var(axis=0) / np.where(spread > 0, spread, 1) / design.free
+    error = np.sqrt(sampling + noise + carried)
+    return table_of(influence, influence.values + shift, error, share, confidence)
+
+
+def table_of(
+    influence: Influence,
+    values: np.ndarray,
+    errors: np.ndarray,
+    share: np.ndarray,
+    confidence: float,
+) -> pd.DataFrame:
+    """The result of an analysis."""
+    between("confidence", confidence, 0, 1, low_open=True, high_open=True)
+    width = norm.ppf((1 + confidence) / 2) * errors
+    out = pd.DataFrame(
+        {
+            "estimate": values,
+            "standard_error": errors,
+            "low": values - width,
+            "high": values + width,
+            "note": "",
+        },
+        index=pd.Index(influence.names)
+        if not isinstance(influence.names, pd.Index)
+        else influence.names,
+    )
+    wrong = np.where(
+        np.isnan(influence.values), NO_ROWS, np.where(share < SUPPORT, NOT_SUPPORTED, "")
+    )
+    out["note"] = wrong
+    out.loc[wrong != "", ["estimate", "standard_error", "low", "high"]] = np.nan
+    return out
+
+
+def check_counts(model: Any) -> Any:
+    """The noisy counts of a fitted model.
+
+    Raises
+    ------
+    InputError
+        For a model that has none.
+    """
+    if not isinstance(model, MargNet):
+        raise InputError(
+            f"Intervals follow from noisy counts, which {type(model).__name__} has none of; fit MargNet."
+        )
+    model._check_fitted()
+    if model.schema_.design:
+        raise InputError(
+            "Intervals assume independent rows that count once; this fit has survey weights or a unit of several rows."
+        )
+    measured = model.trained_.measured
+    if measured is None:
+        raise InputError(
+            "This model holds no noisy counts: its file is of an earlier version, or there are more than 4,000,000; fit it"
+            " again, with fewer triples."
+        )
+    return measured
+
+
+def _flattened(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """As many codes, each by itself, of probability ∝ the root of that in ``codes``."""
+    shares = np.sqrt(np.bincount(codes, minlength=size))
+    return rng.choice(size, len(codes), p=shares / shares.sum())

@@ -1,0 +1,106 @@
+"""Rules that combine analyses of several synthetic tables."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from tabsynth._validate import between, one_of
+from tabsynth.errors import InputError
+
+RULES = ("imputed", "synthetic", "partial")
+CERTAIN = 1e9  # degrees of freedom from which a normal distribution takes the place of Student's
+
+
+def pool(
+    estimates: Any, variances: Any, *, rule: str = "imputed", confidence: float = 0.95
+) -> pd.DataFrame:
+    """Combine estimates from several implicates.
+
+    Parameters
+    ----------
+    estimates : sequence of length m
+        The estimates of each implicate: numbers, or sequences or Series of k numbers.
+    variances : sequence of length m
+        The squared standard errors of the same, as the usual software states them.
+    rule : {"imputed", "synthetic", "partial"}
+        With the mean variance u and the variance b of the estimates, the total variance is:
+
+        - ``imputed``: u + (1 + 1/m) b, for tables that each stand for the private table, such as those of
+          ``sample(implicates=m)`` (Rubin 1987);
+        - ``synthetic``: (1 + 1/m) b - u, for tables of rows drawn independently from posterior draws of the population, such
+          as those of NAPSU-MQ (Raghunathan, Reiter and Rubin 2003); u where that is negative (Reiter 2002);
+        - ``partial``: u + b/m, for tables of which some columns are synthetic (Reiter 2003).
+    confidence : float
+        Of the intervals, between 0 and 1.
+
+    Returns
+    -------
+    DataFrame
+        A row for each estimate, with ``estimate``, ``standard_error``, ``low``, ``high`` and ``df``, the degrees of freedom of
+        Student's distribution.
+
+    Raises
+    ------
+    InputError
+        For fewer than two implicates, and for estimates or variances that are no finite numbers.
+    """
+    one_of("rule", rule, RULES)
+    between("confidence", confidence, 0, 1, low_open=True, high_open=True)
+    q, names = _stacked(estimates, "estimates")
+    u_all, _ = _stacked(variances, "variances")
+    m = len(q)
+    if q.shape != u_all.shape:
+        raise InputError(
+            f"Expected as many variances as estimates, got {u_all.shape[0]} × {u_all.shape[1]} and {m} × {q.shape[1]}."
+        )
+    if (u_all < 0).any():
+        raise InputError(
+            "Expected variances of 0 or more, got a negative one; square standard errors."
+        )
+    u, b = u_all.mean(axis=0), q.var(axis=0, ddof=1)
+    between_tables = b / m if rule == "partial" else (1 + 1 / m) * b
+    sign = -1 if rule == "synthetic" else 1
+    total = between_tables + sign * u
+    negative = total <= 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = (m - 1) * (1 + sign * u / between_tables) ** 2
+    if rule == "synthetic":
+        total = np.where(negative, u, total)
+    df = np.where(np.isfinite(df) & ~negative, df, np.inf)
+    error = np.sqrt(total)
+    at = (1 + confidence) / 2
+    width = np.where(df < CERTAIN, student.ppf(at, np.minimum(df, CERTAIN)), norm.ppf(at)) * error
+    middle = q.mean(axis=0)
+    return pd.DataFrame(
+        {"estimate": middle, "standard_error": error, "low": middle - width, "high": middle + width, "df": df},
+        index=names,
+    )  # fmt: skip
+
+
+def _stacked(values: Any, what: str) -> tuple[np.ndarray, Any]:
+    """Numbers of each implicate, shape (m, k), and the names of the k, where they have any."""
+    values = list(values) if np.iterable(values) and not isinstance(values, str) else []
+    if len(values) < 2:
+        raise InputError(f"Expected {what} of two implicates or more, got {len(values)}.")
+    names = values[0].index if isinstance(values[0], pd.Series) else None
+    rows = list[np.ndarray]()
+    for i, value in enumerate(values):
+        try:
+            if names is not None:
+                value = value.reindex(names)
+            row = np.atleast_1d(np.asarray(value, dtype=float))
+        except (TypeError, ValueError, AttributeError):
+            row = np.empty(0)
+        if row.ndim > 1 or not row.size or not np.isfinite(row).all():
+            raise InputError(
+                f"Expected {what} of finite numbers, but those of implicate {i + 1} are not."
+            )
+        if rows and len(row) != len(rows[0]):
+            raise InputError(
+                f"Expected as many {what} of each implicate, got {len(row)} of implicate {i + 1} and {len(rows[0])} of the first."
+            )
+        rows.append(row)
+    return np.stack(rows), names

@@ -1,0 +1,265 @@
+"""What ε and δ mean for somebody who attacks one record: an advantage, and odds.
+
+The attacker knows everything but whether one record (one unit of privacy) is in the table, and sees the release. Two
+bounds hold for every such attacker, whatever else they know:
+
+* Advantage: the largest difference of true and false positive rate. It is the total variation distance of the release with
+  and without the record, which is δ(0) of the privacy curve δ(ε) (Kulynych, Gomez, Kaissis, du Pin Calmon, Troncoso 2024,
+  arXiv:2407.02191). From one point (ε, δ) alone it is at most (e^ε − 1 + 2δ)/(e^ε + 1) (Kairouz, Oh, Viswanath 2015).
+* Odds: by Bayes' rule the release multiplies the attacker's odds that the record is in the table by e^L, where L is the
+  privacy loss. For pure ε-differential privacy L is at most ε, which gives the table of posterior beliefs of Wood et al. 2018
+  (*Differential privacy: a primer for a non-technical audience*). With δ it may be more, with a small probability.
+
+Notes
+-----
+The probability that L is above ε' is bounded as follows. For every ε < ε', with P the law under which the truth is drawn,
+δ(ε) ≥ E_P[max(0, 1 − e^{ε−L})] ≥ P(L > ε')(1 − e^{ε−ε'}). So with η = P(L > ε') bounded by a probability that is chosen
+first, ε' = ε − log(1 − δ(ε)/η) is enough, for the best of all ε with δ(ε) < η.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tabsynth._validate import between
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting.accountants import (
+    GAUSSIAN_FILTER,
+    PrivacyFilter,
+    Spend,
+    gaussian_delta,
+    gaussian_epsilon,
+)
+from tabsynth.privacy.accounting.mechanisms import (
+    GAUSSIAN,
+    NoisyVote,
+    is_private,
+    steps_of,
+    without_thresholds,
+)
+from tabsynth.privacy.accounting.pld import pld_delta
+
+# By what bounds were computed; a certificate states it.
+CURVE, EXACT, ORDER, POINT = (
+    "privacy loss distribution",
+    "exact Gaussian",
+    "one Rényi order",
+    "epsilon and delta alone",
+)
+PRIORS = (0.01, 0.1, 0.5)  # whose posterior probabilities are stated
+EXCEPTIONS = 10  # times δ: the probability with which odds may rise further
+ROUGH = 0.1  # the δ near which a curve is computed first, for δ(0)
+POINTS = 400  # of the curve, from 0 to 2ε
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackBounds:
+    """Upper bounds on what any attacker learns of one record, or of one unit of privacy.
+
+    Attributes
+    ----------
+    advantage : float
+        Of deciding whether the record is in the table: true positive rate minus false positive rate, from 0 to 1.
+    odds : float
+        The factor by which odds for or against it rise at most, 1 or more.
+    exception : float
+        The probability with which odds may rise by more than that factor; 0 for none.
+    basis : str
+        What they follow from: a privacy curve, or (ε, δ) alone, which is looser.
+    """
+
+    advantage: float
+    odds: float
+    exception: float
+    basis: str
+
+    def posterior(self, prior: float) -> float:
+        """The largest probability that an attacker ends with who began with ``prior``, of any event about the record.
+
+        Raises
+        ------
+        InputError
+            For a prior that is no probability between 0 and 1.
+        """
+        between("prior", prior, 0, 1, low_open=True, high_open=True)
+        return self.odds * prior / (self.odds * prior + 1 - prior)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, as a certificate states it."""
+        return {
+            "advantage": self.advantage,
+            "odds": self.odds,
+            "exception": self.exception,
+            "basis": self.basis,
+        }
+
+    def lines(self, what: str = "one record", priors: Sequence[float] = PRIORS) -> list[str]:
+        """The bounds in words; ``what`` is protected."""
+        beliefs = ", ".join(
+            f"from {percent(prior)} to {percent(self.posterior(prior))}" for prior in priors
+        )
+        but = f", except with probability {self.exception:.1g}" if self.exception else ""
+        return [
+            f"Attacker's advantage: at most {rounded_up(self.advantage)}, the true minus the false positive rate of telling"
+            f" tables with and without {what} apart (from: {self.basis})",
+            f"Attacker's belief: odds rise at most {rounded_up(self.odds)}-fold, such as {beliefs}{but}",
+        ]
+
+
+def rounded_up(value: float, digits: int = 3) -> str:
+    """A bound with few digits, never rounded down."""
+    if value <= 0 or not math.isfinite(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    upper = math.ceil(value / unit - 1e-9) * unit
+    return f"{upper:,.0f}" if upper >= 1000 else f"{upper:.{digits}g}"
+
+
+def percent(share: float) -> str:
+    """A probability as a percentage with a decimal, never rounded down, and 100% only for certainty."""
+    upper = math.ceil(1000 * share - 1e-9) / 10
+    return f"{100 * share:.7g}%" if upper >= 100 > 100 * share else f"{upper:g}%"
+
+
+def attack_bounds(
+    spends: Iterable[Spend],
+    epsilon: float,
+    delta: float,
+    kept_by: PrivacyFilter | None = None,
+    inexact: float = 0.0,
+) -> AttackBounds | None:
+    """Bounds for the composition of all ``spends``; None where ε is infinite.
+
+    Parameters
+    ----------
+    spends : iterable of (Mechanism, int)
+    epsilon, delta : float
+        What is claimed of them: bounds that follow from it alone are taken where they are smaller.
+    kept_by : PrivacyFilter, optional
+        The filter that composed them, where the plan of some may depend on outputs of others. Then only its budget has a
+        curve.
+    inexact : float
+        The total variation distance of the noise from the noise that is accounted for; it is added to the advantage twice.
+    """
+    listed = tuple(sorted(((m, n) for m, n in spends if n), key=repr))
+    if math.isinf(epsilon):
+        return None
+    bounds = _bounds(listed, float(epsilon), float(delta), kept_by)
+    if not inexact:
+        return bounds
+    return AttackBounds(
+        advantage=min(1.0, bounds.advantage + 2 * inexact),
+        odds=bounds.odds,
+        exception=bounds.exception,
+        basis=bounds.basis,
+    )
+
+
+def claimed_bounds(epsilon: float, delta: float) -> AttackBounds:
+    """Bounds that hold for everything that is (epsilon, delta)-differentially private."""
+    exception = EXCEPTIONS * delta
+    rise = epsilon - math.log1p(-1 / EXCEPTIONS) if delta else epsilon
+    return AttackBounds(
+        advantage=_advantage(epsilon, delta),
+        odds=math.exp(min(rise, 700.0)) if exception < 1 else math.inf,
+        exception=exception if exception < 1 else 0.0,
+        basis=POINT,
+    )
+
+
+def epsilon_of_advantage(advantage: float, delta: float, *, gaussian: bool = False) -> float:
+    """The largest ε at ``delta`` at which no attacker has more than ``advantage``.
+
+    Parameters
+    ----------
+    advantage : float
+        Between ``delta`` and 1.
+    delta : float
+    gaussian : bool
+        Whether all noise is Gaussian, on the whole table: then more is allowed, by the exact curve. What thresholds of a
+        draft take of δ is allowed for.
+
+    Raises
+    ------
+    InputError
+        For an advantage that δ alone exceeds.
+    """
+    between("max_advantage", advantage, 0, 1, low_open=True, high_open=True)
+    between("delta", delta, 0, 1, low_open=True, high_open=True)
+    if advantage <= 2 * delta:
+        raise InputError(
+            f"Expected max_advantage above {2 * delta:g}, which delta={delta:g} alone allows, got {advantage:g}; lower delta."
+        )
+    if not gaussian:
+        return math.log((1 + advantage - 2 * delta) / (1 - advantage))
+    from scipy.special import ndtri
+
+    mu = 2 * float(ndtri((1 + advantage - delta) / 2))
+    return gaussian_epsilon(mu, delta)
+
+
+def _advantage(epsilon: float, delta: float) -> float:
+    """(e^ε − 1 + 2δ)/(e^ε + 1), 1 at most."""
+    return min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
+
+
+@lru_cache(maxsize=256)
+def _bounds(
+    spends: tuple[Spend, ...], epsilon: float, delta: float, kept_by: PrivacyFilter | None
+) -> AttackBounds:
+    point = claimed_bounds(epsilon, delta)
+    if not spends:
+        return point
+    grid = np.linspace(0.0, 2 * epsilon, POINTS)
+    if kept_by is not None:
+        deltas, basis = _filtered(kept_by, spends, grid)
+        deltas += max(0.0, delta - kept_by.delta)
+    else:
+        plain, left = without_thresholds(spends, delta)
+        deltas, basis = _composed(plain, grid, delta)
+        deltas += max(0.0, delta - left)
+    advantage = min(_advantage(float(e), float(d)) for e, d in zip(grid, deltas, strict=True))
+    if advantage >= point.advantage:
+        advantage, basis = point.advantage, POINT
+    odds = point.odds
+    possible = deltas < point.exception
+    if possible.any():
+        rises = grid[possible] - np.log1p(-deltas[possible] / point.exception)
+        odds = min(odds, math.exp(float(rises.min())))
+    return AttackBounds(advantage=advantage, odds=odds, exception=point.exception, basis=basis)
+
+
+def _composed(
+    spends: Sequence[Spend], epsilons: np.ndarray, delta: float
+) -> tuple[np.ndarray, str]:
+    """δ at each ε of mechanisms whose parameters were fixed before the first of them ran."""
+    if not all(is_private(mechanism) for mechanism, _ in spends):
+        return np.ones(len(epsilons)), POINT
+    votes = any(isinstance(m, NoisyVote) and m.accounting != GAUSSIAN for m, _ in spends)
+    events = [] if votes else [steps_of(mechanism, count) for mechanism, count in spends]
+    if events and all(rate == 1.0 for _, rate, _ in events):
+        mu = math.sqrt(math.fsum(count / sigma**2 for sigma, _, count in events))
+        return np.array([gaussian_delta(mu, e) for e in epsilons]), EXACT
+    deltas = pld_delta(spends, epsilons, near=delta)
+    # δ(0) is far from ``delta``, and the grid of losses is accurate near one δ.
+    rough = float(pld_delta(spends, np.zeros(1), near=ROUGH)[0])
+    deltas[0] = min(deltas[0], rough)
+    if rough < ROUGH / 10:
+        deltas[0] = min(deltas[0], float(pld_delta(spends, np.zeros(1), near=max(rough, delta))[0]))
+    return deltas, CURVE
+
+
+def _filtered(
+    kept_by: PrivacyFilter, spends: Sequence[Spend], epsilons: np.ndarray
+) -> tuple[np.ndarray, str]:
+    """δ at each ε of all that a filter admits."""
+    used = max(kept_by.budget, kept_by.used(spends))
+    if kept_by.composition == GAUSSIAN_FILTER:
+        return np.array([gaussian_delta(math.sqrt(used), e) for e in epsilons]), EXACT
+    order = float(kept_by.order or 2.0)
+    logs = (order - 1) * (used + math.log1p(-1 / order) - epsilons) - math.log(order)
+    return np.exp(np.minimum(logs, 0.0)), ORDER

@@ -1,0 +1,232 @@
+"""The error of a declared table before there are rows: what the noise of MargNet's counts leaves of it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tabsynth._validate import shown
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting.labels import check_budget
+from tabsynth.privacy.accounting.mechanisms import of_sum
+from tabsynth.privacy.noise.counts import Measured, cells_of, number_of
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.estimator import MargNet, derived_groups
+from tabsynth.synthesizers.margnet.measurement import (
+    JOINT,
+    ONE_WAY,
+    SCORES,
+    OneWay,
+    PrivateMarginals,
+    Selection,
+)
+from tabsynth.synthesizers.margnet.selection import Resolution, pairs_within, parsed_workload
+
+MOST_COLUMNS = 3  # of a table: what MargNet counts
+
+
+class Counted(NamedTuple):
+    """A set of columns that a fit would count, the noise on each cell in rows, and its cells."""
+
+    columns: tuple[int, ...]
+    std: float
+    cells: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableError:
+    """The error of a table from the noise alone, without that of sampling.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    cells : int
+        By the values that the schema declares.
+    counted : int
+        Cells of the groups of values that a fit would count; cells within a group cannot be told apart.
+    standard_error : float or None
+        Of a counted cell, in rows: the root of the mean square over the cells, for estimates by
+        :func:`tabsynth.inference.crosstab`. None where no fit under this budget counts the table.
+    relative : float or None
+        The same over the mean count of a cell.
+    margins : dict
+        By column, the standard error of the count of one value over the mean count of a value.
+    """
+
+    columns: tuple[str, ...]
+    cells: int
+    counted: int
+    standard_error: float | None
+    relative: float | None
+    margins: dict[str, float]
+
+
+def plan_tables(
+    tables: Sequence[Sequence[str]],
+    schema: Schema,
+    rows: int,
+    epsilon: float,
+    delta: float = 1e-5,
+) -> tuple[TableError, ...]:
+    """The standard error of the cells of declared tables, before a row is read.
+
+    The noise of every count follows from the schema, the budget and the number of rows, but for two things that a fit learns
+    from noisy counts: which values are rare and merged, and in a table of more than 12 columns which pairs are counted. In
+    their place all values of a column are taken to be equally frequent, and as many pairs to be counted as a fit plans for,
+    those of the tables among them.
+
+    Parameters
+    ----------
+    tables : sequence of sequence of str
+        Each one to three columns.
+    schema : Schema
+    rows : int
+        As the caller declares it: public, never counted in a private table.
+    epsilon, delta : float
+        The privacy budget.
+
+    Raises
+    ------
+    InputError
+        For an unknown column, a table of none or more than three columns, or of too many cells, and for a schema with survey
+        weights.
+    """
+    check_budget(rows, epsilon, delta)
+    if schema.design.weight is not None:
+        raise InputError(
+            "The error of a table is planned for rows that count once; take the weight out of the schema."
+        )
+    wanted = [_columns_of(schema.learned, table) for table in tables]
+    if not wanted:
+        raise InputError("Expected a table such as AGE,SEX, got none.")
+    counted, by = _counted(schema, rows, epsilon, delta, wanted)
+    return tuple(_error(schema.learned, rows, columns, counted, by) for columns in wanted)
+
+
+def _columns_of(schema: Schema, names: Sequence[str]) -> tuple[int, ...]:
+    """Positions of the columns of a table, in rising order."""
+    listed = ",".join(map(str, names))
+    for name in names:
+        if name not in schema.names:
+            raise InputError(
+                f"Table {shown(listed)} names column {shown(name)}, which is not among the modelled columns:"
+                f" {', '.join(schema.names[:8])}{', …' if len(schema.names) > 8 else ''}."
+            )
+    if not 1 <= len(set(names)) == len(names) <= MOST_COLUMNS:
+        raise InputError(
+            f"Table {shown(listed)} must have one to three different columns, which is what MargNet counts; name these."
+        )
+    columns = tuple(sorted(schema.names.index(name) for name in names))
+    cells, most = math.prod(schema.sizes[j] for j in columns), MargNetConfig().max_cells
+    if cells > most:
+        raise InputError(
+            f"Table {shown(listed)} has {cells:,} cells, past {most:,}; name fewer columns, or columns of fewer values."
+        )
+    return columns
+
+
+def _counted(
+    schema: Schema, rows: int, epsilon: float, delta: float, wanted: Sequence[tuple[int, ...]]
+) -> tuple[list[Counted], Resolution]:
+    """All that a fit would count, and in which groups of values."""
+    model = MargNet(schema, epsilon=epsilon, delta=delta, rows=rows)
+    nothing: Any = None  # neither rows nor a ledger: nothing is read
+    plan = model.plan(estimate_time=False)
+    marginals = PrivateMarginals(
+        nothing,
+        schema.learned,
+        model._settings(),
+        rows,
+        plan.spends,
+        nothing,
+        nothing,
+        nothing,
+        parsed_workload(schema.learned, None, None, model._settings()),
+        derived_groups(schema),
+        schema.design,
+    )
+    singles = [
+        Measured((j,), np.full(n, rows / n), 0.0) for j, n in enumerate(schema.learned.sizes)
+    ]
+    one_way = OneWay(singles, float(rows))
+    noise = {
+        spend.purpose: of_sum(spend.mechanism).noise_multiplier * schema.design.rows
+        for spend in plan.spends
+    }
+    if SCORES in noise:
+        selection = _likely(marginals, one_way, wanted)
+    else:
+        selection = marginals.select(one_way)
+    by = selection.resolution
+    releases: list[tuple[str, Any, Resolution, Sequence[Any]]] = [
+        (ONE_WAY, [(marginals.columns, 1.0)], marginals.whole, marginals.derived)
+    ]
+    if JOINT in noise:
+        releases.append((JOINT, marginals.batches(rows, selection), by, ()))
+    counted = []
+    for stage, batches, resolution, derived in releases:
+        sets, shares, groups = marginals.shares(batches, resolution, derived)
+        for columns, share, of in zip(sets, shares, groups, strict=True):
+            cells = cells_of(columns, of)
+            counted.append(Counted(columns, noise[stage] / math.sqrt(share), cells))
+    return counted, by
+
+
+def _likely(
+    marginals: PrivateMarginals, one_way: OneWay, wanted: Sequence[tuple[int, ...]]
+) -> Selection:
+    """The pairs of the tables, and of the others as many as a fit plans for, at even distances."""
+    by = marginals.resolution(one_way)
+    config = marginals.config
+    every = pairs_within(by.pairs, config.max_cells, config.max_width)
+    of_tables = {pair for columns in wanted for pair in combinations(columns, 2)}
+    rest = [pair for pair in every if pair not in of_tables]
+    few = max(0, round(config.pairs_per_column * len(marginals.columns)) - len(of_tables))
+    at = np.linspace(0, len(rest) - 1, min(few, len(rest))).astype(int)
+    pairs = sorted({*(pair for pair in every if pair in of_tables), *(rest[i] for i in at)})
+    return Selection(pairs, [], by)
+
+
+def _error(
+    schema: Schema, rows: int, columns: tuple[int, ...], counted: Sequence[Counted], by: Resolution
+) -> TableError:
+    """The error of one table, by its main effects and interactions.
+
+    The counts of a set of columns show each effect of these columns. An effect of the table is estimated from all counts
+    that show it, weighted by the inverse of their variances.
+    """
+    groups = by.of(columns)
+    sizes = {j: number_of(groups[j]) for j in columns}
+
+    def variance(table: tuple[int, ...]) -> float:
+        """Of a cell of some of the columns, the mean over the cells."""
+        cells = math.prod(sizes[j] for j in table)
+        total = 0.0
+        for order in range(len(table) + 1):
+            for effect in combinations(table, order):
+                own = math.prod(sizes[j] for j in effect)
+                freedom = math.prod(sizes[j] - 1 for j in effect)
+                precision = sum(
+                    own / (c.std**2 * c.cells) for c in counted if set(effect) <= set(c.columns)
+                )
+                if freedom and not precision:
+                    return math.inf
+                if freedom:
+                    total += freedom / own / precision * (own / cells) ** 2
+        return total
+
+    error = math.sqrt(variance(columns))
+    known = math.isfinite(error)
+    cells = math.prod(sizes.values())
+    return TableError(
+        columns=tuple(schema.names[j] for j in columns),
+        cells=math.prod(schema.sizes[j] for j in columns),
+        counted=cells,
+        standard_error=error if known else None,
+        relative=error * cells / rows if known else None,
+        margins={schema.names[j]: math.sqrt(variance((j,))) * sizes[j] / rows for j in columns},
+    )

@@ -1,0 +1,407 @@
+"""What the local page does, without a page: in order, behind the confirmation, and as the shown commands do it."""
+
+import contextlib
+import itertools
+import json
+import logging
+import shlex
+import shutil
+import threading
+from pathlib import Path
+
+import page_server
+import pytest
+from command_lines import run
+
+from tabsynth import InputError, ProjectLedger, Schema
+from tabsynth.app.job import CANCELLED, DONE, FAILED, Job
+from tabsynth.app.session import Session
+from tabsynth.app.settings import Settings
+from tabsynth.errors import TableError
+from tabsynth.schema.editing import Edit
+
+SETTINGS = Settings(rows=150, epsilon=5.0)
+ANSWERS = {
+    **{
+        "name": "Towns: synthetic",
+        "description": "Lines\nof 'text' and $(signs)",
+        "curators": "A\nB",
+    },
+    **{"use": "tests", "region": "Example", "published": "2026-11-25", "license": "CC0-1.0"},
+    **{
+        "population": "nobody",
+        "unit": "a person",
+        "justification": "a test",
+        "preparation": "nothing",
+    },
+    **{"access": "the tester", "links": "", "contact": " "},
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page_server.people().to_csv("people.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def session(folder):
+    return Session(Path("work"))
+
+
+def reviewed(session):
+    """A session with a declared schema."""
+    session.choose("people.csv")
+    session.confirm()
+    session.draft().wait()
+    session.edit_column(
+        *("age",),
+        kind="numeric",
+        dtype="int64",
+        low="18",
+        high="90",
+        declare=True,
+        source="code book",
+    )
+    session.edit_column(
+        "town",
+        kind="categorical",
+        dtype="str",
+        values='Quarnstedt,Wobbenbuell,Zzyzx,"x, y"',
+        nulls=True,
+    )
+    session.edit_column("begin", kind="numeric", dtype="int64", low="0", high="90")
+    session.declare_all("code book")
+    session.change(Edit(constraints=({"order": ["begin", "age"]},)))
+
+
+ROWS = {
+    "draft": lambda s: s.draft(),
+    "private draft": lambda s: s.draft_privately(1.0, 1e-5, None),
+    "schema file": lambda s: s.take_schema("schema.json"),
+    "columns": lambda s: s.columns(),
+    "left out": lambda s: s.left_out(),
+    "review": lambda s: s.review(),
+    "rules": lambda s: s.rules(),
+    "edit": lambda s: s.change(Edit(drop=("age",))),
+    "plan": lambda s: s.plan(SETTINGS),
+    "fit": lambda s: s.fit(),
+    "draw": lambda s: s.draw(5, None),
+    "evaluate": lambda s: s.evaluate(),
+    "publish": lambda s: s.publish(1.0),
+    "release": lambda s: s.release("out", ANSWERS),
+}
+
+
+@pytest.mark.parametrize("what", ROWS)
+def test_nothing_of_the_rows_before_the_screen_is_confirmed(session, what):
+    session.choose("people.csv")
+    Schema.draft(page_server.people()).save("schema.json")
+    session.schema = Schema.load("schema.json")  # as if a method had forgotten to ask
+    session.planned, session.settings, session.model = object(), SETTINGS, object()
+    session.synthetic = Path("people.csv")
+    with pytest.raises(InputError, match="Confirm first that this screen is confidential"):
+        ROWS[what](session)
+    assert session.job is None and session.history == [] and not session.folder.exists()
+
+
+def test_choosing_a_table_reads_nothing_of_it(session):
+    Path("people.csv").write_bytes(b"\xff\x00 no table at all")
+    session.choose("people.csv", sep=";", decimal=" , ", sheet="")
+    assert session.reading == {"sep": ";", "decimal": ","}
+    session.confirm()
+    assert session.draft().wait().state == FAILED
+    assert session.schema is None and not session.schema_path.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("", "Name a file"),
+        ("gone.csv", "no file"),
+        ("people.exe", "by their suffix"),
+        (".", "suffix"),
+    ],
+)
+def test_a_table_that_is_none_is_refused(session, path, says):
+    with pytest.raises(InputError, match=says):
+        session.choose(path)
+    with pytest.raises(InputError, match="Choose a table first"):
+        session.confirm()
+
+
+@pytest.mark.parametrize("name", ["", ".hidden.csv", "a\nb.csv", "table", "..", "x.exe"])
+def test_uploads_with_other_names_are_refused(session, name):
+    with pytest.raises(InputError):
+        session.receive(name)
+
+
+def test_an_upload_stays_in_the_folder_and_replaces_nothing(session):
+    for name in ("../../people.csv", "C:\\data\\people.csv", "/etc/people.csv"):
+        assert session.receive(name) == Path("work/people.csv")
+    assert Path("work").stat().st_mode & 0o777 == 0o700
+    Path("work/people.csv").write_text("a\n1\n")
+    with pytest.raises(InputError, match="there already"):
+        session.receive("people.csv")
+    Path("work/link.csv").symlink_to("nowhere.csv")
+    with pytest.raises(InputError, match="there already"):
+        session.receive("link.csv")
+
+
+def test_a_draft_is_marked_and_replaces_no_earlier_work(session):
+    session.choose("people.csv")
+    session.confirm()
+    job = session.draft().wait()
+    assert job.state == DONE and "'email' is left out" in job.lines[1]
+    age, begin, town = session.columns()
+    assert (age.low, age.high, age.values) == ("35", "75", None) or age.provenance == "drafted"
+    assert {"low", "high"} <= set(age.copied) and "categories" in town.copied
+    assert [name for name, _ in session.left_out()] == ["email"]
+    assert len(session.review()) >= 3 and begin.source == ""
+    with pytest.raises(InputError, match="was changed"):
+        session.edit_column("age", kind="numeric", dtype="int64", low=age.low, high=age.high)
+    with pytest.raises(InputError, match="need a source"):
+        session.edit_column(
+            "age", kind="numeric", dtype="int64", low=age.low, high=age.high, declare=True
+        )
+    before = session.schema_path.read_text()
+    again = Session(Path("work"))
+    again.choose("people.csv")
+    again.confirm()
+    with pytest.raises(InputError, match="there already; take it"):
+        again.draft()
+    again.take_schema("work/schema.json")
+    assert session.schema_path.read_text() == before and len(again.columns()) == 3
+
+
+def test_edits_that_contradict_change_nothing(session):
+    session.choose("people.csv")
+    session.confirm()
+    session.draft().wait()
+    before = session.schema_path.read_text(), len(session.history)
+    for change in (
+        {"kind": "numeric", "dtype": "int64", "low": "9", "high": "1"},
+        {"kind": "numeric", "dtype": "int64", "low": "9", "high": ""},
+        {"kind": "heap", "dtype": "int64"},
+        {"kind": "numeric", "dtype": "list"},
+    ):
+        with pytest.raises(InputError):
+            session.edit_column("age", **change)
+    assert (session.schema_path.read_text(), len(session.history)) == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"method": "magic"},
+        {"epsilon": 0},
+        {"epsilon": float("nan")},
+        {"delta": 1},
+        {"rows": 0},
+        {"name": "../up"},
+        {"method": "pate-acgan"},
+        {"label": "town"},
+    ],
+)
+def test_settings_that_cannot_be_are_refused(wrong):
+    with pytest.raises(InputError):
+        Settings(**{"rows": 100, **wrong})
+
+
+def test_a_plan_reads_no_row(session):
+    reviewed(session)
+    Path("people.csv").unlink()
+    job = session.plan(SETTINGS).wait()
+    assert job.state == DONE, job.lines
+    assert "epsilon = 5 at delta = 1e-05" in session.planned.lines[2]
+    assert [error.column for error in session.planned.errors] == ["age", "begin", "town"]
+    with pytest.raises(InputError, match="no ledger"):
+        session.plan(Settings(rows=10, ledger=Path("gone.ledger")))
+    assert session.fit().wait().state == FAILED  # for there is no table any more
+    session.change(Edit(declare_all=True, source="another"))
+    with pytest.raises(InputError, match="Plan the privacy cost first"):
+        session.fit()
+
+
+def test_a_drafted_schema_is_fitted_only_where_that_is_accepted(session):
+    session.choose("people.csv")
+    session.confirm()
+    session.draft().wait()
+    session.plan(SETTINGS).wait()
+    assert "CONDITIONAL" in " ".join(session.planned.lines)
+    job = session.fit().wait()
+    assert job.state == FAILED and not Path("work/fit.checkpoint").exists()
+    session.plan(Settings(rows=150, epsilon=5.0, accept_drafted=True)).wait()
+    assert "--accept-drafted-domain" in session.fit_step().command
+
+
+@pytest.mark.slow
+def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, folder):
+    """The commands and the code take the checkpoint of the page's fit, which refuses a fit that differs in anything."""
+    reviewed(session)
+    session.plan(SETTINGS).wait()
+    assert session.fit().wait().state == DONE, session.job.lines
+    session.make_key()
+    assert session.draw(120, session.key).wait().state == DONE, session.job.lines
+    assert session.evaluate(target="town").wait().state == DONE, session.job.lines
+    assert "not authenticated" not in " ".join(session.summary)
+    assert session.publish(1.0).wait().state == DONE, session.job.lines
+    with pytest.raises(InputError, match=r"answers are missing: description, curators, use"):
+        session.release("out", {"name": "x"})
+    done = session.release("out", ANSWERS).wait()
+    assert done.lines == ["Release: out", "Verified: authenticated"]
+    assert session.release("out", ANSWERS).wait().state == FAILED
+    released = sorted(p.name for p in Path("out").iterdir())
+    assert {"privacy-statement.html", "report.json", "fit-synthetic.csv"} <= set(released)
+    schema = session.schema_path.read_text()
+    assert Schema.load(session.schema_path).drafted == ()
+    checkpoint = {p.name: p.read_bytes() for p in Path("work/fit.checkpoint").iterdir()}
+    certificate = json.loads(Path("work/fit-synthetic.csv.certificate.json").read_text())
+    titles = [step.title for step in session.history]
+    assert titles == [
+        *("Make the folder", "Draft a schema to review", *["Edit the schema"] * 5),
+        *(
+            "Plan the privacy cost",
+            "Fit",
+            "Make a key pair",
+            "Draw the synthetic table",
+            "Evaluate",
+        ),
+        *("Evaluate privately", "Release"),
+    ]
+    for way in ("command", "python"):
+        shutil.rmtree("out")
+        for path in Path("work").iterdir():
+            if path.is_file():
+                path.unlink()
+        for name in ("fit-report", "fit-published"):
+            shutil.rmtree(Path("work") / name)
+        for step in session.history:
+            if way == "python":
+                exec(compile(step.python, step.title, "exec"), {})
+            else:
+                shell(step.command, folder)
+        assert session.schema_path.read_text() == schema
+        assert {p.name: p.read_bytes() for p in Path("work/fit.checkpoint").iterdir()} == checkpoint
+        drawn = json.loads(Path("work/fit-synthetic.csv.certificate.json").read_text())
+        for key in ("epsilon", "delta", "mechanisms", "n_rows", "rows"):
+            assert drawn.get(key) == certificate.get(key)
+        assert Path("work/fit-report/report.html").exists()
+        assert sorted(p.name for p in Path("out").iterdir()) == released
+
+
+def shell(command, folder):
+    """Commands as a shell runs them: those of tabsynth in this process."""
+    lines = iter(command.splitlines())
+    for line in lines:
+        words = shlex.split(line)
+        if words[:2] == ["cat", ">"]:
+            text = itertools.takewhile(lambda line: line != "END-OF-ANSWERS", lines)
+            Path(words[2]).write_text("".join(f"{line}\n" for line in text), "utf-8")
+        elif words[0] == "tabsynth":
+            run(*words[1:], cwd=folder)
+        elif words[0] == "mkdir":
+            Path(words[-1]).mkdir(exist_ok="-p" in words)
+        else:
+            raise AssertionError(line)
+
+
+@pytest.mark.slow
+def test_a_cancelled_fit_keeps_its_charge_and_is_resumed(session):
+    reviewed(session)
+    ledger = session.make_ledger("project.ledger", 8.0, 1e-5)
+    session.plan(Settings(rows=150, epsilon=5.0, ledger=ledger)).wait()
+    begun = threading.Event()
+    step = Job.step
+
+    def watched(job, stage, done, total):
+        if done == 2:
+            begun.set()
+            job.cancel()
+        step(job, stage, done, total)
+
+    with contextlib.ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(Job, "step", watched)
+        job = session.fit().wait()
+    assert begun.is_set() and job.state == CANCELLED, job.lines
+    assert "What was spent stays spent: ε = 5" in job.lines[0]
+    used = ProjectLedger.read(ledger).share
+    assert used > 0.1 and session.model is None and Path("work/fit.checkpoint").is_dir()
+    job = session.fit().wait()
+    assert job.state == DONE, job.lines
+    assert ProjectLedger.read(ledger).share == used and len(ProjectLedger.read(ledger).runs()) == 1
+
+
+def test_a_fit_is_cancelled_before_it_reads_a_row(session, monkeypatch):
+    reviewed(session)
+    session.plan(SETTINGS).wait()
+    from tabsynth.app import session as module
+
+    def slow(*args, **options):
+        session.cancel()
+        return "never fitted"
+
+    monkeypatch.setattr(module, "read_table", slow)
+    job = session.fit().wait()
+    assert job.state == CANCELLED and job.lines == ["Cancelled before anything was charged."]
+    assert not Path("work/fit.checkpoint").exists()
+
+
+def test_a_private_draft_counts_in_the_fit(session):
+    session.choose("people.csv")
+    session.confirm()
+    assert session.draft_privately(20.0, 1e-5, None).wait().state == DONE, session.job.lines
+    assert {view.provenance for view in session.columns()} == {"released"}
+    run(*shlex.split(session.history[-1].command)[1:-1], "x.json", cwd=Path.cwd())
+    assert session.plan(Settings(rows=150, epsilon=30.0)).wait().state == DONE, session.job.lines
+
+
+def test_jobs_one_at_a_time_and_their_errors(session):
+    go = threading.Event()
+
+    def waiting(job):
+        logging.getLogger("tabsynth.test").warning("beware of\nlines")
+        go.wait(20)
+        return ["done"]
+
+    job = session._start("Wait", waiting)
+    with pytest.raises(InputError, match="Wait is still running"):
+        session.choose("people.csv")
+    go.set()
+    assert job.wait().lines == ["done"] and job.warnings == ["beware of lines"]
+    assert logging.getLogger("tabsynth").handlers == []
+
+    def problems(job):
+        raise TableError("people.csv", ["one", "two"], "first")
+
+    def mistake(job):
+        raise ZeroDivisionError("a value of the rows")
+
+    assert Job("P", problems).start().wait().lines == ["people.csv has 2 problems:", "one", "two"]
+    assert Job("M", mistake).start().wait().lines == [
+        "M failed: ZeroDivisionError. The terminal has more."
+    ]
+    stopped = Job("S", lambda job: [job.step("s", 1, 2) or "went on"])
+    stopped.cancel()
+    assert stopped.start().wait().state == CANCELLED
+
+
+def test_names_that_commands_quote(session):
+    """Names and values with signs of the shell arrive as they are; the file is the same."""
+    table = page_server.people().rename(columns={"town": "to wn; rm 'x'"})
+    table.to_csv("people.csv", index=False)
+    session.choose("people.csv")
+    session.confirm()
+    session.draft().wait()
+    session.edit_column(
+        *("to wn; rm 'x'",), kind="categorical", dtype="str", values='"a, b","$(x)",Zzyzx,\'q'
+    )
+    schema = session.schema_path.read_text()
+    draft, edited = session.history[1:]
+    for way in ("command", "python"):
+        session.schema_path.unlink()
+        for step in (draft, edited):
+            exec(step.python, {}) if way == "python" else shell(step.command, Path.cwd())
+        assert session.schema_path.read_text() == schema

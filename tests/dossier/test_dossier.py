@@ -1,0 +1,330 @@
+"""A dossier has what its standards ask for, says what the certificate says, and is verified offline."""
+
+import hashlib
+import html
+import json
+import re
+import subprocess
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from command_lines import refused, run
+from dossiers import ANSWERS, SCHEMA, certified, frame, linked, published, write_answers
+
+import tabsynth
+from tabsynth import Schema, release
+from tabsynth.dossier import registry
+from tabsynth.dossier.answers import QUESTIONS, Answers
+from tabsynth.dossier.checking import verify_dossier
+from tabsynth.errors import FileFormatError
+from tabsynth.privacy.certificate.certificate import read_certificate
+from tabsynth.privacy.certificate.signing import make_keys, read_private
+from tabsynth.privacy.certificate.verification import State
+from tabsynth.schema.editing import Edit
+from tabsynth.schema.importers import import_schema
+
+DDI = "{ddi:codebook:2_5}"
+# The order of the elements in the schema of DDI Codebook 2.5, of those that a codebook of ours has.
+ORDER = {
+    "codeBook": ("stdyDscr", "fileDscr", "dataDscr"),
+    "stdyDscr": ("citation", "stdyInfo", "dataAccs"),
+    "citation": ("titlStmt", "rspStmt", "prodStmt", "distStmt"),
+    "prodStmt": ("producer", "copyright", "prodDate", "software"),
+    "distStmt": ("contact", "distDate"),
+    "stdyInfo": ("abstract", "sumDscr"),
+    "sumDscr": ("geogCover", "anlyUnit", "universe", "dataKind"),
+    "fileTxt": ("fileName", "dimensns", "fileType"),
+    "dimensns": ("caseQnty", "varQnty"),
+    "var": ("labl", "valrng", "catgry", "varFormat", "notes"),
+    "catgry": ("catValu", "labl"),
+    "useStmt": ("conditions", "disclaimer"),
+}
+
+
+@pytest.fixture
+def dossier(tmp_path):
+    return release(certified(tmp_path / "made"), tmp_path / "dossier")
+
+
+def test_its_files(tmp_path, dossier):
+    names = {path.name for path in dossier.iterdir()}
+    assert names == {
+        *("synthetic.csv", "synthetic.csv.certificate.json", "synthetic.csv-metadata.json"),
+        *("privacy-statement.html", "registry_record.yaml", "croissant.json", "codebook.xml"),
+        *("schema.json", "release.yaml", "SHA256SUMS"),
+    }
+    again = release(tmp_path / "made" / "synthetic.csv", tmp_path / "again")
+    for path in dossier.iterdir():
+        assert path.read_bytes() == (again / path.name).read_bytes(), path.name
+    check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    done = subprocess.run(check, cwd=dossier, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count(": OK") == len(names) - 1
+    assert str(tmp_path) not in "".join(
+        path.read_text("utf-8") for path in dossier.iterdir()
+    )  # no path of the machine
+
+
+def test_it_is_verified(tmp_path, dossier):
+    start = time.monotonic()
+    found = verify_dossier(dossier)
+    assert time.monotonic() - start < 10
+    assert found.problems == () and found.state is State.NOT_AUTHENTICATED
+    assert found.signature == "unsigned" and list(found.tables) == ["synthetic.csv"]
+    with pytest.raises(FileFormatError, match="no dossier"):
+        verify_dossier(tmp_path)
+
+
+def test_the_record_is_of_the_registrys_form(dossier):
+    data = registry.read_record((dossier / "registry_record.yaml").read_text("utf-8"), "record")
+    certificate = read_certificate(dossier / "synthetic.csv.certificate.json")
+    loss = data["deployment"]["privacy_loss"]
+    assert loss["privacy_parameters"] == {
+        "epsilon": certificate["epsilon"],
+        "delta": certificate["delta"],
+    }
+    assert (
+        data["tier"] == 3 and data["deployment"]["dp_variant"]["variant_name"] == "Approximate DP"
+    )
+    assert data["url_slug"] == "example-table-figures-office-a-office-b--2026"
+    assert re.fullmatch(r"[a-z0-9_]+\.yaml", "registry_record.yaml")
+    with pytest.raises(FileFormatError, match="surprise"):
+        registry.check({**data, "surprise": 1}, "record")
+    wrong = yaml.safe_load(yaml.safe_dump(data))
+    wrong["deployment"]["basic"]["publication_date"] = "1/1/2026"
+    with pytest.raises(FileFormatError, match="publication_date"):
+        registry.check(wrong, "record")
+
+
+def test_most_of_tiers_two_and_three_is_filled_by_machine(dossier):
+    """What a record has that repeats no answer, or adds to it, is the machine's."""
+    data = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))["deployment"]
+    fields = [path for path, tier in registry.tiers() if tier in (2, 3)]
+    assert len(fields) == 19
+    values = []
+    for path in fields:
+        value = data
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        values.append(value)
+    assert all(values), "a field of the tiers is empty"
+    by_people = [value for value in values if value in ANSWERS.values()]
+    assert 1 - len(by_people) / len(fields) >= 0.8
+
+
+def test_the_slug_is_that_of_the_registrys_program():
+    """Examples of the registry's own files."""
+    examples = {
+        ("Broadband Coverage", ("Microsoft",), "2021-06-01"): "broadband-coverage-microsoft-2021",
+        ("A/B: c", ("D", "E F"), "2020-01-01"): "a-b-c-d-e-f-2020",
+    }
+    assert {given: registry.slug(*given) for given in examples} == examples
+
+
+def test_croissant_is_valid(dossier):
+    mlc = pytest.importorskip("mlcroissant", reason="validates Croissant")
+    dataset = mlc.Dataset(jsonld=dossier / "croissant.json")
+    assert not dataset.metadata.issues.errors
+    records = [*dataset.records(record_set="synthetic.csv-rows")]
+    assert len(records) == 30
+    ages = [record["synthetic.csv-rows/age"] for record in records]
+    assert ages == [*frame()["age"]]
+    data = json.loads((dossier / "croissant.json").read_text("utf-8"))
+    digest = hashlib.sha256((dossier / "synthetic.csv").read_bytes()).hexdigest()
+    assert data["distribution"][0]["sha256"] == digest
+    assert data["conformsTo"] == "http://mlcommons.org/croissant/1.1"
+    assert data["@context"]["prov"] == "http://www.w3.org/ns/prov#"
+    activity = data["prov:wasGeneratedBy"]
+    assert activity["@type"] == "prov:Activity" and "margnet" in activity["prov:label"]
+    assert activity["prov:used"]["@id"] == data["prov:wasDerivedFrom"]["@id"]
+    agents = [agent["@type"] for agent in activity["prov:wasAssociatedWith"]]
+    assert agents == ["prov:SoftwareAgent", "prov:Organization", "prov:Organization"]
+
+
+def test_ddi_has_its_elements_in_their_order(dossier):
+    root = ElementTree.parse(dossier / "codebook.xml").getroot()
+    assert root.tag == f"{DDI}codeBook" and root.get("version") == "2.5"
+    for element in root.iter():
+        known = ORDER.get(element.tag.removeprefix(DDI))
+        if known is not None:
+            places = [known.index(child.tag.removeprefix(DDI)) for child in element]
+            assert places == sorted(places), element.tag
+    variables = [*root.iter(f"{DDI}var")]
+    assert [v.get("name") for v in variables] == [*frame()]
+    files = {f.get("ID") for f in root.iter(f"{DDI}fileDscr")}
+    assert {v.get("files") for v in variables} == files == {"F1"}
+    missing = [c for c in variables[5].iter(f"{DDI}catgry") if c.get("missing") == "Y"]
+    assert [c.find(f"{DDI}catValu").text for c in missing] == ["-8"]
+    assert root.find(f".//{DDI}caseQnty").text == "30"
+
+
+@pytest.mark.parametrize("name", ["codebook.xml", "synthetic.csv-metadata.json"])
+def test_codebooks_say_what_the_schema_says(dossier, name):
+    """Our own importers, which were written for codebooks of others, read them."""
+    kinds = {"seen": {"kind": "date"}, "mrn": {}, "flag": {}, "odd": {}}
+    drop = [*kinds, *(("score",) if name.endswith("json") else ())]
+    read = import_schema(dossier / name, Edit(drop=frozenset(drop)))
+    for column in read.columns:
+        stated = SCHEMA[column.name]
+        if column.categories and stated.categories:
+            assert [*map(str, column.categories)] == [*map(str, stated.categories)]
+        elif column.kind == "numeric" and not stated.categories:
+            assert (column.low, column.high) == (stated.low, stated.high)
+    assert {c.name for c in read.columns} >= {"sex", "age", "job level", "income"}
+    assert read["age"].description == "Years."
+
+
+def test_csvw_types_hold_of_the_table(dossier):
+    data = json.loads((dossier / "synthetic.csv-metadata.json").read_text("utf-8"))
+    assert data["@context"] == "http://www.w3.org/ns/csvw" and data["url"] == "synthetic.csv"
+    columns = {c["titles"]: c for c in data["tableSchema"]["columns"]}
+    names = [column["name"] for column in columns.values()]
+    assert len({*names}) == len(names) and all(re.fullmatch(r"\w+", name) for name in names)
+    table = frame()
+    for title, column in columns.items():
+        kind = column["datatype"]
+        values = table[title].dropna()
+        if isinstance(kind, dict) and kind["base"] == "string" and "format" in kind:
+            assert values.map(lambda v, f=kind["format"]: bool(re.fullmatch(f, v))).all(), title
+        if isinstance(kind, dict) and kind["base"] in ("integer", "number"):
+            assert values.between(kind["minimum"], kind["maximum"]).all(), title
+        assert table[title].notna().all() or "null" in column
+    assert columns["flag"]["datatype"] == {"base": "boolean", "format": "True|False"}
+    assert columns["seen"]["datatype"]["base"] == "date"
+    assert columns["score"]["datatype"]["minimum"] == -8
+
+
+def test_the_statement_says_what_the_certificate_says(dossier):
+    page = (dossier / "privacy-statement.html").read_text("utf-8")
+    certificate = read_certificate(dossier / "synthetic.csv.certificate.json")
+    text = html.unescape(re.sub(r"<[^>]+>", " ", page))
+    assert certificate["statement"] in text and "Office <B>" in text
+    headings = [html.unescape(h) for h in re.findall(r"<h2>\d\. (.*?)</h2>", page)]
+    words = ("unit of privacy", "ε and δ", "implementation", "trust model")
+    places = [next(i for i, h in enumerate(headings) if word in h) for word in words]
+    assert places == sorted(places) == [0, 1, 2, 3]
+    bounds = certificate["attacker"]
+    assert f"{bounds['advantage']:.2g}"[:4] in text
+    assert "<script" not in page and "http-equiv" in page
+    assert not re.search(r'(src|href)="(?!#)', page), "it loads nothing"
+    # 10% before: afterwards at most 10% times the odds, as a probability.
+    most = 100 * bounds["odds"] / (bounds["odds"] + 9)
+    row = re.search(r'<th scope="row">10%</th><td>([\d.]+)%</td><td>([\d.]+)%</td>', page)
+    assert row is not None and 0 <= float(row[1]) - most < 0.1001
+    least = 100 / (1 + 9 * bounds["odds"])
+    assert 0 <= least - float(row[2]) < 0.1001
+
+
+def test_a_published_report_is_added_up(tmp_path):
+    table = certified(tmp_path / "made", answers={"report": "report"})
+    certificate = read_certificate(f"{table}.certificate.json")
+    report = published(tmp_path / "made" / "report", certificate)
+    dossier = release(table, tmp_path / "dossier")
+    data = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))
+    parameters = data["deployment"]["privacy_loss"]["privacy_parameters"]
+    assert parameters["epsilon"] == pytest.approx(certificate["epsilon"] + report.epsilon)
+    assert parameters["delta"] == pytest.approx(1.1e-5)
+    page = (dossier / "report.html").read_text("utf-8")
+    assert "Distance &lt;of&gt; columns" in page and "somebody left" not in page
+    assert "the sum, for budgets" in (dossier / "privacy-statement.html").read_text("utf-8")
+    assert verify_dossier(dossier).problems == ()
+
+
+def test_linked_tables(tmp_path):
+    dossier = release(linked(tmp_path / "tables"), tmp_path / "dossier")
+    assert verify_dossier(dossier).problems == ()
+    data = json.loads((dossier / "csv-metadata.json").read_text("utf-8"))
+    people, visits = data["tables"]
+    assert people["tableSchema"]["primaryKey"] == "person"
+    (foreign,) = visits["tableSchema"]["foreignKeys"]
+    assert foreign["reference"] == {"resource": "people.csv", "columnReference": "person"}
+    page = (dossier / "privacy-statement.html").read_text("utf-8")
+    assert "one row of table people" in page and "g times" not in page
+    record = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))
+    assert "all that hangs on it" in record["deployment"]["privacy_loss"]["privacy_unit"]
+    mlc = pytest.importorskip("mlcroissant", reason="validates Croissant")
+    dataset = mlc.Dataset(jsonld=dossier / "croissant.json")
+    rows = [*dataset.records(record_set="visits.csv-rows")]
+    assert [row["visits.csv-rows/person"] for row in rows] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["synthetic.parquet", "synthetic.tsv", "synthetic.csv.gz"])
+def test_other_formats(tmp_path, name):
+    dossier = release(certified(tmp_path / "made", name), tmp_path / "dossier")
+    assert verify_dossier(dossier).problems == ()
+    names = {path.name for path in dossier.iterdir()}
+    assert (f"{name}-metadata.json" in names) is name.endswith(".tsv")
+    sets = json.loads((dossier / "croissant.json").read_text("utf-8")).get("recordSet", [])
+    assert bool(sets) is not name.endswith(".gz")
+
+
+def test_batches_that_were_sampled(tmp_path):
+    """The bounds follow from the curve of a subsampled mechanism; the other accountant is PRV."""
+    table = certified(tmp_path / "made", sampled=True, method="dp-wgan")
+    dossier = release(table, tmp_path / "dossier")
+    assert "privacy loss distribution" in (dossier / "privacy-statement.html").read_text("utf-8")
+    assert verify_dossier(dossier).problems == ()
+
+
+def test_signed_with_a_day_of_expiry(tmp_path):
+    make_keys(tmp_path / "a.key")
+    make_keys(tmp_path / "b.key")
+    table = certified(tmp_path / "made")
+    words = ("release", table, "-o", "dossier", "--sign", "a.key", "--expires", "2999-12-31")
+    told = run(*words, cwd=tmp_path).stdout
+    assert "verify dossier --key a.key.pub" in told
+    done = run("verify", "dossier", "--key", "a.key.pub", cwd=tmp_path)
+    assert done.stdout.splitlines()[-1].startswith("Private: (")
+    assert "until: 2999-12-31" in done.stdout and "Attacker's advantage" in done.stdout
+    assert "authenticated" in run("verify", "dossier", cwd=tmp_path, code=4).stdout
+    facts = json.loads(run("verify", "dossier", "--json", cwd=tmp_path, code=4).stdout)
+    assert facts["state"] == "not authenticated" and facts["tables"]["synthetic.csv"]["attacker"]
+    refused("verify", "dossier", "--key", "b.key.pub", cwd=tmp_path, says="the key given is")
+    # What was signed by somebody else is not signed over.
+    signed = tmp_path / "dossier" / "synthetic.csv"
+    assert "signature" in json.loads(
+        (tmp_path / "dossier/synthetic.csv.certificate.json").read_text()
+    )
+    answers = write_answers(tmp_path, schema="made/schema.json")
+    more = ("--answers", answers, "-o", "other")
+    refused("release", signed, *more, "--sign", "b.key", cwd=tmp_path, says="sign with that key")
+    release(signed, tmp_path / "same", answers=answers, sign=read_private(tmp_path / "a.key"))
+
+
+def test_the_template_asks_every_question(tmp_path):
+    table = certified(tmp_path / "made")
+    (tmp_path / "made" / "release.yaml").unlink()
+    refused("release", table, "-o", "dossier", cwd=tmp_path, says="--template")
+    run("release", table, "--template", cwd=tmp_path)
+    path = tmp_path / "made" / "release.yaml"
+    data = yaml.safe_load(path.read_text("utf-8"))
+    assert list(data) == list(QUESTIONS) and data["schema"] == "schema.json"
+    needed = [name for name, (_, required) in QUESTIONS.items() if required]
+    missing = [name for name in needed if name not in ("published", "schema")]
+    says = f"answers are missing: {', '.join(missing)}"
+    refused("release", table, "-o", "dossier", cwd=tmp_path, says=says)
+    refused("release", table, "--template", cwd=tmp_path, says="not written over")
+    assert set(Answers.__dataclass_fields__) == {*QUESTIONS, "folder"}
+
+
+def test_the_reference_lists_every_question():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "release-file.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (yes|no) \|", page, re.MULTILINE)
+    assert rows == [(name, "yes" if needed else "no") for name, (_, needed) in QUESTIONS.items()]
+
+
+def test_answers_of_a_dossier_are_read_again(tmp_path, dossier):
+    """From the dossier alone the same dossier can be made."""
+    again = release(dossier / "synthetic.csv", tmp_path / "again")
+    for path in dossier.iterdir():
+        assert path.read_bytes() == (again / path.name).read_bytes(), path.name
+
+
+def test_in_python(tmp_path):
+    table = certified(tmp_path / "made")
+    answers = {**ANSWERS, "schema": str(tmp_path / "made" / "schema.json")}
+    dossier = tabsynth.release(str(table), str(tmp_path / "dossier"), answers=answers)
+    assert verify_dossier(dossier).problems == ()
+    assert Schema.load(dossier / "schema.json") == SCHEMA
