@@ -17,6 +17,7 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimator import MargNet, derived_groups
 from tabsynth.synthesizers.margnet.measurement import (
+    INTERACTIONS,
     JOINT,
     ONE_WAY,
     SCORES,
@@ -141,7 +142,9 @@ def _counted(
         schema.learned,
         model._settings(),
         rows,
-        plan.spends,
+        [
+            spend for spend in plan.spends if spend.purpose != INTERACTIONS
+        ],  # shows no predicted error
         nothing,
         nothing,
         nothing,

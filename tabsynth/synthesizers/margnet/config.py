@@ -53,6 +53,16 @@ class MargNetConfig:
         The same where rows have survey weights: the size of the population follows from the counts of their classes.
     scores_share : float
         Share of the privacy budget of the scores of pairs.
+    interactions_share : float
+        Share of the privacy budget of coarse counts of all triples, which show what no pair does. 0 leaves them out.
+    interaction_groups : int
+        Groups of the values of a column in these counts.
+    max_interactions : int
+        With more triples than this they are left out.
+    interaction_noise : float
+        An interaction of three columns is clear with so many standard deviations of its noise and of chance.
+    least_interaction : float
+        A triple is counted for an interaction of at least this share of the rows, in L1/2.
     max_unscored : int
         With more pairs than this, noisy scores of all pairs are released first, and only pairs that are worth
         their noise are counted.
@@ -126,6 +136,11 @@ class MargNetConfig:
     one_way_share: float = 0.08
     weighted_one_way_share: float = 0.15
     scores_share: float = 0.05
+    interactions_share: float = 0.02
+    interaction_groups: int = 4
+    max_interactions: int = 1_000
+    interaction_noise: float = 10.0
+    least_interaction: float = 0.1
     max_unscored: int = 66
     residual_noise: float = 0.3
     group_noise: float = 18.0
@@ -164,8 +179,9 @@ class MargNetConfig:
             "memory",
         ):
             integer(name, getattr(self, name))
-        for name in ("max_unscored", "max_triples"):
+        for name in ("max_unscored", "max_triples", "max_interactions"):
             integer(name, getattr(self, name), least=0)
+        integer("interaction_groups", self.interaction_groups, least=2)
         integer("weight_groups", self.weight_groups, least=2)
         if self.components is not None:
             integer("components", self.components)
@@ -177,8 +193,10 @@ class MargNetConfig:
             "min_entropy",
             "max_merged_in_triples",
             "max_group",
+            "least_interaction",
         ):
             between(name, getattr(self, name), 0, 1)
+        between("interactions_share", self.interactions_share, 0, 0.3, high_open=True)
         between("triples_share", self.triples_share, 0, 1, high_open=True)
         for name in ("learning_rate", "zero_rate", "counts_time"):
             between(name, getattr(self, name), 0, 1, low_open=True)
@@ -190,6 +208,7 @@ class MargNetConfig:
             "residual_noise",
             "triples_noise",
             "rows_tolerance",
+            "interaction_noise",
         ):
             between(name, getattr(self, name), 0, math.inf, high_open=True)
         between("max_smoothing_noise", self.max_smoothing_noise, 0, math.inf)

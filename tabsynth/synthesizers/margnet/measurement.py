@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import combinations
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -38,6 +39,7 @@ from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.interactions import few_groups, interactions
 from tabsynth.synthesizers.margnet.selection import (
     Pair,
     Resolution,
@@ -46,6 +48,7 @@ from tabsynth.synthesizers.margnet.selection import (
     chance_distance,
     clear_triples,
     groups_of,
+    interacting,
     least_rows,
     pairs_within,
     share_of_columns,
@@ -60,6 +63,7 @@ Set = tuple[int, ...]
 KEPT = ("measured.counts", "measured.pairs", "measured.triples")  # tensors of a model file
 MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
+INTERACTIONS = "coarse counts of triples"
 logger = logging.getLogger(__name__)
 
 
@@ -78,6 +82,11 @@ def stages(schema: Domain, config: MargNetConfig) -> dict[str, float]:
     if not pairs:
         return {ONE_WAY: 1.0}
     scores = {SCORES: config.scores_share} if pairs > config.max_unscored else {}
+    if (
+        config.interactions_share
+        and 1 <= math.comb(len(schema.columns), 3) <= config.max_interactions
+    ):
+        scores[INTERACTIONS] = config.interactions_share
     return {
         ONE_WAY: config.one_way_share,
         **scores,
@@ -302,7 +311,10 @@ class PrivateMarginals:
         return OneWay(singles, rows, derived)
 
     def select(self, one_way: OneWay) -> Selection:
-        """The pairs and triples to count; in a wide table by noisy scores of all pairs."""
+        """The pairs and triples to count; in a wide table by noisy scores of all pairs.
+
+        Triples of which coarse counts show an interaction are counted in any case.
+        """
         if JOINT not in self.spends:
             return Selection([], [], self.whole)
         rows, cells = one_way.rows, self.config.max_cells
@@ -320,8 +332,30 @@ class PrivateMarginals:
             scores = self._scores(account, pairs, expected, by.pairs)
             distances = dict(zip(pairs, scores, strict=True))
             chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
-        triples = self._triples(chosen, distances, by.triples, noise / rows)
+        sizes = self._interactions(one_way, shares, pairs)
+        forced = interacting(sizes, by.triples, noise, len(chosen), self.workload, self.config)
+        chosen = sorted({*chosen, *(pair for t in forced for pair in combinations(t, 2))})
+        triples = self._triples(chosen, distances, by.triples, noise / rows, forced)
         return Selection(chosen, triples, by)
+
+    def _interactions(
+        self, one_way: OneWay, shares: Sequence[np.ndarray], pairs: Sequence[Pair]
+    ) -> dict[Triple, float]:
+        """Clear interactions of three columns, in rows, by coarse counts of all triples of ``pairs``; none without that stage."""
+        if INTERACTIONS not in self.spends:
+            return {}
+        config = self.config
+        by = few_groups(shares, config.interaction_groups)
+        triples = triples_within(pairs, by, config.max_cells)
+        account = self._open(INTERACTIONS, {"triples": len(triples)})
+        if not triples:  # charged all the same: a charge must not follow from a release
+            self.monitor.once(account.purpose, lambda: self._without_release(account))
+            return {}
+        coarse = Resolution(self.whole.values, by, by)
+        counts = self._count(account, [(triples, 1.0)], coarse)
+        return interactions(
+            counts, shares, by, one_way.rows, config.interaction_noise, config.least_interaction
+        )
 
     def joint(self, one_way: OneWay, selection: Selection) -> Measurements:
         """Noisy counts of the selected pairs and triples, with those of single columns."""
@@ -405,9 +439,14 @@ class PrivateMarginals:
         return Resolution(self.whole.values, groups(least), coarse)
 
     def _triples(
-        self, pairs: Sequence[Pair], distances: Mapping[Pair, float], coarse: Groups, noise: float
+        self,
+        pairs: Sequence[Pair],
+        distances: Mapping[Pair, float],
+        coarse: Groups,
+        noise: float,
+        forced: Sequence[Triple],
     ) -> list[Triple]:
-        """Triples worth counting: of pairs far from independence, or of all columns alike if not scored."""
+        """Triples worth counting: ``forced`` ones, and of pairs far from independence, or of all columns alike if not scored."""
         triples = triples_within(pairs, coarse, self.config.max_cells)
         worth = np.array(
             [distances[a, b] + distances[a, c] + distances[b, c] for a, b, c in triples]
@@ -416,7 +455,7 @@ class PrivateMarginals:
         weight = float(self.workload.importance(pairs).sum())
         room = self.config.max_triple_cells
         return clear_triples(
-            triples, worth, coarse, noise, weight, room, self.workload, self.config
+            triples, worth, coarse, noise, weight, room, self.workload, self.config, forced
         )
 
     def _open(self, stage: str, details: dict[str, Any]) -> Account:

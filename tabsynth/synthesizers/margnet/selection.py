@@ -13,7 +13,7 @@ neighbours only.
 import heapq
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Self
@@ -208,14 +208,14 @@ def chance_distance(expected: np.ndarray) -> float:
     return float(np.sqrt(2 / np.pi * np.clip(expected, 0, None)).sum())
 
 
-def worth_counting(
-    pairs: Sequence[Pair],
+def worth_counting[S: tuple[int, ...]](
+    pairs: Sequence[S],
     distances: np.ndarray,
     groups: Groups,
     noise: float,
     workload: Workload = NOTHING_NAMED,
     config: MargNetConfig = DEFAULTS,
-) -> list[Pair]:
+) -> list[S]:
     """The pairs whose distance from independence, in rows, is worth the noise of counting them.
 
     With shares ∝ (w · cells)^(2/3), counts of pairs with c₁, c₂, … cells and importances w₁, w₂, … have a
@@ -263,8 +263,9 @@ def clear_triples(
     most_cells: int,
     workload: Workload = NOTHING_NAMED,
     config: MargNetConfig = DEFAULTS,
+    forced: Sequence[Triple] = (),
 ) -> list[Triple]:
-    """The triples of most ``worth``, if the noise leaves their counts clear; else those that are named.
+    """The triples of most ``worth``, if the noise leaves their counts clear; else those that are named or ``forced``.
 
     Of triples of one worth those are taken whose columns have been taken least; what is not named has
     ``most_cells`` in all.
@@ -272,7 +273,7 @@ def clear_triples(
     ``noise`` is that of all counts of pairs and triples together, as a share of the rows; ``pairs`` is
     the importance of all pairs.
     """
-    named = [triple for triple in triples if workload.names(triple)]
+    named = [t for t in triples if t in forced or workload.names(t)]
     others = [i for i, triple in enumerate(triples) if triple not in named]
     rest = [triples[i] for i in others]
     cells = [cells_of(triple, groups) for triple in rest]
@@ -285,6 +286,27 @@ def clear_triples(
     std = noise / math.sqrt(share_of_triples(pairs, importance.sum(), config.triples_share))
     error = _total_error(std, costs.sum())
     return kept if error <= config.triples_noise * importance.sum() else sorted(named)
+
+
+def interacting(
+    sizes: Mapping[Triple, float],
+    groups: Groups,
+    noise: float,
+    pairs: int,
+    workload: Workload = NOTHING_NAMED,
+    config: MargNetConfig = DEFAULTS,
+) -> list[Triple]:
+    """The triples whose interaction is worth the noise of counting them, of at most ``max_triples``.
+
+    ``sizes`` are interactions in rows; ``noise`` is that of all counts of pairs and triples together, in rows, and ``pairs`` the number
+    of pairs that share it.
+    """
+    most = sorted(sizes, key=lambda triple: -sizes[triple])[: config.max_triples]
+    if not most or not config.triples_share:
+        return []
+    share = share_of_triples(pairs, len(most), config.triples_share)
+    distances = np.array([sizes[triple] for triple in most])
+    return worth_counting(most, distances, groups, noise / math.sqrt(share), workload, config)
 
 
 def _first(
