@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "census")]
+sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark")]
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
 
@@ -175,7 +175,9 @@ def figures() -> list[str]:
             if not done:
                 continue
             cells = [census.mean_sd([r[x] for r in done]) for x in ("accuracy", "relative", "tvd2")]
-            means = [np.mean([r[x] for r in done]) for x in ("triples", "sums_counted", "cpu_seconds")]
+            means = [
+                np.mean([r[x] for r in done]) for x in ("triples", "sums_counted", "cpu_seconds")
+            ]
             counted = [f"{means[0]:.0f}", f"{means[1]:.1f} of 2", f"{means[2]:.0f}", str(len(done))]
             lines.append(f"| {table.title} | {share:g} | " + " | ".join([*cells, *counted]) + " |")
     return lines
@@ -183,7 +185,9 @@ def figures() -> list[str]:
 
 def write_page() -> None:
     page = (HERE / "high-order-template.md").read_text("utf-8")
-    (HERE / "high-order.md").write_text(page.replace("<!-- FIGURES -->", "\n".join(figures())), "utf-8")
+    (HERE / "high-order.md").write_text(
+        page.replace("<!-- FIGURES -->", "\n".join(figures())), "utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -17,6 +17,20 @@ ROUNDS = (
 LEAST_SHARE = 1e-6  # of the rows: noisy counts of pairs are no less when a table is fitted to them
 
 
+def clear_groups(rows: float, std: float, most: int, least_noise: float) -> int:
+    """The largest number of groups, from 2 to ``most``, of which a relation of half the rows would be clear in noisy counts.
+
+    Where the third of three columns of g even groups follows from the others, the counts differ from those of independent columns by a
+    squared length of rows² (1/g² - 1/g³), and the squared length of noise has a standard deviation of √2 (g - 1)^(3/2) std². Two groups
+    are the clearest, but more relations show in more groups.
+    """
+    for groups in range(most, 2, -1):
+        length = rows**2 * (groups - 1) / groups**3
+        if length / 2 >= least_noise * math.sqrt(2) * (groups - 1) ** 1.5 * std**2:
+            return groups
+    return 2
+
+
 def few_groups(shares: Sequence[np.ndarray], most: int) -> Groups:
     """At most ``most`` groups of the values of each column, of neighbours, with as even shares of the rows as these allow.
 
@@ -76,21 +90,23 @@ def interaction(
 
     Notes
     -----
-    With p the shares of a column of g groups, A = I - p1ᵀ takes what the other columns show out of the noise, and
-    ‖A‖² = g - 2 + g‖p‖². The noise of variance σ² in each cell has the squared length σ² ∏‖A‖² in the mean; it has a standard
-    deviation of at most √2 times that. By chance, independent columns differ by rows · ∏(1 - ‖p‖²). The L1 distance is that of a
-    Gaussian difference of the same squared length.
+    With p the shares of a column of g groups, A = I - p1ᵀ takes what the other columns show out of the noise. The noise of variance
+    σ² in each cell then has a squared length of mean σ² ∏ tr(AAᵀ) and standard deviation √2 σ² ∏ ‖AAᵀ‖. By chance, independent columns
+    differ by a squared length of rows · ∏(1 - ‖p‖²). The L1 distance is that of a Gaussian difference of the same squared length.
     """
     difference = measured.counts - from_pairs(measured.counts, rows)
     for axis in range(3):
         difference = difference - difference.mean(axis, keepdims=True)
-    squares = [float(np.square(share).sum()) for share in shares]
-    sizes = [len(share) for share in shares]
-    lengths = [g - 2 + g * square for g, square in zip(sizes, squares, strict=True)]
-    noise = measured.std**2 * math.prod(lengths)
-    chance = rows * math.prod(1 - square for square in squares)
-    excess = float(np.square(difference).sum()) - noise - chance
-    if excess <= 0 or excess < least_noise * math.hypot(math.sqrt(2) * noise, chance):
+    mean = spread = measured.std**2
+    chance = rows
+    for share in shares:
+        without = np.eye(len(share)) - share[:, None]
+        square = without @ without.T
+        mean *= float(np.trace(square))
+        spread *= float(np.linalg.norm(square))
+        chance *= 1 - float(np.square(share).sum())
+    excess = float(np.square(difference).sum()) - mean - chance
+    if excess <= 0 or excess < least_noise * math.hypot(math.sqrt(2) * spread, chance):
         return 0.0
     return math.sqrt(2 / math.pi * difference.size * excess)
 

@@ -39,7 +39,7 @@ from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.interactions import few_groups, interactions
+from tabsynth.synthesizers.margnet.interactions import clear_groups, few_groups, interactions
 from tabsynth.synthesizers.margnet.selection import (
     Pair,
     Resolution,
@@ -345,7 +345,10 @@ class PrivateMarginals:
         if INTERACTIONS not in self.spends:
             return {}
         config = self.config
-        by = few_groups(shares, config.interaction_groups)
+        noise = of_sum(self.spends[INTERACTIONS].mechanism).noise_multiplier * self.design.rows
+        std = noise * math.sqrt(math.comb(len(self.columns), 3))
+        most, clear = config.interaction_groups, config.interaction_noise
+        by = few_groups(shares, clear_groups(one_way.rows, std, most, clear))
         triples = triples_within(pairs, by, config.max_cells)
         account = self._open(INTERACTIONS, {"triples": len(triples)})
         if not triples:  # charged all the same: a charge must not follow from a release
@@ -353,9 +356,8 @@ class PrivateMarginals:
             return {}
         coarse = Resolution(self.whole.values, by, by)
         counts = self._count(account, [(triples, 1.0)], coarse)
-        return interactions(
-            counts, shares, by, one_way.rows, config.interaction_noise, config.least_interaction
-        )
+        sizes = interactions(counts, shares, by, one_way.rows, clear, config.least_interaction)
+        return {triple: sizes[triple] for triple in triples if triple in sizes}
 
     def joint(self, one_way: OneWay, selection: Selection) -> Measurements:
         """Noisy counts of the selected pairs and triples, with those of single columns."""

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -119,6 +119,7 @@ class Resolution:
 
 Pair = tuple[int, int]
 Triple = tuple[int, int, int]
+Columns = TypeVar("Columns", bound=tuple[int, ...])
 
 DEFAULTS = MargNetConfig()
 NOTHING_NAMED = Workload()
@@ -208,14 +209,14 @@ def chance_distance(expected: np.ndarray) -> float:
     return float(np.sqrt(2 / np.pi * np.clip(expected, 0, None)).sum())
 
 
-def worth_counting[S: tuple[int, ...]](
-    pairs: Sequence[S],
+def worth_counting(
+    pairs: Sequence[Columns],
     distances: np.ndarray,
     groups: Groups,
     noise: float,
     workload: Workload = NOTHING_NAMED,
     config: MargNetConfig = DEFAULTS,
-) -> list[S]:
+) -> list[Columns]:
     """The pairs whose distance from independence, in rows, is worth the noise of counting them.
 
     With shares ∝ (w · cells)^(2/3), counts of pairs with c₁, c₂, … cells and importances w₁, w₂, … have a
