@@ -211,5 +211,5 @@ def _has(fact: str, kind: str) -> bool:
 def _field(label: str, value: str, *, copied: bool = False, wide: bool = False) -> Any:
     made = ui.input(label, value=value).props("outlined dense stack-label").classes("wide" * wide)
     if copied:
-        made.props["hint"] = "read from the rows: replace it by a public fact"
+        made.props["hint"] = "read from the rows: replace it"
     return made
