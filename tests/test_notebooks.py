@@ -21,7 +21,7 @@ FEWER = {
     "hospital": {"patients, stays = 1500, 2500": "patients, stays = 1400, 1800", "=30)": "=2)"},
     "comparing_methods": {
         "table[:6000], table[6000:]": "table[:600], table[600:900]",
-        '"rows": 6000, "time_limit": 60': '"rows": 600, "time_limit": 1',
+        '"rows": 6000, "time_limit": 45': '"rows": 600, "time_limit": 1',
         '"EDU", "PINCP_DECILE"]': '"EDU"]',
     },
 }
