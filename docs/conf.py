@@ -6,7 +6,6 @@ a page are replaced by what the code says at the time of the build: the commands
 """
 
 import ast
-import html
 import json
 import re
 import sys
@@ -16,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from docutils import nodes
-from docutils.utils.math.latex2mathml import tex2mathml
 from numpydoc.docscrape import NumpyDocString
 from pygments.lexers.special import TextLexer
 from sphinx.util.nodes import make_refnode
@@ -65,16 +62,12 @@ extensions = [
 ]
 
 # Pages
-myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 6
-myst_update_mathjax = False
-html_math_renderer = "mathml"  # MathJax would be loaded from the network
 linkcheck_timeout = 30
 linkcheck_retries = 2
 
 # Docstrings
 autosummary_generate = True
-autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # numpydoc shows types beside the parameters
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # the template of a class lists them
@@ -204,9 +197,10 @@ def skip(app: Any, what: str, name: str, obj: Any, skipped: bool, options: Any) 
 
 
 def defined() -> set[str]:
-    """Names that tabsynth defines anywhere."""
+    """Names that tabsynth defines anywhere: of modules, classes, functions, attributes and constants."""
     names = set()
     for path in (ROOT / "tabsynth").rglob("*.py"):
+        names |= {path.stem, path.parent.name}
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 names.add(node.name)
@@ -233,21 +227,7 @@ def reference(app: Any, env: Any, node: Any, text: Any) -> Any:
         return make_refnode(
             app.builder, node["refdoc"], entry.docname, entry.node_id, text, known[0]
         )
-    if name in DEFINED or find_spec(
-        target if node["reftype"] == "mod" else target.partition(".")[0]
-    ):
-        return text
-    return None
-
-
-def inline_math(self: Any, node: Any) -> None:
-    self.body.append(tex2mathml(node.astext(), as_block=False))
-    raise nodes.SkipNode
-
-
-def block_math(self: Any, node: Any) -> None:
-    self.body.append(tex2mathml(node.astext(), as_block=True))
-    raise nodes.SkipNode
+    return text if name in DEFINED or find_spec(target.partition(".")[0]) else None
 
 
 DEFINED = defined()
@@ -256,14 +236,13 @@ DEFINED = defined()
 def redirect(app: Any, exception: Exception | None) -> None:
     """The first page of the folder leads to that of the site."""
     if exception is None and app.builder.format == "html":
-        target = html.escape(f"{root_doc}.html")
+        target = f"{root_doc}.html"
         page = f'<!doctype html><meta http-equiv="refresh" content="0; url={target}"><a href="{target}">tabsynth</a>\n'
         (Path(app.outdir) / "index.html").write_text(page, "utf-8")
 
 
 def setup(app: Any) -> None:
     app.add_lexer("csv", TextLexer)
-    app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
     app.connect("source-read", read)
     app.connect("autodoc-skip-member", skip)
     app.connect("missing-reference", reference)

@@ -19,7 +19,7 @@ def review_columns(page: Page) -> None:
     """The list of columns, the form of one of them, and what else a person must look at."""
     session = page.session
     views = session.columns()
-    page.chosen = min(page.chosen, len(views) - 1)
+    page.place.chosen = min(page.place.chosen, len(views) - 1)
     drafted = sum(view.provenance == "drafted" for view in views)
     if drafted:
         box(
@@ -32,7 +32,7 @@ def review_columns(page: Page) -> None:
     else:
         box(["No column has facts that were read from the rows."], "good")
     _list(page, views)
-    _form(page, views[page.chosen], len(views))
+    _form(page, views[page.place.chosen], len(views))
     left_out = session.left_out()
     if left_out:
         text("Columns that are left out", "h3")
@@ -60,10 +60,10 @@ def review_columns(page: Page) -> None:
 
 
 def _list(page: Page, views: list[ColumnView]) -> None:
-    page.first = min(page.first, (len(views) - 1) // LISTED * LISTED)
-    listed = views[page.first : page.first + LISTED]
+    page.place.first = min(page.place.first, (len(views) - 1) // LISTED * LISTED)
+    listed = views[page.place.first : page.place.first + LISTED]
     head = ("column", "kind", "values", "missing", "provenance", "source", "")
-    caption = f"Columns {page.first + 1} to {page.first + len(listed)} of {len(views)}"
+    caption = f"Columns {page.place.first + 1} to {page.place.first + len(listed)} of {len(views)}"
     with (
         part("div", "scroll", role="region", aria_label=caption, tabindex="0"),
         part("table", "plain"),
@@ -73,12 +73,14 @@ def _list(page: Page, views: list[ColumnView]) -> None:
             for name in head:
                 text(name or "edit", "th").props["scope"] = "col"
         with part("tbody"):
-            for i, view in enumerate(listed, page.first):
+            for i, view in enumerate(listed, page.place.first):
                 _row(page, view, i)
     if len(views) > LISTED:
         with part("div", "buttons"):
-            button("Earlier columns", lambda: _turn(page, -LISTED)).set_enabled(page.first > 0)
-            later = page.first + LISTED < len(views)
+            button("Earlier columns", lambda: _turn(page, -LISTED)).set_enabled(
+                page.place.first > 0
+            )
+            later = page.place.first + LISTED < len(views)
             button("Later columns", lambda: _turn(page, LISTED)).set_enabled(later)
 
 
@@ -99,13 +101,13 @@ def _row(page: Page, view: ColumnView, i: int) -> None:
 
 
 def _turn(page: Page, by: int) -> None:
-    page.first = max(0, page.first + by)
-    page.chosen = page.first
+    page.place.first = max(0, page.place.first + by)
+    page.place.chosen = page.place.first
     page.show()
 
 
 def _open(page: Page, i: int) -> None:
-    page.chosen = i
+    page.place.chosen = i
     page.show()
     page.focus("column-heading")
 
@@ -113,7 +115,9 @@ def _open(page: Page, i: int) -> None:
 def _form(page: Page, view: ColumnView, number: int) -> None:
     session = page.session
     with part("section", "", aria_label=f"Column {view.name}"):
-        title = text(f"Column {page.chosen + 1} of {number}: {view.name}", "h3", "column-heading")
+        title = text(
+            f"Column {page.place.chosen + 1} of {number}: {view.name}", "h3", "column-heading"
+        )
         title.props["tabindex"] = "-1"
         text(f"Provenance: {PROVENANCES[view.provenance]}.")
         if view.copied:
@@ -163,7 +167,7 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
                 "Leave this column out",
                 lambda: page.do(lambda: session.change(Edit(drop=(view.name,)))),
             )
-            next_column = (page.chosen + 1) % number
+            next_column = (page.place.chosen + 1) % number
             button("Next column", lambda: _open(page, next_column)).set_enabled(number > 1)
 
 

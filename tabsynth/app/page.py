@@ -1,6 +1,7 @@
 """The page: its frame, the list of steps, and what runs in the background."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
 from typing import Any
@@ -16,6 +17,26 @@ BOXES = {DONE: "good", FAILED: "bad", CANCELLED: "warn"}
 EVERY = 0.4  # seconds between two looks at what runs
 
 
+@dataclass
+class Place:
+    """Where a person is, and what was typed, which outlast a reload of the page.
+
+    Attributes
+    ----------
+    stage : int
+        The step, from 0.
+    chosen, first : int
+        The column that is edited, and the first one of those that are listed.
+    answers : dict
+        For the release.
+    """
+
+    stage: int = 0
+    chosen: int = 0
+    first: int = 0
+    answers: dict[str, str] = field(default_factory=dict)
+
+
 class Page:
     """One visit of the page. Several tabs of the browser show the same session.
 
@@ -24,19 +45,18 @@ class Page:
     session : Session
     stages : sequence of (str, callable, callable)
         Of each step its name, whether it can be opened, and a function from the page that fills it.
+    place : Place
     """
 
     def __init__(
         self,
         session: Session,
         stages: Sequence[tuple[str, Callable[[Session], bool], Callable[["Page"], None]]],
+        place: Place,
     ) -> None:
         self.session, self.stages = session, stages
-        self.stage = 0
+        self.place = place
         self.error: list[str] = []
-        self.chosen = 0  # the column that is edited
-        self.first = 0  # of the columns that are listed
-        self.answers: dict[str, str] = {}  # of a release
         self._shown: tuple[object, str] = (None, "")
         self._seen: object = None  # what has ended, and was seen
 
@@ -83,7 +103,7 @@ class Page:
 
     def go(self, stage: int) -> None:
         """Open a step."""
-        self.stage, self.error = stage, []
+        self.place.stage, self.error = stage, []
         job = self.session.job
         self._seen = None if job is None or job.state == RUNNING else job
         self.show()
@@ -153,7 +173,7 @@ class Page:
             with part("li"):
                 made = button(f"{i + 1}. {name}", partial(self.go, i))
                 made.props("flat align=left").set_enabled(opens(self.session))
-                if i == self.stage:
+                if i == self.place.stage:
                     made.classes("here").props["aria-current"] = "step"
 
     def _fill_alerts(self) -> None:
@@ -199,9 +219,9 @@ class Page:
         self.bar.set_value(job.done / job.total if job.total else 0)
 
     def _fill_content(self) -> None:
-        with part("section", "card", aria_label=self.stages[self.stage][0]):
+        with part("section", "card", aria_label=self.stages[self.place.stage][0]):
             try:
-                self.stages[self.stage][2](self)
+                self.stages[self.place.stage][2](self)
             except TabsynthError as error:
                 box([" ".join(str(error).split())], "bad")
 

@@ -40,6 +40,9 @@ def run(
         written to.
     """
     need_extra()
+    from tabsynth.app.page import Page, Place
+    from tabsynth.app.stages import STAGES
+
     if browser:
         need_browser()
     session = Session(folder)
@@ -52,6 +55,7 @@ def run(
         server_socket.close()
         raise
     done: list[Callable[[], None]] = []
+    place = Place()
 
     def ready(guard: Guard) -> None:
         say(f"The page is at {guard.url}")
@@ -60,12 +64,9 @@ def run(
             done.append(open_browser(guard, folder))
 
     def build() -> None:
-        from tabsynth.app.page import Page
-        from tabsynth.app.stages import STAGES
-
         while done:
             done.pop()()
-        Page(session, STAGES).build()
+        Page(session, STAGES, place).build()
 
     _routes(session)
     try:

@@ -478,7 +478,7 @@ def release(page: Page) -> None:
         )
 
     def write() -> Any:
-        return session.release(folder.value, page.answers)
+        return session.release(folder.value, page.place.answers)
 
     with part("div", "buttons"):
         button("Write the release", lambda: page.do(write), main=True)
@@ -498,11 +498,11 @@ def _answer(page: Page, name: str) -> None:
     """A field for an answer of a release, which is kept while the page is open."""
     question = QUESTIONS[name][0]
     hint = " One item in a line." if name in LISTS else ""
-    start = page.answers.get(name, date.today().isoformat() if name == "published" else "")
-    page.answers[name] = start
+    start = page.place.answers.get(name, date.today().isoformat() if name == "published" else "")
+    page.place.answers[name] = start
 
     def keep(event: Any) -> None:
-        page.answers[name] = event.value or ""
+        page.place.answers[name] = event.value or ""
 
     made = ui.textarea(f"{name.capitalize()}: {question}.{hint}", value=start, on_change=keep)
     made.props("outlined dense stack-label autogrow rows=1")

@@ -10,6 +10,7 @@ from typing import Any
 
 from tabsynth.dossier.material import Material, Table
 from tabsynth.evaluation.claims import section_of
+from tabsynth.privacy.certificate.certificate import rounded_up
 
 VERSION = "http://mlcommons.org/croissant/1.1"
 CONTEXT = {
@@ -118,7 +119,7 @@ def provenance(material: Material) -> dict[str, Any]:
     code = section_of(certificate, "code").get("sha256")
     versions = section_of(certificate, "versions")
     label = (
-        f"({certificate['epsilon']:.6g}, {certificate['delta']:g})-differentially private synthesis by method"
+        f"({rounded_up(material.epsilon)}, {certificate['delta']:g})-differentially private synthesis by method"
         f" {certificate['method']}, {certificate['adjacency']}"
     )
     software: dict[str, Any] = {

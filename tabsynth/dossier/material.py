@@ -12,9 +12,10 @@ from tabsynth._validate import shown
 from tabsynth.dossier.answers import Answers
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.evaluation.claims import section_of
-from tabsynth.privacy.accounting.attackers import AttackBounds
-from tabsynth.privacy.accounting.mechanisms import check_listed
-from tabsynth.privacy.certificate.certificate import beside, design_of, neighbour_in
+from tabsynth.privacy.accounting.accountants import NAMES, PrivacyFilter
+from tabsynth.privacy.accounting.attackers import AttackBounds, attack_bounds, claimed_bounds
+from tabsynth.privacy.accounting.mechanisms import check_listed, mechanism_from
+from tabsynth.privacy.certificate.certificate import beside, design_of, inexact_by, neighbour_in
 from tabsynth.privacy.certificate.verification import State, Verification, verify
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.report.published import FORMAT as PUBLISHED
@@ -144,10 +145,36 @@ class Material:
 
     @property
     def bounds(self) -> AttackBounds:
-        """What the claim means for an attacker."""
-        bounds = self.tables[0].verification.bounds
-        assert bounds is not None  # of a finite epsilon
+        """What everything in the dossier means together for an attacker: under the conditions of :attr:`total`."""
+        own = self.tables[0].verification.bounds
+        assert own is not None  # of a finite epsilon
+        if self.report is None:
+            return own
+        epsilon, delta = self.total
+        items = [*self.certificate["mechanisms"], *self.report["mechanisms"]]
+        spends = [(mechanism_from(item), int(item["count"])) for item in items]
+        kept_by = None
+        if self.one_project:
+            name = section_of(section_of(self.certificate, "project"), "composition").get("name")
+            kind = next(kind for kind, known in NAMES.items() if known == name)
+            taken = float(section_of(self.certificate, "project").get("threshold_delta", 0.0))
+            kept_by = PrivacyFilter.of(epsilon, delta - taken, kind)
+        elif any(item.get("earlier") for item in items):
+            return claimed_bounds(epsilon, delta)
+        bounds = attack_bounds(
+            spends, epsilon, delta, kept_by, inexact_by(self.certificate.get("noise"))
+        )
+        assert bounds is not None
         return bounds
+
+    @property
+    def one_project(self) -> bool:
+        """Whether one project ledger with a limit kept the fit and the report."""
+        one, other = (
+            section_of(self.certificate, "project"),
+            section_of(self.report or {}, "project"),
+        )
+        return bool(one) and one.get("project") == other.get("project") and one["limit"] != "inf"
 
     @property
     def epsilon(self) -> float:
@@ -167,9 +194,9 @@ class Material:
         """
         if self.report is None:
             return self.epsilon, self.delta
-        one, other = section_of(self.certificate, "project"), section_of(self.report, "project")
-        if one and one.get("project") == other.get("project") and one["limit"] != "inf":
-            return float(one["limit"]), float(one["delta"])
+        if self.one_project:
+            project = section_of(self.certificate, "project")
+            return float(project["limit"]), float(project["delta"])
         return (
             self.epsilon + float(self.report["epsilon"]),
             self.delta + float(self.report["delta"]),

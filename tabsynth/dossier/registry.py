@@ -19,7 +19,7 @@ from tabsynth.errors import FileFormatError
 from tabsynth.evaluation.claims import items_of, section_of
 from tabsynth.privacy.accounting.attackers import percent
 from tabsynth.privacy.accounting.attackers import rounded_up as short
-from tabsynth.privacy.certificate.certificate import condition, conditional_of
+from tabsynth.privacy.certificate.certificate import condition, conditional_of, rounded_up
 
 MOST_NAMED = 30
 # What a program may change in a record without changing what it says of privacy.
@@ -217,17 +217,19 @@ def _parameters(material: Material) -> str:
     certificate, bounds = material.certificate, material.bounds
     parts = [
         _sentence(certificate["statement"]),
-        f"With the tables, no attacker's true positive rate of deciding whether a unit is in the confidential table exceeds their"
+        f"With all of these files, no attacker's true positive rate of deciding whether a unit is in the confidential table exceeds their"
         f" false positive rate by more than {short(bounds.advantage)} ({bounds.basis}). Odds rise at most {short(bounds.odds)}-fold, from 50% to"
         f" {percent(bounds.posterior(0.5))} at most, except with probability {bounds.exception:.1g}.",
     ]
     if material.report is not None:
-        own = f"({material.epsilon:.6g}, {material.delta:g})"
-        figures = f"({float(material.report['epsilon']):.6g}, {float(material.report['delta']):g})"
-        total = material.total
+        own = f"({rounded_up(material.epsilon)}, {material.delta:g})"
+        epsilon, delta = float(material.report["epsilon"]), float(material.report["delta"])
+        how = "the limit of the project ledger that kept both"
+        if not material.one_project:
+            how = "the sum, for budgets that were fixed beforehand"
         parts.append(
-            f"The tables alone cost {own}, the published figures about them {figures}; the parameters are those of both"
-            f" together, ({total[0]:.6g}, {total[1]:g}), with budgets that were fixed beforehand."
+            f"The tables alone cost {own}, the published figures about them ({rounded_up(epsilon)}, {delta:g}); the parameters are"
+            f" {how}, ({rounded_up(material.total[0])}, {material.total[1]:g})."
         )
     return " ".join(parts)
 

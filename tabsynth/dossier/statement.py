@@ -41,6 +41,7 @@ def statement(material: Material) -> str:
             total_epsilon=rounded_up(total[0]),
             total_delta=f"{total[1]:g}",
             project=_project(material),
+            one_project=material.one_project,
             by_row=material.by_row,
             advantage=short(bounds.advantage),
             right=percent((1 + bounds.advantage) / 2),

@@ -224,6 +224,8 @@ def _walk(folder, served, browser, page):
     keys.press("Show the plan")
     keys.see("spends epsilon = 4 at delta = 1e-05")
     keys.named()
+    page.reload()  # nothing is lost, and the cookie is enough
+    keys.see("spends epsilon = 4 at delta = 1e-05")
     keys.press("Go on to the fit")
 
     keys.step("Fit")

@@ -3,6 +3,7 @@
 import hashlib
 import html
 import json
+import math
 import re
 import subprocess
 import time
@@ -13,6 +14,7 @@ import pytest
 import yaml
 from command_lines import refused, run
 from dossiers import ANSWERS, SCHEMA, certified, frame, linked, published, write_answers
+from scipy.stats import norm
 
 import tabsynth
 from tabsynth import Schema, release
@@ -20,6 +22,7 @@ from tabsynth.dossier import registry
 from tabsynth.dossier.answers import QUESTIONS, Answers
 from tabsynth.dossier.checking import verify_dossier
 from tabsynth.errors import FileFormatError
+from tabsynth.privacy.accounting.attackers import rounded_up
 from tabsynth.privacy.certificate.certificate import read_certificate
 from tabsynth.privacy.certificate.signing import make_keys, read_private
 from tabsynth.privacy.certificate.verification import State
@@ -226,6 +229,10 @@ def test_a_published_report_is_added_up(tmp_path):
     parameters = data["deployment"]["privacy_loss"]["privacy_parameters"]
     assert parameters["epsilon"] == pytest.approx(certificate["epsilon"] + report.epsilon)
     assert parameters["delta"] == pytest.approx(1.1e-5)
+    page = (dossier / "privacy-statement.html").read_text("utf-8")
+    # Both Gaussians together: σ = 4/√2 and 10.
+    together = 2 * norm.cdf(math.sqrt(2 / 16 + 1 / 100) / 2) - 1
+    assert f"<strong>{rounded_up(together)}</strong>" in page
     page = (dossier / "report.html").read_text("utf-8")
     assert "Distance &lt;of&gt; columns" in page and "somebody left" not in page
     assert "the sum, for budgets" in (dossier / "privacy-statement.html").read_text("utf-8")

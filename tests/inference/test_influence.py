@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
-from small_fits import fit, rows
+from small_fits import QUICK, fit, rows
 
-from tabsynth import DPWGAN, InputError, load
+from tabsynth import DPWGAN, Categorical, InputError, MargNet, Numeric, Ordinal, Schema, load
 from tabsynth.inference import (
     NOT_SUPPORTED,
     Reference,
@@ -295,3 +295,37 @@ def test_a_function_of_many_columns_is_called_for_a_sample_of_rows(noisy, monkey
     monkeypatch.setattr(analyses, "MOST_CALLS", 100)
     with pytest.raises(InputError, match="past 50; use fewer columns"):
         infer(slope, reference, columns=names)
+
+
+def test_columns_that_a_rule_makes():
+    """A derived column follows from its source, and one that is modelled by a difference from that and the other."""
+    rng = np.random.default_rng(0)
+    start = rng.integers(0, 5, 3000)
+    table = pd.DataFrame({"start": start, "end": start + rng.poisson(1 + start / 3).clip(max=6)})
+    table["late"] = pd.Series(np.where(start >= 3, "yes", "no"), dtype="str")
+    columns = [
+        Ordinal(name="start", dtype="int64", categories=tuple(range(5))),
+        Numeric(name="end", dtype="int64", low=0, high=12, resolution=1.0),
+        Categorical(name="late", dtype="str", categories=("no", "yes")),
+    ]
+    derived = {str(k): "yes" if k >= 3 else "no" for k in range(5)}
+    rules = [{"derive": "late", "from": "start", "table": derived}]
+    schema = Schema(columns, constraints=rules)
+    model = MargNet(schema, epsilon=float("inf"), random_state=0, config=QUICK).fit(table)
+    reference = Reference(model, random_state=0)
+    share = proportion(reference, {"late": "yes"})["estimate"].iloc[0]
+    assert share == pytest.approx((table["late"] == "yes").mean(), abs=1e-3)
+    found = mean(reference, "end", by="late")
+    assert np.allclose(found["estimate"], table.groupby("late")["end"].mean(), atol=0.02)
+    assert (crosstab(reference, ["start", "late"])["note"] == "").all()
+
+
+def test_a_public_prior_leaves_estimates_unbiased():
+    """The noisy counts are those of the private rows, whatever the fit makes of an earlier table."""
+    earlier = rows(3000, seed=9)
+    model = fit(epsilon=4.0, public=earlier, provenance="a made-up table of another year")
+    found = mean(model, "age", by="sex", random_state=0)
+    apart = (found["estimate"] - TABLE.groupby("sex")["age"].mean()) / found["standard_error"]
+    assert (apart.abs() < 3.5).all()
+    with pytest.raises(InputError, match="know no public prior"):
+        model.sample(implicates=2)

@@ -20,7 +20,7 @@ OURS = [
 ]  # the pin has a build without CUDA where a package index offers one
 # Of each environment: Python, steps of pip, and what runs in it: a script, or tests by pytest.
 ENVIRONMENTS = {
-    "dpmm": ("3.11", [["dpmm==0.1.9", "setuptools<81", "pyarrow"]], ["made_by_dpmm.py"]),
+    "dpmm": ("3.11", [["dpmm==0.1.9", "setuptools<81", "pyarrow<22"]], ["made_by_dpmm.py"]),
     "sdgym": (
         "3.11",
         [OURS[:1], [*OURS, "sdgym==0.15.1", "sdv<2", "pytest"]],

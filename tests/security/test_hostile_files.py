@@ -111,7 +111,8 @@ def test_weights_that_are_no_probabilities(values: Any, says: str, tmp_path: Pat
     write_model(tmp_path / "m", facts, {"probabilities": torch.tensor(values)})
     with pytest.raises(FileFormatError, match=says):
         load(tmp_path / "m")
-    assert set(weights) == {"probabilities"}
+    counts = {"measured.counts", "measured.pairs", "measured.triples"}
+    assert set(weights) == {"probabilities", *counts}
 
 
 def test_a_checkpoint_removes_and_writes_nothing_outside(tmp_path: Path) -> None:

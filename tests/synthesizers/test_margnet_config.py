@@ -11,17 +11,14 @@ from tabsynth import MargNetConfig
 from tabsynth.errors import InputError
 
 COUNTS = (
-    "clear_components",
-    "latent_dim",
-    "steps",
-    "zero_steps",
-    "max_cells",
-    "memory",
-    "components",
-)
+    "clear_components", "latent_dim", "steps", "zero_steps", "max_cells", "memory", "components", "prior_steps",
+    "max_public",
+)  # fmt: skip
 COUNTS_FROM_0 = ("max_unscored", "max_triples")
 COUNTS_FROM_2 = ("weight_groups",)
-SHARES = ("smoothing", "min_entropy", "max_merged_in_triples", "max_group")
+SHARES = (
+    "smoothing", "min_entropy", "max_merged_in_triples", "max_group", "prior_share", "prior_group",
+)  # fmt: skip
 SHARES_BELOW_1 = ("triples_share",)
 SHARES_ABOVE_0 = ("learning_rate", "zero_rate", "counts_time")
 BUDGET_SHARES = ("one_way_share", "weighted_one_way_share", "scores_share")
@@ -30,7 +27,7 @@ FROM_0 = (
 )  # fmt: skip
 ABOVE_0 = (
     "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
-    "workload_weight", "weights_importance",
+    "workload_weight", "weights_importance", "mixture_drift", "largest_drift",
 )  # fmt: skip
 GROUPS = {
     COUNTS: ((0, -1), ">= 1"),

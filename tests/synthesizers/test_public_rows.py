@@ -91,7 +91,9 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool) -> None:
         components=20, latent_dim=5, hidden=(8,), steps=12, max_unscored=0 if scored else 66,
         largest_drift=1e9,
     )  # fmt: skip
-    prior = {"public": frame(30, seed=4), "provenance": "made up"} if public else {}
+    # Some private rows of the first table are public.
+    known = pd.concat([frame(30, seed=4), frame(40).iloc[:5]], ignore_index=True)
+    prior = {"public": known, "provenance": "made up"} if public else {}
     seen = []
     for table in (frame(40), frame(55, seed=8)):
         asked: list[Any] = []

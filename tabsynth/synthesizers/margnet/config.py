@@ -144,8 +144,8 @@ class MargNetConfig:
     zero_rate: float = 0.3
     counts_time: float = 0.7
     prior_share: float = 0.7
-    mixture_drift: float = 2.0
-    largest_drift: float = 2.0
+    mixture_drift: float = 3.0
+    largest_drift: float = 1.0
     prior_group: float = 0.002
     prior_steps: int = 150
     max_public: int = 50_000

@@ -247,6 +247,10 @@ class MargNet(Synthesizer):
                 "Implicates follow from noisy counts, and this model holds none: it has survey weights or a unit, its file is"
                 " of an earlier version, or there are too many; leave implicates (--implicates) out."
             )
+        if self.trained_.generator.shares is not None:
+            raise InputError(
+                "Implicates know no public prior; leave implicates (--implicates) out, or fit without public (--public)."
+            )
         draw = import_module("tabsynth.synthesizers.margnet.implicates").implicate
         for i in range(count):
             # Streams of their own: the draws must not repeat those of samples.
@@ -394,9 +398,7 @@ class MargNet(Synthesizer):
             curves=estimate.curves,
             rows=measured.rows,
             population=population,
-            measured=measured
-            if not self.schema.design and prior is None and measured.keepable
-            else None,
+            measured=measured if not self.schema.design and measured.keepable else None,
             notes={} if public is None else used(prior),
             likely_steps=estimate.likely_steps() if most is not None else {},
         )

@@ -90,6 +90,11 @@ class PriorCounts:
     resolution: Resolution
     rows: float
 
+    @property
+    def joint(self) -> Sequence[Measured]:
+        """Counts of pairs and triples, or of columns where there are no others."""
+        return [m for m in self.measured if len(m.columns) > 1] or self.measured
+
     def cells(self, m: Measured) -> np.ndarray:
         """The cell of each public row in the counts of a set, shape (n,)."""
         return cells_in(self.codes, m.columns, self.resolution.of(m.columns))
@@ -97,11 +102,11 @@ class PriorCounts:
     def drift(self) -> float:
         """φ: the excess squared distance of noisy counts from the public ones, over what a draw of the rows makes.
 
-        Sets count by their precision. It is at least what the draw of the public rows alone makes.
+        Joint sets count by their precision, single columns where there are no others. It is at least what the draw of the public rows alone makes.
         """
         least = self.rows / len(self.codes)
         total, weights = 0.0, LEAST_WEIGHT
-        for m in self.measured:
+        for m in self.joint:
             expected = np.bincount(self.cells(m), minlength=m.counts.size) * least
             variance = max(m.std, LEAST_STD) ** 2
             excess = np.square(m.counts.ravel() - expected).sum() - m.counts.size * variance
@@ -113,9 +118,9 @@ class PriorCounts:
 
     def drift_of_fit(self, config: MargNetConfig) -> float:
         """The same of a fit without the prior: that of a mixture, and what it leaves of the noise."""
-        sets = [m for m in self.measured if len(m.columns) == 2] or self.measured
+        sets = [m for m in self.joint if len(m.columns) == 2] or self.joint
         noise = float(np.mean([m.counts.size * m.std**2 for m in sets]))
-        return config.mixture_drift + config.residual_noise * noise / self.rows
+        return config.mixture_drift + config.residual_noise**2 * noise / self.rows
 
     def weights(self, drift: float, steps: int) -> np.ndarray:
         """Weights of the public rows, shape (n,), of sum 1: their posterior mode.

@@ -1,0 +1,47 @@
+"""The page follows from the stored rows, and the formulas that intervals are compared with are those of textbooks."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from analysed import linear, logistic, means
+from coverage_page import page
+
+HERE = Path(__file__).parent
+
+
+def test_the_page_is_that_of_the_results():
+    results = json.loads((HERE / "results.json").read_text())
+    assert (HERE / "README.md").read_text() == page(results)
+    assert {key.rsplit("-", 1)[0] for key in results} >= {"census-1", "hospital-8"}
+
+
+def test_counts_of_letters():
+    row = {
+        "classes": {
+            "OLS": {"covered": "110-", "naive": 1, "z": [0.0, 1.0], "wider": [1.0, 1.5]},
+            "three-way cells": {"covered": "--", "naive": 0, "z": [0.0, 0.0]},
+        },
+        "code": "x",
+    }
+    text = page({"census-1-0": row, "census-1-1": row})
+    assert "| census | 1 | 2 | OLS | 4 | 75% | 66.7% | 0.0% | – | 1.00, 1.50 | 33.3% |" in text
+    assert "| census | 1 | 2 | three-way cells | 2 | 0% | – | – | – | – | – |" in text
+
+
+def test_naive_errors_are_those_of_textbooks():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"g": rng.integers(0, 2, 500), "x": rng.normal(0, 1, 500)})
+    table["y"] = 2 + 3 * table["g"] + rng.normal(0, 1, 500)
+    values, errors = means("y", "g").naive(table)
+    assert values.loc[1] == pytest.approx(table["y"][table["g"] == 1].mean())
+    assert errors.loc[1] == pytest.approx(table["y"][table["g"] == 1].sem())
+    beta, _ = linear("y", "g", "x", numeric=("x",)).naive(table)
+    design = np.column_stack([np.ones(500), table["g"], table["x"]])
+    assert np.allclose(beta, np.linalg.lstsq(design, table["y"], rcond=None)[0])
+    odds, error = logistic({"g": 1}, "x", numeric=("x",)).naive(table)
+    p = 1 / (1 + np.exp(-(odds["intercept"] + odds["x"] * table["x"])))
+    assert abs((table["g"] - p).sum()) < 1e-6 and abs(((table["g"] - p) * table["x"]).sum()) < 1e-6
+    assert error["x"] == pytest.approx(1 / np.sqrt(500 * 0.25), rel=0.1)
