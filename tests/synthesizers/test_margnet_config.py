@@ -14,16 +14,17 @@ COUNTS = (
     "clear_components", "latent_dim", "steps", "zero_steps", "max_cells", "memory", "components", "prior_steps",
     "max_public",
 )  # fmt: skip
-COUNTS_FROM_0 = ("max_unscored", "max_triples")
-COUNTS_FROM_2 = ("weight_groups",)
+COUNTS_FROM_0 = ("max_unscored", "max_triples", "max_interactions")
+COUNTS_FROM_2 = ("weight_groups", "interaction_groups")
 SHARES = (
-    "smoothing", "min_entropy", "max_merged_in_triples", "max_group", "prior_share", "prior_group",
+    "smoothing", "min_entropy", "max_merged_in_triples", "max_group", "prior_share", "prior_group", "least_interaction",
 )  # fmt: skip
 SHARES_BELOW_1 = ("triples_share",)
+SHARES_BELOW_A_THIRD = ("interactions_share",)
 SHARES_ABOVE_0 = ("learning_rate", "zero_rate", "counts_time")
 BUDGET_SHARES = ("one_way_share", "weighted_one_way_share", "scores_share")
 FROM_0 = (
-    "continuation", "entropy", "residual_noise", "triples_noise", "rows_tolerance",
+    "continuation", "entropy", "residual_noise", "triples_noise", "rows_tolerance", "interaction_noise",
 )  # fmt: skip
 ABOVE_0 = (
     "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
@@ -35,6 +36,7 @@ GROUPS = {
     COUNTS_FROM_2: ((1,), ">= 2"),
     SHARES: ((-0.1, 1.1, math.inf), "[0, 1]"),
     SHARES_BELOW_1: ((-0.1, 1, math.inf), "[0, 1)"),
+    SHARES_BELOW_A_THIRD: ((-0.1, 0.3, math.inf), "[0, 0.3)"),
     SHARES_ABOVE_0: ((0, -0.1, 1.1), "(0, 1]"),
     BUDGET_SHARES: ((0, 0.5, -0.1), "(0, 0.5)"),
     FROM_0: ((-1, math.inf), "[0, inf)"),
