@@ -160,8 +160,8 @@ class MargNet(Synthesizer):
 
     Formal guarantees
     -----------------
-    Private rows are read by up to three Gaussian mechanisms: one-way counts, in a wide table scores of
-    pairs of columns, and counts of pairs and triples (of single columns again where their noise is
+    Private rows are read by up to four Gaussian mechanisms: one-way counts, in a wide table scores of
+    pairs of columns, coarse counts of triples if ``config.interactions_share`` asks for them, and counts of pairs and triples (of single columns again where their noise is
     still high, or no pair is worth it); what each asks follows from the schema and from the releases
     before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
     the rest, the fit, its samples and the model file, is post-processing.
