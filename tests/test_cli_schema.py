@@ -163,7 +163,7 @@ def test_edit_in_place_changes_kinds(folder):
         (("--from", "good.csv", "-o", "x.json"), "no format that can be imported"),
         (("--from", "good.csv"), "-o"),
         (("good.csv", "--from", "schema.json", "-o", "x.json"), "--from takes no table"),
-        (("schema.json", "--to", "csv", "-o", "x.json"), "--to to be one of sdv, frictionless"),
+        (("schema.json", "--to", "csv", "-o", "x.json"), "--to to be one of sdv"),
         (("schema.json", "--to", "sdv", "-o", "schema.json"), "is read by this command"),
         (("--to", "sdv", "-o", "x.json"), "--to needs a schema file"),
         (("good.csv", "--check", "schema.json", "--to", "sdv"), "--check or --to, not both"),

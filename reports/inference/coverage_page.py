@@ -86,8 +86,8 @@ def of_implicates(by_setting: dict[str, list[Any]]) -> list[str]:
         "## Pooled implicates",
         "",
         "Coverage of 95% intervals that `pool` makes of textbook analyses of 10 implicates, without rare cells. Counts below 0 cannot"
-        " be in a table, so statistics of small groups are biased: for means and coefficients, use the functions of"
-        " `tabsynth.inference`. CPU seconds are of the 10 implicates.",
+        " be in a table, so statistics of small groups are biased, and no rule tells which statistics the counts do not show: where a"
+        " pair was not counted, coverage is low. The intervals above do better. CPU seconds are of the 10 implicates.",
         "",
         "| table | ε | fits | statistics | coverage | CPU s |",
         "|---|---|---|---|---|---|",

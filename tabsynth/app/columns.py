@@ -42,6 +42,7 @@ def review_columns(page: Page) -> None:
         with part("details"):
             text("What to check", "summary")
             items(lines)
+    _design(page)
     with part("details"):
         text("Declare all columns at once", "summary")
         text(
@@ -57,6 +58,37 @@ def review_columns(page: Page) -> None:
             )
     with part("div", "buttons"):
         button("Go on to constraints", lambda: page.go(3), main=True)
+
+
+def _design(page: Page) -> None:
+    """What rows stand for."""
+    session = page.session
+    now = session.need_schema().design
+    stated = [f"Privacy protects {now.neighbour}."]
+    if now.unit is not None:
+        stated.append(f"At most {now.rows:,} rows of one {now.unit} are used.")
+    if now.weight is not None:
+        stated.append(f"Rows count with the weight {now.weight}, of at most {now.max_weight:g}.")
+    with part("details"):
+        text("People with several rows, and survey weights", "summary")
+        items(stated)
+        text(
+            "Columns of units and weights are neither learned nor sampled. Both limits come from public knowledge, not from the"
+            " table.",
+            "p",
+            "soft",
+        )
+        with part("div", "fields"):
+            unit = _field("Column that says of which unit a row is", "")
+            most_rows = _field("Most rows of one unit", "")
+            weight = _field("Column of survey weights", "")
+            most_weight = _field("Largest weight", "")
+
+        def save() -> Any:
+            session.protect(unit.value, most_rows.value, weight.value, most_weight.value)
+
+        with part("div", "buttons"):
+            button("Save what rows stand for", lambda: page.do(save))
 
 
 def _list(page: Page, views: list[ColumnView]) -> None:
@@ -179,5 +211,5 @@ def _has(fact: str, kind: str) -> bool:
 def _field(label: str, value: str, *, copied: bool = False, wide: bool = False) -> Any:
     made = ui.input(label, value=value).props("outlined dense stack-label").classes("wide" * wide)
     if copied:
-        made.props["hint"] = "read from the rows: replace it by a public fact"
+        made.props["hint"] = "read from the rows: replace it"
     return made

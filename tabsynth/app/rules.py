@@ -73,9 +73,11 @@ def _implication(page: Page, names: list[str]) -> None:
     text("If one column has a value, then another one has", "h3")
     with part("div", "fields"):
         given = _choice("If column", names)
-        values = ui.input("has one of the values, or low..high").props("outlined dense stack-label")
+        values = ui.input("has a value of (a,b or low..high)").props("outlined dense stack-label")
         follows = _choice("then column", names)
-        then = ui.input("has one of the values, or low..high,").props("outlined dense stack-label")
+        then = ui.input("has then a value of (a,b or low..high)").props(
+            "outlined dense stack-label"
+        )
 
     def make() -> Mapping[str, Any]:
         schema = page.session.need_schema()

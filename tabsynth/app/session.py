@@ -364,6 +364,24 @@ class Session:
         """Declare that the facts of all columns are public, as ``source`` has them."""
         self.change(Edit(declare_all=True, source=source.strip()))
 
+    def protect(self, unit: str, most_rows: str, weight: str, most_weight: str) -> None:
+        """Declare what rows stand for: the unit that privacy protects, and survey weights; empty texts change nothing."""
+        given: dict[str, Any] = {}
+        for name, limit, texts, kind in (
+            ("unit", "max_rows_per_unit", (unit, most_rows), int),
+            ("weight", "max_weight", (weight, most_weight), float),
+        ):
+            column, most = (text.strip() for text in texts)
+            if bool(column) != bool(most):
+                raise InputError(f"Give the column of the {name} and its limit, or leave out both.")
+            try:
+                given |= {name: column, limit: kind(most)} if column else {}
+            except ValueError:
+                raise InputError(f"Expected a number as the limit, got {shown(most)}.") from None
+        if not given:
+            raise InputError("Name a column, and its limit from public knowledge.")
+        self.change(Edit(design=given))
+
     # The plan
 
     def plan(self, settings: Settings) -> Job:

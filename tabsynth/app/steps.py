@@ -103,6 +103,7 @@ def edit(path: Path, change: Edit) -> Step:
     words += [f"--drop={name}" for name in change.drop]
     words += [f"--constraint={json.dumps(rule, ensure_ascii=False)}" for rule in change.constraints]
     words += [f"--drop-constraint={number}" for number in change.drop_constraints]
+    words += [f"--{name.replace('_', '-')}={value}" for name, value in change.design.items()]
     words += ["--declare-all"] * change.declare_all
     words += [f"--declare={name}" for name in change.declare]
     words += [f"--source={change.source}"] * (change.source is not None)

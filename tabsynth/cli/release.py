@@ -1,13 +1,12 @@
-"""``tabsynth release``, and what ``tabsynth verify`` prints of a dossier."""
+"""``tabsynth release``."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import fail, guarded, say
+from tabsynth.cli.console import guarded, say
 from tabsynth.cli.options import Expires
 from tabsynth.cli.paths import private_key
 from tabsynth.errors import InputError
@@ -77,46 +76,3 @@ def release_command(
     if secret is None:
         say("Its files are not signed; --sign signs them, so that others can authenticate them.")
     say(f"Check it: tabsynth verify {folder}{'' if secret is None else f' --key {sign}.pub'}")
-
-
-def print_dossier(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> int:
-    """Verify a dossier, print what was found, and return the exit code.
-
-    A dossier that is refused ends the command in one line.
-    """
-    from tabsynth.cli.verify import EXIT, facts_of, print_result
-    from tabsynth.dossier.checking import facts, verify_dossier
-    from tabsynth.privacy.certificate.verification import State
-
-    found = verify_dossier(folder, key)
-    if as_json:
-        tables = {name: facts_of(one, prior) for name, one in found.tables.items()}
-        say(json.dumps({**facts(found), "tables": tables}))
-    else:
-        alike = not found.problems  # then all tables state the same claim
-        for name, verification in [*found.tables.items()][: 1 if alike else None]:
-            say(f"{folder / name}:")
-            print_result(verification, prior)
-        if alike and len(found.tables) > 1:
-            say(f"The same claim and checks: {', '.join([*found.tables][1:])}")
-        say(f"Signature of all files: {found.signature}")
-    if found.problems:
-        fail(f"Dossier {folder} is refused: {'; '.join(found.problems)}.")
-    if not as_json:
-        say(
-            f"Dossier {folder}: every file is listed and unchanged, and they agree with each other."
-        )
-        if found.state is State.AUTHENTICATED:
-            statement = next(iter(found.tables.values())).certificate["statement"]
-            say("It is authenticated: all files are signed with the given key.")
-            say(str(statement))
-        elif found.state is State.CONDITIONAL:
-            say(
-                "Its claim is CONDITIONAL: what the schema says of some columns was copied from a table."
-            )
-        else:
-            say(
-                "It is not authenticated: anyone can write such a folder. Get the public key from a signer whom you trust, and"
-                " give it with --key."
-            )
-    return EXIT[found.state.value]

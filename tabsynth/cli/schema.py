@@ -156,7 +156,7 @@ def schema(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(help="Convert the schema file to this format: sdv or frictionless."),
+        typer.Option(help="Convert the schema file to this format: sdv, sdv-v2 or frictionless."),
     ] = None,
     drop: Drop = None,
     kind: Kind = None,

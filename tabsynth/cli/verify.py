@@ -162,11 +162,10 @@ def verify_command(
     if prior is not None:
         between("prior", prior, 0, 1, low_open=True, high_open=True)
     if table.is_dir():
-        from tabsynth.cli.release import print_dossier
         from tabsynth.dossier.checking import is_dossier
 
         if is_dossier(table):
-            code = print_dossier(table, key, prior, as_json)
+            code = _verify_dossier(table, key, prior, as_json)
             if code:
                 raise typer.Exit(code)
             return
@@ -184,6 +183,48 @@ def verify_command(
             say(line)
     if EXIT[verification.state.value]:
         raise typer.Exit(EXIT[verification.state.value])
+
+
+def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> int:
+    """Verify a dossier, print what was found, and return the exit code.
+
+    A dossier that is refused ends the command in one line.
+    """
+    from tabsynth.dossier.checking import facts, verify_dossier
+    from tabsynth.privacy.certificate.verification import State
+
+    found = verify_dossier(folder, key)
+    if as_json:
+        tables = {name: facts_of(one, prior) for name, one in found.tables.items()}
+        say(json.dumps({**facts(found), "tables": tables}))
+    else:
+        alike = not found.problems  # then all tables state the same claim
+        for name, verification in [*found.tables.items()][: 1 if alike else None]:
+            say(f"{folder / name}:")
+            print_result(verification, prior)
+        if alike and len(found.tables) > 1:
+            say(f"The same claim and checks: {', '.join([*found.tables][1:])}")
+        say(f"Signature of all files: {found.signature}")
+    if found.problems:
+        fail(f"Dossier {folder} is refused: {'; '.join(found.problems)}.")
+    if not as_json:
+        say(
+            f"Dossier {folder}: every file is listed and unchanged, and they agree with each other."
+        )
+        if found.state is State.AUTHENTICATED:
+            statement = next(iter(found.tables.values())).certificate["statement"]
+            say("It is authenticated: all files are signed with the given key.")
+            say(str(statement))
+        elif found.state is State.CONDITIONAL:
+            say(
+                "Its claim is CONDITIONAL: what the schema says of some columns was copied from a table."
+            )
+        else:
+            say(
+                "It is not authenticated: anyone can write such a folder. Get the public key from a signer whom you trust, and"
+                " give it with --key."
+            )
+    return EXIT[found.state.value]
 
 
 def _verify_folder(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> None:

@@ -160,6 +160,10 @@ def test_websockets_pass_the_same_checks(page):
     assert socket_status(page, **own, **{"sec-fetch-site": "cross-site"}) == 403
 
 
+def test_the_page_leaves_no_files_of_its_library(page):
+    assert [path.name for path in page.folder.iterdir()] == ["tabsynth-app"]
+
+
 def test_nothing_listens_elsewhere(page):
     """Only 127.0.0.1 is bound: no other address of this computer, not even of the loopback network."""
     addresses = {"127.0.0.2", socket.gethostbyname(socket.gethostname())} - {"127.0.0.1"}

@@ -1,4 +1,4 @@
-"""Makes the pictures of the tutorials: ``python docs/tutorials/pictures/make.py``, three minutes on two cores.
+"""Makes the pictures of the tutorials, and docs/report.png: ``python docs/tutorials/pictures/make.py``, three minutes on two cores.
 
 Three reports on the bundled census table are written and photographed in headless Chromium: a good table, one with too
 little budget for its rows, and a copy of the real rows, which leaks. Needs playwright and the system's Chromium.
@@ -29,6 +29,7 @@ SHOTS = {
     "column-poor": ("poor", "#columns figure:has(img[alt*='values of AGEP'])", 900),
     "pairs-good": ("good", "#distances figure", 900),
     "pairs-poor": ("poor", "#distances figure", 900),
+    "../../report": ("good", "body", 1150),  # of the README and the first page
 }
 
 
