@@ -54,6 +54,7 @@ PRIORS = (0.01, 0.1, 0.5)  # whose posterior probabilities are stated
 EXCEPTIONS = 10  # times δ: the probability with which odds may rise further
 ROUGH = 0.1  # the δ near which a curve is computed first, for δ(0)
 POINTS = 400  # of the curve, from 0 to 2ε
+LARGEST_EXPONENT = 700.0  # of odds that a float holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +230,8 @@ def _bounds(
     possible = deltas < point.exception
     if possible.any():
         rises = grid[possible] - np.log1p(-deltas[possible] / point.exception)
-        odds = min(odds, math.exp(float(rises.min())))
+        least = float(rises.min())
+        odds = min(odds, math.exp(least)) if least < LARGEST_EXPONENT else odds
     return AttackBounds(advantage=advantage, odds=odds, exception=point.exception, basis=basis)
 
 
