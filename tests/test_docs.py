@@ -101,6 +101,7 @@ def page(name: str) -> str:
     return (REFERENCE / f"{name}.md").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_quoted_error_messages_are_those_of_the_code():
     """With ``…`` for what the code fills in."""
     quoted = re.findall(r"^\| `([^`]+)` \| [A-Z]", page("error-messages"), re.MULTILINE)
