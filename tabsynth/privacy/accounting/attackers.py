@@ -54,7 +54,7 @@ PRIORS = (0.01, 0.1, 0.5)  # whose posterior probabilities are stated
 EXCEPTIONS = 10  # times δ: the probability with which odds may rise further
 ROUGH = 0.1  # the δ near which a curve is computed first, for δ(0)
 POINTS = 400  # of the curve, from 0 to 2ε
-MOST_EXPONENT = 700.0
+MOST_EXPONENT = 700.0  # of odds that a float holds
 
 
 @dataclass(frozen=True, kw_only=True)
