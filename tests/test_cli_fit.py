@@ -55,6 +55,19 @@ def folder(tmp_path):
         ),
         (("--epsilon", "1", "--method", "margnet", "--public", "holdout.csv"), "needs provenance"),
         (
+            (
+                "--epsilon",
+                "1",
+                "--method",
+                "margnet",
+                "--public",
+                "people.csv",
+                "--public-source",
+                "x",
+            ),
+            "is the private table itself",
+        ),
+        (
             ("--epsilon", "1", "--method", "pate-gan", "--overlap", "charged"),
             "overlap='charged' go with a public table",
         ),

@@ -25,7 +25,7 @@ import findings  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
 from ablations import draw, write_csv  # noqa: E402
-from ours import HINTS, SETTINGS, SPEED, VARIANTS, Variant  # noqa: E402
+from ours import FAST, HINTS, SETTINGS, SPEED, VARIANTS, Variant  # noqa: E402
 from runner import Runner, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
 
@@ -178,6 +178,26 @@ def hints() -> list[str]:
     return [*lines, "", not_run("census", 1.0, HINTS)]
 
 
+def speed() -> list[str]:
+    """Figures and times with components by the counts, and with the former number."""
+    lines = [
+        "| table | ε | components | tvd2 | tvd3 | F1 macro | F1 weighted | CPU s | seeds |",
+        "|" + "---|" * 9,
+    ]
+    for table, epsilon in FAST:
+        for name, about in SPEED.items():
+            done = [r for r in of(table, f"margnet:{name}", epsilon) if "stopped" not in r]
+            if done:
+                cells = [census.mean_sd([r[figure] for r in done]) for figure in FIGURES[1:]]
+                time = f"{np.mean([r['cpu_seconds'] for r in done]):.0f}"
+                count = f"{about.title}: {np.mean([r['components'] for r in done]):.0f}"
+                head = f"| {TABLES[table].title} | {epsilon:g} | {count} | "
+                lines.append(head + " | ".join([*cells, time, str(len(done))]) + " |")
+    runs = [run for run in RUNS if run.system.partition(":")[2] in SPEED]
+    done = [run for run in runs if run.key in load_results()]
+    return [*lines, "", f"{len(done)} of {len(runs)} runs were made."]
+
+
 def below_baseline(table: str, key: str, title: str) -> str:
     """In which cells a table's figure, of which more is better, is below that of independent columns."""
     results = load_results()
@@ -209,6 +229,7 @@ def write_readme() -> None:
     page = page.replace("<!-- COMPARISON -->", "\n".join(compared))
     page = page.replace("<!-- ABLATION -->", "\n".join(ablation()))
     page = page.replace("<!-- HINTS -->", "\n".join(hints()))
+    page = page.replace("<!-- SPEED -->", "\n".join(speed()))
     lines = disclosure.by_epsilon(CONFIG, results, "margnet")
     page = page.replace("<!-- DISCLOSURE -->", "\n".join(lines))
     page = page.replace("<!-- HIGHER -->", disclosure.verdict(CONFIG, results, "margnet"))

@@ -55,7 +55,7 @@ class Elements(HTMLParser):
         for name, value in given.items():
             assert not name.startswith("on") and name not in ("style", "srcdoc")
             # The only links are to sections and definitions of the same page.
-            assert name != "href" or (tag == "a" and re.fullmatch("#[a-z0-9εδ-]+", str(value)))
+            assert name != "href" or (tag == "a" and re.fullmatch(r"#[\w-]+", str(value)))
             assert name != "src" or str(value).startswith("data:image/svg+xml;base64,")
         if tag == "img":
             source = str(given["src"]).split(",", 1)[1]

@@ -54,6 +54,7 @@ PRIORS = (0.01, 0.1, 0.5)  # whose posterior probabilities are stated
 EXCEPTIONS = 10  # times δ: the probability with which odds may rise further
 ROUGH = 0.1  # the δ near which a curve is computed first, for δ(0)
 POINTS = 400  # of the curve, from 0 to 2ε
+MOST_EXPONENT = 700.0  # of odds that a float holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +166,7 @@ def claimed_bounds(epsilon: float, delta: float) -> AttackBounds:
     rise = epsilon - math.log1p(-1 / EXCEPTIONS) if delta else epsilon
     return AttackBounds(
         advantage=_advantage(epsilon, delta),
-        odds=math.exp(min(rise, 700.0)) if exception < 1 else math.inf,
+        odds=_factor(rise) if exception < 1 else math.inf,
         exception=exception if exception < 1 else 0.0,
         basis=POINT,
     )
@@ -207,6 +208,11 @@ def _advantage(epsilon: float, delta: float) -> float:
     return min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
 
 
+def _factor(rise: float) -> float:
+    """e^rise, infinite where that is more than a float can hold."""
+    return math.exp(rise) if rise < MOST_EXPONENT else math.inf
+
+
 @lru_cache(maxsize=256)
 def _bounds(
     spends: tuple[Spend, ...], epsilon: float, delta: float, kept_by: PrivacyFilter | None
@@ -229,7 +235,7 @@ def _bounds(
     possible = deltas < point.exception
     if possible.any():
         rises = grid[possible] - np.log1p(-deltas[possible] / point.exception)
-        odds = min(odds, math.exp(float(rises.min())))
+        odds = min(odds, _factor(float(rises.min())))
     return AttackBounds(advantage=advantage, odds=odds, exception=point.exception, basis=basis)
 
 
