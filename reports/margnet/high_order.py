@@ -250,9 +250,8 @@ def costs() -> list[str]:
 
 def write_page() -> None:
     page = (HERE / "high-order-template.md").read_text("utf-8")
-    (HERE / "high-order.md").write_text(
-        page.replace("<!-- FIGURES -->", "\n".join(figures())), "utf-8"
-    )
+    page = page.replace("<!-- FIGURES -->", "\n".join(figures()))
+    (HERE / "high-order.md").write_text(page.replace("<!-- COSTS -->", "\n".join(costs())), "utf-8")
 
 
 if __name__ == "__main__":
