@@ -146,7 +146,7 @@ def fit(name: str, share: float, seed: int) -> dict:
         schema,
         epsilon=EPSILON,
         random_state=seed,
-        config=MargNetConfig(interactions_share=share),
+        config=MargNetConfig(interactions_share=share, max_interactions=1_000),
     )
     synthetic = model.fit(private).sample(N, random_state=seed)
     seconds = time.process_time() - began

@@ -202,7 +202,7 @@ SPEED = {
 HIGH_ORDER = {
     f"interactions-{share:g}": Variant(
         f"{share:.0%} of the budget for coarse counts of triples",
-        {"interactions_share": share},
+        {"interactions_share": share, "max_interactions": 1_000},
         cells=(("census", 1.0), ("adult", 1.0)),
     )
     for share in (0.0, 0.02)

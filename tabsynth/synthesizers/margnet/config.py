@@ -59,7 +59,8 @@ class MargNetConfig:
     interaction_groups : int
         Groups of the values of a column in these counts.
     max_interactions : int
-        With more triples than this they are left out: by default with more than 18 columns.
+        With more triples than this they are left out: by default with more than 12 columns, of which not all pairs
+        are counted: a mixture that is fitted to such triples then has false dependence in the other pairs.
     interaction_noise : float
         An interaction of three columns is clear with so many standard deviations of its noise and of chance.
     least_interaction : float
@@ -139,7 +140,7 @@ class MargNetConfig:
     scores_share: float = 0.05
     interactions_share: float = 0.0
     interaction_groups: int = 4
-    max_interactions: int = 1_000
+    max_interactions: int = 220
     interaction_noise: float = 10.0
     least_interaction: float = 0.1
     max_unscored: int = 66
