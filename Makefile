@@ -46,7 +46,7 @@ lint: $(VENV)/.installed
 # The documentation site, from docs/, the reports and the docstrings; build/docs/index.html is its first page. A warning is an error.
 docs: $(VENV)/.docs
 	rm -rf docs/reference/api
-	$(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/doctrees . build/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/doctrees . build/docs
 	@echo "The site is in build/docs/index.html."
 
 check-links: $(VENV)/.docs  # the links to other sites; asks the network
