@@ -88,7 +88,7 @@ def tables() -> dict[str, str]:
 
 
 def page(text: str) -> str:
-    """The page with its tables written anew between their marks."""
+    """The page with its tables written again between their marks."""
     for name, table in tables().items():
         begin, end = f"<!-- {name}: written by figures.py -->", f"<!-- end of {name} -->"
         before, rest = text.split(begin)

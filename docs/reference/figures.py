@@ -34,7 +34,7 @@ def plain(text: str) -> str:
 
 
 def page(text: str) -> str:
-    """The page with every section written anew between its marks."""
+    """The page with every section written again between its marks."""
     for group in GROUPS:
         begin, end = BEGIN.format(group), END.format(group)
         before, rest = text.split(begin)

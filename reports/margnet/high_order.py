@@ -5,7 +5,7 @@
     python reports/margnet/high_order.py --only mod4
 
 A table has 20,000 rows of 10 to 18 columns. Two columns are the sum of two others modulo k (of three others in tables of order four); a
-tenth of their values is drawn anew. The accuracy is that of predicting these columns from the others of the sum, by the most frequent
+tenth of their values is replaced by random ones. The accuracy is that of predicting these columns from the others of the sum, by the most frequent
 value in the synthetic rows, on 20,000 fresh rows. It is relative to the same prediction from the private rows. What the counts cost
 tables without such structure is measured on the census table and Adult. The rows are in high-order.json.
 """
@@ -80,8 +80,8 @@ class Sums:
         columns = list[np.ndarray]()
         for _ in self.sums:
             parts = rng.integers(self.k, size=(self.order - 1, N))
-            anew = rng.integers(self.k, size=N)
-            columns += [*parts, np.where(rng.random(N) < REDRAWN, anew, parts.sum(0) % self.k)]
+            redrawn = rng.integers(self.k, size=N)
+            columns += [*parts, np.where(rng.random(N) < REDRAWN, redrawn, parts.sum(0) % self.k)]
         level = rng.normal(size=N)
         for size in self.others:
             level = 0.7 * level + 0.7 * rng.normal(size=N)
