@@ -287,7 +287,7 @@ class Synthesizer(BaseEstimator):
         return _changed(self, self.get_params(deep=False))
 
     def __sklearn_tags__(self) -> Tags:
-        """A table has texts, categories and missing values; noise is drawn anew in each fit without a seed."""
+        """A table has texts, categories and missing values; noise is drawn again in each fit without a seed."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
         for name in ("string", "categorical", "allow_nan"):

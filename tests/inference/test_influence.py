@@ -144,7 +144,7 @@ def _with(model, measured):
 
 @pytest.mark.slow
 def test_standard_errors_are_those_of_simulated_noise(exact, noisy):
-    """Counts are drawn anew around their true values, with the noise that the fit states."""
+    """Counts are drawn again around their true values, with the noise that the fit states."""
     measured = noisy.trained_.measured
     codes = noisy.encoder_.to_index(TABLE)
     truth = [
