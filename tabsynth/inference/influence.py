@@ -442,6 +442,6 @@ def check_counts(model: Any) -> Any:
 
 
 def _flattened(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """As many codes, each by itself, of probability ∝ the root of that in ``codes``."""
-    shares = np.sqrt(np.bincount(codes, minlength=size))
+    """As many codes, each by itself, of probability ∝ the root of one more than its number in ``codes``."""
+    shares = np.sqrt(np.bincount(codes, minlength=size) + 1)
     return rng.choice(size, len(codes), p=shares / shares.sum())
