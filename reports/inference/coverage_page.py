@@ -26,12 +26,13 @@ def page(results: dict[str, Any]) -> str:
         f" adds fits and writes this page. Code: {', '.join(codes)}.",
         "",
         '- **Supported**: the share of intervals that are given; the others say "not supported by the measured marginals".',
-        "- **Coverage**: of the intervals that are given. **± **: two standard errors over the fits.",
+        "- **Coverage**: of the intervals that are given. **±**: two standard errors over the fits. The fits of a table at both ε share"
+        " their private tables, so that their deviations have the same sign.",
         "- **Lowest**: the lowest coverage of one statistic that 30 fits or more support.",
         "- **Width**: over that of an oracle that knows the population and has counts with the same noise; the median and the 95th"
         " percentile of statistics, in the first fits.",
-        "- **Naive**: coverage of the textbook interval from one synthetic table, of the supported statistics.",
-        "- Cells of fewer than 20 expected rows are rare; they are rows of their own.",
+        "- **Naive**: coverage of the textbook interval from one synthetic table, of the supported statistics, in the first 20 fits.",
+        "- Cells and groups of fewer than 20 expected rows are rare; they are rows of their own.",
         "",
         "| table | ε | fits | statistics | intervals | supported | coverage | ± | lowest | width | naive |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
@@ -67,6 +68,10 @@ def coverage(setting: str, rows: list[Any]) -> list[str]:
         lowest = (
             (inside.sum(axis=0)[often] / given.sum(axis=0)[often]).min() if often.any() else np.nan
         )
+        naive = [
+            (f["naive"], len(f["covered"]) - f["covered"].count("-")) for f in found if "naive" in f
+        ]
+        right, of = np.sum(naive, axis=0) if naive else (0, 0)
         wider = np.array([f["wider"] for f in found if "wider" in f])
         wide = "–" if not len(wider) else "{:.2f}, {:.2f}".format(*np.median(wider, axis=0))
         cells += [
@@ -74,7 +79,7 @@ def coverage(setting: str, rows: list[Any]) -> list[str]:
             "–" if np.isnan(spread) else f"{spread:.1%}",
             "–" if np.isnan(lowest) else f"{lowest:.0%}",
             wide,
-            f"{sum(f['naive'] for f in found) / given.sum():.1%}",
+            f"{right / of:.1%}" if of else "–",
         ]
         out.append("| " + " | ".join(cells) + " |")
     return out
