@@ -90,24 +90,36 @@ def of_implicates(by_setting: dict[str, list[Any]]) -> list[str]:
     lines = [
         "## Pooled implicates",
         "",
-        "Coverage of 95% intervals that `pool` makes of textbook analyses of 10 implicates, without rare cells. Counts below 0 cannot"
-        " be in a table, so statistics of small groups are biased, and no rule tells which statistics the counts do not show: where a"
-        " pair was not counted, coverage is low. The intervals above do better. CPU seconds are of the 10 implicates.",
+        "Coverage of 95% intervals that `pool` makes of textbook analyses of 10 implicates, without rare cells and groups. **Supported** are"
+        " statistics that the measured marginals show, as above; **others** are those that they do not show, whose associations"
+        " implicates do not vary. The certificate of an implicate lists the sets of columns that were counted. Counts below 0 cannot be"
+        " in a table, so statistics of small groups are biased. The intervals above do better. CPU seconds are of the 10 implicates.",
         "",
-        "| table | ε | fits | statistics | coverage | CPU s |",
-        "|---|---|---|---|---|---|",
+        "| table | ε | fits | statistics | supported | coverage | ± | coverage of others | CPU s |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for setting in ("census-1", "census-8", "hospital-1", "hospital-8"):
         rows = by_setting.get(f"implicates-{setting}", [])
         seconds = np.median([row["cpu_seconds"] for row in rows]) if rows else 0
         for kind in dict.fromkeys(kind for row in rows for kind in row["classes"]):
-            letters = "".join(row["classes"].get(kind, "") for row in rows)
-            share = letters.count("1") / len(letters)
-            table, epsilon = setting.rsplit("-", 1)
-            lines.append(
-                f"| {table} | {epsilon} | {len(rows)} | {kind} | {share:.1%} | {seconds:.0f} |"
-            )
+            found = [row["classes"].get(kind, ["", ""]) for row in rows]
+            given, others = ("".join(part) for part in zip(*found, strict=True))
+            each = np.array([f[0].count("1") / len(f[0]) for f in found if f[0]])
+            spread = 2 * each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
+            cells = [*setting.rsplit("-", 1), str(len(rows)), kind]
+            cells += [f"{len(given) / len(given + others):.0%}", _share(given)]
+            cells += [
+                "–" if np.isnan(spread) else f"{spread:.1%}",
+                _share(others),
+                f"{seconds:.0f}",
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def _share(letters: str) -> str:
+    """The share of intervals that cover."""
+    return f"{letters.count('1') / len(letters):.1%}" if letters else "–"
 
 
 def of_plans(by_setting: dict[str, list[Any]]) -> list[str]:

@@ -126,12 +126,13 @@ def run(name: str, epsilon: float, seed: int) -> dict[str, Any]:
 
 
 def run_implicates(name: str, epsilon: float, seed: int) -> dict[str, Any]:
-    """Intervals that pool textbook analyses of the implicates of one fit."""
+    """Intervals that pool textbook analyses of the implicates of one fit: of statistics that the counts show, and of others."""
     model, _ = fitted(name, epsilon, seed, populations(name))
+    reference = Reference(model, random_state=seed)
     started = time.process_time()
     tables = model.sample(implicates=IMPLICATES, random_state=seed)
     seconds = time.process_time() - started
-    classes: dict[str, str] = {}
+    classes: dict[str, list[str]] = {}
     for statistic, (truth, rare) in zip(STATISTICS[name], truths(name), strict=True):
         fill = 0.0 if statistic.kind in CELLS else np.nan
         try:
@@ -146,8 +147,10 @@ def run_implicates(name: str, epsilon: float, seed: int) -> dict[str, Any]:
             continue
         out = pool([x[whole] for x in values], [x[whole] ** 2 for x in errors])
         covered = (out["low"] <= truth[whole]) & (truth[whole] <= out["high"])
-        letters = "".join(str(int(c)) for c in covered)
-        classes[statistic.kind] = classes.get(statistic.kind, "") + letters
+        given = labelled(statistic.intervals(reference)).reindex(truth.index)["estimate"].notna()
+        row = classes.setdefault(statistic.kind, ["", ""])
+        for i, which in enumerate((given[whole], ~given[whole])):
+            row[i] += "".join(str(int(c)) for c in covered[which])
     return {"classes": classes, "cpu_seconds": round(seconds, 1), "code": code()["sha256"][:12]}
 
 
