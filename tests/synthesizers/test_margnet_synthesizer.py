@@ -492,14 +492,14 @@ def test_a_workload_names_modelled_columns() -> None:
         {"derive": "d", "expression": "a + c"},
     ]
     schema = Schema(numbers, constraints=rules)
-    assert MargNet(schema, workload=[("b - a", "c")]).plan(estimate_time=False).spends
+    assert MargNet(schema, epsilon=1.0, workload=[("b - a", "c")]).plan(estimate_time=False).spends
     for hints, says in (
         ({"workload": [("b", "c")]}, "'b', which is modelled by a difference; name 'b - a'."),
         ({"target": "b"}, "'b', which is modelled by a difference; name 'b - a'."),
         ({"workload": [("d", "b - a")]}, "'d', which follows from others by a rule; name 'a' and 'c'."),
     ):  # fmt: skip
         with pytest.raises(InputError) as error:
-            MargNet(schema, **hints).plan(estimate_time=False)
+            MargNet(schema, epsilon=1.0, **hints).plan(estimate_time=False)
         assert says in str(error.value)
 
 
