@@ -156,6 +156,7 @@ def quantile(
         As of :func:`mean`. The standard error is the width of the interval over that of a normal one.
     """
     between("q", q, 0, 1, low_open=True, high_open=True)
+    between("confidence", confidence, 0, 1, low_open=True, high_open=True)
     reference, rows = _rows_of(model, random_state, [column], by)
     y = _numbers(reference, rows, column)
     groups = _Groups(rows, _listed(by), column)

@@ -77,6 +77,8 @@ def test_the_command_line(model, tmp_path):
 def test_bad_input_is_one_line(model, tmp_path):
     for call in (
         lambda: model.sample(implicates=0),
+        lambda: model.sample(implicates=1_001),
+        lambda: model.sample_to(tmp_path / "o.csv", implicates=10**9),
         lambda: model.sample_to(tmp_path / "o.csv", implicates=0),
     ):
         with pytest.raises(InputError, match="implicates"):

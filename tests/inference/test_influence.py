@@ -244,6 +244,7 @@ def test_older_files_have_no_counts(noisy):
         (lambda r: proportion(r, {"sex": "x"}), "'x'"),
         (lambda r: crosstab(r, []), "Expected columns of a table"),
         (lambda r: quantile(r, "age", 1.5), "q"),
+        (lambda r: quantile(r, "age", confidence="x"), "confidence to be a number"),
         (lambda r: infer(lambda t: "text", r), "must return finite numbers"),
         (lambda r: infer(lambda t: float("nan"), r), "must return finite numbers"),
         (lambda r: infer(lambda t: None, r), "must return finite numbers"),
