@@ -27,15 +27,17 @@ def page(results: dict[str, Any]) -> str:
         "",
         '- **Supported**: the share of intervals that are given; the others say "not supported by the measured marginals".',
         "- **Coverage**: of the intervals that are given. **±**: two standard errors over the fits. The fits of a table at both ε share"
-        " their private tables, so that their deviations have the same sign.",
+        " their private tables, so that their deviations are alike.",
         "- **Lowest**: the lowest coverage of one statistic that 30 fits or more support.",
         "- **Width**: over that of an oracle that knows the population and has counts with the same noise; the median and the 95th"
         " percentile of statistics, in the first fits.",
+        "- **Control**: coverage of the textbook interval from the private table itself, of the supported statistics. It shows how far the"
+        " private tables that were drawn are off by chance.",
         "- **Naive**: coverage of the textbook interval from one synthetic table, of the supported statistics, in the first 20 fits.",
         "- Cells and groups of fewer than 20 expected rows are rare; they are rows of their own.",
         "",
-        "| table | ε | fits | statistics | intervals | supported | coverage | ± | lowest | width | naive |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| table | ε | fits | statistics | intervals | supported | coverage | ± | lowest | width | control | naive |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for setting in ("census-1", "census-8", "hospital-1", "hospital-8"):
         lines += coverage(setting, by_setting.get(setting, []))
@@ -60,7 +62,7 @@ def coverage(setting: str, rows: list[Any]) -> list[str]:
             f"{given.mean():.0%}",
         ]
         if not given.any():
-            out.append("| " + " | ".join([*cells, "–", "–", "–", "–", "–"]) + " |")
+            out.append("| " + " | ".join([*cells, "–", "–", "–", "–", "–", "–"]) + " |")
             continue
         each = np.array([i[g].mean() for i, g in zip(inside, given, strict=True) if g.any()])
         spread = 2 * each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
@@ -68,10 +70,6 @@ def coverage(setting: str, rows: list[Any]) -> list[str]:
         lowest = (
             (inside.sum(axis=0)[often] / given.sum(axis=0)[often]).min() if often.any() else np.nan
         )
-        naive = [
-            (f["naive"], len(f["covered"]) - f["covered"].count("-")) for f in found if "naive" in f
-        ]
-        right, of = np.sum(naive, axis=0) if naive else (0, 0)
         wider = np.array([f["wider"] for f in found if "wider" in f])
         wide = "–" if not len(wider) else "{:.2f}, {:.2f}".format(*np.median(wider, axis=0))
         cells += [
@@ -79,10 +77,18 @@ def coverage(setting: str, rows: list[Any]) -> list[str]:
             "–" if np.isnan(spread) else f"{spread:.1%}",
             "–" if np.isnan(lowest) else f"{lowest:.0%}",
             wide,
-            f"{right / of:.1%}" if of else "–",
+            textbook(found, "control"),
+            textbook(found, "naive"),
         ]
         out.append("| " + " | ".join(cells) + " |")
     return out
+
+
+def textbook(found: list[Any], name: str) -> str:
+    """Coverage of textbook intervals of the statistics that have one of ours."""
+    rows = [(f[name], len(f["covered"]) - f["covered"].count("-")) for f in found if name in f]
+    right, of = np.sum(rows, axis=0) if rows else (0, 0)
+    return f"{right / of:.1%}" if of else "–"
 
 
 def of_implicates(by_setting: dict[str, list[Any]]) -> list[str]:

@@ -63,14 +63,22 @@ def populations(name: str) -> Population:
     return population(name)
 
 
+@lru_cache(maxsize=2)
+def drawn(name: str, seed: int) -> pd.DataFrame:
+    """The private table of a fit."""
+    return populations(name).draw(seed)
+
+
 def measured(
     statistic: Statistic, truth: pd.Series, rare: pd.Series, tables: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, list[Any]]]]:
     """By class of statistics, what their intervals are."""
     out = labelled(statistic.intervals(tables["reference"])).reindex(truth.index)
-    found: dict[str, pd.Series] = {}
-    if "synthetic" in tables:
-        found["naive"] = _naive(statistic, truth, tables["synthetic"])
+    found = {
+        name: _naive(statistic, truth, tables[of])
+        for name, of in (("control", "private"), ("naive", "synthetic"))
+        if of in tables
+    }
     if "population" in tables:
         oracle = labelled(statistic.intervals(tables["population"])).reindex(truth.index)
         found["wider"] = out["standard_error"] / oracle["standard_error"]
@@ -85,15 +93,16 @@ def measured(
             "covered": ["-" if not g else str(int(c)) for g, c in zip(given, covered, strict=True)],
             "z": z.round(3).tolist(),
         }
-        if "naive" in found:
-            row["naive"] = [str(int(n)) for n in found["naive"][which]]
+        for name in ("control", "naive"):
+            if name in found:
+                row[name] = [str(int(n)) for n in found[name][which]]
         if "wider" in found:
             row["wider"] = found["wider"][which].dropna().round(3).tolist()
         yield kind, row
 
 
 def _naive(statistic: Statistic, truth: pd.Series, table: pd.DataFrame) -> pd.Series:
-    """Which textbook intervals from one synthetic table cover."""
+    """Which textbook intervals from one table cover."""
     try:
         values, errors = map(labelled, statistic.naive(table))
     except np.linalg.LinAlgError:
@@ -107,7 +116,10 @@ def run(name: str, epsilon: float, seed: int) -> dict[str, Any]:
     """One fit, its intervals and, of the first fits, naive ones."""
     known = populations(name)
     model, seconds = fitted(name, epsilon, seed, known)
-    tables: dict[str, Any] = {"reference": Reference(model, random_state=seed)}
+    tables: dict[str, Any] = {
+        "reference": Reference(model, random_state=seed),
+        "private": drawn(name, seed),
+    }
     if seed < NAIVE:
         tables["synthetic"] = model.sample(random_state=seed)
     if seed < ORACLES:
@@ -169,10 +181,11 @@ def summary(found: dict[str, list[Any]]) -> dict[str, Any]:
         "covered": "".join(found["covered"]),
         "z": [round(float(z.sum()), 3), round(float((z**2).sum()), 3)],
     }
-    if "naive" in found:
-        out["naive"] = sum(
-            n == "1" for n, c in zip(found["naive"], found["covered"], strict=True) if c != "-"
-        )
+    for name in ("control", "naive"):
+        if name in found:
+            out[name] = sum(
+                n == "1" for n, c in zip(found[name], found["covered"], strict=True) if c != "-"
+            )
     if found.get("wider"):
         wide = np.array(found["wider"])
         out["wider"] = [round(float(x), 3) for x in (np.median(wide), np.quantile(wide, 0.95))]
