@@ -298,6 +298,25 @@ def test_a_function_of_many_columns_is_called_for_a_sample_of_rows(noisy, monkey
         infer(slope, reference, columns=names)
 
 
+def test_distinct_rows_have_the_shares_of_all(noisy):
+    """Against pandas, which counts the reference rows; every declared value is among the independent ones."""
+    reference = Reference(noisy, random_state=1)
+    rows = reference.distinct(["sex", "age"])
+    count = reference.rows
+    halves = [reference.table[:count], reference.table[count:]]
+    first, other = (half.groupby(["sex", "age"]).size() / len(half) for half in halves)
+    index = pd.MultiIndex.from_frame(rows.table)
+    assert index.is_unique and set(index) == set(first.index) | set(other.index)
+    assert np.allclose(rows.synthetic, first.reindex(index).fillna(0))
+    assert np.allclose(rows.both, (first.reindex(index).fillna(0) + other.reindex(index).fillna(0)) / 2)  # fmt: skip
+    for j, column in enumerate(reference.columns):
+        assert set(reference.codes[count:, j]) == set(range(column.size))
+    at, sample = rows.sample(1_000, np.random.default_rng(0))
+    assert np.array_equal(sample.index, rows.index[at]) and sample.draws == 1_000
+    assert sample.synthetic.sum() == pytest.approx(1) and sample.both.sum() == pytest.approx(1)
+    assert np.abs(sample.synthetic - rows.synthetic[at]).max() < 0.1
+
+
 def test_columns_that_a_rule_makes():
     """A derived column follows from its source, and one that is modelled by a difference from that and the other."""
     rng = np.random.default_rng(0)
