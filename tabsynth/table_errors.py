@@ -42,6 +42,9 @@ class Counted(NamedTuple):
 class TableError:
     """The error of a table from the noise alone, without that of sampling.
 
+    It is that of estimates from the noisy counts. Counts of synthetic rows have other errors: the fit smooths the noise, which
+    makes large tables more exact at a small ε, and it has errors of its own, which no public fact shows.
+
     Attributes
     ----------
     columns : tuple of str

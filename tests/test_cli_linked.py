@@ -90,6 +90,8 @@ def test_fit_sample_verify(tmp_path):
     for option, says in (
         ((*stays, "-n", "40", "--max-draws", "9"), "too rare: of 9 rows of patients"),
         (("--weights", "population"), "released no total of survey weights"),
+        (("--implicates", "3"), "Linked tables take no --implicates; leave it out."),
+        (("--implicates", "0"), "Linked tables take no --implicates; leave it out."),
     ):
         done = run("sample", "model", "-o", "more", *option, cwd=tmp_path, code=2)
         assert says in done.stderr

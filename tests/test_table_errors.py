@@ -120,6 +120,7 @@ def test_the_command_line(tmp_path):
     words = ("plan", "--rows", 10_000, "--epsilon", 1)
     given = (*words, "--schema", "schema.json")
     out = run(*given, "--table", "c1,c3", "--table", "c1", cwd=tmp_path).stdout
+    assert "Counts of synthetic rows have other errors" in out
     assert "No table was read." in out and "c1,c3" in out and " rows " in out
     document = run(*given, "--table", "c3, c1", "--json", cwd=tmp_path).stdout
     assert '"columns": ["c1", "c3"]' in document

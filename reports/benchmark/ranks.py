@@ -147,7 +147,7 @@ def ranked_systems(config: Config, figures: Found) -> list[str]:
 def _means(
     figures: Found, cells: list[Block], names: list[str], rng: np.random.Generator | None
 ) -> np.ndarray:
-    """Means over the seeds of each cell, or over seeds drawn anew; shape (draws, blocks, systems)."""
+    """Means over the seeds of each cell, or over seeds drawn again; shape (draws, blocks, systems)."""
     out = np.full((1 if rng is None else DRAWS, len(cells), len(names)), math.nan)
     for i, block in enumerate(cells):
         for j, name in enumerate(names):

@@ -28,11 +28,14 @@ class Statistic:
         From a model or a reference to a DataFrame of intervals.
     naive : callable
         From a table to values and textbook standard errors; of the population, the values are the truth.
+    shares : callable, optional
+        From the population to the share of rows in each cell or group. None of regressions.
     """
 
     kind: str
     intervals: Callable[[Any], pd.DataFrame]
     naive: Callable[[pd.DataFrame], Naive]
+    shares: Callable[[pd.DataFrame], pd.Series] | None = None
 
 
 def cells(kind: str, *names: str) -> Statistic:
@@ -42,20 +45,30 @@ def cells(kind: str, *names: str) -> Statistic:
         p = table.groupby(list(names), dropna=False, observed=True).size() / len(table)
         return p, np.sqrt(p * (1 - p) / len(table))
 
-    return Statistic(kind, lambda r: inference.crosstab(r, list(names)), naive)
+    return Statistic(
+        kind, lambda r: inference.crosstab(r, list(names)), naive, lambda table: naive(table)[0]
+    )
 
 
 def means(column: str, by: str | None = None) -> Statistic:
     """Means of a column, of all rows or of groups."""
 
-    def naive(table: pd.DataFrame) -> Naive:
+    def grouped(table: pd.DataFrame) -> Any:
         known = table[table[column].notna()]
         numbers = known[column].astype(float)
         groups = pd.Series(column, index=known.index) if by is None else known[by]
-        grouped = numbers.groupby(groups, dropna=False, observed=True)
-        return grouped.mean(), grouped.std() / np.sqrt(grouped.size())
+        return numbers.groupby(groups, dropna=False, observed=True)
 
-    return Statistic("group means", lambda r: inference.mean(r, column, by), naive)
+    def naive(table: pd.DataFrame) -> Naive:
+        groups = grouped(table)
+        return groups.mean(), groups.std() / np.sqrt(groups.size())
+
+    return Statistic(
+        "group means",
+        lambda r: inference.mean(r, column, by),
+        naive,
+        lambda table: grouped(table).size() / len(table),
+    )
 
 
 def _matrix(table: pd.DataFrame, names: list[str], numeric: set[str]) -> pd.DataFrame:
@@ -152,9 +165,14 @@ HOSPITAL = [
     *(means("time_in_hospital", by) for by in (None, "change", "admission_type_id", "insulin")),
     *(means("number_diagnoses", by) for by in (None, "age", "race")),
     linear("time_in_hospital", "num_procedures", numeric=("num_procedures",)),
+    linear("time_in_hospital", "num_medications", numeric=("num_medications",)),
+    linear("num_medications", "num_procedures", numeric=("num_procedures",)),
+    linear("num_medications", "change"),
+    linear("num_medications", "diabetesMed"),
     linear("number_diagnoses", "age"),
-    linear("number_emergency", "age"),
     logistic({"insulin": "No"}, "change"),
+    logistic({"change": "Ch"}, "num_medications", numeric=("num_medications",)),
+    logistic({"diabetesMed": "Yes"}, "num_medications", numeric=("num_medications",)),
     logistic({"change": "Ch"}, "time_in_hospital", numeric=("time_in_hospital",)),
     logistic({"readmitted": "NO"}, "number_inpatient", numeric=("number_inpatient",)),
     cells(THREE, "insulin", "change", "readmitted"),

@@ -27,15 +27,18 @@ def page(results: dict[str, Any]) -> str:
         f" adds fits and writes this page. Code: {', '.join(codes)}.",
         "",
         '- **Supported**: the share of intervals that are given; the others say "not supported by the measured marginals".',
-        "- **Coverage**: of the intervals that are given. **± **: two standard errors over the fits.",
+        "- **Coverage**: of the intervals that are given. **±**: two standard errors over the fits. The fits of a table at both ε share"
+        " their private tables, so that their deviations are alike.",
         "- **Lowest**: the lowest coverage of one statistic that 30 fits or more support.",
         "- **Width**: over that of an oracle that knows the population and has counts with the same noise; the median and the 95th"
         " percentile of statistics, in the first fits.",
-        "- **Naive**: coverage of the textbook interval from one synthetic table, of the supported statistics.",
-        "- Cells of fewer than 20 expected rows are rare; they are rows of their own.",
+        "- **Control**: coverage of the textbook interval from the private table itself, of the supported statistics. It shows how far the"
+        " private tables that were drawn are off by chance.",
+        "- **Naive**: coverage of the textbook interval from one synthetic table, of the supported statistics, in the first 20 fits.",
+        "- Cells and groups of fewer than 20 expected rows are rare; they are rows of their own.",
         "",
-        "| table | ε | fits | statistics | intervals | supported | coverage | ± | lowest | width | naive |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| table | ε | fits | statistics | intervals | supported | coverage | ± | lowest | width | control | naive |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for setting in ("census-1", "census-8", "hospital-1", "hospital-8"):
         lines += coverage(setting, by_setting.get(setting, []))
@@ -60,7 +63,7 @@ def coverage(setting: str, rows: list[Any]) -> list[str]:
             f"{given.mean():.0%}",
         ]
         if not given.any():
-            out.append("| " + " | ".join([*cells, "–", "–", "–", "–", "–"]) + " |")
+            out.append("| " + " | ".join([*cells, "–", "–", "–", "–", "–", "–"]) + " |")
             continue
         each = np.array([i[g].mean() for i, g in zip(inside, given, strict=True) if g.any()])
         spread = 2 * each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
@@ -75,10 +78,18 @@ def coverage(setting: str, rows: list[Any]) -> list[str]:
             "–" if np.isnan(spread) else f"{spread:.1%}",
             "–" if np.isnan(lowest) else f"{lowest:.0%}",
             wide,
-            f"{sum(f['naive'] for f in found) / given.sum():.1%}",
+            textbook(found, "control"),
+            textbook(found, "naive"),
         ]
         out.append("| " + " | ".join(cells) + " |")
     return out
+
+
+def textbook(found: list[Any], name: str) -> str:
+    """Coverage of textbook intervals of the statistics that have one of ours."""
+    rows = [(f[name], len(f["covered"]) - f["covered"].count("-")) for f in found if name in f]
+    right, of = np.sum(rows, axis=0) if rows else (0, 0)
+    return f"{right / of:.1%}" if of else "–"
 
 
 def of_implicates(by_setting: dict[str, list[Any]]) -> list[str]:
@@ -86,24 +97,36 @@ def of_implicates(by_setting: dict[str, list[Any]]) -> list[str]:
     lines = [
         "## Pooled implicates",
         "",
-        "Coverage of 95% intervals that `pool` makes of textbook analyses of 10 implicates, without rare cells. Counts below 0 cannot"
-        " be in a table, so statistics of small groups are biased, and no rule tells which statistics the counts do not show: where a"
-        " pair was not counted, coverage is low. The intervals above do better. CPU seconds are of the 10 implicates.",
+        "Coverage of 95% intervals that `pool` makes of textbook analyses of 10 implicates, without rare cells and groups. **Supported** are"
+        " statistics that the measured marginals show, as above; **others** are those that they do not show, whose associations"
+        " implicates do not vary. The certificate of an implicate lists the sets of columns that were counted. Counts below 0 cannot be"
+        " in a table, so statistics of small groups are biased. The intervals above do better. CPU seconds are of the 10 implicates.",
         "",
-        "| table | ε | fits | statistics | coverage | CPU s |",
-        "|---|---|---|---|---|---|",
+        "| table | ε | fits | statistics | supported | coverage | ± | coverage of others | CPU s |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for setting in ("census-1", "census-8", "hospital-1", "hospital-8"):
         rows = by_setting.get(f"implicates-{setting}", [])
         seconds = np.median([row["cpu_seconds"] for row in rows]) if rows else 0
         for kind in dict.fromkeys(kind for row in rows for kind in row["classes"]):
-            letters = "".join(row["classes"].get(kind, "") for row in rows)
-            share = letters.count("1") / len(letters)
-            table, epsilon = setting.rsplit("-", 1)
-            lines.append(
-                f"| {table} | {epsilon} | {len(rows)} | {kind} | {share:.1%} | {seconds:.0f} |"
-            )
+            found = [row["classes"].get(kind, ["", ""]) for row in rows]
+            given, others = ("".join(part) for part in zip(*found, strict=True))
+            each = np.array([f[0].count("1") / len(f[0]) for f in found if f[0]])
+            spread = 2 * each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
+            cells = [*setting.rsplit("-", 1), str(len(rows)), kind]
+            cells += [f"{len(given) / len(given + others):.0%}", _share(given)]
+            cells += [
+                "–" if np.isnan(spread) else f"{spread:.1%}",
+                _share(others),
+                f"{seconds:.0f}",
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def _share(letters: str) -> str:
+    """The share of intervals that cover."""
+    return f"{letters.count('1') / len(letters):.1%}" if letters else "–"
 
 
 def of_plans(by_setting: dict[str, list[Any]]) -> list[str]:

@@ -37,13 +37,14 @@ def planned_rows(model: MargNet, known: Population, seed: int) -> dict[str, Any]
 def _estimated(reference: Reference, pair: tuple[int, ...], groups: Any) -> np.ndarray:
     """Counts of the groups of a pair of columns, estimated from the noisy counts."""
     shape = [number_of(groups[j]) for j in pair]
-    cell = np.ravel_multi_index([groups[j][reference.codes[:, j]] for j in pair], shape)
+    rows = reference.distinct([reference.columns[j].name for j in pair])
+    cell = np.ravel_multi_index([groups[j][rows.codes[:, j]] for j in pair], shape)
     cells = int(np.prod(shape))
-    shares = np.bincount(cell[: reference.rows], minlength=cells) / reference.rows
+    shares = np.bincount(cell, rows.synthetic, cells)
 
     def of(part: slice) -> np.ndarray:
         number = np.arange(part.start, part.stop)
         return (cell[:, None] == number).astype(float) - shares[part]
 
-    found = estimates(reference, pair, Influence(range(cells), shares, of), 0.95)
+    found = estimates(reference, rows, Influence(range(cells), shares, of), 0.95)
     return found["estimate"].fillna(0).to_numpy() * reference.n

@@ -21,14 +21,31 @@ def test_the_page_is_that_of_the_results():
 def test_counts_of_letters():
     row = {
         "classes": {
-            "OLS": {"covered": "110-", "naive": 1, "z": [0.0, 1.0], "wider": [1.0, 1.5]},
+            "OLS": {
+                "covered": "110-",
+                "naive": 1,
+                "control": 3,
+                "z": [0.0, 1.0],
+                "wider": [1.0, 1.5],
+            },
             "three-way cells": {"covered": "--", "naive": 0, "z": [0.0, 0.0]},
         },
         "code": "x",
     }
     text = page({"census-1-0": row, "census-1-1": row})
-    assert "| census | 1 | 2 | OLS | 4 | 75% | 66.7% | 0.0% | – | 1.00, 1.50 | 33.3% |" in text
-    assert "| census | 1 | 2 | three-way cells | 2 | 0% | – | – | – | – | – |" in text
+    assert (
+        "| census | 1 | 2 | OLS | 4 | 75% | 66.7% | 0.0% | – | 1.00, 1.50 | 100.0% | 33.3% |"
+        in text
+    )
+    assert "| census | 1 | 2 | three-way cells | 2 | 0% | – | – | – | – | – | – |" in text
+    pooled = {
+        "classes": {"OLS": ["110", "01"], "logistic": ["", "1"]},
+        "cpu_seconds": 7,
+        "code": "x",
+    }
+    text = page({"implicates-census-1-0": pooled, "implicates-census-1-1": pooled})
+    assert "| census | 1 | 2 | OLS | 60% | 66.7% | 0.0% | 50.0% | 7 |" in text
+    assert "| census | 1 | 2 | logistic | 0% | – | – | 100.0% | 7 |" in text
 
 
 def test_naive_errors_are_those_of_textbooks():

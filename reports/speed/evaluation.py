@@ -64,7 +64,7 @@ def _nearly(rows: int, rng: np.random.Generator) -> np.ndarray:
 def grid() -> list[dict]:
     """The whole disclosure grid of a long table, and over what a plain search would take for it.
 
-    The plain search compares each record with the table anew for every number of unknown attributes,
+    The plain search compares each record with the table again for every number of unknown attributes,
     and picks the nearest by partition; it is timed on 20 records and scaled.
     """
     rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
-from tabsynth.app.elements import box, button, items, part, text
+from tabsynth.app.elements import action, box, button, items, part, text
 from tabsynth.app.page import Page
 from tabsynth.app.session import PROVENANCES, ColumnView
 from tabsynth.schema.column import KINDS
@@ -52,12 +52,8 @@ def review_columns(page: Page) -> None:
         )
         with part("div", "fields"):
             source = ui.input("Public source of all columns").props("outlined dense stack-label")
-        with part("div", "buttons"):
-            button(
-                "Declare all columns", lambda: page.do(lambda: session.declare_all(source.value))
-            )
-    with part("div", "buttons"):
-        button("Go on to constraints", lambda: page.go(3), main=True)
+        action("Declare all columns", lambda: page.do(lambda: session.declare_all(source.value)))
+    action("Go on to constraints", lambda: page.go(3), main=True)
 
 
 def _design(page: Page) -> None:
@@ -87,8 +83,7 @@ def _design(page: Page) -> None:
         def save() -> Any:
             session.protect(unit.value, most_rows.value, weight.value, most_weight.value)
 
-        with part("div", "buttons"):
-            button("Save what rows stand for", lambda: page.do(save))
+        action("Save what rows stand for", lambda: page.do(save))
 
 
 def _list(page: Page, views: list[ColumnView]) -> None:

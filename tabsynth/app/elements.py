@@ -55,6 +55,12 @@ def button(label: str, act: Callable[[], Any], *, main: bool = False, name: str 
     return made
 
 
+def action(label: str, act: Callable[[], Any], *, main: bool = False, name: str = "") -> Any:
+    """A button in a row of its own."""
+    with part("div", "buttons"):
+        return button(label, act, main=main, name=name)
+
+
 def table(
     caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from nicegui import ui
 
-from tabsynth.app.elements import box, button, copyable, part, text
+from tabsynth.app.elements import action, box, button, copyable, part, text
 from tabsynth.app.job import CANCELLED, DONE, FAILED, RUNNING
 from tabsynth.app.session import Session
 from tabsynth.errors import TableError, TabsynthError
@@ -81,7 +81,7 @@ class Page:
         ui.timer(EVERY, self.look)
 
     def show(self, *, content: bool = True) -> None:
-        """Show the present step anew; without ``content``, all but its form, which keeps what was typed."""
+        """Show the present step again; without ``content``, all but its form, which keeps what was typed."""
         self._shown = self._standing()
         confidential = "CONFIDENTIAL: this screen may show figures of private rows."
         waiting = (
@@ -150,7 +150,7 @@ class Page:
         self.focus("step-errors")
 
     def look(self) -> None:
-        """Show the progress of what runs, and the step anew when it has ended."""
+        """Show the progress of what runs, and the step again when it has ended."""
         job = self.session.job
         if self._standing() != self._shown:
             self.show(content=job is not None and job.state == DONE)
@@ -192,8 +192,7 @@ class Page:
                 self.bar = ui.linear_progress(0, show_value=False).props("rounded")
                 self.bar.props["aria-label"] = f"Progress of: {job.title}"
                 self.bar.props["indeterminate"] = job.total == 0
-                with part("div", "buttons"):
-                    button("Cancel", self._cancel, name=f"Cancel: {job.title}")
+                action("Cancel", self._cancel, name=f"Cancel: {job.title}")
             return
         with part("div", f"box step-outcome {BOXES[job.state]}", tabindex="-1"):
             text(f"{job.title}: {job.state}.")

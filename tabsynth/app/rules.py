@@ -7,7 +7,7 @@ from typing import Any
 from nicegui import ui
 
 from tabsynth._files import parse_json
-from tabsynth.app.elements import button, part, text
+from tabsynth.app.elements import action, button, part, text
 from tabsynth.app.page import Page
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
@@ -65,8 +65,7 @@ def _order(page: Page, names: list[str]) -> None:
         ]
         return {"order": order, **({"strict": True} if strict.value else {})}
 
-    with part("div", "buttons"):
-        button("Add this order", lambda: _add(page, make))
+    action("Add this order", lambda: _add(page, make))
 
 
 def _implication(page: Page, names: list[str]) -> None:
@@ -90,8 +89,7 @@ def _implication(page: Page, names: list[str]) -> None:
             sides[side] = {column.name: _side(column, texts)}
         return sides
 
-    with part("div", "buttons"):
-        button("Add this rule", lambda: _add(page, make))
+    action("Add this rule", lambda: _add(page, make))
 
 
 def _side(column: Column, given: str) -> Any:
@@ -126,5 +124,4 @@ def _json(page: Page) -> None:
                 raise InputError('Expected a rule such as {"order": ["start", "end"]}.')
             return given
 
-        with part("div", "buttons"):
-            button("Add the rule", lambda: _add(page, make))
+        action("Add the rule", lambda: _add(page, make))

@@ -281,7 +281,7 @@ class Session:
         self._note(step)
 
     def _take(self, schema: Schema) -> None:
-        """Later steps follow from the schema, and begin anew."""
+        """Later steps follow from the schema, and begin again."""
         self.schema = schema
         self.planned = self.model = None
         self._drawn(None)

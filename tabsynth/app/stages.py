@@ -8,7 +8,7 @@ from nicegui import ui
 
 from tabsynth.app import steps
 from tabsynth.app.columns import review_columns
-from tabsynth.app.elements import box, button, code, heading, items, part, table, text
+from tabsynth.app.elements import action, box, button, code, heading, items, part, table, text
 from tabsynth.app.page import Page
 from tabsynth.app.rules import edit_rules
 from tabsynth.app.session import READING, Session
@@ -93,8 +93,7 @@ def choose_table(page: Page) -> None:
     def use(name: str) -> None:
         page.do(lambda: session.choose(name, **{n: given[n].value for n in READING}), stage=1)
 
-    with part("div", "buttons"):
-        button("Use this table", lambda: use(path.value), main=True)
+    action("Use this table", lambda: use(path.value), main=True)
     text("Or upload a file", "h3")
     text(f"It is copied to {session.folder}, readable by you alone.", "p", "soft")
     with part("div", "upload"):
@@ -141,8 +140,7 @@ def confirm(page: Page) -> None:
             raise InputError("Tick the box if it is so; otherwise go on at another screen.")
         session.confirm()
 
-    with part("div", "buttons"):
-        button("Confirm", lambda: page.do(go, stage=2), main=True)
+    action("Confirm", lambda: page.do(go, stage=2), main=True)
 
 
 def schema(page: Page) -> None:
@@ -173,8 +171,7 @@ def _sources(page: Page) -> None:
         path = field(
             "Path of the schema file", str(session.schema_path) if there else "", wide=True
         )
-    with part("div", "buttons"):
-        button("Take this schema file", lambda: page.do(lambda: session.take_schema(path.value)))
+    action("Take this schema file", lambda: page.do(lambda: session.take_schema(path.value)))
     text("A draft to review", "h3")
     text(
         "Values of the table are copied, and marked. You replace them by public facts. Until then a fit makes a conditional"
@@ -182,10 +179,7 @@ def _sources(page: Page) -> None:
         "p",
         "soft",
     )
-    with part("div", "buttons"):
-        button(
-            "Draft a schema to review", lambda: page.do(session.draft), main=session.schema is None
-        )
+    action("Draft a schema to review", lambda: page.do(session.draft), main=session.schema is None)
     text("A private draft", "h3")
     text(
         "Kinds, bounds and categories are released with noise. Its cost counts in every fit with the schema.",
@@ -196,17 +190,16 @@ def _sources(page: Page) -> None:
         epsilon = field("ε of the draft", "0.5")
         delta = field("δ of the draft", "1e-5")
         ledger = field("Project ledger of the draft, if there is one")
-    with part("div", "buttons"):
-        button(
-            "Draft privately",
-            lambda: page.do(
-                lambda: session.draft_privately(
-                    number("ε of the draft", epsilon.value),
-                    number("δ of the draft", delta.value),
-                    _path(ledger.value),
-                )
-            ),
-        )
+    action(
+        "Draft privately",
+        lambda: page.do(
+            lambda: session.draft_privately(
+                number("ε of the draft", epsilon.value),
+                number("δ of the draft", delta.value),
+                _path(ledger.value),
+            )
+        ),
+    )
 
 
 def _path(value: str) -> Path | None:
@@ -223,8 +216,7 @@ def constraints(page: Page) -> None:
     )
     edit_rules(page)
     code(next((s for s in reversed(page.session.history) if "onstraint" in s.command), None))
-    with part("div", "buttons"):
-        button("Go on to the plan", lambda: page.go(4), main=True)
+    action("Go on to the plan", lambda: page.go(4), main=True)
 
 
 def plan(page: Page) -> None:
@@ -287,8 +279,7 @@ def plan(page: Page) -> None:
             name=name.value.strip(),
         )
 
-    with part("div", "buttons"):
-        button("Show the plan", lambda: page.do(lambda: session.plan(settings())), main=True)
+    action("Show the plan", lambda: page.do(lambda: session.plan(settings())), main=True)
     with part("details"):
         text("Make a project ledger", "summary")
         text("It limits what all fits and reports of the table together may spend.", "p", "soft")
@@ -310,8 +301,7 @@ def plan(page: Page) -> None:
             except (TabsynthError, ValueError, OSError) as error:
                 page.refuse([str(error)])
 
-        with part("div", "buttons"):
-            button("Make the ledger", make_ledger)
+        action("Make the ledger", make_ledger)
     if session.planned is not None and now is not None:
         _planned(page, now)
 
@@ -350,8 +340,7 @@ def _planned(page: Page, settings: Settings) -> None:
             f"The error of {settings.method} follows from its training; no plan can state it.", "p"
         )
     code(steps.plan(page.session.schema_path, settings))
-    with part("div", "buttons"):
-        button("Go on to the fit", lambda: page.go(5), main=True)
+    action("Go on to the fit", lambda: page.go(5), main=True)
 
 
 def fit(page: Page) -> None:
@@ -395,8 +384,7 @@ def fit(page: Page) -> None:
     code(drawn)
     if session.synthetic is not None:
         box([f"Synthetic table: {session.synthetic}"], "good")
-        with part("div", "buttons"):
-            button("Go on to the report", lambda: page.go(6), main=True)
+        action("Go on to the report", lambda: page.go(6), main=True)
 
 
 def report(page: Page) -> None:
@@ -420,8 +408,7 @@ def report(page: Page) -> None:
     def evaluate() -> Any:
         return session.evaluate(holdout.value, target.value or None)
 
-    with part("div", "buttons"):
-        button("Evaluate", lambda: page.do(evaluate), main=not session.summary)
+    action("Evaluate", lambda: page.do(evaluate), main=not session.summary)
     if session.summary:
         text("Summary", "h3")
         items(session.summary)
@@ -440,13 +427,11 @@ def report(page: Page) -> None:
         def publish() -> Any:
             return session.publish(number("ε of the published report", epsilon.value))
 
-        with part("div", "buttons"):
-            button("Evaluate privately", lambda: page.do(publish))
+        action("Evaluate privately", lambda: page.do(publish))
     if session.published is not None:
         box([f"It goes into the release: {session.published}"], "good")
         code(next((s for s in reversed(session.history) if "privately" in s.title), None))
-    with part("div", "buttons"):
-        button("Go on to the release", lambda: page.go(7), main=bool(session.summary))
+    action("Go on to the release", lambda: page.go(7), main=bool(session.summary))
 
 
 def release(page: Page) -> None:
@@ -480,8 +465,7 @@ def release(page: Page) -> None:
     def write() -> Any:
         return session.release(folder.value, page.place.answers)
 
-    with part("div", "buttons"):
-        button("Write the release", lambda: page.do(write), main=True)
+    action("Write the release", lambda: page.do(write), main=True)
     code(next((s for s in reversed(session.history) if s.title == "Release"), None))
     if session.released is not None:
         box(

@@ -424,9 +424,8 @@ def plan(
         return
     if prior is not None:
         between("prior", prior, 0, 1, low_open=True, high_open=True)
-    if epsilon is None or (method is None and bounds is None and caps is None and not table):
-        lacking = "--epsilon, or --max-advantage" if epsilon is None else "--method, or --table"
-        raise InputError(f"A plan needs {lacking}; give it.")
+    if epsilon is None:
+        raise InputError("A plan needs --epsilon, or --max-advantage; give it.")
     budget: dict[str, Any] = {"rows": rows, "epsilon": epsilon, "delta": delta}
     if table:
         others = {**given, "bounds": bounds, "caps": caps}
@@ -444,7 +443,9 @@ def plan(
         most = 1 if planned is None else planned.design.rows
         return print_caps(caps, budget, population, most, as_json)
     if bounds is None:
-        return print_plan(str(method), budget, given, as_json, prior)
+        if method is None:
+            raise InputError("A plan needs --method, or --table; give it.")
+        return print_plan(method, budget, given, as_json, prior)
     declared = given["schema"]
     name = unit or (None if declared is None else declared.unit)
     if name is None:

@@ -48,7 +48,8 @@ def fit_linked(
 def refuse_for_linked(options: dict[str, Any], taken: tuple[str, ...] = ()) -> None:
     """Refuse options that were given and that linked tables do not take."""
     for name, value in options.items():
-        if value and name not in taken:
+        given = value is not None and value is not False and value != []  # 0 was given
+        if given and name not in taken:
             flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
             raise InputError(f"Linked tables take no {flag}; leave it out.")
 

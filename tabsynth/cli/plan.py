@@ -175,6 +175,9 @@ def print_tables(
         "standard error: of one cell of the groups of values that are counted, from the noise alone, as estimated by"
         " tabsynth.inference.crosstab; of the margins: of one value's count, relative to the mean count of a value"
     )
+    say(
+        "Counts of synthetic rows have other errors, which no plan states: the fit smooths this noise, and has errors of its own."
+    )
     if any(item.standard_error is None for item in plans):
         say(
             "-: this budget does not count the table; name it in the workload of the fit, or raise ε"

@@ -173,9 +173,9 @@ def verify_command(
         return
     verification = verify(table, key)
     if as_json:
-        say(json.dumps(facts_of(verification, prior)))
+        say(json.dumps(_facts_of(verification, prior)))
     else:
-        print_result(verification, prior)
+        _print_result(verification, prior)
     if not verification.consistent:
         fail(f"{table} does not agree with its certificate: {'; '.join(verification.problems)}.")
     if not as_json:
@@ -195,13 +195,13 @@ def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json
 
     found = verify_dossier(folder, key)
     if as_json:
-        tables = {name: facts_of(one, prior) for name, one in found.tables.items()}
+        tables = {name: _facts_of(one, prior) for name, one in found.tables.items()}
         say(json.dumps({**facts(found), "tables": tables}))
     else:
         alike = not found.problems  # then all tables state the same claim
         for name, verification in [*found.tables.items()][: 1 if alike else None]:
             say(f"{folder / name}:")
-            print_result(verification, prior)
+            _print_result(verification, prior)
         if alike and len(found.tables) > 1:
             say(f"The same claim and checks: {', '.join([*found.tables][1:])}")
         say(f"Signature of all files: {found.signature}")
@@ -241,13 +241,13 @@ def _verify_folder(folder: Path, key: Path | None, prior: float | None, as_json:
     codes, results = [], {}
     for table in tables:
         verification = verify(table, key)
-        results[table.name] = facts_of(verification, prior)
+        results[table.name] = _facts_of(verification, prior)
         state = verification.state.value if verification.consistent else "refused"
         codes.append(EXIT[state])
         if as_json:
             continue
         say(f"{table}:")
-        print_result(verification, prior)
+        _print_result(verification, prior)
         for line in _outcome(table, verification) if verification.consistent else ():
             say(line)
     claims = {json.dumps([v["state"], v["epsilon"]]) for v in results.values()}
@@ -261,7 +261,7 @@ def _verify_folder(folder: Path, key: Path | None, prior: float | None, as_json:
         raise typer.Exit(max(codes))
 
 
-def facts_of(verification: "Verification", prior: float | None) -> dict[str, Any]:
+def _facts_of(verification: "Verification", prior: float | None) -> dict[str, Any]:
     """The result for one table, JSON-ready; of a ``prior`` also what it becomes at most."""
     bounds = verification.bounds
     attacker = None if bounds is None else bounds.to_dict()
@@ -281,7 +281,7 @@ def facts_of(verification: "Verification", prior: float | None) -> dict[str, Any
     }
 
 
-def print_result(verification: "Verification", prior: float | None) -> None:
+def _print_result(verification: "Verification", prior: float | None) -> None:
     """Print the claim, both accountants, what they mean for an attacker, signature, notes and problems."""
     from tabsynth.privacy.certificate.certificate import (
         condition,

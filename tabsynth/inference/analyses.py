@@ -14,6 +14,7 @@ from tabsynth.errors import InputError
 from tabsynth.inference.influence import (
     Influence,
     Reference,
+    Rows,
     estimates,
 )
 from tabsynth.schema.column import Column, is_range, range_ends
@@ -54,12 +55,11 @@ def mean(
         A row for each statistic, with ``estimate``, ``standard_error``, ``low``, ``high`` and ``note``. The last says "not
         supported by the measured marginals" in place of numbers, where the noisy counts do not show the statistic.
     """
-    reference = reference_of(model, random_state)
-    y = _numbers(reference, column)
-    groups = _Groups(reference, _listed(by), column)
-    known = ~np.isnan(y)
-    inside = np.where(known, groups.of, -1)
-    return _ratio(reference, groups, inside, np.nan_to_num(y), [column], confidence)
+    reference, rows = _rows_of(model, random_state, [column], by)
+    y = _numbers(reference, rows, column)
+    groups = _Groups(rows, _listed(by), column)
+    inside = np.where(np.isnan(y), -1, groups.of)
+    return _ratio(reference, rows, groups, inside, np.nan_to_num(y), confidence)
 
 
 def proportion(
@@ -86,11 +86,10 @@ def proportion(
     DataFrame
         As of :func:`mean`. Intervals are within 0 and 1.
     """
-    reference = reference_of(model, random_state)
-    happens = _event(reference, event)
-    groups = _Groups(reference, _listed(by), str(event))
-    out = _ratio(reference, groups, groups.of, happens.astype(float), list(event), confidence)
-    return _as_shares(out)
+    reference, rows = _rows_of(model, random_state, _columns_of(event), by)
+    happens = _event(reference, rows, event)
+    groups = _Groups(rows, _listed(by), str(event))
+    return _as_shares(_ratio(reference, rows, groups, groups.of, happens.astype(float), confidence))
 
 
 def crosstab(
@@ -114,19 +113,19 @@ def crosstab(
     DataFrame
         As of :func:`proportion`, a row for each cell. Multiply by ``model.rows_`` for counts.
     """
-    reference = reference_of(model, random_state)
     names = _listed(columns)
     if not names:
         raise InputError("Expected columns of a table, got none; name one or more.")
-    groups = _Groups(reference, names, "")
-    shares = np.bincount(groups.of[: reference.rows], minlength=len(groups.names)) / reference.rows
+    reference, rows = _rows_of(model, random_state, names)
+    groups = _Groups(rows, names, "")
+    shares = np.bincount(groups.of, rows.synthetic, len(groups.names))
 
     def of(part: slice) -> np.ndarray:
         number = np.arange(part.start, part.stop)
         return (groups.of[:, None] == number).astype(float) - shares[part]
 
     influence = Influence(groups.names, shares, of)
-    return _as_shares(estimates(reference, reference.modelled(names), influence, confidence))
+    return _as_shares(estimates(reference, rows, influence, confidence))
 
 
 def quantile(
@@ -157,20 +156,21 @@ def quantile(
         As of :func:`mean`. The standard error is the width of the interval over that of a normal one.
     """
     between("q", q, 0, 1, low_open=True, high_open=True)
-    reference = reference_of(model, random_state)
-    y = _numbers(reference, column)
-    groups = _Groups(reference, _listed(by), column)
+    between("confidence", confidence, 0, 1, low_open=True, high_open=True)
+    reference, rows = _rows_of(model, random_state, [column], by)
+    y = _numbers(reference, rows, column)
+    groups = _Groups(rows, _listed(by), column)
     inside = np.where(np.isnan(y), -1, groups.of)
     values = np.unique(y[~np.isnan(y)])
     if len(values) > GRID:
         values = np.unique(np.quantile(values, np.linspace(0, 1, GRID)))
     z = norm.ppf((1 + confidence) / 2)
-    rows = []
-    columns = reference.modelled([column, *groups.columns])
+    out = []
     for g in range(len(groups.names)):
         member = inside == g
-        size = member[: reference.rows].mean()
-        below = np.array([(y[: reference.rows][member[: reference.rows]] <= v).mean() if size else np.nan for v in values])  # fmt: skip
+        weights = np.where(member, rows.synthetic, 0.0)
+        size = weights.sum()
+        below = np.array([weights[y <= v].sum() / size if size else np.nan for v in values])
 
         def of(
             part: slice, member: Any = member, size: Any = size, below: Any = below
@@ -178,9 +178,9 @@ def quantile(
             under = (y[:, None] <= values[part]).astype(float) - below[part]
             return np.where(member[:, None], under, 0.0) / max(size, 1e-12)
 
-        at = estimates(reference, columns, Influence(values, below, of), confidence)
-        rows.append(_crossing(at, values, q, z))
-    return pd.DataFrame(rows, index=groups.names)
+        at = estimates(reference, rows, Influence(values, below, of), confidence)
+        out.append(_crossing(at, values, q, z))
+    return pd.DataFrame(out, index=groups.names)
 
 
 def _crossing(at: pd.DataFrame, values: np.ndarray, q: float, z: float) -> dict[str, Any]:
@@ -225,18 +225,14 @@ def ols(
     DataFrame
         As of :func:`mean`, a row for each coefficient. Standard errors do not assume equal variances.
     """
-    reference = reference_of(model, random_state)
-    y = _numbers(reference, outcome)
-    x, names, kept = _predictors(reference, predictors)
-    kept &= ~np.isnan(y)
-    half = reference.rows
-    x, y = np.where(kept[:, None], x, 0.0), np.where(kept, y, 0.0)
-    gram = np.linalg.pinv(x[:half].T @ x[:half] / half)
-    beta = gram @ (x[:half].T @ y[:half] / half)
+    reference, rows = _rows_of(model, random_state, [outcome], predictors)
+    y = _numbers(reference, rows, outcome)
+    x, y, names = _regression(reference, rows, predictors, y)
+    gram = np.linalg.pinv(x.T * rows.synthetic @ x)
+    beta = gram @ (x.T @ (rows.synthetic * y))
     scores = x * (y - x @ beta)[:, None]
     influence = Influence(names, beta, lambda part: scores @ gram[:, part])
-    columns = reference.modelled([outcome, *_listed(predictors)])
-    return estimates(reference, columns, influence, confidence)
+    return estimates(reference, rows, influence, confidence)
 
 
 def logit(
@@ -262,25 +258,24 @@ def logit(
     DataFrame
         As of :func:`ols`: coefficients are log odds ratios.
     """
-    reference = reference_of(model, random_state)
-    y = _event(reference, event).astype(float)
-    x, names, kept = _predictors(reference, predictors)
-    half = reference.rows
-    x, y = np.where(kept[:, None], x, 0.0), np.where(kept, y, 0.0)
-    beta, inverse = _logistic(x[:half], y[:half], names)
-    scores = x * (y - kept * expit(x @ beta))[:, None]
+    reference, rows = _rows_of(model, random_state, _columns_of(event), predictors)
+    y = _event(reference, rows, event).astype(float)
+    x, y, names = _regression(reference, rows, predictors, y)
+    beta, inverse = _logistic(x, y, rows.synthetic, names)
+    scores = x * (y - expit(x @ beta))[:, None]
     influence = Influence(names, beta, lambda part: scores @ inverse[:, part])
-    columns = reference.modelled([*event, *_listed(predictors)])
-    return estimates(reference, columns, influence, confidence)
+    return estimates(reference, rows, influence, confidence)
 
 
-def _logistic(x: np.ndarray, y: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients by Newton's method, and the inverse of the mean information."""
+def _logistic(
+    x: np.ndarray, y: np.ndarray, shares: np.ndarray, names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients by Newton's method, and the inverse of the mean information; rows have shares."""
     beta = np.zeros(x.shape[1])
     for _ in range(NEWTON):
         p = expit(x @ beta)
-        information = (x * (p * (1 - p))[:, None]).T @ x / len(x)
-        step = np.linalg.pinv(information) @ (x.T @ (y - p) / len(x))
+        information = (x * (shares * p * (1 - p))[:, None]).T @ x
+        step = np.linalg.pinv(information) @ (x.T @ (shares * (y - p)))
         beta = beta + step
         if np.abs(step).max() < CLOSE:
             break
@@ -339,33 +334,28 @@ def infer(
         _called(analysis, reference.synthetic[columns], values)
     if not columns:
         raise InputError("The analysis uses no column of the table; it has no sampling error.")
-    positions = reference.modelled(columns)
-    codes = reference.codes[:, positions]
-    first, same = np.unique(codes, axis=0, return_index=True, return_inverse=True)[1:]
-    chosen = None
-    if len(first) > MOST_CALLS:
-        chosen = _sampled(reference, positions, random_state)
-        first, same = chosen, np.arange(len(chosen))
+    rows, sample = reference.distinct(columns, by_value=False), None
+    if len(rows.index) > MOST_CALLS:
+        _check_cells(reference, columns)
+        sample = rows.sample(MOST_CALLS, Randomness(random_state).numpy())
+    at = rows.index if sample is None else sample[1].index
     table, half = reference.table[columns], reference.rows
-    phi = np.empty((len(first), len(values)))
-    for i, row in enumerate(first):  # a few copies of each row: a numerical derivative
+    phi = np.empty((len(at), len(values)))
+    for i, row in enumerate(at):  # a few copies of each row: a numerical derivative
         more = table.iloc[np.append(np.arange(half), np.full(ADDED, row))]
         phi[i] = (_called(analysis, more, values)[1] - values) * (half / ADDED + 1)
-    influence = Influence(names, values, lambda part: phi[same.ravel(), part])
-    return estimates(reference, positions, influence, confidence, chosen)
+    influence = Influence(names, values, lambda part: phi[:, part])
+    return estimates(reference, rows, influence, confidence, sample)
 
 
-def _sampled(reference: Reference, positions: list[int], random_state: int | None) -> np.ndarray:
-    """Reference rows at which the influence of an analysis is computed, as many synthetic ones as others."""
-    cells = sum(len(a.counts) for a in reference.aggregates(positions))
+def _check_cells(reference: Reference, columns: list[str]) -> None:
+    """Refuse columns of so many cells that a sample of rows does not show them."""
+    cells = sum(len(a.counts) for a in reference.aggregates(reference.modelled(columns)))
     if cells > MOST_CALLS // 2:
         raise InputError(
             f"The analysis uses columns of {cells:,} cells in the measured sets, past {MOST_CALLS // 2:,}; use fewer columns,"
             " or a function of tabsynth.inference such as ols."
         )
-    rng, half = Randomness(random_state).numpy(), reference.rows
-    parts = [half * i + rng.choice(half, MOST_CALLS // 2, replace=False) for i in range(2)]
-    return np.sort(np.concatenate(parts))
 
 
 def _called(
@@ -438,6 +428,22 @@ def reference_of(model: Any, random_state: int | None) -> Reference:
     return model if isinstance(model, Reference) else Reference(model, random_state)
 
 
+def _rows_of(
+    model: Any, random_state: int | None, columns: Sequence[str], others: Any = None
+) -> tuple[Reference, Rows]:
+    """The reference rows of a model, and the distinct ones by the columns of an analysis."""
+    reference = reference_of(model, random_state)
+    names = dict.fromkeys([*columns, *_listed(others)])
+    return reference, reference.distinct(list(names))
+
+
+def _columns_of(event: Any) -> list[str]:
+    """The columns of an event."""
+    if not isinstance(event, Mapping) or not event:
+        raise InputError(f'Expected an event such as {{"column": value}}, got {shown(event)}.')
+    return list(event)
+
+
 def _listed(names: Any) -> list[str]:
     if names is None:
         return []
@@ -452,11 +458,11 @@ def _listed(names: Any) -> list[str]:
 
 
 class _Groups:
-    """Groups of the reference rows by the values of columns; one of all rows without columns.
+    """Groups of rows by the values of columns; one of all rows without columns.
 
     Parameters
     ----------
-    reference : Reference
+    rows : Rows
     columns : list of str
     name : str
         Of the one group.
@@ -467,13 +473,11 @@ class _Groups:
     names : Index
     """
 
-    def __init__(self, reference: Reference, columns: list[str], name: str) -> None:
-        self.columns = columns
+    def __init__(self, rows: Rows, columns: list[str], name: str) -> None:
         if not columns:
-            self.names, self.of = pd.Index([name]), np.zeros(len(reference.table), dtype=int)
+            self.names, self.of = pd.Index([name]), np.zeros(len(rows.table), dtype=int)
             return
-        reference.modelled(columns)
-        grouped = reference.table.groupby(columns, dropna=False, observed=True, sort=True)
+        grouped = rows.table.groupby(columns, dropna=False, observed=True, sort=True)
         self.of = grouped.ngroup().to_numpy()
         self.names = grouped.size().index
         if len(self.names) > MOST_STATISTICS:
@@ -485,18 +489,17 @@ class _Groups:
 
 def _ratio(
     reference: Reference,
+    rows: Rows,
     groups: _Groups,
     inside: np.ndarray,
     y: np.ndarray,
-    columns: list[str],
     confidence: float,
 ) -> pd.DataFrame:
     """The mean of numbers in each group; a row that is in none has -1."""
-    half, count = reference.rows, len(groups.names)
-    first = inside[:half]
-    member = first >= 0
-    sizes = np.bincount(first[member], minlength=count) / half
-    sums = np.bincount(first[member], y[:half][member], minlength=count) / half
+    count, member = len(groups.names), inside >= 0
+    shares = rows.synthetic[member]
+    sizes = np.bincount(inside[member], shares, count)
+    sums = np.bincount(inside[member], shares * y[member], count)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = sums / sizes
 
@@ -505,14 +508,12 @@ def _ratio(
         centred = (y[:, None] - means[part]) / np.maximum(sizes[part], 1e-12)
         return np.where(inside[:, None] == number, centred, 0.0)
 
-    positions = reference.modelled([*columns, *groups.columns])
-    return estimates(reference, positions, Influence(groups.names, means, of), confidence)
+    return estimates(reference, rows, Influence(groups.names, means, of), confidence)
 
 
-def _numbers(reference: Reference, name: str) -> np.ndarray:
+def _numbers(reference: Reference, rows: Rows, name: str) -> np.ndarray:
     """The values of a numeric column, nan for null, shape (rows,)."""
-    reference.modelled([name])
-    values = reference.table[name]
+    values = rows.table[name]
     if not pd.api.types.is_numeric_dtype(values) or _column(reference, name).kind != "numeric":
         raise InputError(f"Column {shown(name)} is not numeric; name a numeric column.")
     return values.to_numpy(dtype=float, na_value=np.nan)
@@ -523,15 +524,12 @@ def _column(reference: Reference, name: str) -> Column:
     return column
 
 
-def _event(reference: Reference, event: Mapping[str, Any]) -> np.ndarray:
-    """Which reference rows have an event, bool, shape (rows,)."""
-    if not isinstance(event, Mapping) or not event:
-        raise InputError(f'Expected an event such as {{"column": value}}, got {shown(event)}.')
-    reference.modelled(list(event), "The event")
-    happens = np.ones(len(reference.table), dtype=bool)
+def _event(reference: Reference, rows: Rows, event: Mapping[str, Any]) -> np.ndarray:
+    """Which rows have an event, bool, shape (rows,)."""
+    happens = np.ones(len(rows.table), dtype=bool)
     for name, wanted in event.items():
         column = _column(reference, name)
-        values = reference.table[name]
+        values = rows.table[name]
         several = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
         any_of = np.zeros(len(values), dtype=bool)
         for one in several:
@@ -556,30 +554,28 @@ def _is(column: Column, values: pd.Series, wanted: Any) -> np.ndarray:
     return (codes >= first) & (codes <= last)
 
 
-def _predictors(
-    reference: Reference, names: Sequence[str]
-) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Predictors of all reference rows with an intercept, their names, and which rows have no null in a numeric column."""
-    listed = _listed(names)
-    reference.modelled(listed)
-    count = len(reference.table)
-    kept = np.ones(count, dtype=bool)
+def _regression(
+    reference: Reference, rows: Rows, predictors: Sequence[str], y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Predictors with an intercept, the outcome, and the names of the coefficients; rows with a null in a number are all 0."""
+    count = len(rows.table)
+    kept = ~np.isnan(y)
     columns, labels = [np.ones(count)], ["intercept"]
-    for name in listed:
-        values = reference.table[name]
+    for name in _listed(predictors):
         if _column(reference, name).kind == "numeric":
-            numbers = _numbers(reference, name)
+            numbers = _numbers(reference, rows, name)
             kept &= ~np.isnan(numbers)
-            columns.append(np.nan_to_num(numbers))
+            columns.append(numbers)
             labels.append(name)
             continue
-        codes, levels = pd.factorize(values, sort=True, use_na_sentinel=False)
-        present = np.unique(codes[: reference.rows])
+        codes, levels = pd.factorize(rows.table[name], sort=True, use_na_sentinel=False)
+        present = np.unique(codes[rows.synthetic > 0])
         for code in present[1:]:
             columns.append((codes == code).astype(float))
             level = levels[code]
             labels.append(f"{name}[{'null' if pd.isna(level) else level}]")
-    return np.stack(columns, axis=1), labels, kept
+    x = np.where(kept[:, None], np.stack(columns, axis=1), 0.0)
+    return x, np.where(kept, y, 0.0), labels
 
 
 def _as_shares(out: pd.DataFrame) -> pd.DataFrame:

@@ -29,7 +29,7 @@ from tabsynth.synthesizers.margnet.estimator import MargNet
 NOT_SUPPORTED = "not supported by the measured marginals"
 NO_ROWS = "no synthetic rows"
 SUPPORT = 0.95  # the share of the variance of an influence function that measured sets must show
-LEAST_ROWS, MOST_ROWS = 20_000, 60_000  # of the synthetic table that statistics are computed on
+LEAST_ROWS, MOST_ROWS = 40_000, 60_000  # of the synthetic table that statistics are computed on
 MISFIT = 10.0  # weight of what the counts leave of an influence function, against their noise
 CARRIED = (
     0.05  # how far, relative to its probability, the fit may be off where nothing was measured
@@ -41,7 +41,7 @@ AT_ONCE = 64  # statistics whose influence is held together
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """Statistics of the reference rows, and how each row moves them.
+    """Statistics of the reference rows, and how each of their distinct rows moves them.
 
     Attributes
     ----------
@@ -50,13 +50,63 @@ class Influence:
     values : ndarray, shape (statistics,)
         Of the synthetic rows; NaN where they do not define one.
     of : callable
-        From a slice of statistics to their influence at the reference rows, shape (rows, statistics of the slice). Its
+        From a slice of statistics to their influence at the distinct rows, shape (rows, statistics of the slice). Its
         mean over the synthetic ones is 0.
     """
 
     names: Any
     values: np.ndarray
     of: Callable[[slice], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The distinct rows among the reference rows, as far as an analysis distinguishes them.
+
+    Attributes
+    ----------
+    index : ndarray, shape (rows,)
+        Where each is first, among the reference rows.
+    table : DataFrame
+        The columns of the analysis.
+    codes : ndarray, shape (rows, columns)
+        Category codes of all modelled columns.
+    synthetic : ndarray, shape (rows,)
+        The share of the synthetic rows that are like it.
+    both : ndarray, shape (rows,)
+        The mean of that share and that of the independent rows.
+    draws : int, optional
+        Of a sample: how many draws it has.
+    """
+
+    index: np.ndarray
+    table: pd.DataFrame
+    codes: np.ndarray
+    synthetic: np.ndarray
+    both: np.ndarray
+    draws: int | None = None
+
+    def sample(self, draws: int, rng: np.random.Generator) -> tuple[np.ndarray, Self]:
+        """Some of the rows, by so many draws from the synthetic rows and the independent ones, and their positions."""
+        other = 2 * self.both - self.synthetic
+        synthetic, other = (
+            rng.multinomial(draws // 2, p / p.sum()) for p in (self.synthetic, other)
+        )
+        at = np.flatnonzero(synthetic + other)
+        return at, type(self)(
+            self.index[at],
+            self.table.iloc[at],
+            self.codes[at],
+            synthetic[at] / (draws // 2),
+            (synthetic + other)[at] / (draws // 2 * 2),
+            draws,
+        )
+
+
+def variance(values: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Variances of columns of values under the shares of their rows, shape (columns,)."""
+    out: np.ndarray = shares @ values**2 - (shares @ values) ** 2
+    return np.maximum(out, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +158,11 @@ class Reference:
         self.measured = check_counts(model)
         rows = int(min(max(self.measured.rows, LEAST_ROWS), MOST_ROWS))
         seed = model.random_state if random_state is None else random_state
-        table = model.sample(rows, random_state=seed, dataframe="pandas")
-        self._set(model, table, seed)
+        for_codes, for_cells = model._streams(seed)
+        # Without rounding, which the noisy counts correct in any case, at a tenth of the time.
+        draw = model._stream_sampler()
+        codes = model._holding_rules(lambda more: draw(more, for_codes), rows, for_cells)
+        self._set(model, model.encoder_.from_index(codes, for_cells), seed)
 
     @classmethod
     def of_table(cls, model: Any, table: pd.DataFrame, random_state: int | None = None) -> Self:
@@ -130,6 +183,25 @@ class Reference:
         self.table = pd.concat([table.set_axis(range(len(table))), other], ignore_index=True)
         self.table.attrs.clear()
         self.codes = np.concatenate([codes, self.encoder.codes_of(other)])
+        self._numbered = dict[str, np.ndarray]()  # by column: the number of each row's value
+
+    def distinct(self, names: Sequence[str], by_value: bool = True) -> Rows:
+        """The distinct rows by some columns: by their values, or by their category codes alone."""
+        half, key = self.rows, np.zeros(len(self.codes), dtype=np.int64)
+        parts = [self.codes[:, j] for j in self.modelled(names)]
+        if by_value:
+            for name in names:
+                if name not in self._numbered:
+                    values = self.table[name]
+                    self._numbered[name] = pd.factorize(values, use_na_sentinel=False)[0]
+            parts += [self._numbered[name] for name in names]
+        for part in parts:
+            key = pd.factorize(key * (int(part.max()) + 1) + part)[0]
+        index = np.unique(key, return_index=True)[1]
+        synthetic = np.bincount(key[:half], minlength=len(index)) / half
+        other = np.bincount(key[half:], minlength=len(index)) / (len(key) - half)
+        table = self.table[list(names)].iloc[index]
+        return Rows(index, table, self.codes[index], synthetic, (synthetic + other) / 2)
 
     @property
     def columns(self) -> Sequence[Any]:
@@ -202,56 +274,62 @@ class Reference:
 
 
 class Design:
-    """The cells of noisy counts as indicators of reference rows.
+    """The cells of noisy counts as indicators of distinct rows.
 
     Parameters
     ----------
     reference : Reference
     aggregates : sequence of Aggregate
-    chosen : ndarray, optional
-        The reference rows at which influences are known, in rising order. Default: all.
+    rows : Rows
+        All of them.
+    sample : tuple of ndarray and Rows, optional
+        The rows at which influences are known, as :meth:`Rows.sample` draws them. Default: all.
     """
 
     def __init__(
         self,
         reference: Reference,
         aggregates: Sequence[Aggregate],
-        chosen: np.ndarray | None = None,
+        rows: Rows,
+        sample: tuple[np.ndarray, Rows] | None = None,
     ) -> None:
-        blocks, rows = [], len(reference.codes)
-        ones = np.ones(rows)
+        blocks, count = [], len(rows.codes)
+        ones = np.ones(count)
         for a in aggregates:
-            place = np.arange(rows), a.cells(reference.codes)
-            blocks.append(sp.csr_matrix((ones, place), shape=(rows, len(a.counts))))
+            place = np.arange(count), a.cells(rows.codes)
+            blocks.append(sp.csr_matrix((ones, place), shape=(count, len(a.counts))))
         z = sp.hstack(blocks, format="csc")
         seen = np.diff(z.indptr) > 0  # a cell without a row has no part in a sum
         z, n = z[:, seen].tocsr(), reference.n
         noise = np.concatenate([np.full(len(a.counts), a.variance / n**2) for a in aggregates])
         counted = np.concatenate([a.counts for a in aggregates])[seen] / n
         self.noise = noise[seen]
-        expected = np.asarray(z[: reference.rows].mean(axis=0)).ravel()
-        self.gap = counted - expected  # how far the noisy counts are from the synthetic rows
-        self.z = z if chosen is None else z[chosen]
-        self.half = reference.rows if chosen is None else int((chosen < reference.rows).sum())
-        # Of a sample of rows the cells explain some of the variance by chance.
-        self.free = 1.0 if chosen is None else 1 - z.shape[1] / len(chosen)
+        self.gap = counted - z.T @ rows.synthetic  # noisy counts less those of the synthetic rows
+        self.free = 1.0
+        if sample is not None:
+            at, rows = sample
+            z = z[at]
+            # Of a sample of rows the cells explain some of the variance by chance.
+            self.free -= z.shape[1] / (rows.draws or len(at))
+        self.z, self.rows = z, rows
         self.ridge = self.noise / MISFIT**2 + 1e-12
+        self.weighted = z.multiply(rows.both[:, None]).T.tocsr()
         self.small = z.shape[1] <= DENSE
         if self.small:
-            gram = (self.z.T @ self.z).toarray() / self.z.shape[0]
+            gram = (self.weighted @ self.z).toarray()
             gram[np.diag_indices_from(gram)] += self.ridge
             self.factor = cho_factor(gram, overwrite_a=True)
 
     def weights(self, influence: np.ndarray) -> np.ndarray:
         """Values of the cells whose sums come close to influences at little noise, shape (cells, statistics)."""
-        moments = np.asarray(self.z.T @ influence) / len(influence)
+        moments = np.asarray(self.weighted @ influence)
         if self.small:
             return np.asarray(cho_solve(self.factor, moments))
-        scale = 1 / np.sqrt(np.asarray(self.z.mean(axis=0)).ravel() + self.ridge)
+        scale = 1 / np.sqrt(np.asarray(self.weighted.sum(axis=1)).ravel() + self.ridge)
 
         def times(x: np.ndarray) -> np.ndarray:
             y = scale * np.ravel(x)
-            return scale * (self.z.T @ (self.z @ y) / self.z.shape[0] + self.ridge * y)
+            return scale * (self.weighted @ (self.z @ y) + self.ridge * y)
 
         shape = (len(scale), len(scale))
         equations = LinearOperator(shape, matvec=times, dtype=np.float64)
@@ -263,31 +341,32 @@ class Design:
 
 def estimates(
     reference: Reference,
-    columns: Sequence[int],
+    rows: Rows,
     influence: Influence,
     confidence: float,
-    chosen: np.ndarray | None = None,
+    sample: tuple[np.ndarray, Rows] | None = None,
 ) -> pd.DataFrame:
     """Estimates of statistics with standard errors and intervals.
 
     Parameters
     ----------
     reference : Reference
-    columns : sequence of int
-        The modelled columns that the statistics follow from.
+    rows : Rows
+        The distinct rows by the columns that the statistics follow from.
     influence : Influence
     confidence : float
         Of the intervals.
-    chosen : ndarray, optional
-        The reference rows that the influence is known of, in rising order. Default: all.
+    sample : tuple of ndarray and Rows, optional
+        The rows that the influence is known of, as :meth:`Rows.sample` draws them. Default: all.
 
     Returns
     -------
     DataFrame
         A row for each statistic: ``estimate``, ``standard_error``, ``low``, ``high``, and a ``note`` in place of numbers.
     """
-    design = Design(reference, reference.aggregates(columns), chosen)
-    half, count = design.half, len(influence.values)
+    columns = reference.modelled(list(rows.table.columns))
+    design = Design(reference, reference.aggregates(columns), rows, sample)
+    shares, count = design.rows, len(influence.values)
     shift, sampling, noise, carried, share = np.zeros((5, count))
     for start in range(0, count, AT_ONCE):
         part = slice(start, min(start + AT_ONCE, count))
@@ -295,11 +374,13 @@ def estimates(
         gamma = design.weights(phi)
         left = phi - design.z @ gamma
         shift[part] = gamma.T @ design.gap
-        sampling[part] = phi[:half].var(axis=0) / reference.n
+        sampling[part] = variance(phi, shares.synthetic) / reference.n
         noise[part] = design.noise @ gamma**2
-        carried[part] = CARRIED**2 * left[:half].var(axis=0) / design.free
-        spread = phi.var(axis=0)
-        share[part] = 1 - left.var(axis=0) / np.where(spread > 0, spread, 1) / design.free
+        carried[part] = CARRIED**2 * variance(left, shares.synthetic) / design.free
+        spread = variance(phi, shares.both)
+        share[part] = (
+            1 - variance(left, shares.both) / np.where(spread > 0, spread, 1) / design.free
+        )
     error = np.sqrt(sampling + noise + carried)
     return table_of(influence, influence.values + shift, error, share, confidence)
 
@@ -361,6 +442,6 @@ def check_counts(model: Any) -> Any:
 
 
 def _flattened(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """As many codes, each by itself, of probability ∝ the root of that in ``codes``."""
-    shares = np.sqrt(np.bincount(codes, minlength=size))
+    """As many codes, each by itself, of probability ∝ the root of one more than its number in ``codes``."""
+    shares = np.sqrt(np.bincount(codes, minlength=size) + 1)
     return rng.choice(size, len(codes), p=shares / shares.sum())

@@ -54,7 +54,7 @@ class Columns:
     def complete(self, sample: pd.DataFrame) -> pd.DataFrame:
         """A sample with all columns of the table, in its order and, where the values allow it, its dtypes.
 
-        Keys are numbered anew. A column that the fit left out is missing in every row.
+        Keys are numbered again. A column that the fit left out is missing in every row.
         """
         series = {}
         for name, dtype in self.dtypes.items():

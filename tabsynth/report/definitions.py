@@ -234,7 +234,7 @@ DEFINITIONS = (
         range="0 upwards",
         better="closest",
         best="Best is 1: above, the tables differ; below, the table is nearer to the training rows than other real rows are.",
-        interval=f"{TWO_TABLES}, with the classifier fitted anew",
+        interval=f"{TWO_TABLES}, with the classifier fitted again",
         caveat="Main effects do not detect independent columns. Ratios of different numbers of rows are not comparable,"
         " because they grow with the rows.",
         source="Woo et al. 2009; Snoke et al. 2018, J. R. Stat. Soc. A 181",

@@ -78,6 +78,7 @@ MAX_EPSILON = 10_000.0  # past it "private" is an empty word
 T = TypeVar("T")
 Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as many rows of codes
 logger = logging.getLogger(__name__)
+MOST_IMPLICATES = 1_000  # Rubin's rules gain nothing from more
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
 LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
 # Packages whose lazy tables count their own rows; none is imported to find it out.
@@ -106,6 +107,14 @@ def check_size(n: int, columns: int) -> None:
             f"Expected n of at most {MAX_CELLS // columns:,} rows at a time, got n={n:,}; sample in"
             " parts."
         )
+
+
+def _number_of_implicates(count: Any) -> int:
+    if integer("implicates", count) > MOST_IMPLICATES:
+        raise InputError(
+            f"Expected implicates to be at most {MOST_IMPLICATES:,}, got {count:,}; 5 to 20 are enough."
+        )
+    return int(count)
 
 
 def numbered(path: str | Path, count: int) -> list[Path]:
@@ -287,7 +296,7 @@ class Synthesizer(BaseEstimator):
         return _changed(self, self.get_params(deep=False))
 
     def __sklearn_tags__(self) -> Tags:
-        """A table has texts, categories and missing values; noise is drawn anew in each fit without a seed."""
+        """A table has texts, categories and missing values; noise is drawn again in each fit without a seed."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
         for name in ("string", "categorical", "allow_nan"):
@@ -583,7 +592,7 @@ class Synthesizer(BaseEstimator):
         self, count: int, random_state: int | None
     ) -> Iterator[tuple[int | None, Self]]:
         """Models that differ as much as their noise leaves open, and a seed for a table of each."""
-        integer("implicates", count)
+        _number_of_implicates(count)
         if random_state is not None:
             integer("random_state", random_state, least=0)
         seed = self.random_state if random_state is None else random_state
@@ -637,7 +646,7 @@ class Synthesizer(BaseEstimator):
         """
         kind = suffix(path, writing=True)
         if implicates is not None:
-            paths = numbered(path, integer("implicates", implicates))
+            paths = numbered(path, _number_of_implicates(implicates))
             for each in paths:
                 check_writable(each)
                 check_writable(beside(each))

@@ -158,7 +158,7 @@ def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
         frame = nw.from_native(table, eager_only=True)
     except TypeError:
         raise InputError(f"The {what} must be a DataFrame, got {type(table).__name__}.") from None
-    if frame.implementation.is_modin():  # pandas columns, which Arrow would read anew
+    if frame.implementation.is_modin():  # pandas columns, which Arrow would read again
         return without_arrow_dtypes(frame.to_pandas())
     return table_from_arrow(frame.to_arrow())
 

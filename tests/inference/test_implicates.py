@@ -23,6 +23,10 @@ def test_implicates_are_tables_of_the_model(model):
         t.attrs["certificate"]["epsilon"] == tables[0].attrs["certificate"]["epsilon"]
         for t in tables
     )
+    counted = tables[0].attrs["certificate"]["training"]["counted"]
+    assert ["sex", "region"] in counted and all(len(names) in (2, 3) for names in counted)
+    assert len(counted) == sum(len(m.columns) > 1 for m in model.trained_.measured.counts)
+    assert "counted" not in model.certificate()["training"]
     again = model.sample(implicates=3, random_state=5)
     for one, other in zip(tables, again, strict=True):
         pd.testing.assert_frame_equal(one, other)
@@ -73,6 +77,8 @@ def test_the_command_line(model, tmp_path):
 def test_bad_input_is_one_line(model, tmp_path):
     for call in (
         lambda: model.sample(implicates=0),
+        lambda: model.sample(implicates=1_001),
+        lambda: model.sample_to(tmp_path / "o.csv", implicates=10**9),
         lambda: model.sample_to(tmp_path / "o.csv", implicates=0),
     ):
         with pytest.raises(InputError, match="implicates"):

@@ -144,7 +144,7 @@ def _with(model, measured):
 
 @pytest.mark.slow
 def test_standard_errors_are_those_of_simulated_noise(exact, noisy):
-    """Counts are drawn anew around their true values, with the noise that the fit states."""
+    """Counts are drawn again around their true values, with the noise that the fit states."""
     measured = noisy.trained_.measured
     codes = noisy.encoder_.to_index(TABLE)
     truth = [
@@ -244,6 +244,7 @@ def test_older_files_have_no_counts(noisy):
         (lambda r: proportion(r, {"sex": "x"}), "'x'"),
         (lambda r: crosstab(r, []), "Expected columns of a table"),
         (lambda r: quantile(r, "age", 1.5), "q"),
+        (lambda r: quantile(r, "age", confidence="x"), "confidence to be a number"),
         (lambda r: infer(lambda t: "text", r), "must return finite numbers"),
         (lambda r: infer(lambda t: float("nan"), r), "must return finite numbers"),
         (lambda r: infer(lambda t: None, r), "must return finite numbers"),
@@ -295,6 +296,25 @@ def test_a_function_of_many_columns_is_called_for_a_sample_of_rows(noisy, monkey
     monkeypatch.setattr(analyses, "MOST_CALLS", 100)
     with pytest.raises(InputError, match="past 50; use fewer columns"):
         infer(slope, reference, columns=names)
+
+
+def test_distinct_rows_have_the_shares_of_all(noisy):
+    """Against pandas, which counts the reference rows; every declared value is among the independent ones."""
+    reference = Reference(noisy, random_state=1)
+    rows = reference.distinct(["sex", "age"])
+    count = reference.rows
+    halves = [reference.table[:count], reference.table[count:]]
+    first, other = (half.groupby(["sex", "age"]).size() / len(half) for half in halves)
+    index = pd.MultiIndex.from_frame(rows.table)
+    assert index.is_unique and set(index) == set(first.index) | set(other.index)
+    assert np.allclose(rows.synthetic, first.reindex(index).fillna(0))
+    assert np.allclose(rows.both, (first.reindex(index).fillna(0) + other.reindex(index).fillna(0)) / 2)  # fmt: skip
+    for j, column in enumerate(reference.columns):
+        assert set(reference.codes[count:, j]) == set(range(column.size))
+    at, sample = rows.sample(1_000, np.random.default_rng(0))
+    assert np.array_equal(sample.index, rows.index[at]) and sample.draws == 1_000
+    assert sample.synthetic.sum() == pytest.approx(1) and sample.both.sum() == pytest.approx(1)
+    assert np.abs(sample.synthetic - rows.synthetic[at]).max() < 0.1
 
 
 def test_columns_that_a_rule_makes():

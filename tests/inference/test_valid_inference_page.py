@@ -1,11 +1,12 @@
-"""The Python blocks of the guide to valid inference run as they stand, on fewer rows and columns."""
+"""The Python blocks of the guide to valid inference, and of public priors, run as they stand, on fewer rows and columns."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "valid-inference.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "how-to" / "valid-inference.md"
 FEWER = {
     "table, schema = load_census()": "table, schema = load_census()\n"
     'names = ["AGEP", "SEX", "MSP", "OWN_RENT"]\n'
@@ -15,11 +16,28 @@ FEWER = {
 }
 
 
+def blocks_of(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "says"), [("README.md", "standard_error"), ("docs/how-to/warm-starts.md", "drift")]
+)
+def test_a_public_prior_takes_five_lines(page, says, capsys):
+    source = next(block for block in blocks_of(ROOT / page) if "public=table" in block)
+    assert len(source.strip().splitlines()) == 5
+    fewer = {**FEWER, "[:5000]": "[:1500]", "[5000:]": "[1500:]"}
+    fewer["epsilon="] = "config=MargNetConfig(components=50, steps=60), random_state=0, epsilon="
+    for whole, part in fewer.items():
+        source = source.replace(whole, part) if whole != "epsilon=1.0)" else source
+    exec(compile(source, page, "exec"), {})
+    assert says in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_the_blocks_run(capsys):
-    blocks = re.findall(
-        r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    )
+    blocks = blocks_of(PAGE)
     assert len(blocks) == 4
     assert len(blocks[0].strip().splitlines()) == 5
     source = "\n".join(blocks)

@@ -1,4 +1,4 @@
-"""Identifiers and free text: never read, left out or made anew."""
+"""Identifiers and free text: never read, left out or generated."""
 
 import uuid
 

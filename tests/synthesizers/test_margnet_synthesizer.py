@@ -484,6 +484,25 @@ def test_wrong_wishes_are_one_line(wishes: dict[str, Any], says: str) -> None:
         assert "\n" not in str(error.value)
 
 
+def test_a_workload_names_modelled_columns() -> None:
+    """A column that is modelled by a difference, or derived, is refused with what to name in its place."""
+    numbers = [Column(name=name, kind="numeric", dtype="int64", low=0, high=9) for name in "abcd"]
+    rules = [
+        {"order": ["a", "b"], "difference": {"high": 9}},
+        {"derive": "d", "expression": "a + c"},
+    ]
+    schema = Schema(numbers, constraints=rules)
+    assert MargNet(schema, epsilon=1.0, workload=[("b - a", "c")]).plan(estimate_time=False).spends
+    for hints, says in (
+        ({"workload": [("b", "c")]}, "'b', which is modelled by a difference; name 'b - a'."),
+        ({"target": "b"}, "'b', which is modelled by a difference; name 'b - a'."),
+        ({"workload": [("d", "b - a")]}, "'d', which follows from others by a rule; name 'a' and 'c'."),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            MargNet(schema, epsilon=1.0, **hints).plan(estimate_time=False)
+        assert says in str(error.value)
+
+
 def test_no_matrix_is_held_of_columns_that_no_pair_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three columns of 1,000 codes, with memory for pairs of groups by the hundred."""
     widths = list[int]()

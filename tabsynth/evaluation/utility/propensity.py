@@ -13,7 +13,7 @@ Here a perfect table is another sample of the population, and the sampling of bo
 is also what permuted labels give. A table nearer than another sample scores below 1.
 
 The interval is about what other samples of the same two populations would score, with the classifier
-fitted anew. A perfect table's ratio is a χ² over its degrees of freedom d = k − 1; of other tables the
+fitted again. A perfect table's ratio is a χ² over its degrees of freedom d = k − 1; of other tables the
 noncentral χ², whose ratio R has variance (2/d)(1 + 2(R − 1)). The tree has no d: there 2/d is the
 variance of the permuted ratios. The variance of the rows' scores under one fit is added to it.
 

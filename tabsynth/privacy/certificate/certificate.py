@@ -437,7 +437,7 @@ def certify(
     Raises
     ------
     InputError
-        If nothing is to be done, the certificate is signed and there is no key to sign it anew, or a
+        If nothing is to be done, the certificate is signed and there is no key to sign it again, or a
         certificate is to be signed whose list of mechanisms is empty or incomplete.
     FileFormatError
         If an audit lacks a field, or has one that is none; see ``certificate.schema.json``.
@@ -451,7 +451,7 @@ def certify(
             "Nothing to certify: give results of an audit, a key to sign with, or both."
         )
     if "signature" in data and key is None:
-        raise InputError(f"{path} is signed; give the key to sign it anew (--key).")
+        raise InputError(f"{path} is signed; give the key to sign it again (--key).")
     data.pop("signature", None)
     data["audit"] = [*data["audit"], *map(dict, audits)]
     if expires is not None:

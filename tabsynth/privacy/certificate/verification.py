@@ -358,7 +358,7 @@ def expiry_problems(data: Mapping[str, Any]) -> list[str]:
         return [f"its expiry {shown(data['expires'])} is no date"]
     if datetime.now(UTC).date() <= last:
         return []
-    return [f"its signature expired on {last.isoformat()}; have it signed anew (tabsynth certify)"]
+    return [f"its signature expired on {last.isoformat()}; have it signed again (tabsynth certify)"]
 
 
 def _consistency(data: dict[str, Any], claimed: float, epsilon: float) -> list[str]:

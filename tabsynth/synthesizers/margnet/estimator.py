@@ -252,6 +252,10 @@ class MargNet(Synthesizer):
                 "Implicates know no public prior; leave implicates (--implicates) out, or fit without public (--public)."
             )
         draw = import_module("tabsynth.synthesizers.margnet.implicates").implicate
+        names = self.encoder_.schema.names
+        # What implicates do not vary: associations of columns that were not counted together.
+        counted = [[names[j] for j in m.columns] for m in measured.counts if len(m.columns) > 1]
+        training = {**self.facts_["training"], "counted": counted}
         for i in range(count):
             # Streams of their own: the draws must not repeat those of samples.
             seed = None if random_state is None else (random_state + 1) * 2**66 + i
@@ -259,6 +263,7 @@ class MargNet(Synthesizer):
             zeros, trained, model = self.encoder_.zeros, self.trained_, copy(self)
             mixture = draw(trained.generator, measured, self._settings(), zeros, noise)
             model.trained_ = replace(trained, generator=mixture)
+            model.facts_ = {**self.facts_, "training": training}
             yield model
 
     def _settings(self) -> MargNetConfig:
@@ -277,7 +282,7 @@ class MargNet(Synthesizer):
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
         if disjoint_boxes(encoder.zeros) == []:
             raise InputError("The schema declares all rows impossible; take a combination out.")
-        parsed_workload(self.schema.learned, self.workload, self.target, self._settings())
+        parsed_workload(self.schema, self.workload, self.target, self._settings())
         self._public_index(encoder)  # refused before any spending
 
     def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
@@ -355,7 +360,7 @@ class MargNet(Synthesizer):
     ) -> Trained:
         noise, init_rng = randomness.noise(), randomness.torch()
         config, encoder = self._settings(), TableEncoder(self.schema)
-        workload = parsed_workload(self.schema.learned, self.workload, self.target, config)
+        workload = parsed_workload(self.schema, self.workload, self.target, config)
         layout, weighted = encoder.layout, self._weighted()
         if weighted is not None:
             index, layout = weighted.rows(index), weighted.layout(layout)

@@ -8,7 +8,7 @@ All of it is post-processing.
 NOTE[DIFF] NAPSU-MQ samples a posterior by Markov chains, for a model of few counts. Here counts plus noise take the place of a draw
 of the true counts, which is exact under a flat prior, and the mixtures that can be fitted to them are the prior. It takes seconds,
 and counts below 0 leave a bias in statistics of rare cells.
-NOTE[DIFF] In NAPSU-MQ rows are drawn from the population anew. An implicate here stands for the private table itself, and the
+NOTE[DIFF] In NAPSU-MQ rows are drawn from the population again. An implicate here stands for the private table itself, and the
 standard error of an analysis of it is that of sampling, so that Rubin's rules for missing data hold.
 NOTE[DIFF] Ferrando, Wang and Sheldon (2022, arXiv:2006.07749) add noise to the counts that the fitted model expects. Intervals then
 do not know the bias of the fit: on the census excerpt at ε = 1 they covered less.

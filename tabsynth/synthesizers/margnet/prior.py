@@ -1,4 +1,4 @@
-"""A public table as a prior of all counts: its rows are weighted anew by what the noisy counts show.
+"""A public table as a prior of all counts: its rows are weighted again by what the noisy counts show.
 
 The expected number of private rows like a public row is taken to be independent of that of others, with a variance that is
 proportional to its mean. Then a count c that the public table expects has an error of variance φ · c, in every set of columns.
