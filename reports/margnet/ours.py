@@ -198,14 +198,14 @@ SPEED = {
     "by-counts": Variant("by the counts", cells=FAST),
     "thousand": Variant("1,000 before", {"components": 1000}, cells=FAST[:2]),
 }
-# Coarse counts of all triples, which tables without structure that no pair shows pay for; see high_order.py.
+# The signs of all triples, which tables without structure that no pair shows pay for, too; see high_order.py.
 HIGH_ORDER = {
-    f"interactions-{share:g}": Variant(
-        f"{share:.0%} of the budget for coarse counts of triples",
-        {"interactions_share": share, "max_interactions": 1_000},
-        cells=(("census", 1.0), ("adult", 1.0)),
-    )
-    for share in (0.0, 0.02)
+    "no-interactions": Variant(
+        "without signs of triples",
+        {"interactions_share": 0.0},
+        cells=(("census", 1.0), ("adult", 1.0), ("census", 0.5)),
+    ),
+    "interactions": Variant("with them, by default", cells=(("census", 0.5),)),
 }
 HINTS = {
     "default": Variant("as it is", cells=AT_ONE[:1]),
