@@ -135,9 +135,7 @@ class ObservedCounts(NoisyCounts[Any]):
         without = [
             signed_sums(_count(self._other_rows, s, groups), [signs[j] for j in s]) for s in sets
         ]
-        move = np.array(
-            [np.prod([signs[j][:, self._codes[j]] for j in s], axis=0) for s in sets]
-        )
+        move = np.array([np.prod([signs[j][:, self._codes[j]] for j in s], axis=0) for s in sets])
         self._note(account, float(((released - without) * move).mean()) / self.bound)
         return released
 

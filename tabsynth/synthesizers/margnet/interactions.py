@@ -16,7 +16,8 @@ import numpy as np
 
 GROUPS = 4  # of the values of a column, in its signs: a sum modulo k of low and high values shows in four, not in two
 STEPS = 40  # of bisection: moments are between -1 and 1
-LEAST_SHARE = 1e-6  # of the rows in a cell, in derivatives
+LEAST_SHARE = 1e-6  # of the rows in a cell
+REACH = 2.0  # standard deviations
 
 
 def sign_codes(share: np.ndarray) -> np.ndarray:
@@ -35,7 +36,7 @@ def sign_codes(share: np.ndarray) -> np.ndarray:
     return np.where([low, group % (GROUPS - 1) == 0, places % 2 == 0], 1.0, -1.0)
 
 
-def from_pairs(ones: np.ndarray, twos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def from_pairs(ones: np.ndarray, twos: np.ndarray) -> np.ndarray:
     """The mean product of three columns of signs without an interaction of all three, given those of one and two of them.
 
     It is where the cells of the 2 x 2 x 2 table have a three-way odds ratio of 1 (Bartlett 1935), by bisection.
@@ -50,24 +51,35 @@ def from_pairs(ones: np.ndarray, twos: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
     Returns
     -------
-    expected : ndarray, shape (...)
-    squares : ndarray, shape (...)
-        The sum of the squares of its derivatives by ``twos``. Each derivative is from -1 to 1.
+    ndarray, shape (...)
+        From -1 to 1.
     """
     signs = np.array(list(np.ndindex(2, 2, 2))).T * -2.0 + 1
     products = np.array([signs[a] * signs[b] for a, b in combinations(range(3), 2)])
     three = signs.prod(axis=0)
-    cells = 1 + ones @ signs + twos @ products  # eight times the shares, without the mean product of all three
-    low = np.where(three > 0, -cells, -np.inf).max(axis=-1)
-    high = np.where(three < 0, cells, np.inf).min(axis=-1)
+    cells = (
+        1 + ones @ signs + twos @ products
+    )  # eight times the shares, without the mean product of all three
+    low = np.clip(np.where(three > 0, -cells, -np.inf).max(axis=-1), -1, 1)
+    high = np.clip(np.where(three < 0, cells, np.inf).min(axis=-1), -1, 1)
     for _ in range(STEPS):
         middle = (low + high) / 2
         shares = np.maximum(cells + three * middle[..., None], LEAST_SHARE)
         less = (three * np.log(shares)).sum(axis=-1) < 0
         low, high = np.where(less, middle, low), np.where(less, high, middle)
-    weights = 1 / np.maximum(cells + three * low[..., None], LEAST_SHARE)
-    derivatives = (weights * three) @ products.T / weights.sum(axis=-1, keepdims=True)
-    return (low + high) / 2, np.square(derivatives).sum(axis=-1)
+    return (low + high) / 2
+
+
+def noise_of_pairs(ones: np.ndarray, twos: np.ndarray, std: float) -> np.ndarray:
+    """The standard deviation of :func:`from_pairs` by noise of ``std`` on each of ``twos``, shape (...).
+
+    By the changes that noise of ``REACH`` standard deviations makes, up or down: derivatives are too low where cells are almost empty.
+    """
+    expected, variance = from_pairs(ones, twos), np.zeros(ones.shape[:-1])
+    for moved in REACH * std * np.eye(3):
+        changes = [abs(from_pairs(ones, twos + way * moved) - expected) for way in (-1, 1)]
+        variance += np.square(np.maximum(*changes) / REACH)
+    return np.sqrt(variance)
 
 
 def interactions(
@@ -96,11 +108,12 @@ def interactions(
     triples = [columns for columns in sums if len(columns) == 3]
     if not triples:
         return {}
-    ones = np.array([[means[j] for j in triple] for triple in triples])
-    twos = np.array([[sums[pair] for pair in combinations(t, 2)] for t in triples]) / rows
-    expected, squares = from_pairs(np.moveaxis(ones, 1, -1), np.moveaxis(twos, 1, -1))
-    difference = np.abs(np.array([sums[triple] for triple in triples]) - rows * expected)
-    noise = np.sqrt((std**2 + rows) * (1 + squares))
+    ones = np.array([[means[j] for j in t] for t in triples]).swapaxes(1, 2)
+    twos = np.array([[sums[pair] for pair in combinations(t, 2)] for t in triples]).swapaxes(1, 2)
+    one_sum = math.hypot(std, math.sqrt(rows))  # noise and chance
+    expected = rows * from_pairs(ones, twos / rows)
+    noise = np.hypot(one_sum, rows * noise_of_pairs(ones, twos / rows, one_sum / rows))
+    difference = np.abs(np.array([sums[triple] for triple in triples]) - expected)
     clear = difference >= np.maximum(least_noise * noise, 2 * least * rows)
     sizes = np.where(clear, difference, 0.0).max(axis=1)
     return {t: float(size) for t, size in zip(triples, sizes, strict=True) if size}

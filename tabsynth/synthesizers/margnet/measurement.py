@@ -352,7 +352,10 @@ class PrivateMarginals:
         if not triples:  # charged all the same: a charge must not follow from a release
             self.monitor.once(account.purpose, lambda: self._without_release(account))
             return {}
-        sets: list[Set] = [*sorted({pair for t in triples for pair in combinations(t, 2)}), *triples]
+        sets: list[Set] = [
+            *sorted({pair for t in triples for pair in combinations(t, 2)}),
+            *triples,
+        ]
 
         def release() -> dict[str, np.ndarray]:
             return {"sums": self.counts.contrasts(account, sets, signs, self.bits)}
