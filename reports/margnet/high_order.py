@@ -6,13 +6,16 @@
 
 A table has 20,000 rows of 10 to 18 columns. Two columns are the sum of two others modulo k (of three others in tables of order four); a
 tenth of their values is replaced by random ones. The accuracy is that of predicting these columns from the others of the sum, by the most frequent
-value in the synthetic rows, on 20,000 fresh rows. It is relative to the same prediction from the private rows. What the counts cost
-tables without such structure is measured on the census table and Adult. The rows are in high-order.json.
+value in the synthetic rows, on 20,000 fresh rows. It is relative to the same prediction from the private rows. What the signs of triples
+cost tables without such structure is measured on the census table and Adult. How often each code of signs shows a relation is
+simulated. The rows are in high-order.json; those with the default settings on Adult are among the rows of run.py.
 """
 
+import math
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -25,20 +28,34 @@ sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark")]
 import config as configs  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
-from ours import HIGH_ORDER  # noqa: E402
+from ours import HIGH_ORDER, PLAIN_TABLES  # noqa: E402
 from runner import Runner, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
 from tables import TABLES as REAL  # noqa: E402
 
 from tabsynth import Column, MargNet, Schema  # noqa: E402
 from tabsynth.encoding import TableEncoder  # noqa: E402
+from tabsynth.privacy.accounting.accountants import gaussian_mu  # noqa: E402
 from tabsynth.privacy.certificate.certificate import code  # noqa: E402
 from tabsynth.synthesizers.margnet.config import MargNetConfig  # noqa: E402
+from tabsynth.synthesizers.margnet.interactions import interactions, sign_codes  # noqa: E402
 
 CONFIG = configs.load(HERE / "config.toml")
 ROWS = HERE / "high-order.json"
 N, EPSILON, SEEDS, REDRAWN = 20_000, 1.0, (0, 1, 2), 0.1
+DELTA, DRAWS = 1e-5, 300
 SHARES = (0.0, MargNetConfig().interactions_share)
+CODES = {
+    "all three": [0, 1, 2],
+    "low and high": [0],
+    "outer and inner": [1],
+    "even and odd": [2],
+}
+COMPARED = {
+    "no-interactions": "without",
+    "interactions": "with them, and the same noise otherwise",
+    "by-counts": "by default",
+}
 
 
 @dataclass(frozen=True)
@@ -117,7 +134,6 @@ REAL_RUNS = [
     for name, variant in HIGH_ORDER.items()
     for table, epsilon in variant.cells
 ]
-BY_DEFAULT = {1.0: "by-counts", 0.5: "interactions"}  # those of ε = 1 are among the rows of run.py
 
 
 def accuracy(train: np.ndarray, fresh: np.ndarray, sums: list[tuple[int, ...]], k: int) -> float:
@@ -212,13 +228,94 @@ def run_all(only: str | None) -> None:
                 row = fit(name, share, seed)
                 store.add(ROWS, {key: row})
                 print(key, row, flush=True)
+    if not only or only == "detected":
+        run_detected()
     run_real(only)
+
+
+def threshold(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Whether one of two columns of ten values is high."""
+    return (a >= 5) ^ (b >= 5)
+
+
+def odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Whether the sum of two columns of ten values is odd."""
+    return (a + b) % 2
+
+
+# What two columns of so many values each have for a result, of how many values, and whether their values are in random orders.
+RELATIONS: dict[str, tuple[int, Callable[..., np.ndarray], int, bool]] = {
+    "one of two is high": (10, threshold, 2, False),
+    "odd sum": (10, odd, 2, False),
+    **{
+        f"mod {k}{', shuffled' if shuffled else ''}": (
+            k,
+            lambda a, b, k=k: (a + b) % k,
+            k,
+            shuffled,
+        )
+        for shuffled in (False, True)
+        for k in (2, 3, 4, 8, 12)
+    },
+}
+
+
+def detected(relation: str, codes: str) -> float:
+    """How often a relation in a table of ten columns is clear by some codes, in ``DRAWS`` draws of noise, and of orders of the values."""
+    rng = np.random.default_rng([*map(ord, relation + codes)])
+    (k, result, others, shuffled), settings = RELATIONS[relation], MargNetConfig()
+    signs = [sign_codes(np.full(size, 1 / size))[CODES[codes]] for size in (k, k, others)]
+    noise = len(CODES[codes]) * (math.comb(10, 2) + math.comb(10, 3)) / settings.interactions_share
+    std = math.sqrt(noise) / gaussian_mu(EPSILON, DELTA)
+    first, second = np.indices((k, k))
+    places = (first, second, result(first, second).astype(int))
+    means = [of.mean(1) for of in signs]
+    sums: dict[tuple[int, ...], np.ndarray] = {}
+    for draw in range(DRAWS):
+        shown = [
+            of[:, rng.permutation(of.shape[1])[at] if shuffled else at]
+            for of, at in zip(signs, places, strict=True)
+        ]
+        columns = range(3 * draw, 3 * draw + 3)
+        product = np.prod(shown, axis=0).mean((1, 2))
+        sums[tuple(columns)] = (1 - REDRAWN) * product + REDRAWN * np.prod(means, axis=0)
+        for a, b in combinations(range(3), 2):
+            sums[columns[a], columns[b]] = means[a] * means[b]
+    spread = math.hypot(std, math.sqrt(N))  # noise and chance
+    noisy = {s: N * of + spread * rng.standard_normal(len(of)) for s, of in sums.items()}
+    least = settings.interaction_noise, settings.least_interaction
+    return len(interactions(noisy, std, means * DRAWS, N, *least)) / DRAWS
+
+
+def run_detected() -> None:
+    rows = {
+        f"detected {relation} by {codes}": {
+            "relation": relation,
+            "codes": codes,
+            "share": detected(relation, codes),
+            "code": code(),
+        }
+        for codes in CODES
+        for relation in RELATIONS
+    }
+    store.add(ROWS, rows)
+
+
+def detections() -> list[str]:
+    """How often a relation is clear, by codes."""
+    rows = store.load(ROWS)
+    lines = ["| relation | " + " | ".join(CODES) + " |", "|" + "---|" * (len(CODES) + 1)]
+    for relation in RELATIONS:
+        keys = [f"detected {relation} by {codes}" for codes in CODES]
+        shown = [f"{rows[key]['share']:.2f}" if key in rows else "–" for key in keys]
+        lines.append(f"| {relation} | " + " | ".join(shown) + " |")
+    return lines
 
 
 def figures() -> list[str]:
     rows = [r for r in store.load(ROWS).values() if "relative" in r]
     lines = [
-        "| table | share of the budget | accuracy | relative | tvd2 | triples counted | sums among them | CPU s | seeds |",
+        "| table | signs of triples | accuracy | relative | tvd2 | triples counted | sums among them | CPU s | seeds |",
         "|" + "---|" * 9,
     ]
     for name, table in TABLES.items():
@@ -231,25 +328,52 @@ def figures() -> list[str]:
                 np.mean([r[x] for r in done]) for x in ("triples", "sums_counted", "cpu_seconds")
             ]
             counted = [f"{means[0]:.0f}", f"{means[1]:.1f} of 2", f"{means[2]:.0f}", str(len(done))]
-            lines.append(f"| {table.title} | {share:g} | " + " | ".join([*cells, *counted]) + " |")
-    return lines
+            signs = "by default" if share else "without"
+            lines.append(f"| {table.title} | {signs} | " + " | ".join([*cells, *counted]) + " |")
+    wanted = len(TABLES) * len(SHARES) * len(SEEDS)
+    return [*lines, "", f"{len(rows)} of {wanted} runs were made."]
 
 
 def costs() -> list[str]:
-    """What the counts cost tables of the comparison."""
-    rows = store.load(ROWS)
+    """What the signs of triples cost tables of the comparison; in the last row of each, seed by seed."""
+    rows = store.load(HERE / "results.json") | store.load(ROWS)
     lines = [
-        "| table | ε | coarse counts of triples | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | triples counted | CPU s | seeds |"
+        "| table | ε | signs of triples | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | triples counted | CPU s | seeds |"
     ]
     lines.append("|" + "---|" * 11)
-    for table, epsilon, name in dict.fromkeys((r.table, r.epsilon, r.system) for r in REAL_RUNS):
-        keys = [configs.Run(table, name, epsilon, seed).key for seed in SEEDS]
-        done = [rows[key] for key in keys if "tvd2" in rows.get(key, {})]
-        if done:
-            title = HIGH_ORDER[name.partition(":")[2]].title
-            cells = [census.mean_sd([r[figure] for r in done]) for figure in MEASURED]
-            means = [f"{np.mean([r[x] for r in done]):.0f}" for x in ("triples", "cpu_seconds")]
-            cells = [REAL[table].title, f"{epsilon:g}", title, *cells, *means, str(len(done))]
+    for table, epsilon in PLAIN_TABLES:
+        done = {}
+        for name, title in COMPARED.items():
+            keys = [configs.Run(table, f"margnet:{name}", epsilon, seed).key for seed in SEEDS]
+            done[name] = {
+                rows[key]["seed"]: rows[key] for key in keys if "tvd2" in rows.get(key, {})
+            }
+            if of := list(done[name].values()):
+                cells = [census.mean_sd([r[figure] for r in of]) for figure in MEASURED]
+                means = [f"{np.mean([r[x] for r in of]):.1f}" for x in ("triples", "cpu_seconds")]
+                cells = [REAL[table].title, f"{epsilon:g}", title, *cells, *means, str(len(of))]
+                lines.append("| " + " | ".join(cells) + " |")
+        without = done["no-interactions"]
+        name = "interactions" if done["interactions"] else "by-counts"
+        both = without.keys() & done[name].keys()
+        if both:
+            changes = [
+                np.array([done[name][seed][x] - without[seed][x] for seed in sorted(both)])
+                for x in MEASURED
+            ]
+            cells = [
+                f"{c.mean():+.4f} ± {c.std(ddof=1):.4f}" if len(c) > 1 else f"{c[0]:+.4f}"
+                for c in changes
+            ]
+            cells = [
+                REAL[table].title,
+                f"{epsilon:g}",
+                f"{COMPARED[name]}, less without",
+                *cells,
+                "",
+                "",
+                str(len(both)),
+            ]
             lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -257,6 +381,7 @@ def costs() -> list[str]:
 def write_page() -> None:
     page = (HERE / "high-order-template.md").read_text("utf-8")
     page = page.replace("<!-- FIGURES -->", "\n".join(figures()))
+    page = page.replace("<!-- DETECTED -->", "\n".join(detections()))
     (HERE / "high-order.md").write_text(page.replace("<!-- COSTS -->", "\n".join(costs())), "utf-8")
 
 
