@@ -255,7 +255,7 @@ RELATIONS: dict[str, tuple[int, Callable[..., np.ndarray], int, bool]] = {
             shuffled,
         )
         for shuffled in (False, True)
-        for k in (2, 3, 4, 8, 12)
+        for k in (2, 3, 4, 8, 11)
     },
 }
 
