@@ -12,6 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Column, MargNet, Schema
+from tabsynth.auditing.replay import replay
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of
@@ -389,3 +392,15 @@ def test_frozen_counts_freeze_the_choice_of_triples() -> None:
         seen.append(asked)
     assert len(seen[0]) == len(STAGES) + 1 and seen[0][-1] == [(1, 2, 3)]
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("kind", ["outlier", "twin"])
+def test_a_row_more_changes_releases_alone(kind: str) -> None:
+    """R1: replayed on a neighbour, with triples chosen; the sums move by the sensitivity that is charged."""
+    model = make_tiny_model("margnet, triples chosen by signs", SCHEMA, epsilon=2.0)
+    frame = table(related=True, rows=150)
+    pair = next(p for p in neighbours(frame, SCHEMA) if p.kind == kind)
+    result = replay(model, pair.table, pair.neighbour, seed=1)
+    assert result.passed, result.first_difference
+    moves = {call.purpose: call.move for call in result.mechanisms}
+    assert list(moves) == STAGES and moves[INTERACTIONS] == pytest.approx(1)
