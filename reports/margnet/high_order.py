@@ -6,13 +6,16 @@
 
 A table has 20,000 rows of 10 to 18 columns. Two columns are the sum of two others modulo k (of three others in tables of order four); a
 tenth of their values is replaced by random ones. The accuracy is that of predicting these columns from the others of the sum, by the most frequent
-value in the synthetic rows, on 20,000 fresh rows. It is relative to the same prediction from the private rows. What the counts cost
-tables without such structure is measured on the census table and Adult. The rows are in high-order.json.
+value in the synthetic rows, on 20,000 fresh rows. It is relative to the same prediction from the private rows. What the signs of triples
+cost tables without such structure is measured on the census table and Adult. How often each code of signs shows a relation is
+simulated. The rows are in high-order.json; those with the default settings on Adult are among the rows of run.py.
 """
 
+import math
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -25,20 +28,34 @@ sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark")]
 import config as configs  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
-from ours import HIGH_ORDER  # noqa: E402
+from ours import HIGH_ORDER, PLAIN_TABLES  # noqa: E402
 from runner import Runner, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
 from tables import TABLES as REAL  # noqa: E402
 
 from tabsynth import Column, MargNet, Schema  # noqa: E402
 from tabsynth.encoding import TableEncoder  # noqa: E402
+from tabsynth.privacy.accounting.accountants import gaussian_mu  # noqa: E402
 from tabsynth.privacy.certificate.certificate import code  # noqa: E402
 from tabsynth.synthesizers.margnet.config import MargNetConfig  # noqa: E402
+from tabsynth.synthesizers.margnet.interactions import interactions, sign_codes  # noqa: E402
 
 CONFIG = configs.load(HERE / "config.toml")
 ROWS = HERE / "high-order.json"
 N, EPSILON, SEEDS, REDRAWN = 20_000, 1.0, (0, 1, 2), 0.1
-SHARES = (0.0, 0.02, 0.05, 0.1)
+DELTA, DRAWS = 1e-5, 300
+SHARES = (0.0, MargNetConfig().interactions_share)
+CODES = {
+    "all three": [0, 1, 2],
+    "low and high": [0],
+    "outer and inner": [1],
+    "even and odd": [2],
+}
+COMPARED = {
+    "no-interactions": "without",
+    "interactions": "with them, and the same noise otherwise",
+    "by-counts": "by default",
+}
 
 
 @dataclass(frozen=True)
@@ -54,12 +71,15 @@ class Sums:
         Values of the other columns, which follow one another: each is drawn around the one before.
     order : int
         Columns of a sum, with the result.
+    shuffled : bool
+        Whether the values of the columns of the sums are in random orders.
     """
 
     title: str
     k: int
     others: tuple[int, ...]
     order: int = 3
+    shuffled: bool = False
 
     @property
     def sums(self) -> list[tuple[int, ...]]:
@@ -82,6 +102,9 @@ class Sums:
             parts = rng.integers(self.k, size=(self.order - 1, N))
             redrawn = rng.integers(self.k, size=N)
             columns += [*parts, np.where(rng.random(N) < REDRAWN, redrawn, parts.sum(0) % self.k)]
+        if self.shuffled:
+            orders = np.random.default_rng(self.k)  # the same for private and fresh rows
+            columns = [orders.permutation(self.k)[column] for column in columns]
         level = rng.normal(size=N)
         for size in self.others:
             level = 0.7 * level + 0.7 * rng.normal(size=N)
@@ -95,6 +118,7 @@ TABLES = {
     "mod2-wide": Sums("10 columns, sums of 2 values beside columns of 20 to 100", 2, (20, 40, 60, 100)),
     "mod3-wide": Sums("10 columns, sums of 3 values beside columns of 20 to 100", 3, (20, 40, 60, 100)),
     "mod4-wide": Sums("10 columns, sums of 4 values beside columns of 20 to 100", 4, (20, 40, 60, 100)),
+    "mod4-shuffled": Sums("the same with their values in random orders", 4, (20, 40, 60, 100), shuffled=True),
     "mod8-wide": Sums("10 columns, sums of 8 values beside columns of 20 to 100", 8, (20, 40, 60, 100)),
     "mod12-wide": Sums("10 columns, sums of 12 values beside columns of 20 to 100", 12, (20, 40, 60, 100)),
     "mod4-14": Sums("14 columns, sums of 4 values", 4, (10,) * 8),
@@ -106,11 +130,9 @@ TABLES = {
 MEASURED = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 REAL_RUNS = [
     configs.Run(table, f"margnet:{name}", epsilon, seed)
-    for table in ("census", "adult")
     for seed in SEEDS
     for name, variant in HIGH_ORDER.items()
-    for cell, epsilon in variant.cells
-    if cell == table
+    for table, epsilon in variant.cells
 ]
 
 
@@ -146,7 +168,7 @@ def fit(name: str, share: float, seed: int) -> dict:
         schema,
         epsilon=EPSILON,
         random_state=seed,
-        config=MargNetConfig(interactions_share=share, max_interactions=1_000),
+        config=MargNetConfig(interactions_share=share),
     )
     synthetic = model.fit(private).sample(N, random_state=seed)
     seconds = time.process_time() - began
@@ -199,20 +221,101 @@ def run_real(only: str | None) -> None:
 def run_all(only: str | None) -> None:
     for seed in SEEDS:
         for name in TABLES:
-            for share in SHARES if name == "mod4-wide" else SHARES[:2]:
+            for share in SHARES:
                 key = f"{name}-{share:g}-{seed}"
                 if key in store.load(ROWS) or (only and only not in key):
                     continue
                 row = fit(name, share, seed)
                 store.add(ROWS, {key: row})
                 print(key, row, flush=True)
+    if not only or only == "detected":
+        run_detected()
     run_real(only)
+
+
+def threshold(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Whether one of two columns of ten values is high."""
+    return (a >= 5) ^ (b >= 5)
+
+
+def odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Whether the sum of two columns of ten values is odd."""
+    return (a + b) % 2
+
+
+# What two columns of so many values each have for a result, of how many values, and whether their values are in random orders.
+RELATIONS: dict[str, tuple[int, Callable[..., np.ndarray], int, bool]] = {
+    "one of two is high": (10, threshold, 2, False),
+    "odd sum": (10, odd, 2, False),
+    **{
+        f"mod {k}{', shuffled' if shuffled else ''}": (
+            k,
+            lambda a, b, k=k: (a + b) % k,
+            k,
+            shuffled,
+        )
+        for shuffled in (False, True)
+        for k in (2, 3, 4, 8, 11)
+    },
+}
+
+
+def detected(relation: str, codes: str) -> float:
+    """How often a relation in a table of ten columns is clear by some codes, in ``DRAWS`` draws of noise, and of orders of the values."""
+    rng = np.random.default_rng([*map(ord, relation + codes)])
+    (k, result, others, shuffled), settings = RELATIONS[relation], MargNetConfig()
+    signs = [sign_codes(np.full(size, 1 / size))[CODES[codes]] for size in (k, k, others)]
+    noise = len(CODES[codes]) * (math.comb(10, 2) + math.comb(10, 3)) / settings.interactions_share
+    std = math.sqrt(noise) / gaussian_mu(EPSILON, DELTA)
+    first, second = np.indices((k, k))
+    places = (first, second, result(first, second).astype(int))
+    means = [of.mean(1) for of in signs]
+    sums: dict[tuple[int, ...], np.ndarray] = {}
+    for draw in range(DRAWS):
+        shown = [
+            of[:, rng.permutation(of.shape[1])[at] if shuffled else at]
+            for of, at in zip(signs, places, strict=True)
+        ]
+        columns = range(3 * draw, 3 * draw + 3)
+        product = np.prod(shown, axis=0).mean((1, 2))
+        sums[tuple(columns)] = (1 - REDRAWN) * product + REDRAWN * np.prod(means, axis=0)
+        for a, b in combinations(range(3), 2):
+            sums[columns[a], columns[b]] = means[a] * means[b]
+    spread = math.hypot(std, math.sqrt(N))  # noise and chance
+    noisy = {s: N * of + spread * rng.standard_normal(len(of)) for s, of in sums.items()}
+    least = settings.interaction_noise, settings.least_interaction
+    return len(interactions(noisy, std, means * DRAWS, N, *least)) / DRAWS
+
+
+def run_detected() -> None:
+    rows = {
+        f"detected {relation} by {codes}": {
+            "relation": relation,
+            "codes": codes,
+            "share": detected(relation, codes),
+            "code": code(),
+        }
+        for codes in CODES
+        for relation in RELATIONS
+    }
+    store.add(ROWS, rows)
+
+
+def detections() -> list[str]:
+    """How often a relation is clear, by codes."""
+    rows = store.load(ROWS)
+    lines = ["| relation | " + " | ".join(CODES) + " |", "|" + "---|" * (len(CODES) + 1)]
+    for relation in RELATIONS:
+        keys = [f"detected {relation} by {codes}" for codes in CODES]
+        shown = [f"{rows[key]['share']:.2f}" if key in rows else "–" for key in keys]
+        lines.append(f"| {relation} | " + " | ".join(shown) + " |")
+    return lines
 
 
 def figures() -> list[str]:
     rows = [r for r in store.load(ROWS).values() if "relative" in r]
     lines = [
-        "| table | share of the budget | accuracy | relative | tvd2 | triples counted | sums among them | CPU s | seeds |",
+        "| table | signs of triples | accuracy | relative | tvd2 | triples counted | sums among them | CPU s | seeds |",
         "|" + "---|" * 9,
     ]
     for name, table in TABLES.items():
@@ -225,25 +328,52 @@ def figures() -> list[str]:
                 np.mean([r[x] for r in done]) for x in ("triples", "sums_counted", "cpu_seconds")
             ]
             counted = [f"{means[0]:.0f}", f"{means[1]:.1f} of 2", f"{means[2]:.0f}", str(len(done))]
-            lines.append(f"| {table.title} | {share:g} | " + " | ".join([*cells, *counted]) + " |")
-    return lines
+            signs = "by default" if share else "without"
+            lines.append(f"| {table.title} | {signs} | " + " | ".join([*cells, *counted]) + " |")
+    wanted = len(TABLES) * len(SHARES) * len(SEEDS)
+    return [*lines, "", f"{len(rows)} of {wanted} runs were made."]
 
 
 def costs() -> list[str]:
-    """What the counts cost tables of the comparison."""
-    rows = store.load(ROWS)
+    """What the signs of triples cost tables of the comparison; in the last row of each, seed by seed."""
+    rows = store.load(HERE / "results.json") | store.load(ROWS)
     lines = [
-        "| table | ε | coarse counts of triples | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | triples counted | CPU s | seeds |"
+        "| table | ε | signs of triples | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | triples counted | CPU s | seeds |"
     ]
     lines.append("|" + "---|" * 11)
-    for table, epsilon, name in dict.fromkeys((r.table, r.epsilon, r.system) for r in REAL_RUNS):
-        keys = [configs.Run(table, name, epsilon, seed).key for seed in SEEDS]
-        done = [rows[key] for key in keys if "tvd2" in rows.get(key, {})]
-        if done:
-            title = HIGH_ORDER[name.partition(":")[2]].title
-            cells = [census.mean_sd([r[figure] for r in done]) for figure in MEASURED]
-            means = [f"{np.mean([r[x] for r in done]):.0f}" for x in ("triples", "cpu_seconds")]
-            cells = [REAL[table].title, f"{epsilon:g}", title, *cells, *means, str(len(done))]
+    for table, epsilon in PLAIN_TABLES:
+        done = {}
+        for name, title in COMPARED.items():
+            keys = [configs.Run(table, f"margnet:{name}", epsilon, seed).key for seed in SEEDS]
+            done[name] = {
+                rows[key]["seed"]: rows[key] for key in keys if "tvd2" in rows.get(key, {})
+            }
+            if of := list(done[name].values()):
+                cells = [census.mean_sd([r[figure] for r in of]) for figure in MEASURED]
+                means = [f"{np.mean([r[x] for r in of]):.1f}" for x in ("triples", "cpu_seconds")]
+                cells = [REAL[table].title, f"{epsilon:g}", title, *cells, *means, str(len(of))]
+                lines.append("| " + " | ".join(cells) + " |")
+        without = done["no-interactions"]
+        name = "interactions" if done["interactions"] else "by-counts"
+        both = without.keys() & done[name].keys()
+        if both:
+            changes = [
+                np.array([done[name][seed][x] - without[seed][x] for seed in sorted(both)])
+                for x in MEASURED
+            ]
+            cells = [
+                f"{c.mean():+.4f} ± {c.std(ddof=1):.4f}" if len(c) > 1 else f"{c[0]:+.4f}"
+                for c in changes
+            ]
+            cells = [
+                REAL[table].title,
+                f"{epsilon:g}",
+                f"{COMPARED[name]}, less without",
+                *cells,
+                "",
+                "",
+                str(len(both)),
+            ]
             lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -251,6 +381,7 @@ def costs() -> list[str]:
 def write_page() -> None:
     page = (HERE / "high-order-template.md").read_text("utf-8")
     page = page.replace("<!-- FIGURES -->", "\n".join(figures()))
+    page = page.replace("<!-- DETECTED -->", "\n".join(detections()))
     (HERE / "high-order.md").write_text(page.replace("<!-- COSTS -->", "\n".join(costs())), "utf-8")
 
 

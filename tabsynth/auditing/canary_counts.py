@@ -30,7 +30,14 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import KEY_BYTES, PrivateRows, SharedRows, codes_of
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
-from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
+from tabsynth.privacy.noise.counts import (
+    Groups,
+    Measured,
+    NoisyCounts,
+    by_value,
+    count_rows,
+    signed_sums,
+)
 from tabsynth.privacy.noise.samplers import Bits, Keystream
 from tabsynth.synthesizers import MargNet
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -115,6 +122,23 @@ class ObservedCounts(NoisyCounts[Any]):
         self._note(account, float(z) / self.bound)
         return released
 
+    def contrasts(
+        self,
+        account: Account,
+        sets: Sequence[tuple[int, ...]],
+        signs: Sequence[np.ndarray],
+        bits: Bits,
+    ) -> np.ndarray:
+        """As :meth:`NoisyCounts.contrasts`. The canary changes each sum by the bound, up or down."""
+        released = self._inner.contrasts(account, sets, signs, bits)
+        groups = by_value(self.sizes)
+        without = [
+            signed_sums(_count(self._other_rows, s, groups), [signs[j] for j in s]) for s in sets
+        ]
+        move = np.array([np.prod([signs[j][:, self._codes[j]] for j in s], axis=0) for s in sets])
+        self._note(account, float(((released - without) * move).mean()) / self.bound)
+        return released
+
     def _note(self, account: Account, z: float) -> None:
         ratio = log_likelihood_ratios(np.array(z), account.noise_multiplier, 1.0)
         self.log_ratios[account.purpose] = self.log_ratios.get(account.purpose, 0.0) + float(ratio)
@@ -141,7 +165,7 @@ def audit_counts(
     measuring: type[PrivateMarginals] = PrivateMarginals,
     unit_rows: int | None = None,
 ) -> list[AuditResult]:
-    """Audit all counts of a MargNet fit: one-way counts, scores of pairs if any, and joint counts.
+    """Audit all counts of a MargNet fit: one-way counts, scores of pairs and signs of triples if any, and joint counts.
 
     Parameters
     ----------

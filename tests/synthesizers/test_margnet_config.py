@@ -15,7 +15,7 @@ COUNTS = (
     "max_public",
 )  # fmt: skip
 COUNTS_FROM_0 = ("max_unscored", "max_triples", "max_interactions")
-COUNTS_FROM_2 = ("weight_groups", "interaction_groups")
+COUNTS_FROM_2 = ("weight_groups",)
 SHARES = (
     "smoothing", "min_entropy", "max_merged_in_triples", "max_group", "prior_share", "prior_group", "least_interaction",
 )  # fmt: skip

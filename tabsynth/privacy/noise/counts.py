@@ -190,6 +190,47 @@ class NoisyCounts(Generic[T]):
         (distances,) = passed(account, [np.array(exact)], [std], units=[unit])
         return noise.noisy(distances, std, bits)
 
+    def contrasts(
+        self,
+        account: Account,
+        sets: Sequence[tuple[int, ...]],
+        signs: Sequence[np.ndarray],
+        bits: Bits,
+    ) -> np.ndarray:
+        """Noisy sums over the rows of products of signs, shape (sets, codes), for one use of ``account``.
+
+        Parameters
+        ----------
+        signs : sequence of ndarray, shape (codes, values)
+            Of every column: +1 or -1 for each value, which must not follow from the rows, save by earlier releases. The first
+            sum of a set is that of the products of its columns' first codes, and so on.
+
+        Formal guarantees
+        -----------------
+        Adding or removing one unit changes the cells of each set by at most the bound b in L1, so that each sum changes by at
+        most b and the vector of m of them by b√m in L2. The noise is N(0, m b²σ²) on each. Rows count once.
+        """
+        unit = math.sqrt(len(sets) * len(signs[0]))
+        std = account.whole_table_noise * self.bound * unit
+        rows = unweighted(self.table.read(account))
+        alike = [np.unique(of, axis=1, return_inverse=True) for of in signs]
+        groups = [group.ravel() for _, group in alike]
+        counts = self._count(rows, sets, [groups] * len(sets))
+        exact = [
+            signed_sums(counted, [alike[j][0] for j in s])
+            for s, counted in zip(sets, counts, strict=True)
+        ]
+        (sums,) = passed(account, [np.array(exact)], [std], units=[unit])
+        return noise.noisy(sums, std, bits, whole=True)
+
+
+def signed_sums(counts: np.ndarray, signs: Sequence[np.ndarray]) -> np.ndarray:
+    """Sums of ``counts`` times the products of signs, shape (codes,); of each axis shape (codes, groups)."""
+    sums = counts[None]
+    for of in reversed(signs):
+        sums = (sums * of.reshape(len(of), *[1] * (sums.ndim - 2), -1)).sum(-1)
+    return sums
+
 
 def averaged(one: Measured, other: Measured) -> Measured:
     """Two noisy counts of the same cells as one: weighted by the inverse of their variances."""

@@ -54,13 +54,10 @@ class MargNetConfig:
     scores_share : float
         Share of the privacy budget of the scores of pairs.
     interactions_share : float
-        Share of the privacy budget of coarse counts of all triples, which show what no pair does, such as an exclusive or. 0.02
-        is enough for 20,000 rows at ε = 1; by default they are left out, because every table pays for them.
-    interaction_groups : int
-        Groups of the values of a column in these counts.
+        Share of the privacy budget of noisy sums of signs of all triples, which show what no pair does, such as an exclusive or; 0
+        leaves them out.
     max_interactions : int
-        With more triples than this they are left out: by default with more than 12 columns, of which not all pairs
-        are counted: a mixture that is fitted to such triples then has false dependence in the other pairs.
+        With more triples than this they are left out: by default with more than 19 columns.
     interaction_noise : float
         An interaction of three columns is clear with so many standard deviations of its noise and of chance.
     least_interaction : float
@@ -138,10 +135,9 @@ class MargNetConfig:
     one_way_share: float = 0.08
     weighted_one_way_share: float = 0.15
     scores_share: float = 0.05
-    interactions_share: float = 0.0
-    interaction_groups: int = 4
-    max_interactions: int = 220
-    interaction_noise: float = 10.0
+    interactions_share: float = 0.005
+    max_interactions: int = 1000
+    interaction_noise: float = 5.0
     least_interaction: float = 0.1
     max_unscored: int = 66
     residual_noise: float = 0.3
@@ -183,8 +179,7 @@ class MargNetConfig:
             integer(name, getattr(self, name))
         for name in ("max_unscored", "max_triples", "max_interactions"):
             integer(name, getattr(self, name), least=0)
-        for name in ("weight_groups", "interaction_groups"):
-            integer(name, getattr(self, name), least=2)
+        integer("weight_groups", self.weight_groups, least=2)
         if self.components is not None:
             integer("components", self.components)
         widths("hidden", self.hidden)

@@ -161,9 +161,9 @@ class MargNet(Synthesizer):
     Formal guarantees
     -----------------
     Private rows are read by up to four Gaussian mechanisms: one-way counts, in a wide table scores of
-    pairs of columns, coarse counts of triples if ``config.interactions_share`` asks for them, and counts of pairs and triples (of single columns again where their noise is
-    still high, or no pair is worth it); what each asks follows from the schema and from the releases
-    before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
+    pairs of columns, in a table of 3 to 19 columns sums of signs of triples, and counts of pairs and triples (of
+    single columns again where their noise is still high, or no pair is worth it). What each of them reads follows from
+    the schema and from the releases before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
     the rest, the fit, its samples and the model file, is post-processing.
     """
 

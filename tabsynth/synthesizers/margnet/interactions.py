@@ -1,131 +1,119 @@
-"""Triples of columns that matter even where none of their pairs does, such as an exclusive or: from coarse noisy counts.
+"""Triples of columns that matter even where none of their pairs does, such as an exclusive or: from noisy sums of signs.
 
-All triples of a table are counted in one release, with the values of each column in few groups. What such counts show beyond
-their own pairs is the interaction of three columns. The rest is post-processing.
+Each column has a few codes of +1 and -1 for its values. For all pairs and triples of columns, one release has the sums over the rows of
+the products of their signs. What such a sum of three columns shows beyond those of their pairs is an interaction. The rest is
+post-processing.
+
+Sums of products of signs are the Fourier coefficients of contingency tables (Barak et al. 2007, PODS). An exclusive or of two even
+columns is in a single one of them, of which it is as large as the number of rows. In a table of counts it is spread over all cells.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
-from tabsynth.privacy.noise.counts import Groups, Measured, in_groups
-
-ROUNDS = (
-    20  # of iterative proportional fitting: a table of few cells needs no more for this purpose
-)
-LEAST_SHARE = 1e-6  # of the rows: noisy counts of pairs are no less when a table is fitted to them
+GROUPS = 4  # of the values of a column, in its signs: a sum modulo k of low and high values shows in four, not in two
+STEPS = 40  # of bisection: moments are between -1 and 1
+LEAST_SHARE = 1e-6  # of the rows in a cell
+REACH = 2.0  # standard deviations
 
 
-def clear_groups(rows: float, std: float, most: int, least_noise: float) -> int:
-    """The largest number of groups, from 2 to ``most``, of which a relation of half the rows would be clear in noisy counts.
+def sign_codes(share: np.ndarray) -> np.ndarray:
+    """Three codes of +1 and -1 for the values of a column, shape (3, values).
 
-    Where the third of three columns of g even groups follows from the others, the counts differ from those of independent columns by a
-    squared length of rows² (1/g² - 1/g³), and the squared length of noise has a standard deviation of √2 (g - 1)^(3/2) std². Two groups
-    are the clearest, but more relations show in more groups.
+    The values are in at most ``GROUPS`` groups of neighbours, with as even shares of the rows as these allow; few values stay by
+    themselves. The codes are low and high values, outer and inner ones (of four groups the first and the last; of three the first), and
+    values in even and odd places. Of three values each code has another one alone; of two values all codes are the same.
     """
-    for groups in range(most, 2, -1):
-        length = rows**2 * (groups - 1) / groups**3
-        if length / 2 >= least_noise * math.sqrt(2) * (groups - 1) ** 1.5 * std**2:
-            return groups
-    return 2
-
-
-def few_groups(shares: Sequence[np.ndarray], most: int) -> Groups:
-    """At most ``most`` groups of the values of each column, of neighbours, with as even shares of the rows as these allow.
-
-    Values that are no more than ``most`` stay by themselves. Neighbours of a column without an order are arbitrary; an interaction
-    of its values shows in most groups of them.
-    """
-    groups = list[np.ndarray]()
-    for share in shares:
-        if len(share) <= most:
-            groups.append(np.arange(len(share)))
-            continue
+    places = np.arange(len(share))
+    group = places
+    if len(share) > GROUPS:
         middle = (share.cumsum() - share / 2) / share.sum()
-        at = np.minimum((most * middle).astype(int), most - 1)
-        groups.append(np.unique(at, return_inverse=True)[1])
-    return groups
+        group = np.unique((GROUPS * middle).astype(int), return_inverse=True)[1]
+    low = 2 * group <= group.max()
+    return np.where([low, group % (GROUPS - 1) == 0, places % 2 == 0], 1.0, -1.0)
 
 
-def from_pairs(counts: np.ndarray, rows: float) -> np.ndarray:
-    """The counts of three columns without an interaction of all three: of most entropy given those of their pairs.
+def from_pairs(ones: np.ndarray, twos: np.ndarray) -> np.ndarray:
+    """The mean product of three columns of signs without an interaction of all three, given those of one and two of them.
 
-    By iterative proportional fitting (Deming and Stephan 1940) to the pairs' sums of ``counts``.
+    It is where the cells of the 2 x 2 x 2 table have a three-way odds ratio of 1 (Bartlett 1935), by bisection.
 
     Parameters
     ----------
-    counts : ndarray, shape (a, b, c)
-        May be noisy: sums below ``LEAST_SHARE`` of the rows are raised to it.
-    rows : float
+    ones : ndarray, shape (..., 3)
+        The mean sign of each column.
+    twos : ndarray, shape (..., 3)
+        The mean products of the first two columns, of the first and the last, and of the last two. May be noisy: where no table
+        has them, the result is between the bounds that they contradict.
 
     Returns
     -------
-    ndarray, shape (a, b, c)
+    ndarray, shape (...)
+        From -1 to 1.
     """
-    sums = [np.clip(counts.sum(axis), LEAST_SHARE * rows, None) for axis in range(3)]
-    sums = [of * (rows / of.sum()) for of in sums]
-    fitted = np.full(counts.shape, rows / counts.size)
-    for _ in range(ROUNDS):
-        for axis, of in enumerate(sums):
-            fitted *= np.expand_dims(of / fitted.sum(axis), axis)
-    return fitted
+    signs = np.array(list(np.ndindex(2, 2, 2))).T * -2.0 + 1
+    products = np.array([signs[a] * signs[b] for a, b in combinations(range(3), 2)])
+    three = signs.prod(axis=0)
+    cells = (
+        1 + ones @ signs + twos @ products
+    )  # eight times the shares, without the mean product of all three
+    low = np.clip(np.where(three > 0, -cells, -np.inf).max(axis=-1), -1, 1)
+    high = np.clip(np.where(three < 0, cells, np.inf).min(axis=-1), -1, 1)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        shares = np.maximum(cells + three * middle[..., None], LEAST_SHARE)
+        less = (three * np.log(shares)).sum(axis=-1) < 0
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return (low + high) / 2
 
 
-def interaction(
-    measured: Measured, shares: Sequence[np.ndarray], rows: float, least_noise: float
-) -> float:
-    """How far noisy counts of three columns are from what their pairs show, as an L1 distance in rows; 0 unless clear.
+def noise_of_pairs(ones: np.ndarray, twos: np.ndarray, std: float) -> np.ndarray:
+    """The standard deviation of :func:`from_pairs` by noise of ``std`` on each of ``twos``, shape (...).
 
-    The difference is projected on the interactions of three columns, in which no pair of columns has a part. Of its squared length
-    that of the noise and of chance are taken off. It is clear where the rest is ``least_noise`` standard deviations of both.
-
-    Parameters
-    ----------
-    measured : Measured
-    shares : sequence of ndarray
-        Of each of the three columns: the share of the rows of each of its groups.
-    rows : float
-    least_noise : float
-
-    Notes
-    -----
-    With p the shares of a column of g groups, A = I - p1ᵀ takes what the other columns show out of the noise. The noise of variance
-    σ² in each cell then has a squared length of mean σ² ∏ tr(AAᵀ) and standard deviation √2 σ² ∏ ‖AAᵀ‖. By chance, independent columns
-    differ by a squared length of rows · ∏(1 - ‖p‖²). The L1 distance is that of a Gaussian difference of the same squared length.
+    By the changes that noise of ``REACH`` standard deviations makes, up or down: derivatives are too low where cells are almost empty.
     """
-    difference = measured.counts - from_pairs(measured.counts, rows)
-    for axis in range(3):
-        difference = difference - difference.mean(axis, keepdims=True)
-    mean = spread = measured.std**2
-    chance = rows
-    for share in shares:
-        without = np.eye(len(share)) - share[:, None]
-        square = without @ without.T
-        mean *= float(np.trace(square))
-        spread *= float(np.linalg.norm(square))
-        chance *= 1 - float(np.square(share).sum())
-    excess = float(np.square(difference).sum()) - mean - chance
-    if excess <= 0 or excess < least_noise * math.hypot(math.sqrt(2) * spread, chance):
-        return 0.0
-    return math.sqrt(2 / math.pi * difference.size * excess)
+    expected, variance = from_pairs(ones, twos), np.zeros(ones.shape[:-1])
+    for moved in REACH * std * np.eye(3):
+        changes = [abs(from_pairs(ones, twos + way * moved) - expected) for way in (-1, 1)]
+        variance += np.square(np.maximum(*changes) / REACH)
+    return np.sqrt(variance)
 
 
 def interactions(
-    measured: Sequence[Measured],
-    shares: Sequence[np.ndarray],
-    groups: Groups,
+    sums: Mapping[tuple[int, ...], np.ndarray],
+    std: float,
+    means: Sequence[np.ndarray],
     rows: float,
     least_noise: float,
     least: float,
 ) -> dict[tuple[int, ...], float]:
-    """The triples with a clear :func:`interaction` of at least the share ``least`` of the rows, in L1/2, and that in L1 and rows.
+    """The triples with a clear interaction of at least the share ``least`` of the rows, in L1/2, and that in L1 and rows.
 
-    ``shares`` are of the values of every column of the table, ``groups`` those that are counted.
+    It is clear where one of the codes differs from what the pairs show by ``least_noise`` standard deviations of noise and of chance.
+
+    Parameters
+    ----------
+    sums : dict of ndarray, shape (codes,)
+        Over the rows, of the products of the signs of triples of columns and of all their pairs.
+    std : float
+        Standard deviation of the noise on each.
+    means : sequence of ndarray, shape (codes,)
+        The mean signs of every column of the table.
+    rows : float
+    least_noise, least : float
     """
-    grouped = [in_groups(share, [group]) for share, group in zip(shares, groups, strict=True)]
-    sizes = {
-        m.columns: interaction(m, [grouped[j] for j in m.columns], rows, least_noise)
-        for m in measured
-    }
-    return {columns: size for columns, size in sizes.items() if size >= 2 * least * rows}
+    triples = [columns for columns in sums if len(columns) == 3]
+    if not triples:
+        return {}
+    ones = np.array([[means[j] for j in t] for t in triples]).swapaxes(1, 2)
+    twos = np.array([[sums[pair] for pair in combinations(t, 2)] for t in triples]).swapaxes(1, 2)
+    one_sum = math.hypot(std, math.sqrt(rows))  # noise and chance
+    expected = rows * from_pairs(ones, twos / rows)
+    noise = np.hypot(one_sum, rows * noise_of_pairs(ones, twos / rows, one_sum / rows))
+    difference = np.abs(np.array([sums[triple] for triple in triples]) - expected)
+    clear = difference >= np.maximum(least_noise * noise, 2 * least * rows)
+    sizes = np.where(clear, difference, 0.0).max(axis=1)
+    return {t: float(size) for t, size in zip(triples, sizes, strict=True) if size}

@@ -39,7 +39,7 @@ from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.interactions import clear_groups, few_groups, interactions
+from tabsynth.synthesizers.margnet.interactions import interactions, sign_codes
 from tabsynth.synthesizers.margnet.selection import (
     Pair,
     Resolution,
@@ -63,7 +63,7 @@ Set = tuple[int, ...]
 KEPT = ("measured.counts", "measured.pairs", "measured.triples")  # tensors of a model file
 MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
-INTERACTIONS = "coarse counts of triples"
+INTERACTIONS = "signs of triples"
 logger = logging.getLogger(__name__)
 
 
@@ -313,7 +313,8 @@ class PrivateMarginals:
     def select(self, one_way: OneWay) -> Selection:
         """The pairs and triples to count; in a wide table by noisy scores of all pairs.
 
-        Triples of which coarse counts show an interaction are counted in any case.
+        Triples whose signs show an interaction are counted in any case, with all pairs of their columns: a mixture that is fitted
+        to such triples has false dependence in pairs of these columns that are not counted.
         """
         if JOINT not in self.spends:
             return Selection([], [], self.whole)
@@ -332,31 +333,42 @@ class PrivateMarginals:
             scores = self._scores(account, pairs, expected, by.pairs)
             distances = dict(zip(pairs, scores, strict=True))
             chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
-        sizes = self._interactions(one_way, shares, pairs)
+        sizes = self._interactions(rows, shares, pairs, by.triples)
         forced = interacting(sizes, by.triples, noise, len(chosen), self.workload, self.config)
-        chosen = sorted({*chosen, *(pair for t in forced for pair in combinations(t, 2))})
+        related = {j for triple in forced for j in triple}
+        chosen = sorted({*chosen, *(pair for pair in pairs if related.intersection(pair))})
         triples = self._triples(chosen, distances, by.triples, noise / rows, forced)
         return Selection(chosen, triples, by)
 
     def _interactions(
-        self, one_way: OneWay, shares: Sequence[np.ndarray], pairs: Sequence[Pair]
+        self, rows: float, shares: Sequence[np.ndarray], pairs: Sequence[Pair], by: Groups
     ) -> dict[Triple, float]:
-        """Clear interactions of three columns, in rows, by coarse counts of all triples of ``pairs``; none without that stage."""
+        """Clear interactions of three columns, in rows, by signs of all triples of ``pairs`` that may be counted in groups ``by``."""
         if INTERACTIONS not in self.spends:
             return {}
-        config = self.config
-        noise = of_sum(self.spends[INTERACTIONS].mechanism).noise_multiplier * self.design.rows
-        std = noise * math.sqrt(math.comb(len(self.columns), 3))
-        most, clear = config.interaction_groups, config.interaction_noise
-        by = few_groups(shares, clear_groups(one_way.rows, std, most, clear))
-        triples = triples_within(pairs, by, config.max_cells)
+        signs = [sign_codes(share) for share in shares]
+        triples = triples_within(pairs, by, self.config.max_cells)
         account = self._open(INTERACTIONS, {"triples": len(triples)})
         if not triples:  # charged all the same: a charge must not follow from a release
             self.monitor.once(account.purpose, lambda: self._without_release(account))
             return {}
-        coarse = Resolution(self.whole.values, by, by)
-        counts = self._count(account, [(triples, 1.0)], coarse)
-        sizes = interactions(counts, shares, by, one_way.rows, clear, config.least_interaction)
+        sets: list[Set] = [
+            *sorted({pair for t in triples for pair in combinations(t, 2)}),
+            *triples,
+        ]
+
+        def release() -> dict[str, np.ndarray]:
+            return {"sums": self.counts.contrasts(account, sets, signs, self.bits)}
+
+        sums = self.monitor.once(account.purpose, release)["sums"]
+        sizes = interactions(
+            dict(zip(sets, sums, strict=True)),
+            account.whole_table_noise * self.design.rows * math.sqrt(sums.size),
+            [of @ share for of, share in zip(signs, shares, strict=True)],
+            rows,
+            self.config.interaction_noise,
+            self.config.least_interaction,
+        )
         return {triple: sizes[triple] for triple in triples if triple in sizes}
 
     def joint(self, one_way: OneWay, selection: Selection) -> Measurements:
@@ -465,6 +477,8 @@ class PrivateMarginals:
         unit = "counts of each set of columns, scaled by the root of its share of the budget"
         if stage == SCORES:
             unit = "L1 distances of the counts of all pairs from independence, over √pairs"
+        if stage == INTERACTIONS:
+            unit = "sums over the rows of products of signs, over the root of their number"
         details = {"l2_sensitivity": float(self.design.rows), "unit": unit, **details}
         return self.ledger.open(self.of + stage, spend.mechanism, spend.count, details)
 

@@ -307,7 +307,7 @@ def interacting(
     most = sorted(sizes, key=lambda triple: -sizes[triple])[: config.max_triples]
     if not most or not config.triples_share:
         return []
-    share = share_of_triples(pairs, len(most), config.triples_share)
+    share = share_of_triples(max(pairs, len(most)), len(most), config.triples_share)
     distances = np.array([sizes[triple] for triple in most])
     return worth_counting(most, distances, groups, noise / math.sqrt(share), workload, config)
 
