@@ -234,6 +234,7 @@ def write_readme() -> None:
     page = page.replace("<!-- DISCLOSURE -->", "\n".join(lines))
     page = page.replace("<!-- HIGHER -->", disclosure.verdict(CONFIG, results, "margnet"))
     page = page.replace("<!-- AGAINST -->", "\n".join(findings.against(CONFIG, results, "margnet")))
+    page = page.replace("<!-- BEHIND -->", "\n".join(findings.behind(CONFIG, results, "margnet")))
     compared_with_baseline = [
         below_baseline("hospital", "dwpre_macro_mean", "Macro F1"),
         below_baseline("hospital", "dwpre_weighted_mean", "weighted F1"),
