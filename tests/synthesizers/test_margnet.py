@@ -141,7 +141,7 @@ def test_it_goes_on_past_the_noise() -> None:
         and fit.errors[: turned + 1] == stopped.errors
     )
     # Where less is clear it goes on for less.
-    assert len(fit.errors) == turned + int(1.5 * fit.entropy_share * turned) < 600
+    assert len(fit.errors) == turned + int(1.5 * turned) < 600
     assert fit.errors[-1] < stopped.errors[-1]
     moved = np.abs(np.diff(fit.errors))
     assert moved[-5:].max() < 0.1 * moved[turned : turned + 5].max()
