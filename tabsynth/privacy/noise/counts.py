@@ -318,13 +318,9 @@ def probabilities(counts: np.ndarray, rows: float, std: float) -> np.ndarray:
     Projection of the counts onto {≥ 0, sum = rows} in L2, then a floor of a fraction of the noise,
     so that no value is ruled out by noise alone.
     """
-    floor = max(0.1 * std, 0.25)
-    values = projected(counts, rows) + floor
-    return values / values.sum()
-
-
-def projected(counts: np.ndarray, rows: float) -> np.ndarray:
-    """The counts that are nearest in L2, are not negative and sum to ``rows``."""
     ordered = np.sort(counts)[::-1]
     shifts = (np.cumsum(ordered) - rows) / np.arange(1, len(counts) + 1)
-    return np.maximum(counts - shifts[np.nonzero(ordered > shifts)[0][-1]], 0)
+    shift = shifts[np.nonzero(ordered > shifts)[0][-1]]
+    floor = max(0.1 * std, 0.25)
+    values = np.maximum(counts - shift, 0) + floor
+    return values / values.sum()

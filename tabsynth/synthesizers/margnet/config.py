@@ -72,8 +72,8 @@ class MargNetConfig:
         Only pairs are scored whose largest possible distance from independence is at least this many standard deviations of a
         score's noise. 0 scores all.
     rare_noise : float
-        Values of a column whose noisy counts are below this many standard deviations, and below ``max_group``, are absent in the
-        fit, if their sum is below as many of its own. 0 keeps all.
+        A column is constant in the fit where each value but one has a noisy count below this many standard deviations and below
+        ``max_group``, and so has their sum. 0 leaves all counts as they are.
     residual_noise : float
         Share of the noise of counts that is left after a fit to all of them: the cost of counting a pair.
     group_noise : float
@@ -84,8 +84,8 @@ class MargNetConfig:
     max_merged_in_triples : float
         The largest share of all rows whose values of an unordered column are merged in counts of triples.
     max_group : float
-        Share of the rows: an unordered value of more is never merged, no value of more is taken for noise, and a group of ordered
-        values needs no more.
+        Share of the rows: an unordered value of more is never merged, values of more are never taken for noise, and a group of
+        ordered values needs no more.
     one_way_noise : float
         Mean L1/2 noise of a column's counts, as a share of the rows, above which columns are counted again.
     triples_share : float

@@ -34,7 +34,6 @@ from tabsynth.privacy.noise.counts import (
     in_groups,
     number_of,
     probabilities,
-    projected,
 )
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -109,21 +108,23 @@ def smoothed(
 
 
 def without_rare(measured: Measured, rows: float, config: MargNetConfig) -> Measured:
-    """Counts of one column without values that noise alone explains; those of several columns as they are.
+    """Counts of a column of which noise explains all values but one: that one has all rows. Other counts as they are.
 
-    The counts below a limit of ``config.rare_noise`` standard deviations, or of ``config.max_group`` of the rows if that is less, are
-    0, if their sum is below the limit times the root of their number. The others become those that are nearest in L2 to the noisy
-    ones, are not negative and sum to ``rows``. MST (McKenna, Miklau and Sheldon 2021) merges each value below 3 standard deviations.
+    Each of the other values has less than ``config.rare_noise`` standard deviations, and so has their sum; both have less than
+    ``config.max_group`` of the rows. MST (McKenna, Miklau and Sheldon 2021) merges each value below 3 standard deviations.
     """
     counts = measured.counts.ravel()
-    limit = min(config.rare_noise * measured.std, config.max_group * rows)
-    rare = (counts < limit) & (counts < counts.max())
-    if len(measured.columns) > 1 or not limit or not rare.any():
+    first = counts.argmax()
+    others = np.delete(counts, first)
+    limit, most = config.rare_noise * measured.std, config.max_group * rows
+    if len(measured.columns) > 1 or not limit or not len(others):
         return measured
-    if counts[rare].sum() >= limit * math.sqrt(rare.sum()):
+    if others.max() >= min(limit, most) or others.sum() >= min(
+        limit * math.sqrt(len(others)), most
+    ):
         return measured
-    kept = np.where(rare, 0.0, projected(counts, rows))
-    return replace(measured, counts=(kept * (rows / kept.sum())).reshape(measured.counts.shape))
+    constant = np.where(np.arange(len(counts)) == first, float(rows), 0.0)
+    return replace(measured, counts=constant.reshape(measured.counts.shape))
 
 
 def dependence_of(
