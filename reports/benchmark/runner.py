@@ -131,10 +131,7 @@ class Runner:
         reference = store.known(self.config)
         if all("k_marginal" in reference.get(f"{table}-{name}", {}) for name in store.REFERENCES):
             return
-        rows = pd.read_csv(folder / "train.csv")
-        rng = np.random.default_rng(0)
-        shuffled = pd.DataFrame({c: rows[c].to_numpy()[rng.permutation(len(rows))] for c in rows})
-        shuffled.to_csv(folder / "shuffled.csv", index=False)
+        independent_columns(folder)
         files = {"real": "train", "fresh": "test", "shuffled": "shuffled"}
         result = self.scored(table, folder, *(folder / f"{files[n]}.csv" for n in store.REFERENCES))
         rows = {
@@ -233,6 +230,15 @@ class Runner:
             f"{run.key}: {done}, {seconds:.0f} s in all; {len(left)} left, about {hours:.1f} h",
             flush=True,
         )
+
+
+def independent_columns(folder: Path) -> Path:
+    """The private rows, each column in an order of its own, as a file."""
+    rows, rng = pd.read_csv(folder / "train.csv"), np.random.default_rng(0)
+    shuffled = pd.DataFrame({c: rows[c].to_numpy()[rng.permutation(len(rows))] for c in rows})
+    path = folder / "shuffled.csv"
+    shuffled.to_csv(path, index=False)
+    return path
 
 
 def python_of(version: str) -> str:
