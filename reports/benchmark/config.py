@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,23 @@ NEEDS = "needs"  # and figures without which a row that is kept does not count
 
 @dataclass(frozen=True)
 class System:
-    """A synthesizer: one of ours by ``method``, or a peer's by ``peer`` and the ``package`` it is in."""
+    """A synthesizer: one of ours by ``method``, or a peer's by ``peer`` and the ``package`` it is in.
+
+    Attributes
+    ----------
+    options : mapping of str to value
+        Further arguments of the method, ours or the peer's.
+    peer : str
+        A method of ``peers.py``.
+    package : str
+        What pip installs, in an environment of its own.
+    requirements : tuple of str
+        What is installed in place of the package's own requirements. Empty: those.
+    python : str
+        The version of Python of the environment, such as "3.12". Empty: the one that runs the benchmark.
+    limit : int
+        CPU seconds of a fit. 0: that of all peers, or of ours.
+    """
 
     name: str
     title: str
@@ -26,6 +42,9 @@ class System:
     options: Mapping[str, Any] = field(default_factory=dict)
     peer: str = ""
     package: str = ""
+    requirements: tuple[str, ...] = ()
+    python: str = ""
+    limit: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +98,9 @@ class Config:
         ]
 
     def limit(self, system: str) -> int:
-        return self.limits["peers" if self.systems[system].peer else "ours"]
+        """CPU seconds of a fit of a system."""
+        own = self.systems[system]
+        return own.limit or self.limits["peers" if own.peer else "ours"]
 
 
 def load(path: Path) -> Config:
@@ -149,8 +170,14 @@ def _system(name: str, given: Mapping[str, Any], path: Path) -> System:
         raise InputError(f"{path}: systems.{name}: {error}") from None
     if bool(system.method) == bool(system.peer) or bool(system.peer) != bool(system.package):
         raise InputError(f"{path}: systems.{name} needs a method, or a peer and its package.")
+    if not _are_names(given.get("requirements", [])) or not isinstance(system.python, str):
+        raise InputError(
+            f"{path}: systems.{name} needs a list of texts as requirements, and a text as python."
+        )
+    if system.limit and not _is_number(system.limit):
+        raise InputError(f"{path}: systems.{name}.limit must be CPU seconds, above 0.")
     if system.method and system.method not in METHODS:
         raise InputError(
             f"{path}: systems.{name}.method must be one of {', '.join(METHODS)}, not {system.method}."
         )
-    return system
+    return replace(system, requirements=tuple(system.requirements))

@@ -1,8 +1,8 @@
-"""One fit of a peer, in the environment that runner.py makes for it: the only file here that imports it.
+"""One fit of a peer, in the environment that runner.py makes for its package: the only file here that imports one.
 
     python peers.py METHOD FOLDER EPSILON DELTA SEED LIMIT OUT [OPTIONS]
 
-FOLDER holds the private rows as value numbers (train.csv) and the public sizes (sizes.json);
+METHOD is a key of ``METHODS``. FOLDER holds the private rows as category codes (train.csv) and the public sizes (sizes.json);
 LIMIT is in CPU seconds. OPTIONS are further arguments of the method, as JSON.
 """
 
@@ -10,11 +10,96 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
-from dpmm.pipelines import PIPELINE_DICT
 from limits import limit_cpu
+
+
+def of_dpmm(
+    method: str,
+    rows: pd.DataFrame,
+    sizes: Mapping[str, int],
+    epsilon: float,
+    delta: float,
+    seed: int,
+    options: Mapping[str, Any],
+) -> Callable[[], pd.DataFrame]:
+    """Fit a pipeline of dpmm."""
+    from dpmm.pipelines import PIPELINE_DICT
+
+    pipeline = PIPELINE_DICT[method](
+        epsilon=epsilon, delta=delta, n_jobs=1, disable_processing=True, **options
+    )
+    pipeline.fit(rows, domain=dict(sizes), random_state=seed)
+    return lambda: pipeline.generate(n_records=len(rows))
+
+
+def of_dpsynth(
+    rows: pd.DataFrame,
+    sizes: Mapping[str, int],
+    epsilon: float,
+    delta: float,
+    seed: int,
+    options: Mapping[str, Any],
+) -> Callable[[], pd.DataFrame]:
+    """Fit SWIFT of google/dpsynth, which draws as many rows as its noisy count says."""
+    import dpsynth
+
+    columns = {
+        name: dpsynth.CategoricalAttribute(possible_values=list(range(size)))
+        for name, size in sizes.items()
+    }
+    swift = dpsynth.discrete_mechanisms.SWIFTConfig(**options)
+    config = dpsynth.TabularConfig(domains=columns, discrete_mechanism=swift)
+    fit = config.calibrate(epsilon=epsilon, delta=delta)
+    result = fit(np.random.default_rng(seed), rows)
+    return lambda: result.synthetic_data
+
+
+def of_opendp(
+    rows: pd.DataFrame,
+    sizes: Mapping[str, int],
+    epsilon: float,
+    delta: float,
+    seed: int,
+    options: Mapping[str, Any],
+) -> Callable[[], pd.DataFrame]:
+    """Fit AIM of OpenDP. Its noise comes from the operating system, whatever the seed."""
+    import opendp.prelude as dp
+    import polars as pl
+
+    dp.enable_features("contrib")
+
+    def within(scale: float) -> bool:
+        space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+        gaussian = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale))
+        return gaussian.map(1.0).epsilon(delta) <= epsilon
+
+    rho = 0.5 / dp.binary_search(within, bounds=(0.05, 1e3)) ** 2
+    context = dp.Context.compositor(
+        data=pl.from_pandas(rows).lazy(),
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(rho=rho),
+    )
+    query = context.query(rho=rho).contingency_table(
+        keys={name: list(range(size)) for name, size in sizes.items()},
+        algorithm=dp.mbi.AIM(**options),
+    )
+    table = query.release()
+    return lambda: table.synthesize(rows=len(rows)).to_pandas()
+
+
+METHODS = {
+    "mst": partial(of_dpmm, "mst"),
+    "aim": partial(of_dpmm, "aim"),
+    "swift": of_dpsynth,
+    "opendp-aim": of_opendp,
+}
 
 
 def main(
@@ -31,16 +116,11 @@ def main(
     rows = pd.read_csv(Path(folder) / "train.csv")
     sizes = json.loads((Path(folder) / "sizes.json").read_text())
     started, cpu = time.perf_counter(), time.process_time()
-    pipeline = PIPELINE_DICT[method](
-        epsilon=float(epsilon),
-        delta=float(delta),
-        n_jobs=1,
-        disable_processing=True,
-        **json.loads(options),
+    draw = METHODS[method](
+        rows, sizes, float(epsilon), float(delta), int(seed), json.loads(options)
     )
-    pipeline.fit(rows, domain=sizes, random_state=int(seed))
     results = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
-    pipeline.generate(n_records=len(rows)).to_csv(out, index=False)
+    draw()[list(sizes)].to_csv(out, index=False)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {**results, "peak_mib": peak}
 

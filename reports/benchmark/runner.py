@@ -2,13 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import venv
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,14 +16,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import store
-from config import Config, Run
+from config import Config, Run, System
 
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 
 HERE = Path(__file__).resolve().parent
 PEERS = Path(tempfile.gettempdir()) / "tabsynth-peers"
-THREADS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
+THREADS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMBA")} | {
+    "POLARS_MAX_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
 UNKNOWN_SHARE = 0.3  # of the limit: what a fit is thought to take before any was timed
 
 
@@ -128,10 +131,7 @@ class Runner:
         reference = store.known(self.config)
         if all("k_marginal" in reference.get(f"{table}-{name}", {}) for name in store.REFERENCES):
             return
-        rows = pd.read_csv(folder / "train.csv")
-        rng = np.random.default_rng(0)
-        shuffled = pd.DataFrame({c: rows[c].to_numpy()[rng.permutation(len(rows))] for c in rows})
-        shuffled.to_csv(folder / "shuffled.csv", index=False)
+        independent_columns(folder)
         files = {"real": "train", "fresh": "test", "shuffled": "shuffled"}
         result = self.scored(table, folder, *(folder / f"{files[n]}.csv" for n in store.REFERENCES))
         rows = {
@@ -144,11 +144,12 @@ class Runner:
         """What the fit cost, or {"stopped": reason}; None where the peer is not to be had."""
         system, limit = self.config.systems[run.system], self.config.limit(run.system)
         if system.peer:
-            python = self.peer_python(system.package)
+            python = self.peer_python(system)
             if python is None:
                 return None
             what = [python, HERE / "peers.py", system.peer, folder]
             what += [run.epsilon, self.config.delta, run.seed, limit, out]
+            what += [json.dumps(dict(system.options))]
         else:
             what = [sys.executable, HERE / "fit.py", self.config.path.resolve()]
             what += [run.table, run.system, run.epsilon, run.seed, out]
@@ -198,17 +199,22 @@ class Runner:
             return {"stopped": (error.strip().splitlines() or ["failed"])[-1][:200]}
         return json.loads(output.splitlines()[-1])
 
-    def peer_python(self, package: str) -> Path | None:
-        """The peers' interpreter; their environment is made first where it is not there."""
-        python, mark = PEERS / "bin" / "python", PEERS / f"has-{package}"
+    def peer_python(self, system: System) -> Path | None:
+        """The interpreter of a peer's environment, which is made first where it is not there."""
+        package = system.package
+        place = PEERS / re.sub(r"[^A-Za-z0-9.]+", "-", package)
+        python, mark = place / "bin" / "python", place / "installed"
         with self._lock:
             if package in self._without:
                 return None
             if not mark.exists():
-                if not python.exists():
-                    venv.create(PEERS, with_pip=True)
-                what = [python, "-m", "pip", "install", "--quiet", package]
-                if subprocess.run(what, capture_output=True).returncode:
+                pip = [python, "-m", "pip", "install", "--quiet"]
+                steps: list[list] = [[python_of(system.python), "-m", "venv", place]]
+                if system.requirements:
+                    steps += [[*pip, *system.requirements], [*pip, "--no-deps", package]]
+                else:
+                    steps += [[*pip, package]]
+                if not all(succeeds(step) for step in steps):
                     self._without.add(package)
                     print(f"{package} did not install: its runs are left out.", flush=True)
                     return None
@@ -224,6 +230,28 @@ class Runner:
             f"{run.key}: {done}, {seconds:.0f} s in all; {len(left)} left, about {hours:.1f} h",
             flush=True,
         )
+
+
+def independent_columns(folder: Path) -> Path:
+    """The private rows, each column in an order of its own, as a file."""
+    rows, rng = pd.read_csv(folder / "train.csv"), np.random.default_rng(0)
+    shuffled = pd.DataFrame({c: rows[c].to_numpy()[rng.permutation(len(rows))] for c in rows})
+    path = folder / "shuffled.csv"
+    shuffled.to_csv(path, index=False)
+    return path
+
+
+def python_of(version: str) -> str:
+    """The command of a Python of that version; "" is the one that runs this."""
+    return f"python{version}" if version else sys.executable
+
+
+def succeeds(command: list) -> bool:
+    """Whether a command is there and ends with exit code 0."""
+    try:
+        return not subprocess.run([str(part) for part in command], capture_output=True).returncode
+    except OSError:
+        return False
 
 
 def means_of(score: dict) -> dict:

@@ -32,7 +32,7 @@ KEPT = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 
 
 def by_yardstick(folder: Path, table: Path) -> dict[str, Any]:
-    """Its means, its disclosure, and of each column the weighted F1; of a small table, distances alone."""
+    """Its means, its disclosure, and of each column both F1; of a small table, distances alone."""
     if not (YARDSTICK / "yardstick.py").exists():
         return {}
     sys.path.insert(0, str(YARDSTICK))
@@ -43,7 +43,7 @@ def by_yardstick(folder: Path, table: Path) -> dict[str, Any]:
         small = min(len(codes(folder / f"{part}.csv")) for part in ("train", "test")) < ATTACKED
         result = yardstick.score(folder, table, quick=small)
     kept = {k: v for k, v in result.items() if k in KEPT or k.startswith(("disclose", "control"))}
-    return kept | {"dwpre_weighted": result.get("dwpre_weighted", {})}
+    return kept | {name: result.get(name, {}) for name in ("dwpre", "dwpre_weighted")}
 
 
 def by_evaluation(

@@ -17,11 +17,12 @@ import pandas as pd
 import prediction
 import pytest
 import ranks
+import runner
 import store
 import writing
 from config import Run
 from runner import Runner, Stopped, expected
-from scipy.stats import friedmanchisquare, rankdata
+from scipy.stats import friedmanchisquare, rankdata, t
 from tables import DATA, TABLES
 
 from tabsynth import Column, Schema
@@ -107,6 +108,9 @@ def test_the_plan_is_every_system_epsilon_table_and_seed():
         ('yes = ["a"]', 'yes = "a"', "people.yes must list values"),
         ('target = "income"', "", "people has yes without the target"),
         ("delta = 1e-5", 'delta = 1e-5\nneeds = "tvd2"', "needs must be a list"),
+        ('method = "margnet"', 'method = "margnet"\nlimit = -1', "systems.margnet.limit must be"),
+        ('method = "margnet"', 'peer = "mst"\npackage = "a"\npython = 3.12', "text as python"),
+        ('method = "margnet"', 'peer = "mst"\npackage = "a"\nrequirements = "b"', "list of texts"),
     ],
 )
 def test_a_wrong_config_is_refused_by_name(people, old, new, said):
@@ -257,6 +261,70 @@ def test_losses_and_leaders_name_the_peer_that_is_ahead():
     assert findings.close(*close) and not findings.close(close[0], findings.Place("b", 0.6, 0.0))
 
 
+def test_a_peer_s_lead_is_shown_with_the_interval_of_the_difference():
+    rows = {}
+    for system, seeds in (("margnet", (0.40, 0.42, 0.41)), ("mst", (0.43, 0.45)), ("aim", (0.5,))):
+        for seed, macro in enumerate(seeds):
+            run = Run("census", system, 1.0, seed)
+            rows[run.key] = vars(run) | {"dwpre_macro_mean": macro, "tvd2": 0.1}
+    behind = findings.behind(OURS, rows, "margnet")[2:]
+    variances = 1e-4 / 3, 2e-4 / 2  # Welch's interval, from its formula
+    freedom = sum(variances) ** 2 / (variances[0] ** 2 / 2 + variances[1] ** 2)
+    half = t.ppf(0.975, freedom) * math.sqrt(sum(variances))
+    interval = f"{0.03 - half:+.3f} to {0.03 + half:+.3f}"
+    assert behind == [
+        f"| census, 10 columns, ε = 1 | F1 macro | MST | +0.030 | {interval} | 3 and 2 | no |",
+        "| census, 10 columns, ε = 1 | F1 macro | AIM | +0.090 | – | 3 and 1 | unknown |",
+    ]
+    assert findings.behind(OURS, rows, "aim") == ["In no cell that both ended."]
+    for key, row in rows.items():
+        row["dwpre_macro_mean"] = 0.4 + 0.001 * row["seed"] + (0.1 if "mst" in key else 0)
+    assert findings.behind(OURS, rows, "margnet")[2].endswith("| 3 and 2 | yes |")
+
+
+def test_a_peer_has_its_own_environment_options_and_limit(people, tmp_path, monkeypatch):
+    path = people(5).path
+    path.write_text(
+        path.read_text().replace(
+            'method = "margnet"',
+            'peer = "aim"\npackage = "aim @ git+https://a/b.git@" \n'
+            'requirements = ["jax==1"]\npython = "3.99"\nlimit = 7\noptions = { size = 2 }',
+        )
+    )
+    config, ran = configs.load(path), []
+    assert config.limit("margnet") == 7
+    monkeypatch.setattr(runner, "PEERS", tmp_path / "peers")
+    python = tmp_path / "peers" / "aim-git-https-a-b.git-" / "bin" / "python"
+
+    def succeeds(command):
+        ran.append([str(part) for part in command])
+        python.parent.mkdir(parents=True, exist_ok=True)
+        return works
+
+    monkeypatch.setattr(runner, "succeeds", succeeds)
+    works = False
+    assert Runner(config).peer_python(config.systems["margnet"]) is None
+    assert ran == [["python3.99", "-m", "venv", str(python.parent.parent)]]
+    works = True
+    pip = [str(python), "-m", "pip", "install", "--quiet"]
+    for _ in range(2):  # it is made once
+        assert Runner(config).peer_python(config.systems["margnet"]) == python
+        package = config.systems["margnet"].package
+        assert ran[2:] == [[*pip, "jax==1"], [*pip, "--no-deps", package]]
+    started = []
+    monkeypatch.setattr(Runner, "process", lambda _, what, limit: started.append((what, limit)))
+    Runner(config)._fit(Run("people", "margnet", 1.0, 3), tmp_path, tmp_path / "out.csv")
+    assert started[0][0][0] == python and started[0][0][-1] == '{"size": 2}' and started[0][1] == 7
+    (line,) = writing.peers(config)[2:]
+    assert line == f"| margnet | `{package}` | size = 2 | 7 |"
+
+
+def test_a_command_that_is_not_there_does_not_succeed():
+    assert runner.succeeds([sys.executable, "-c", "0"])
+    assert not runner.succeeds([sys.executable, "-c", "raise SystemExit(2)"])
+    assert not runner.succeeds(["no-such-python3.99"])
+
+
 def test_a_cell_that_a_system_did_not_end_is_no_win_and_one_not_tried_is_not_called_stopped():
     rows = {}
     for table, epsilon in (("census", 1.0), ("adult", 1.0), ("adult", 8.0)):
@@ -278,7 +346,8 @@ def test_a_cell_that_a_system_did_not_end_is_no_win_and_one_not_tried_is_not_cal
     assert cells["| Adult, 14 columns, ε = 1"] == "1, 1 not done"
     assert cells["| Adult, 14 columns, ε = 8"] == "1, 1 not tried"
     lines = writing.rank_table(OURS, rows, {figure.key: {} for figure in ranks.FIGURES})
-    assert lines[-1].endswith("| – | 1, 1 not done, 1 not tried |")
+    (aim,) = (line for line in lines if line.startswith("| AIM |"))
+    assert aim.endswith("| – | 1, 1 not done, 1 not tried |")
     texts = writing.of_table(OURS, rows, "adult")
     assert any(line.startswith("| AIM | 1 | not done in 1,200 CPU s |") for line in texts)
     assert any(line.startswith("| AIM | 8 | not tried (not done at ε = 1) |") for line in texts)

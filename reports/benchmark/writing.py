@@ -1,6 +1,7 @@
 """The page of a benchmark, from its rows alone."""
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,6 +52,7 @@ def write(config: Config) -> None:
         "AGAINST": findings.against(config, results, first),
         "DELTA": [f"{config.delta:g}".replace("e-0", "e-")],
         "LIMITS": [f"{config.limits['ours']:,} for ours and {config.limits['peers']:,} for peers"],
+        "PEERS": peers(config),
         "ADOPTED": [adopted(config, results)],
         "CODE": [code_line(config, results)],
         "FIRST": [config.systems[first].title],
@@ -86,6 +88,21 @@ def missing(config: Config, results: Mapping[str, dict]) -> list[str]:
             each.append(f"{system.title} {count}")
     are = "is" if len(lacking) == 1 else "are"
     return [f"{text} **{len(lacking)} {are} still to be made** ({', '.join(each)})."]
+
+
+def peers(config: Config) -> list[str]:
+    """Where each peer comes from, and what differs from its defaults."""
+    lines = [
+        "| peer | package | settings that differ from its defaults | limit, CPU s |",
+        "|" + "---|" * 4,
+    ]
+    for name, system in config.systems.items():
+        if system.peer:
+            options = ", ".join(f"{key} = {value}" for key, value in system.options.items())
+            package = re.sub(r"@([0-9a-f]{12})[0-9a-f]{28}$", r"@\1", system.package)
+            cells = [system.title, f"`{package}`", options or "none", f"{config.limit(name):,}"]
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines if len(lines) > 2 else ["This benchmark has no peers."]
 
 
 def adopted(config: Config, results: Mapping[str, dict]) -> str:

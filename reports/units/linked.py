@@ -42,7 +42,7 @@ from tabsynth.privacy.certificate.certificate import code  # noqa: E402
 from tabsynth.schema.linked import LinkedSchema  # noqa: E402
 
 RESULTS, PAGE = HERE / "results-linked.json", HERE / "linked.md"
-PEER, PACKAGE = "aim", "dpmm==0.1.9"
+PEER = "aim"
 EPSILON, DELTA = 1.0, 1e-5
 SEEDS = (0, 1, 2)
 SLOTS = {"persons": 6}  # of wide rows, where not as many as the bound, to save AIM time
@@ -154,9 +154,10 @@ def peer_python() -> Path:
     from config import load
     from runner import Runner
 
-    python = Runner(load(BENCHMARK / "config.toml")).peer_python(PACKAGE)
+    config = load(BENCHMARK / "config.toml")
+    python = Runner(config).peer_python(config.systems[PEER])
     if python is None:
-        raise RuntimeError(f"{PACKAGE} did not install.")
+        raise RuntimeError(f"{config.systems[PEER].package} did not install.")
     return python
 
 
