@@ -388,3 +388,25 @@ def test_the_number_of_rows_follows_from_all_counts() -> None:
         for tables in (None, [TABLE])
     ]  # fmt: skip
     assert np.mean(errors[1]) < np.mean(errors[0])
+
+
+def test_counts_move_to_a_model_as_far_as_noise_explains() -> None:
+    """The empirical Bayes estimate: all the way to a model that is right, hardly to one that is far off; better than either."""
+    rng = np.random.default_rng(2)
+    tree = a_table([0] * 10 + [1] * 20, [0, 0], others=20)
+    truth = rng.gamma(2.0, 10.0, tree.shape)
+    errors: dict[float, list[list[float]]] = {}
+    for off in (0.0, 3.0, 60.0):
+        for _ in range(20):
+            counts = [c + 6 * rng.standard_normal(c.shape) for c in tree.sums(truth)]
+            near = np.clip(truth + off * rng.standard_normal(tree.shape), 0, None)
+            near *= truth.sum() / near.sum()
+            noisy_table = TableCounts(tree, tuple(counts), (6.0, 6.0, 6.0))
+            found = [noisy_table.fitted(truth.sum(), (), e) for e in (None, near)]
+            squares = [float(np.square(x - truth).mean()) for x in (*found, near)]
+            errors.setdefault(off, []).append(squares)
+    without, moved, model_itself = np.mean(errors[3.0], axis=0)
+    assert moved < 0.5 * without and moved < 0.95 * model_itself
+    assert np.mean(errors[0.0], axis=0)[1] < 0.05 * without
+    without, moved, _ = np.mean(errors[60.0], axis=0)
+    assert moved < 1.02 * without

@@ -36,7 +36,7 @@ def deviations(made: MargNet, rows: pd.DataFrame) -> list[list[float]]:
     codes = made.encoder_.to_index(rows)
     out = []
     tables = made.trained_.tables
-    values = fitted_tables(tables, made.rows_, made.encoder_.zeros)
+    values = fitted_tables(tables, made.rows_, made.trained_.generator, made.encoder_.zeros)
     for counts, wanted in zip(tables, values, strict=True):
         table = counts.table
         found = np.bincount(table.cells(codes), minlength=wanted.size).reshape(table.shape)
@@ -60,7 +60,7 @@ def test_several_tables(several: MargNet) -> None:
 
 def test_tables_agree_on_what_they_share(several: MargNet) -> None:
     counts = several.trained_.tables
-    first, second, third = fitted_tables(counts, 800.0)
+    first, second, third = fitted_tables(counts, 800.0, several.trained_.generator)
     by_town = first.sum(axis=2)
     state = np.array([0, 0, 1, 1, 1, 2, 2])
     sums = np.zeros((3, 3))
@@ -101,7 +101,7 @@ def test_samples_hold_rules_and_still_agree() -> None:
 def test_conditions_restrict_the_tables(fitted: MargNet) -> None:
     """Of a condition on its columns the cells are those of the table; of another one, those that the mixture gives."""
     counts = fitted.trained_.tables[0]
-    (values,) = fitted_tables([counts], 800)
+    (values,) = fitted_tables([counts], 800, fitted.trained_.generator)
     rows = fitted.sample(600, where={"town": "t4"})
     found = counts.table.cells(fitted.encoder_.to_index(rows))
     wanted = values[4] * 600 / values[4].sum()
@@ -130,7 +130,7 @@ def test_a_condition_weighs_cells_by_the_mixture(fitted: MargNet) -> None:
     cells = table.cells(grid.T)
     whole = np.bincount(cells, joint, minlength=42)
     some = np.bincount(cells, joint * within[job][grid[job]], minlength=42)
-    (values,) = fitted_tables(fitted.trained_.tables, 800)
+    (values,) = fitted_tables(fitted.trained_.tables, 800, fitted.trained_.generator)
     np.testing.assert_allclose(draw.fitted[0].ravel(), values.ravel() * some / whole, rtol=1e-6)
 
 

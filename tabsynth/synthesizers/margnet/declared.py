@@ -27,6 +27,8 @@ from tabsynth.schema.constraints import Derived
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.schema import Schema, Zero
 
+LEAST_ERROR = 0.1  # of a model's counts, in units of the noise
+
 
 @dataclass(frozen=True, eq=False)
 class DeclaredTable:
@@ -123,14 +125,33 @@ class TableCounts:
         counts = (c + std * rng.standard_normal(c.shape) for c, std in drawn)
         return replace(self, counts=tuple(counts))
 
-    def fitted(self, rows: float, zeros: Sequence[Zero] = ()) -> np.ndarray:
-        """The table that is consistent with all levels, not negative and of so many rows; shape ``table.shape``."""
+    def fitted(
+        self, rows: float, zeros: Sequence[Zero] = (), expected: np.ndarray | None = None
+    ) -> np.ndarray:
+        """The table that is consistent with all levels, not negative and of so many rows; shape ``table.shape``.
+
+        Parameters
+        ----------
+        rows : float
+        zeros : sequence of Zero
+        expected : ndarray, shape ``table.shape``, optional
+            Counts of the cells that a model expects, of sum ``rows``. The noisy counts of cells are then moved to these, as far as their noise
+            explains the distance (the empirical Bayes estimate of how far the model is off).
+        """
         shape, parents = self.table.shape, self.table.parents()
         flat = [c.reshape(len(c), -1) for c in self.counts]
-        if not all(self.stds):  # without noise
+        stds = list(self.stds)
+        if not all(stds):  # without noise
             return self.counts[0] * (rows / max(self.counts[0].sum(), 1.0))
+        if expected is not None:
+            near = expected.reshape(flat[0].shape)
+            distance = float(np.square(flat[0] - near).mean())
+            off = max(distance - stds[0] ** 2, LEAST_ERROR**2 * stds[0] ** 2)
+            weight = off / (off + stds[0] ** 2)  # of the noisy counts
+            flat[0] = near + weight * (flat[0] - near)
+            stds[0] *= math.sqrt(weight)
         possible = self.table.possible(zeros).reshape(len(flat[0]), -1)
-        estimates, variances = least_squares(flat, self.stds, parents, rows)
+        estimates, variances = least_squares(flat, stds, parents, rows)
         return not_negative(estimates, variances, parents, rows, possible).reshape(shape)
 
 

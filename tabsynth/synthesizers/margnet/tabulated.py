@@ -31,13 +31,30 @@ LEAST_COUNT = 1e-9  # of a possible cell of a further table, whose sums are take
 REDRAWN = 50  # draws of rows that break a rule, within their cells
 
 
+def expected_table(table: DeclaredTable, mixture: Mixture) -> np.ndarray:
+    """The probability of each cell in a mixture, shape ``table.shape``."""
+    matrix, prior = mixture.matrix(), mixture.prior()
+    blocks = [mixture.layout.blocks[j] for j in table.columns]
+    masses = [
+        _parts(group) @ matrix[:, block.start : block.stop].T
+        for group, block in zip(table.groups, blocks, strict=True)
+    ]
+    even = np.full(len(matrix), 1 / len(matrix))
+    found = _expected(masses, even if prior is None else prior).reshape(table.shape)
+    return np.asarray(found / found.sum())
+
+
 def fitted_tables(
-    tables: Sequence[TableCounts], rows: float, zeros: Sequence[Zero] = ()
+    tables: Sequence[TableCounts], rows: float, mixture: Mixture, zeros: Sequence[Zero] = ()
 ) -> list[np.ndarray]:
-    """Fitted counts of the cells of each table; sums that a table shares with those before it are theirs."""
+    """Fitted counts of the cells of each table; sums that a table shares with those before it are theirs.
+
+    Noisy counts are moved towards those of the mixture as far as noise explains their distance.
+    """
     out = list[np.ndarray]()
     for number, counts in enumerate(tables):
-        values, table = counts.fitted(rows, zeros), counts.table
+        table = counts.table
+        values = counts.fitted(rows, zeros, rows * expected_table(table, mixture))
         earlier = [
             (shared_sums(other.table, table), sums)
             for other, sums in zip(tables[:number], out, strict=True)
@@ -139,7 +156,7 @@ class TabulatedRows:
         self.blocks = [block / block.sum(axis=1, keepdims=True) for block in blocks]
         prior = mixture.prior()
         self.prior = np.full(len(matrix), 1 / len(matrix)) if prior is None else prior
-        self.fitted = fitted_tables(tables, rows, encoder.zeros)
+        self.fitted = fitted_tables(tables, rows, mixture, encoder.zeros)
         if within:
             self.fitted = [
                 values * self._conditional(table)
