@@ -410,3 +410,12 @@ def test_counts_move_to_a_model_as_far_as_noise_explains() -> None:
     assert np.mean(errors[0.0], axis=0)[1] < 0.05 * without
     without, moved, _ = np.mean(errors[60.0], axis=0)
     assert moved < 1.02 * without
+
+
+def test_levels_do_not_follow_from_the_rows() -> None:
+    """R12: a table of rows of one region is counted at the level of regions all the same."""
+    rows = frame()
+    fitted = model(config={"steps": 1}).fit(rows[rows.region == "south"])
+    certificate = fitted.certificate()
+    assert certificate["mechanisms"][0]["details"]["levels"] == 4
+    assert len(fitted.trained_.tables[0].counts) == 4
