@@ -52,7 +52,7 @@ def derived(target: str, source: str, table: dict[Any, str]) -> dict[str, Any]:
 SCHEMA = Schema(
     [
         text("town", TOWNS),
-        text("state", TOWNS.values()),
+        text("state", ["0 unused", *TOWNS.values()]),
         text("region", REGIONS.values()),
         text("coast", ["yes", "no"]),
         whole("age", 10),
@@ -64,7 +64,7 @@ SCHEMA = Schema(
     ],
     constraints=[
         derived("state", "town", TOWNS),
-        derived("region", "state", REGIONS),
+        derived("region", "state", {"0 unused": "south", **REGIONS}),
         derived("coast", "town", {town: "yes" if town in ("t0", "t3") else "no" for town in TOWNS}),
         derived("group", "age", {age: group_of(age) for age in range(10)}),
         {"derive": "twice", "expression": "pay + pay"},
@@ -100,7 +100,9 @@ def a_table(*parents: list[int], others: int = 3) -> DeclaredTable:
     for parent in parents:
         levels.append(np.array(parent)[levels[-1]])
     names = tuple(f"level {i}" for i in range(len(levels)))
-    return DeclaredTable(("a", "b"), (0, 1), (levels[0], np.arange(others)), tuple(levels), names)
+    labels = tuple(tuple(map(str, range(size))) for size in (len(levels[0]), others))
+    groups = (levels[0], np.arange(others))
+    return DeclaredTable(("a", "b"), (0, 1), groups, labels, tuple(levels), names)
 
 
 TREE = a_table([0, 0, 0, 1, 1, 2], [0, 0, 0])
@@ -264,7 +266,9 @@ def test_levels_follow_from_the_schema() -> None:
         [0, 0],
     ]
     assert age.level_names == ("age", "group", "all") and age.shape == (10, 3)
+    assert town.labels[1:] == (("adult", "child", "old"), ("0", "1"))
     (state,) = declared_tables(SCHEMA, [("state",)], 1000)
+    assert state.labels == (("A", "B", "C"),)
     assert state.level_names == ("state", "region", "all")
 
 

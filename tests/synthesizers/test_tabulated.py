@@ -46,6 +46,16 @@ def deviations(made: MargNet, rows: pd.DataFrame) -> list[list[float]]:
     return out
 
 
+def test_fitted_tables_as_frames(several: MargNet) -> None:
+    first, second, _ = several.fitted_tables()
+    assert list(first.columns) == ["town", "group", "sex", "count"] and len(first) == 42
+    assert first["count"].sum() == pytest.approx(800) == second["count"].sum()
+    sample = several.sample(800)
+    cells = sample.groupby(["town", "group", "sex"]).size().rename("rows").reset_index()
+    both = first.merge(cells.astype({"sex": "str"}), how="left").fillna({"rows": 0})
+    assert np.abs(both["rows"] - both["count"]).max() < 1
+
+
 @pytest.mark.parametrize("rows", [1, 50, 800, 3000])
 def test_samples_agree_with_the_fitted_table(fitted: MargNet, rows: int) -> None:
     (levels,) = deviations(fitted, fitted.sample(rows))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -42,6 +43,8 @@ class DeclaredTable:
         For each the place of the modelled column.
     groups : tuple of ndarray, shape (size,)
         For each the group of every code of the modelled column.
+    labels : tuple of tuple of str
+        For each what its groups are called.
     levels : tuple of ndarray, shape (size,)
         Groups of the codes of the first column, from those of the table to a single one. Each is within the next.
     level_names : tuple of str
@@ -50,6 +53,7 @@ class DeclaredTable:
     names: tuple[str, ...]
     columns: tuple[int, ...]
     groups: tuple[np.ndarray, ...]
+    labels: tuple[tuple[str, ...], ...]
     levels: tuple[np.ndarray, ...]
     level_names: tuple[str, ...]
 
@@ -79,6 +83,11 @@ class DeclaredTable:
         """The number of the cell of each row of codes, shape (n,)."""
         index = [group[codes[:, j]] for j, group in zip(self.columns, self.groups, strict=True)]
         return np.ravel_multi_index(index, self.shape)
+
+    def frame(self, counts: np.ndarray) -> pd.DataFrame:
+        """Counts of cells, shape ``shape``, with a row for each cell: what its groups are called, and ``count``."""
+        index = pd.MultiIndex.from_product(self.labels, names=self.names)
+        return pd.Series(counts.ravel(), index=index, name="count").reset_index()
 
     def sums(self, counts: np.ndarray) -> list[np.ndarray]:
         """Counts of cells, shape ``shape``, summed to each level, from the table itself to the last."""
@@ -384,7 +393,7 @@ def _declared(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
             )
         if name in names[:i]:
             raise InputError(f"{where} names column {shown(name)} twice; name it once.")
-    sources = [_grouped(schema, name) for name in names]
+    sources = [_followed(schema, name) for name in names]
     columns = list[int]()
     for name, source in zip(names, sources, strict=True):
         if source is None:
@@ -398,7 +407,8 @@ def _declared(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
                 f"{where} names columns {shown(other)} and {shown(name)}, which follow from the same column; name one."
             )
         columns.append(source[0])
-    groups = [source[1] for source in sources if source is not None]
+    codes = [source[1] for source in sources if source is not None]
+    groups = [_grouped(of) for of in codes]
     cells = math.prod(number_of(group) for group in groups)
     if cells > max_cells:
         raise InputError(
@@ -409,24 +419,30 @@ def _declared(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
         tuple(names),
         tuple(columns),
         tuple(groups),
+        tuple(
+            tuple(schema[name].label(int(code)) for code in np.unique(of))
+            for name, of in zip(names, codes, strict=True)
+        ),
         tuple(level for _, level in levels),
         tuple(name for name, _ in levels),
     )
 
 
-def _grouped(schema: Schema, name: str) -> tuple[int, np.ndarray] | None:
-    """The modelled column that a column follows from, by place, and the group of each of its codes; None where it follows from none."""
+def _followed(schema: Schema, name: str) -> tuple[int, np.ndarray] | None:
+    """The place of the modelled column that a column follows from, and the column's code for each of its codes; None if there is none."""
     if name in schema.learned.names and name not in schema.makers:
         place = schema.learned.names.index(name)
         return place, np.arange(schema.learned.sizes[place])
     rule = schema.makers.get(name)
     if not isinstance(rule, Derived) or rule.lookup is None or len(rule.sources) > 1:
         return None
-    source = _grouped(schema, rule.sources[0].name)
-    if source is None:
-        return None
-    place, group = source
-    return place, np.unique(rule.lookup[group], return_inverse=True)[1]
+    source = _followed(schema, rule.sources[0].name)
+    return None if source is None else (source[0], rule.lookup[source[1]])
+
+
+def _grouped(codes: np.ndarray) -> np.ndarray:
+    """Groups of equal codes, numbered from 0 without a gap."""
+    return np.unique(codes, return_inverse=True)[1]
 
 
 def _levels(
@@ -438,9 +454,9 @@ def _levels(
     """
     coarser = list[tuple[str, np.ndarray]]()
     for other in schema.makers:
-        source = _grouped(schema, other)
+        source = _followed(schema, other)
         if source is not None and source[0] == place:
-            coarser.append((other, source[1]))
+            coarser.append((other, _grouped(source[1])))
     column = schema.learned.columns[place]
     if isinstance(column, Hierarchical):
         coarser += _nodes(column)

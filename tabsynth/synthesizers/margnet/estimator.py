@@ -234,6 +234,22 @@ class MargNet(Synthesizer):
         for_codes, for_cells = self._streams(random_state)
         return completed(self.trained_.generator, self.encoder_, frame, nulls, for_codes, for_cells)
 
+    def fitted_tables(self) -> list[pd.DataFrame]:
+        """The declared tables as fitted: what a sample agrees with, scaled to its number of rows.
+
+        Returns
+        -------
+        list of DataFrame
+            For each table of ``tables`` a row for each cell: the labels of its values, and ``count``, of sum ``rows_``. Counts
+            are not whole numbers.
+        """
+        self._check_fitted()
+        tables = self.trained_.tables
+        fitted = import_module("tabsynth.synthesizers.margnet.tabulated").fitted_tables(
+            tables, float(self.rows_ or 1), self.trained_.generator, self.encoder_.zeros
+        )
+        return [of.table.frame(counts) for of, counts in zip(tables, fitted, strict=True)]
+
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
         """As :meth:`Synthesizer._sampler`: by Bayes' rule from the mixture, given the condition."""
         generator: Mixture = self.trained_.generator
