@@ -658,7 +658,9 @@ class _Draw:
         d = len(starts)
         counts = np.bincount(self.part, minlength=len(self.mixture.shares))
         expected = self.mixture.expected(
-            self.mixture.shares * self.rows if self.certain else counts
+            self.mixture.shares * self.rows
+            if self.certain or self.mixture.cells is not None
+            else counts
         )
         common = expected.diagonal() >= COMMON
         if not common.any():

@@ -141,7 +141,7 @@ class MargNetConfig:
     one_way_share: float = 0.08
     weighted_one_way_share: float = 0.15
     scores_share: float = 0.05
-    tables_share: float = 0.2
+    tables_share: float = 0.25
     interactions_share: float = 0.0
     interaction_groups: int = 4
     max_interactions: int = 220
