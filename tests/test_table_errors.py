@@ -129,3 +129,19 @@ def test_the_command_line(tmp_path):
     refused(*given, "--table", "c1", "--method", "dp-gan", cwd=tmp_path, says="counts of margnet")
     refused(*given, "--table", "c1", "--bounds", "1,2", cwd=tmp_path, says="takes no --bounds")
     refused(*given, cwd=tmp_path, says="--method")
+
+
+def test_a_declared_table_has_the_error_of_least_squares():
+    """Of all levels of all declared tables, by the normal equations of the cells of one, whose sum is given."""
+    declared = schema(4, 3, 2)
+    tables = [["c0", "c1"], ["c1", "c2"]]
+    (plan, _) = plan_tables(tables, declared, 5000, 1.0)
+    share = MargNetConfig().tables_share
+    std = 1 / gaussian_mu(1.0, 1e-5) / math.sqrt(share) * math.sqrt(4)  # two levels of each
+    cells = [(a, b) for a in range(4) for b in range(3)]
+    rows = [np.eye(12)[i] for i in range(12)]
+    rows += [np.array([float(b == k) for _, b in cells]) for k in range(3)]
+    information = np.array(rows).T @ np.array(rows) / std**2
+    system = np.block([[information, np.ones((12, 1))], [np.ones((1, 12)), np.zeros((1, 1))]])
+    dense = math.sqrt(np.diag(np.linalg.inv(system))[:12].mean())
+    assert plan.declared == pytest.approx(dense, rel=1e-6)

@@ -364,7 +364,7 @@ def declared_tables(schema: Schema, tables: Any, max_cells: int) -> list[Declare
     ----------
     schema : Schema
         The whole schema, with derived columns.
-    tables : sequence of sequence of str, or None
+    tables : sequence of sequence of str
     max_cells : int
         Of one table.
 
@@ -373,8 +373,6 @@ def declared_tables(schema: Schema, tables: Any, max_cells: int) -> list[Declare
     InputError
         For an unknown or repeated column, one that is not counted, two that follow from the same one, and too many cells.
     """
-    if tables is None:
-        return []
     if not _is_list(tables):
         raise InputError(f"Expected tables to be a list of lists of columns, got {shown(tables)}.")
     return [_declared(schema, names, max_cells) for names in tables]

@@ -341,6 +341,8 @@ class MargNet(Synthesizer):
         self._public_index(encoder)  # refused before any spending
 
     def _tables(self) -> list[DeclaredTable]:
+        if self.tables is None:
+            return []
         return declared_tables(self.schema, self.tables, self._settings().max_cells)
 
     def _check_tables(self) -> None:
