@@ -104,7 +104,7 @@ def test_a_triple_that_is_not_counted_has_no_error():
         ([["c0", "c0"]], "one or more different columns"),
         ([[]], "one or more different columns"),
         ([["c0", "c1", "c2"]], "past 1,000,000"),
-        ([["c0", "c1", "c2", "c3"]], "past max_cells=1,000,000"),
+        ([["c0", "c1", "c2", "c3"]], "past the limit of 1,000,000"),
     ],
 )  # fmt: skip
 def test_bad_tables_are_refused(tables, message):

@@ -293,7 +293,8 @@ def test_levels_of_codes_are_their_nodes() -> None:
         ([("town", "sex", "town")], "names column 'town' twice"),
         ([("sex", "twice")], "'twice', which is not modelled"),
         ([("age", "group")], "'age' and 'group', which follow from the same column"),
-        ([("town", "age", "sex", "job", "pay")], "has 3,360 cells, past max_cells=1,000"),
+        ([("town", "age", "sex", "job", "pay")], "has 3,360 cells, past the limit of 1,000"),
+        ([("sex",), ("town", "age", "sex")], "has 140 cells, past the limit of 100"),
     ],
 )  # fmt: skip
 def test_bad_tables_are_refused_before_anything_is_spent(tables: Any, message: str) -> None:

@@ -12,6 +12,7 @@ from test_declared import SCHEMA, SMALL, TABLE, frame, model
 
 from tabsynth import FileFormatError, MargNet, Schema, load
 from tabsynth.synthesizers import mixture as mixtures
+from tabsynth.synthesizers.margnet import tabulated
 from tabsynth.synthesizers.margnet.declared import KEPT_TABLES, TableCounts, declared_tables
 from tabsynth.synthesizers.margnet.estimation import Tables
 from tabsynth.synthesizers.margnet.tabulated import TabulatedRows, fitted_tables, shared_sums
@@ -66,6 +67,15 @@ def test_several_tables(several: MargNet) -> None:
     """The first agrees as alone; of one that shares its columns, and of one whose columns are its own, cells agree as well as these allow."""
     first, second, third = deviations(several, several.sample(3000))
     assert max(first) < 1 and max(second) < 3 and max(third) < 3
+
+
+def test_large_tables_are_combined_in_parts(
+    several: MargNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for few cells at a time the first table still agrees, and the others by less than a row for each part."""
+    monkeypatch.setattr(tabulated, "CELLS", 60)
+    first, second, third = deviations(several, several.sample(3000))
+    assert max(first) < 1 and max(second) < 10 and max(third) < 40
 
 
 def test_tables_agree_on_what_they_share(several: MargNet) -> None:

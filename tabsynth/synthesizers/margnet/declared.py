@@ -28,7 +28,8 @@ from tabsynth.schema.constraints import Derived
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.schema import Schema, Zero
 
-LEAST_ERROR = 0.1  # of a model's counts, in units of the noise
+LEAST_ERROR = 0.1  # of a model's counts, in units of the noise: above 0, so that variances are
+FURTHER = 10  # part of the limit of cells that a table after the first has
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,7 +367,7 @@ def declared_tables(schema: Schema, tables: Any, max_cells: int) -> list[Declare
         The whole schema, with derived columns.
     tables : sequence of sequence of str
     max_cells : int
-        Of one table.
+        Of the first table; further ones have at most a tenth of it, because they are combined with those before them.
 
     Raises
     ------
@@ -375,7 +376,8 @@ def declared_tables(schema: Schema, tables: Any, max_cells: int) -> list[Declare
     """
     if not _is_list(tables):
         raise InputError(f"Expected tables to be a list of lists of columns, got {shown(tables)}.")
-    return [_declared(schema, names, max_cells) for names in tables]
+    limits = [max_cells, *[max_cells // FURTHER] * (len(tables) - 1)]
+    return [_declared(schema, names, most) for names, most in zip(tables, limits, strict=False)]
 
 
 def _declared(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
@@ -410,7 +412,8 @@ def _declared(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
     cells = math.prod(number_of(group) for group in groups)
     if cells > max_cells:
         raise InputError(
-            f"{where} has {cells:,} cells, past max_cells={max_cells:,}; name fewer columns, or columns of fewer values."
+            f"{where} has {cells:,} cells, past the limit of {max_cells:,}; name fewer columns or columns of fewer values, or raise max_cells in the config"
+            f" (tables after the first have a {FURTHER}th of it)."
         )
     levels = _levels(schema, names[0], columns[0], groups[0])
     return DeclaredTable(

@@ -24,7 +24,14 @@ from tabsynth.synthesizers.margnet.declared import (
     rounded,
     systematic,
 )
-from tabsynth.synthesizers.mixture import LEAST_CHANCE, Box, Mixture, disjoint_boxes, host
+from tabsynth.synthesizers.mixture import (
+    CELLS,
+    LEAST_CHANCE,
+    Box,
+    Mixture,
+    disjoint_boxes,
+    host,
+)
 
 ROUNDS = 30  # of iterative proportional fitting
 LEAST_COUNT = 1e-9  # of a possible cell of a further table, whose sums are taken to those of others
@@ -74,29 +81,23 @@ def fitted_tables(
 
 
 def shared_sums(one: DeclaredTable, other: DeclaredTable) -> tuple[np.ndarray, np.ndarray]:
-    """Of each cell of two tables the number of the sum over the columns that they share, in groups that are within both."""
-    sizes, places = list[int](), list[list[np.ndarray]]()
+    """Of each cell of two tables the number of the sum over the columns that they share, in the finest groups coarser than both's."""
+    first, second = np.zeros(one.shape, int), np.zeros(other.shape, int)
     for j in sorted(set(one.columns) & set(other.columns)):
-        groups = [t.groups[t.columns.index(j)] for t in (one, other)]
-        sizes.append(0)
-        labels = _joined(*groups)
-        sizes[-1] = max(int(label.max()) for label in labels) + 1
-        places.append([])
-        for table, label in zip((one, other), labels, strict=True):
-            axis = table.columns.index(j)
-            others = tuple(i for i in range(len(table.shape)) if i != axis)
-            places[-1].append(np.broadcast_to(np.expand_dims(label, others), table.shape))
-    first, second = (np.ravel_multi_index([p[i] for p in places], sizes) for i in range(2))
+        axes = one.columns.index(j), other.columns.index(j)
+        groups = one.groups[axes[0]], other.groups[axes[1]]
+        labels = _connected(*groups, (number_of(groups[0]), number_of(groups[1])))
+        number = int(labels[0].max()) + 1
+        first = first * number + labels[0][np.indices(one.shape)[axes[0]]]
+        second = second * number + labels[1][np.indices(other.shape)[axes[1]]]
     return first, second
 
 
-def _joined(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of groups of the same codes the finest groups that are coarser than both: for each group of either its number."""
-    pairs = np.unique(np.stack([one, other]), axis=1)
-    sizes = number_of(one), number_of(other)
-    graph = coo_array(
-        (np.ones(pairs.shape[1]), (pairs[0], pairs[1] + sizes[0])), shape=(sum(sizes),) * 2
-    )
+def _connected(
+    one: np.ndarray, other: np.ndarray, sizes: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Components of a graph between so many nodes on two sides, by the ends of its edges: for each node of either side its component."""
+    graph = coo_array((np.ones(len(one)), (one, other + sizes[0])), shape=(sum(sizes),) * 2)
     labels = connected_components(graph, directed=False)[1]
     return labels[: sizes[0]], labels[sizes[0] :]
 
@@ -214,63 +215,58 @@ class TabulatedRows:
         rng: np.random.Generator,
     ) -> Assigned:
         """Cells of one more table for rows that have cells of others."""
-        logs = np.log(np.maximum(self.prior, np.finfo(float).tiny))[None]
-        for j, of in assigned.index.items():
-            logs = (
-                logs
-                + np.log(np.maximum(self._masses(j, assigned.parts[j]), np.finfo(float).tiny))[of]
-            )
-        component = np.exp(logs - logs.max(axis=1, keepdims=True))
-        component /= component.sum(axis=1, keepdims=True)
+        component = self._components(assigned)
         grid = [axis.ravel() for axis in np.indices(table.shape)]
-        chance = np.ones((len(self.prior), 1))
-        cell_class, own_class = np.zeros(len(assigned.counts), int), np.zeros(values.size, int)
-        overlap = dict[int, np.ndarray]()
+        # Columns that are new follow from the component; of those that are shared, cells and groups that overlap go together.
+        new = list[tuple[np.ndarray, np.ndarray]]()
+        of_cells, of_own = np.zeros(len(assigned.counts), int), np.zeros(values.size, int)
+        overlaps = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
         for axis, (j, group) in enumerate(zip(table.columns, table.groups, strict=True)):
             parts = _parts(group)
-            mass = self._masses(j, parts).T
-            if j in assigned.index:
-                both = assigned.parts[j] @ (parts * (self.blocks[j].T @ self.prior)).T
-                overlap[axis] = both / np.maximum(both.sum(axis=1, keepdims=True), LEAST_CHANCE)
-                graph = coo_array(overlap[axis] > 0)
-                sizes = overlap[axis].shape
-                one, other = graph.coords
-                joint = coo_array(
-                    (np.ones(len(one)), (one, other + sizes[0])), shape=(sum(sizes),) * 2
-                )
-                labels = connected_components(joint, directed=False)[1]
-                cell_class = cell_class * len(labels) + labels[: sizes[0]][assigned.index[j]]
-                own_class = own_class * len(labels) + labels[sizes[0] :][grid[axis]]
-                mass = np.ones_like(mass)
-            chance = (chance[:, :, None] * mass[:, None, :]).reshape(len(chance), -1)
-        found_cells, found_own, found_counts = (
-            list[np.ndarray](),
-            list[np.ndarray](),
-            list[np.ndarray](),
-        )
-        for label in np.unique(cell_class):
-            cells, own = np.flatnonzero(cell_class == label), np.flatnonzero(own_class == label)
-            weights = component[cells] @ chance[:, own]
-            for axis, share in overlap.items():
-                weights *= share[
-                    np.ix_(assigned.index[table.columns[axis]][cells], grid[axis][own])
-                ]
-            counts = _joint_counts(weights, assigned.counts[cells], values.ravel()[own], rng)
-            at = np.nonzero(counts)
-            found_cells.append(cells[at[0]])
-            found_own.append(own[at[1]])
-            found_counts.append(counts[at])
-        cells, own, counts = (np.concatenate(f) for f in (found_cells, found_own, found_counts))
+            if j not in assigned.index:
+                new.append((self._masses(j, parts).T, grid[axis]))
+            else:
+                common = assigned.parts[j] @ (parts * (self.blocks[j].T @ self.prior)).T
+                share = common / np.maximum(common.sum(axis=1, keepdims=True), LEAST_CHANCE)
+                overlaps.append((share, assigned.index[j], grid[axis]))
+                one, other = _connected(*np.nonzero(share), (len(share), len(parts)))
+                of_cells = of_cells * (len(share) + len(parts)) + one[assigned.index[j]]
+                of_own = of_own * (len(share) + len(parts)) + other[grid[axis]]
+        found = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
+        for label in np.unique(of_cells):
+            own = np.flatnonzero(of_own == label)
+            chance = np.ones((len(self.prior), len(own)))
+            for mass, number in new:
+                chance *= mass[:, number[own]]
+            # In parts that there is room for; each has its share of the counts.
+            every = rng.permutation(np.flatnonzero(of_cells == label))
+            for cells in np.array_split(every, -(-len(every) * len(own) // CELLS)):
+                weights = component[cells] @ chance
+                for share, first, second in overlaps:
+                    weights *= share[np.ix_(first[cells], second[own])]
+                counts = _joint_counts(weights, assigned.counts[cells], values.ravel()[own], rng)
+                at = np.nonzero(counts)
+                found.append((cells[at[0]], own[at[1]], counts[at]))
+        cells, own, counts = (np.concatenate(part) for part in zip(*found, strict=True))
         parts, index = dict(assigned.parts), {j: of[cells] for j, of in assigned.index.items()}
         for axis, (j, group) in enumerate(zip(table.columns, table.groups, strict=True)):
-            new = grid[axis][own]
+            number = grid[axis][own]
             if j not in index:
-                parts[j], index[j] = _parts(group), new
+                parts[j], index[j] = _parts(group), number
                 continue
-            both, index[j] = np.unique(np.stack([index[j], new]), axis=1, return_inverse=True)
-            index[j] = index[j].ravel()
+            both, again = np.unique(np.stack([index[j], number]), axis=1, return_inverse=True)
+            index[j] = again.ravel()
             parts[j] = assigned.parts[j][both[0]] * _parts(group)[both[1]]
         return Assigned(parts, index, counts)
+
+    def _components(self, assigned: Assigned) -> np.ndarray:
+        """The probability of each component in each cell, shape (cells, components)."""
+        tiny = np.finfo(float).tiny
+        logs = np.log(np.maximum(self.prior, tiny))[None]
+        for j, of in assigned.index.items():
+            logs = logs + np.log(np.maximum(self._masses(j, assigned.parts[j]), tiny))[of]
+        component = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(component / component.sum(axis=1, keepdims=True))
 
     def _draw(self, assigned: Assigned, rng: np.random.Generator, *, rounded: bool) -> np.ndarray:
         """Rows of which each cell has its number."""
