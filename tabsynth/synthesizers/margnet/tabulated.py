@@ -248,16 +248,16 @@ class TabulatedRows:
                 at = np.nonzero(counts)
                 found.append((cells[at[0]], own[at[1]], counts[at]))
         cells, own, counts = (np.concatenate(part) for part in zip(*found, strict=True))
-        parts, index = dict(assigned.parts), {j: of[cells] for j, of in assigned.index.items()}
+        kept, index = dict(assigned.parts), {j: of[cells] for j, of in assigned.index.items()}
         for axis, (j, group) in enumerate(zip(table.columns, table.groups, strict=True)):
             number = grid[axis][own]
             if j not in index:
-                parts[j], index[j] = _parts(group), number
+                kept[j], index[j] = _parts(group), number
                 continue
             both, again = np.unique(np.stack([index[j], number]), axis=1, return_inverse=True)
             index[j] = again.ravel()
-            parts[j] = assigned.parts[j][both[0]] * _parts(group)[both[1]]
-        return Assigned(parts, index, counts)
+            kept[j] = assigned.parts[j][both[0]] * _parts(group)[both[1]]
+        return Assigned(kept, index, counts)
 
     def _components(self, assigned: Assigned) -> np.ndarray:
         """The probability of each component in each cell, shape (cells, components)."""
