@@ -29,6 +29,7 @@ from tabsynth import Categorical, MargNet, Schema  # noqa: E402
 from tabsynth.encoding import TableEncoder  # noqa: E402
 from tabsynth.privacy.accounting.accountants import gaussian_mu  # noqa: E402
 from tabsynth.privacy.certificate.certificate import code  # noqa: E402
+from tabsynth.synthesizers.margnet.config import MargNetConfig  # noqa: E402
 from tabsynth.synthesizers.margnet.declared import (  # noqa: E402
     DeclaredTable,
     TableCounts,
@@ -47,12 +48,14 @@ SETS = (("PUMA", "AGEP", "SEX"), ("PUMA", "RAC1P", "OWN_RENT"))  # their modelle
 SYSTEMS: dict[str, dict[str, Any]] = {
     "default": {},
     "declared": {"tables": [FIRST]},
+    "short": {"tables": [FIRST], "config": MargNetConfig(steps=100)},
     "two": {"tables": [FIRST, SECOND]},
     "workload": {"workload": [SETS[0]]},
 }
 TITLES = {
     "default": "default, nothing declared",
     "declared": "one declared table",
+    "short": "one declared table, a fit of 100 steps",
     "two": "two declared tables",
     "workload": "`workload` of its modelled columns",
 }
@@ -261,29 +264,31 @@ def ratios(rows: Rows) -> list[str]:
 def sources(rows: Rows) -> list[str]:
     """What the noisy counts of the table alone, the mixture alone, and both together leave of the error."""
     names = ("PUMA", "state", "region", "nation")
-    lines = header("ε", "estimate of the declared table", *names, "seeds")
+    lines = header("ε", "fit", "estimate of the declared table", *names, "seeds")
     titles = {
         "of_counts": "its noisy counts alone, by least squares",
         "of_mixture": "the fitted mixture alone",
         "of_fitted": "both: the fitted table",
     }
     for epsilon in EPSILONS:
-        done = rows_of(rows, "declared", epsilon)
-        for name, title in titles.items() if done else ():
-            levels = np.array([row["tables"][0][name] for row in done]).T
-            cells = [census.mean_sd(list(level)) for level in levels]
-            lines.append(
-                f"| {epsilon:g} | {title} | " + " | ".join([*cells, str(len(done))]) + " |"
-            )
-        base = rows.get(f"rounded-{epsilon:g}")
-        if done and base:
+        for system in ("declared", "short"):
+            done = rows_of(rows, system, epsilon)
             tables = [row["tables"][0] for row in done]
-            whole = [np.array(t["ratio"]) * t["alone"] / base["alone"] for t in tables]
-            cells = [census.mean_sd(list(level)) for level in np.array(whole).T]
-            title = "synthetic rows, over the baseline in whole numbers"
-            lines.append(
-                f"| {epsilon:g} | {title} | " + " | ".join([*cells, str(len(done))]) + " |"
-            )
+            estimates = {title: [t[name] for t in tables] for name, title in titles.items()}
+            base = rows.get(f"rounded-{epsilon:g}")
+            if base and system == "declared":
+                title = "synthetic rows, over the baseline in whole numbers"
+                estimates[title] = [
+                    [
+                        r * a / b
+                        for r, a, b in zip(t["ratio"], t["alone"], base["alone"], strict=True)
+                    ]
+                    for t in tables
+                ]
+            for title, levels in estimates.items() if done else ():
+                cells = [census.mean_sd(list(level)) for level in zip(*levels, strict=True)]
+                of = [f"{epsilon:g}", TITLES[system], title, *cells, str(len(done))]
+                lines.append("| " + " | ".join(of) + " |")
     return lines
 
 

@@ -229,7 +229,8 @@ class TabulatedRows:
                 common = assigned.parts[j] @ (parts * (self.blocks[j].T @ self.prior)).T
                 share = common / np.maximum(common.sum(axis=1, keepdims=True), LEAST_CHANCE)
                 overlaps.append((share, assigned.index[j], grid[axis]))
-                one, other = _connected(*np.nonzero(share), (len(share), len(parts)))
+                edges = np.nonzero(share)
+                one, other = _connected(edges[0], edges[1], (len(share), len(parts)))
                 of_cells = of_cells * (len(share) + len(parts)) + one[assigned.index[j]]
                 of_own = of_own * (len(share) + len(parts)) + other[grid[axis]]
         found = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
