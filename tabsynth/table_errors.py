@@ -1,8 +1,8 @@
 """The error of a declared table before there are rows: what the noise of MargNet's counts leaves of it."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -15,19 +15,25 @@ from tabsynth.privacy.accounting.mechanisms import of_sum
 from tabsynth.privacy.noise.counts import Measured, cells_of, number_of
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.declared import (
+    DeclaredTable,
+    declared_tables,
+    variance_of_cells,
+)
 from tabsynth.synthesizers.margnet.estimator import MargNet, derived_groups
 from tabsynth.synthesizers.margnet.measurement import (
     INTERACTIONS,
     JOINT,
     ONE_WAY,
     SCORES,
+    TABLES,
     OneWay,
     PrivateMarginals,
     Selection,
 )
 from tabsynth.synthesizers.margnet.selection import Resolution, pairs_within, parsed_workload
 
-MOST_COLUMNS = 3  # of a table: what MargNet counts
+MOST_COLUMNS = 3  # of a table that is not declared: what MargNet counts
 
 
 class Counted(NamedTuple):
@@ -58,7 +64,10 @@ class TableError:
     relative : float or None
         The same over the mean count of a cell.
     margins : dict
-        By column, the standard error of the count of one value over the mean count of a value.
+        By column, the standard error of the count of one value over the mean count of a value; empty where no fit counts the table.
+    declared : float
+        The standard error of a cell if all planned tables are declared for the fit (``tables``), in rows: of the least-squares estimate
+        from all levels of the table's hierarchy.
     """
 
     columns: tuple[str, ...]
@@ -67,6 +76,7 @@ class TableError:
     standard_error: float | None
     relative: float | None
     margins: dict[str, float]
+    declared: float
 
 
 def plan_tables(
@@ -86,7 +96,7 @@ def plan_tables(
     Parameters
     ----------
     tables : sequence of sequence of str
-        Each one to three columns.
+        Each of modelled columns, or of columns that follow from one modelled column by a table.
     schema : Schema
     rows : int
         As the caller declares it: public, never counted in a private table.
@@ -96,34 +106,63 @@ def plan_tables(
     Raises
     ------
     InputError
-        For an unknown column, a table of none or more than three columns, or of too many cells, and for a schema with survey
-        weights.
+        For an unknown column, a table of no column or of too many cells, and for a schema with survey weights.
     """
     check_budget(rows, epsilon, delta)
     if schema.design.weight is not None:
         raise InputError(
             "The error of a table is planned for rows that count once; take the weight out of the schema."
         )
-    wanted = [_columns_of(schema.learned, table) for table in tables]
+    wanted = [_columns_of(schema.learned, table, schema.makers) for table in tables]
     if not wanted:
         raise InputError("Expected a table such as AGE,SEX, got none.")
-    counted, by = _counted(schema, rows, epsilon, delta, wanted)
-    return tuple(_error(schema.learned, rows, columns, counted, by) for columns in wanted)
+    declared = _declared_errors(schema, tables, rows, epsilon, delta)
+    counted, by = _counted(schema, rows, epsilon, delta, [c for c in wanted if c is not None])
+    return tuple(
+        replace(_error(schema.learned, rows, columns, counted, by), declared=error)
+        if columns is not None
+        else TableError(
+            columns=table.names,
+            cells=math.prod(table.shape),
+            counted=math.prod(table.shape),
+            standard_error=None,
+            relative=None,
+            margins={},
+            declared=error,
+        )
+        for columns, (table, error) in zip(wanted, declared, strict=True)
+    )
 
 
-def _columns_of(schema: Schema, names: Sequence[str]) -> tuple[int, ...]:
-    """Positions of the columns of a table, in rising order."""
+def _declared_errors(
+    schema: Schema, tables: Sequence[Sequence[str]], rows: int, epsilon: float, delta: float
+) -> list[tuple[DeclaredTable, float]]:
+    """Each table, and the standard error of a cell in a fit that declares all of them."""
+    model = MargNet(schema, epsilon=epsilon, delta=delta, rows=rows, tables=tables)
+    parsed = declared_tables(schema, tables, MargNetConfig().max_cells)
+    (spend,) = (s for s in model.plan(estimate_time=False).spends if s.purpose == TABLES)
+    levels = sum(len(table.levels) for table in parsed)
+    std = of_sum(spend.mechanism).noise_multiplier * schema.design.rows * math.sqrt(levels)
+    return [(t, math.sqrt(variance_of_cells(t, [std] * len(t.levels)))) for t in parsed]
+
+
+def _columns_of(
+    schema: Schema, names: Sequence[str], makers: Collection[str] = ()
+) -> tuple[int, ...] | None:
+    """Positions of the columns of a table, in rising order; None of a table that is counted only where it is declared."""
     listed = ",".join(map(str, names))
     for name in names:
-        if name not in schema.names:
+        if name not in schema.names and name not in makers:
             raise InputError(
                 f"Table {shown(listed)} names column {shown(name)}, which is not among the modelled columns:"
                 f" {', '.join(schema.names[:8])}{', …' if len(schema.names) > 8 else ''}."
             )
-    if not 1 <= len(set(names)) == len(names) <= MOST_COLUMNS:
+    if not 1 <= len(set(names)) == len(names):
         raise InputError(
-            f"Table {shown(listed)} must have one to three different columns, which is what MargNet counts; name these."
+            f"Table {shown(listed)} must have one or more different columns; name these."
         )
+    if len(names) > MOST_COLUMNS or not set(names) <= set(schema.names):
+        return None
     columns = tuple(sorted(schema.names.index(name) for name in names))
     cells, most = math.prod(schema.sizes[j] for j in columns), MargNetConfig().max_cells
     if cells > most:
@@ -235,4 +274,5 @@ def _error(
         standard_error=error if known else None,
         relative=error * cells / rows if known else None,
         margins={schema.names[j]: math.sqrt(variance((j,))) * sizes[j] / rows for j in columns},
+        declared=math.nan,
     )

@@ -27,6 +27,7 @@ LESSONS = (
     "how-to/release-a-table",
     "how-to/write-a-schema-from-a-codebook",
     "how-to/structural-zeros-and-dependencies",
+    "how-to/declared-tables",
     "how-to/choose-epsilon-and-delta",
 )
 GUIDES = (
@@ -94,6 +95,7 @@ SAVED = {
     "tutorials/your-own-table": [("json", "schema.json")],
     "how-to/write-a-schema-from-a-codebook": [("csv", "visits-codebook.csv")],
     "how-to/structural-zeros-and-dependencies": [("json", "survey.schema.json")],
+    "how-to/declared-tables": [("json", "regions.schema.json")],
 }
 
 

@@ -101,10 +101,10 @@ def test_a_triple_that_is_not_counted_has_no_error():
     [
         ([], "got none"),
         ([["c0", "x"]], "names column 'x', which is not among the modelled columns: c0, c1, c2, c3"),
-        ([["c0", "c0"]], "one to three different columns"),
-        ([["c0", "c1", "c2", "c3"]], "one to three different columns"),
-        ([[]], "one to three different columns"),
+        ([["c0", "c0"]], "one or more different columns"),
+        ([[]], "one or more different columns"),
         ([["c0", "c1", "c2"]], "past 1,000,000"),
+        ([["c0", "c1", "c2", "c3"]], "past the limit of 1,000,000"),
     ],
 )  # fmt: skip
 def test_bad_tables_are_refused(tables, message):
@@ -130,3 +130,19 @@ def test_the_command_line(tmp_path):
     refused(*given, "--table", "c1", "--method", "dp-gan", cwd=tmp_path, says="counts of margnet")
     refused(*given, "--table", "c1", "--bounds", "1,2", cwd=tmp_path, says="takes no --bounds")
     refused(*given, cwd=tmp_path, says="--method")
+
+
+def test_a_declared_table_has_the_error_of_least_squares():
+    """Of all levels of all declared tables, by the normal equations of the cells of one, whose sum is given."""
+    declared = schema(4, 3, 2)
+    tables = [["c0", "c1"], ["c1", "c2"]]
+    (plan, _) = plan_tables(tables, declared, 5000, 1.0)
+    share = MargNetConfig().tables_share
+    std = 1 / gaussian_mu(1.0, 1e-5) / math.sqrt(share) * math.sqrt(4)  # two levels of each
+    cells = [(a, b) for a in range(4) for b in range(3)]
+    rows = [np.eye(12)[i] for i in range(12)]
+    rows += [np.array([float(b == k) for _, b in cells]) for k in range(3)]
+    information = np.array(rows).T @ np.array(rows) / std**2
+    system = np.block([[information, np.ones((12, 1))], [np.ones((1, 12)), np.zeros((1, 1))]])
+    dense = math.sqrt(np.diag(np.linalg.inv(system))[:12].mean())
+    assert plan.declared == pytest.approx(dense, rel=1e-6)

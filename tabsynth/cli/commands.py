@@ -46,8 +46,8 @@ from tabsynth.cli.options import (
     DraftedUnlessGiven,
     DuckDBFile,
     Encoding,
-    EngineTable,
     Expires,
+    FitTables,
     Flips,
     Formulas,
     Implicates,
@@ -102,6 +102,7 @@ from tabsynth.cli.options import (
     class_argument,
     condition,
     null_texts,
+    parse_tables,
     parse_workload,
     reading,
     seconds,
@@ -172,7 +173,7 @@ def fit(
     ] = None,
     duckdb: DuckDBFile = None,
     spark: SparkUrl = None,
-    table_name: EngineTable = None,
+    tables: FitTables = None,
     schema: DraftedUnlessGiven = None,
     linked: LinkedOption = None,
     save_schema: SaveSchema = None,
@@ -233,7 +234,9 @@ def fit(
     given |= {"warm_start": warm_start, "step_rule": step_rule, "rows": rows}
     given |= {"encoding": network_encoding}
     given |= {"teachers": teachers, "labels": labels, "label": label, "mode": mode}
-    given |= {"workload": parse_workload(workload), "target": target}
+    engine = duckdb is not None or spark is not None
+    table_name, declared = parse_tables(tables, engine=engine)
+    given |= {"workload": parse_workload(workload), "target": target, "tables": declared}
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
     design: dict[str, Any] = {"unit": unit, "max_rows_per_unit": max_rows_per_unit}
     design |= {"weight": weight, "max_weight": max_weight}
@@ -328,8 +331,6 @@ def _check_source(
     if sum(source is not None for source in (table, duckdb, spark)) != 1:
         raise InputError("Name one private table: a file, a folder, --duckdb or --spark.")
     if table is not None:
-        if name is not None:
-            raise InputError("--table goes with --duckdb or --spark; leave it out.")
         return
     option = "--duckdb" if spark is None else "--spark"
     if name is None or not with_schema:

@@ -46,9 +46,14 @@ SparkUrl = Annotated[
         " which counts the rows of its table --table.",
     ),
 ]
-EngineTable = Annotated[
-    str | None,
-    typer.Option("--table", help="The name of the table of --duckdb or --spark, such as people."),
+FitTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        help="For margnet: a table that must be accurate, COLUMN,COLUMN,…, such as PUMA,AGE_GROUP,SEX; its first column is counted at each"
+        " level of its hierarchy. Repeatable. Needs --schema. With --duckdb or --spark, the first --table is the name of the table"
+        " to fit, such as people.",
+    ),
 ]
 SaveSchema = Annotated[
     Path | None,
@@ -387,7 +392,7 @@ PlannedTables = Annotated[
     list[str] | None,
     typer.Option(
         "--table",
-        help="Show the standard error of the cells of this table of one to three columns, such as AGE,SEX, by the noise of"
+        help="Show the standard error of the cells of this table, such as AGE,SEX, and what it is if the fit declares it, by the noise of"
         " margnet's counts. Needs --schema. May be given several times.",
     ),
 ]
@@ -475,7 +480,7 @@ Steps = Annotated[
 ]
 
 # Parameters with another name on the command line.
-FLAGS = {"provenance": "--public-source", "encoding": "--network-encoding"}
+FLAGS = {"provenance": "--public-source", "encoding": "--network-encoding", "tables": "--table"}
 
 
 def check_method(method: str, registered: Collection[str] = METHODS) -> None:
@@ -552,6 +557,15 @@ def without_decimal(options: dict[str, Any]) -> dict[str, Any]:
 def null_texts(given: list[str] | None) -> tuple[str, ...]:
     """Texts that mark missing values: common ones, and those of ``--null``."""
     return tuple(dict.fromkeys((*DEFAULT_NULL_VALUES, *(given or ()))))
+
+
+def parse_tables(
+    texts: list[str] | None, *, engine: bool
+) -> tuple[str | None, list[list[str]] | None]:
+    """Convert ``--table`` of a fit to the name of a table of an engine, if the fit is of one, and declared tables."""
+    given = list(texts or ())
+    name = given.pop(0) if engine and given else None
+    return name, [[column.strip() for column in text.split(",")] for text in given] or None
 
 
 def parse_workload(texts: list[str] | None) -> list[tuple[str, ...]] | None:

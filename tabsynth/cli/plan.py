@@ -158,7 +158,15 @@ def print_tables(
         " was read."
     )
     say_table(
-        ("table", "cells", "counted", "standard error", "of a mean cell", "of the margins"),
+        (
+            "table",
+            "cells",
+            "counted",
+            "standard error",
+            "of a mean cell",
+            "of the margins",
+            "if declared",
+        ),
         [
             (
                 ",".join(item.columns),
@@ -166,21 +174,23 @@ def print_tables(
                 f"{item.counted:,}",
                 "-" if item.standard_error is None else f"{item.standard_error:,.3g} rows",
                 "-" if item.relative is None else f"{item.relative:.1%}",
-                ", ".join(f"{name} {error:.2%}" for name, error in item.margins.items()),
+                ", ".join(f"{name} {error:.2%}" for name, error in item.margins.items()) or "-",
+                f"{item.declared:,.3g} rows",
             )
             for item in plans
         ],
     )
     say(
         "standard error: of one cell of the groups of values that are counted, from the noise alone, as estimated by"
-        " tabsynth.inference.crosstab; of the margins: of one value's count, relative to the mean count of a value"
+        " tabsynth.inference.crosstab; of the margins: of one value's count, relative to the mean count of a value;"
+        " if declared: of one cell of all declared values, where the fit declares these tables (fit --table)"
     )
     say(
         "Counts of synthetic rows have other errors, which no plan states: the fit smooths this noise, and has errors of its own."
     )
     if any(item.standard_error is None for item in plans):
         say(
-            "-: this budget does not count the table; name it in the workload of the fit, or raise ε"
+            "-: this budget does not count the table; declare it for the fit (fit --table), name it in the workload, or raise ε"
         )
 
 

@@ -225,7 +225,7 @@ def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
         *([("Public: what rows stand for", _text(public["design"]))] if "design" in public else []),
         ("Public: other table", _text(public.get("public_table"), "none")),
     ]
-    for name in ("class_shares", "workload", "target"):  # optional, data-independent hints
+    for name in ("class_shares", "workload", "target", "tables"):  # optional and data-independent
         if public.get(name) is not None:
             out.append((f"Public: {name.replace('_', ' ')}", _text(public[name])))
     if public.get("schema_sha256"):

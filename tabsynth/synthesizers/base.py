@@ -239,6 +239,7 @@ class Trained:
     population: float | None = None  # the noisy total of the weights, where rows have weights
     likely_steps: dict[str, int] = field(default_factory=dict)  # of a trial, where a fit ends early
     measured: Any = None  # the noisy counts of a fit to counts, for intervals
+    tables: Sequence[Any] = ()  # declared tables, with their noisy counts
 
     def weights(self) -> dict[str, Tensor]:
         """Everything that sampling needs."""

@@ -21,7 +21,7 @@ from tabsynth.tables.frames import TableKind, to_pandas
 from tabsynth.training.loop import Progress
 
 # Parameters with values of a schema, which a fit that drafts one cannot take.
-SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares")
+SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares", "tables")
 # What a fit leaves, besides the ledger.
 FITTED = ("seeded_", "facts_", "config_", "encoder_", "trained_", "table_kind_")
 

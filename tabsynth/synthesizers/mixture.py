@@ -76,6 +76,9 @@ class Restricted:
     boxes : sequence of Box
     prior : ndarray, shape (K,), optional
         The shares of the components. None: all have the same.
+    cells : (ndarray, ndarray), optional
+        Cells of boxes: the cell of each box, in rising order from 0, and the number of rows of each cell. These take the place of the
+        probabilities of the boxes; in each cell Bayes' rule gives the shares.
 
     Attributes
     ----------
@@ -91,8 +94,9 @@ class Restricted:
         layout: Layout,
         boxes: Sequence[Box],
         prior: np.ndarray | None = None,
+        cells: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
-        self.mixture = mixture
+        self.mixture, self.cells = mixture, cells
         self._log_prior = np.zeros(len(mixture)) if prior is None else _log(prior * len(mixture))
         self.starts = np.array([block.start for block in layout.blocks])
         self.sizes = np.array(layout.sizes)
@@ -115,6 +119,12 @@ class Restricted:
         shares = np.exp(logs.ravel() - (top if np.isfinite(top) else 0.0))
         self.shares = shares / max(shares.sum(), 1.0)
         self.log_probability = float(top + _log(shares.sum() / len(mixture)))
+        if cells is not None:
+            of, rows = cells
+            starts = np.flatnonzero(np.diff(of, prepend=-1))
+            shares = np.exp(logs - np.maximum.reduceat(logs.max(axis=1), starts)[of][:, None])
+            shares *= (rows / np.add.reduceat(shares.sum(axis=1), starts))[of][:, None]
+            self.shares = shares.ravel() / rows.sum()
 
     def values(self, j: int, part: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Values of column ``j``, one drawn for each of some parts, shape (n,)."""
@@ -263,6 +273,7 @@ NEAR = 0.003  # of the public rows: how far from a row those are that may take i
 MAX_TRIPLED = 32  # columns past which their triples are too many …
 MAX_TRIPLE_CELLS = 16_777_216  # … and cells of all triples …
 MAX_PARTS = 16  # … and boxes
+LEAST_CHANCE = 1e-12  # of a value in a component, where rows are drawn in cells: none is impossible
 SEEN = 0.5  # rows in which a pair of values is expected: fewer do not count in the choice of public rows
 REPLACED = 3  # draws of fresh rows, for groups of values
 BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch move at once
@@ -417,7 +428,7 @@ class Mixture(nn.Module):
         for j, group in groups:
             block = self.layout.blocks[j]
             values = matrix[:, block.start : block.stop]
-            p = np.average(values, axis=0, weights=self._prior())
+            p = np.average(values, axis=0, weights=self.prior())
             wanted = rows * np.bincount(group, p / p.sum())
             for _ in range(REPLACED):
                 over = np.bincount(group[index[:, j]], minlength=len(wanted)) - wanted
@@ -451,7 +462,7 @@ class Mixture(nn.Module):
             Disjoint boxes, of positive probability: rows are drawn from the mixture conditioned on
             lying in one of them. Moves stay within the row's box.
         """
-        restricted, generator = self._restricted(boxes), _host(rng)
+        restricted, generator = self._restricted(boxes), host(rng)
         sweeps = min(SWEEPS, int(MOVES / (rows * len(self.layout.blocks) ** 2)))
         parts = []
         for start in range(0, rows, CHUNK):
@@ -461,6 +472,53 @@ class Mixture(nn.Module):
                 draw.round(sweeps)
             parts.append(draw.index)
         return np.concatenate(parts)
+
+    def sample_cells(
+        self,
+        boxes: Sequence[Box],
+        cells: np.ndarray,
+        counts: np.ndarray,
+        rng: np.random.Generator,
+        *,
+        rounded: bool = True,
+    ) -> np.ndarray:
+        """Category codes of rows of which a given number lies in each of some cells, in random order.
+
+        Parameters
+        ----------
+        boxes : sequence of Box
+            Disjoint.
+        cells : ndarray, shape (boxes,)
+            The cell of each box, in rising order from 0.
+        counts : ndarray, shape (cells,), int
+            At least 1.
+        rounded : bool
+            As of :meth:`sample`; moves stay within the row's box.
+        """
+        matrix, prior = np.maximum(self.matrix(), LEAST_CHANCE), self.prior()
+        # As many cells at a time as there is room for, at least one.
+        boxes_upto = np.searchsorted(cells, np.arange(len(counts)), side="right")
+        rows_upto = counts.cumsum()
+        parts, start, first, before = list[np.ndarray](), 0, 0, 0
+        while start < len(counts):
+            room = first + max(1, CELLS // len(matrix)), before + CHUNK
+            fits = (
+                np.searchsorted(u, r, "right")
+                for u, r in zip((boxes_upto, rows_upto), room, strict=True)
+            )
+            stop = max(start + 1, int(min(fits)))
+            last = int(boxes_upto[stop - 1])
+            some = cells[first:last] - start, counts[start:stop]
+            restricted = Restricted(matrix, self.layout, boxes[first:last], prior, some)
+            rows = int(rows_upto[stop - 1]) - before
+            draw = _Draw(restricted, rows, rng)
+            sweeps = min(SWEEPS, int(MOVES / (rows * len(self.layout.blocks) ** 2)))
+            if rounded and sweeps and self._roundable():
+                draw.round(sweeps)
+            parts.append(draw.index)
+            start, first, before = stop, last, before + rows
+        index = np.concatenate(parts)
+        return index if len(parts) == 1 else rng.permutation(index)
 
     def _roundable(self) -> bool:
         """Whether the counts of all pairs can be held, and be taken pair by pair."""
@@ -481,18 +539,18 @@ class Mixture(nn.Module):
         ndarray, shape (rows, columns) int64
             A row whose known entries have probability 0 keeps its -1.
         """
-        return self._restricted(boxes).complete(index, _host(rng))
+        return self._restricted(boxes).complete(index, host(rng))
 
     def _restricted(self, boxes: Sequence[Box]) -> Restricted:
-        return Restricted(self.matrix(), self.layout, boxes, self._prior())
+        return Restricted(self.matrix(), self.layout, boxes, self.prior())
 
-    def _prior(self) -> np.ndarray | None:
+    def prior(self) -> np.ndarray | None:
         """The shares of the components, of sum 1; None where all have the same."""
         shares = None if self.shares is None else self.shares.cpu().double().numpy()
         return None if shares is None else shares / shares.sum()
 
 
-def _host(rng: torch.Generator) -> np.random.Generator:
+def host(rng: torch.Generator) -> np.random.Generator:
     """A stream of numpy's, drawn from one of torch's."""
     seed = torch.randint(2**63 - 1, (), generator=rng, device=rng.device)
     return np.random.default_rng(int(seed))
@@ -582,9 +640,13 @@ class _Draw:
             order = np.concatenate(
                 [order[~self._is_certain(order)], np.flatnonzero(self._is_certain())]
             )
-        upto = mixture.shares[order].cumsum()
+        if mixture.cells is None:
+            upto = mixture.shares[order].cumsum()
+            upto = upto / upto[-1] * rows
+        else:
+            order, upto = _within_cells(mixture, rng)
         repeats = np.empty(len(order), dtype=np.int64)
-        repeats[order] = np.diff(np.ceil(upto / upto[-1] * rows - rng.random()), prepend=0)
+        repeats[order] = np.diff(np.ceil(upto - rng.random()), prepend=0)
         self.part = rng.permutation(np.repeat(np.arange(len(order)), repeats))
         columns = [mixture.values(j, self.part, rng) for j in range(len(mixture.starts))]
         self.index = np.stack(columns, axis=1)
@@ -596,7 +658,9 @@ class _Draw:
         d = len(starts)
         counts = np.bincount(self.part, minlength=len(self.mixture.shares))
         expected = self.mixture.expected(
-            self.mixture.shares * self.rows if self.certain else counts
+            self.mixture.shares * self.rows
+            if self.certain or self.mixture.cells is not None
+            else counts
         )
         common = expected.diagonal() >= COMMON
         if not common.any():
@@ -698,6 +762,21 @@ class _Draw:
             down, up = (code[batch, None] * scale + beside for code in (now, new))
             taken = batch[_moved(down, up, error.reshape(-1))]
             codes[order[taken], j] = new[taken]
+
+
+def _within_cells(mixture: Restricted, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Parts in a random order within their cells, and the rows of all parts up to each: of a whole cell exactly its number."""
+    assert mixture.cells is not None
+    of, rows = mixture.cells
+    cell = np.repeat(of, len(mixture.mixture))
+    order = np.lexsort(
+        (rng.random(len(cell)), cell)
+    )  # parts of a cell are side by side before, too
+    upto = mixture.shares[order].cumsum()
+    last = np.searchsorted(cell, np.arange(len(rows)), side="right") - 1
+    before = np.append(0.0, upto[last[:-1]])
+    within = (upto - before[cell]) / (upto[last] - before)[cell]
+    return order, (rows.cumsum() - rows)[cell] + np.minimum(within, 1.0) * rows[cell]
 
 
 def _replace(

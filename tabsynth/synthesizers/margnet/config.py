@@ -53,6 +53,9 @@ class MargNetConfig:
         The same where rows have survey weights: the size of the population follows from the counts of their classes.
     scores_share : float
         Share of the privacy budget of the scores of pairs.
+    tables_share : float
+        Share of the privacy budget of declared tables, where a fit has any, in equal parts for each table and level of its hierarchy. Their
+        error is 1/√share times that of counting them alone.
     interactions_share : float
         Share of the privacy budget of noisy sums of signs of all triples, which show what no pair does, such as an exclusive or; 0
         leaves them out.
@@ -142,6 +145,7 @@ class MargNetConfig:
     one_way_share: float = 0.08
     weighted_one_way_share: float = 0.15
     scores_share: float = 0.05
+    tables_share: float = 0.25
     interactions_share: float = 0.005
     max_interactions: int = 1000
     interaction_noise: float = 5.0
@@ -204,6 +208,7 @@ class MargNetConfig:
             between(name, getattr(self, name), 0, 1)
         between("interactions_share", self.interactions_share, 0, 0.3, high_open=True)
         between("triples_share", self.triples_share, 0, 1, high_open=True)
+        between("tables_share", self.tables_share, 0, 1, low_open=True, high_open=True)
         for name in ("learning_rate", "zero_rate", "counts_time"):
             between(name, getattr(self, name), 0, 1, low_open=True)
         for name in ("one_way_share", "weighted_one_way_share", "scores_share"):

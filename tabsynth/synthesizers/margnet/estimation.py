@@ -37,6 +37,7 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.declared import TableCounts
 from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
 from tabsynth.training.loop import TrainingMonitor, run_steps
@@ -417,6 +418,67 @@ def _add_block(
     return loss
 
 
+class Tables:
+    """Declared tables at each of their levels: products of the groups of any number of columns.
+
+    The columns of a table are in two parts, of about as many cells each, and the table is one GEMM of both.
+
+    Parameters
+    ----------
+    layout : Layout
+    tables : sequence of TableCounts
+    scale : float
+        Rows for each component.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        tables: Sequence[TableCounts],
+        scale: float,
+        device: torch.device | str,
+    ) -> None:
+        self.layout, self.levels = (
+            layout,
+            list[tuple[list[tuple[slice, Tensor]], int, float, Tensor]](),
+        )
+        self.cells = sum(counts.size for t in tables for counts in t.counts)
+        for t in tables:
+            for level, (counts, noise) in enumerate(zip(t.counts, t.stds, strict=True)):
+                std = max(noise, LEAST_STD)
+                sizes, factors = counts.shape, list[tuple[slice, Tensor]]()
+                for j, group, size in zip(
+                    t.table.columns, t.table.groups_at(level), sizes, strict=True
+                ):
+                    block = layout.blocks[j]
+                    onto = torch.eye(size)[torch.from_numpy(group)].to(device)
+                    factors.append((slice(block.start, block.stop), onto))
+                parts = [math.prod(sizes[:i]) + math.prod(sizes[i:]) for i in range(len(sizes))]
+                first = int(np.argmin(parts))
+                target = torch.from_numpy(counts / std).float().to(device)
+                target = target.reshape(math.prod(sizes[:first]), -1)
+                self.levels.append((factors, first, scale / std, target))
+
+    def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared error, and half its gradient."""
+        with torch.enable_grad():
+            q = p.detach().requires_grad_()
+            loss = q.new_zeros(())
+            for factors, first, slope, target in self.levels:
+                one, other = (_products(q, some) for some in (factors[:first], factors[first:]))
+                loss = loss + (slope * (one.T @ other) - target).square().sum()
+            (gradient,) = torch.autograd.grad(loss, q)
+        return loss.detach(), gradient / 2
+
+
+def _products(p: Tensor, factors: Sequence[tuple[slice, Tensor]]) -> Tensor:
+    """Of each component the probabilities of all combinations of groups, shape (components, combinations)."""
+    out = p.new_ones(len(p), 1)
+    for span, onto in factors:
+        out = (out[:, :, None] * (p[:, span] @ onto)[:, None, :]).flatten(1)
+    return out
+
+
 FEW_CELLS = 0.3  # of QᵀQ: with a smaller share in counts of pairs these are multiplied one by one
 LEAST_STD = 0.1  # in counts: what exact counts are weighed by
 SMALLEST_MASS = 1e-30
@@ -485,6 +547,8 @@ class CountLoss:
         a is taken at once.
     zeros : sequence of Zero
         Structural zeros: combinations of values that no row has. Errors of their counts are in rows.
+    tables : sequence of TableCounts
+        Counts of declared tables.
     """
 
     def __init__(
@@ -499,12 +563,15 @@ class CountLoss:
         aims: Mapping[tuple[int, ...], np.ndarray] | None = None,
         memory: int = 2**30,
         zeros: Sequence[Zero] = (),
+        tables: Sequence[TableCounts] = (),
     ) -> None:
         self.scale = rows / components
         self.zeros = Zeros(layout, zeros, self.scale, device) if zeros else None
+        self.tables = Tables(layout, tables, self.scale, device) if tables else None
         by = resolution or Resolution.by_value(layout.sizes)
         groups = Grouped(layout, by.pairs, device)
         self.cells = sum(m.counts.size for m in measured)
+        self.cells += self.tables.cells if self.tables else 0
         # What is expected is slope · P; slope is 0 where nothing was measured.
         singles = np.zeros((2, layout.width), dtype=np.float32)
         aims = aims or {}
@@ -548,6 +615,10 @@ class CountLoss:
             of_triples, slopes = self.triples(p)
             loss += of_triples
             gradient.add_(slopes)
+        if self.tables is not None:
+            of_tables, slopes = self.tables(p)
+            loss += of_tables
+            gradient.add_(slopes)
         if self.zeros and zeros:
             self.zeros.add(p, gradient, zeros)
         return float(loss) / self.cells, gradient.mul_(2 / self.cells)
@@ -577,6 +648,8 @@ class MargNetFit:
         None: each value by itself in all counts.
     zeros : sequence of Zero
         Combinations of values that the schema declares impossible.
+    tables : sequence of TableCounts
+        Counts of declared tables.
     """
 
     def __init__(
@@ -589,6 +662,7 @@ class MargNetFit:
         resolution: Resolution | None = None,
         device: torch.device | str = "cpu",
         zeros: Sequence[Zero] = (),
+        tables: Sequence[TableCounts] = (),
     ) -> None:
         self.config, self.layout, self.rows = config, layout, rows
         resolution = resolution or Resolution.by_value(layout.sizes)
@@ -612,6 +686,7 @@ class MargNetFit:
             aims=smoothed(measured, shares, rows, resolution, config),
             memory=config.memory * 2**20,
             zeros=zeros,
+            tables=tables,
         )
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self.errors: list[float] = []

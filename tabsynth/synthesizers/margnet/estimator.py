@@ -39,6 +39,13 @@ from tabsynth.synthesizers.margnet.conditioning import (
     warn_of_impossible,
 )
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.declared import (
+    KEPT_TABLES,
+    DeclaredTable,
+    declared_tables,
+    file_of_tables,
+    tables_of_file,
+)
 from tabsynth.synthesizers.margnet.estimation import STAGE, ZEROS, MargNetFit
 from tabsynth.synthesizers.margnet.measurement import (
     KEPT,
@@ -70,19 +77,22 @@ def margnet(
     most: int | None = None,
     public: np.ndarray | None = None,
 ) -> tuple[MargNetFit, Measurements, Posterior | None]:
-    """The method in five steps: one-way counts, selection, joint counts, estimation, mixture.
+    """The method in six steps: declared tables, one-way counts, selection, joint counts, estimation, mixture.
 
-    The first three read private rows, each through one Gaussian mechanism; the others process the releases, and the codes of
+    The first four read private rows, each through one Gaussian mechanism; the others process the releases, and the codes of
     a public table.
     """
-    one_way = marginals.one_way()
+    tables = marginals.declared()
+    one_way = marginals.one_way(tables)
     selection = marginals.select(one_way)
-    measured = marginals.joint(one_way, selection)
+    measured = marginals.joint(one_way, selection, tables)
     prior = None if public is None else with_public(public, marginals.schema, measured, config)
     counts, resolution = measured.counts, measured.resolution
     if prior is not None:
         counts, resolution = prior.counts, prior.resolution
-    estimate = MargNetFit(layout, config, counts, measured.rows, rng, resolution, device, zeros)
+    estimate = MargNetFit(
+        layout, config, counts, measured.rows, rng, resolution, device, zeros, tables
+    )
     estimate.fit(monitor, most)
     return estimate, measured, prior  # estimate.mixture() is the generator
 
@@ -150,6 +160,12 @@ class MargNet(Synthesizer):
         the budget. An optional, data-independent hint: do not derive it from the private table.
     target : str, optional
         A column that is to be predicted from the others: its pairs get a larger share. A hint, too.
+    tables : list of tuples of str, optional
+        Tables that must be accurate, such as ``[("PUMA", "AGE_GROUP", "SEX")]``: they are counted with a share of the budget of their
+        own (``config.tables_share``), and synthetic rows agree with the fitted tables up to rounding. Columns are modelled, or
+        follow from one modelled column by a table of the schema. The first column of a table is counted at each level of its
+        hierarchy too: derived columns that follow from it, such as the state of a PUMA, nodes of codes, and all together. Public:
+        do not derive it from the private table.
     public : DataFrame, optional
         A table of the same schema that you declare public, such as last year's release: the prior of all counts. Noisy
         counts say how far it is off, and it is left out where it is too far. Its rows get no protection: synthetic rows may
@@ -160,7 +176,7 @@ class MargNet(Synthesizer):
 
     Formal guarantees
     -----------------
-    Private rows are read by up to four Gaussian mechanisms: one-way counts, in a wide table scores of
+    Private rows are read by up to five Gaussian mechanisms: counts of declared tables, one-way counts, in a wide table scores of
     pairs of columns, in a table of 3 to 19 columns sums of signs of triples, and counts of pairs and triples (of
     single columns again where their noise is still high, or no pair is worth it). What each of them reads follows from
     the schema and from the releases before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
@@ -174,6 +190,7 @@ class MargNet(Synthesizer):
 
     workload: Sequence[Sequence[str]] | None = None
     target: str | None = None
+    tables: Sequence[Sequence[str]] | None = None
     public: Any = None
     provenance: str | None = None
     config: MargNetConfig | None = None
@@ -217,9 +234,27 @@ class MargNet(Synthesizer):
         for_codes, for_cells = self._streams(random_state)
         return completed(self.trained_.generator, self.encoder_, frame, nulls, for_codes, for_cells)
 
+    def fitted_tables(self) -> list[pd.DataFrame]:
+        """The declared tables as fitted: what a sample agrees with, scaled to its number of rows.
+
+        Returns
+        -------
+        list of DataFrame
+            For each table of ``tables`` a row for each cell: the labels of its values, and ``count``, of sum ``rows_``. Counts
+            are not whole numbers.
+        """
+        self._check_fitted()
+        tables = self.trained_.tables
+        fitted = import_module("tabsynth.synthesizers.margnet.tabulated").fitted_tables(
+            tables, float(self.rows_ or 1), self.trained_.generator, self.encoder_.zeros
+        )
+        return [of.table.frame(counts) for of, counts in zip(tables, fitted, strict=True)]
+
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
         """As :meth:`Synthesizer._sampler`: by Bayes' rule from the mixture, given the condition."""
         generator: Mixture = self.trained_.generator
+        if self.trained_.tables:
+            return self._sampler_of_tables(condition)
         boxes = boxes_to_sample(generator, self.encoder_, condition)
         draw = partial(generator.sample, boxes=boxes)
         if condition is None or not condition.box:
@@ -232,8 +267,30 @@ class MargNet(Synthesizer):
             return partial(generator.sample, boxes=everything), False
         return draw, True
 
+    def _sampler_of_tables(
+        self, condition: Condition | None, *, rounded: bool = True
+    ) -> tuple[Sampler, bool]:
+        """As :meth:`_sampler`, of a fit with declared tables: the cells of these first, then the rest of each row."""
+        trained, encoder = self.trained_, self.encoder_
+        detailed = condition is not None and condition.leaves_details(encoder.whole)
+        within = {} if condition is None or detailed else condition.box
+        draw = import_module("tabsynth.synthesizers.margnet.tabulated").TabulatedRows(
+            trained.generator,
+            encoder,
+            trained.tables,
+            float(self.rows_ or 1),
+            within,
+            rounded=rounded,
+        )
+        return draw, not detailed
+
     def _stream_sampler(self) -> Sampler:
-        """As :meth:`Synthesizer._stream_sampler`: rows are independent given the component, without rounding."""
+        """As :meth:`Synthesizer._stream_sampler`: rows are independent given the component, without rounding.
+
+        Of declared tables each part agrees with them.
+        """
+        if self.trained_.tables:
+            return self._sampler_of_tables(None, rounded=False)[0]
         generator: Mixture = self.trained_.generator
         boxes = boxes_to_sample(generator, self.encoder_, None)
         draw = partial(generator.sample, boxes=boxes, rounded=False)
@@ -261,8 +318,9 @@ class MargNet(Synthesizer):
             seed = None if random_state is None else (random_state + 1) * 2**66 + i
             noise = Randomness(seed).numpy()
             zeros, trained, model = self.encoder_.zeros, self.trained_, copy(self)
-            mixture = draw(trained.generator, measured, self._settings(), zeros, noise)
-            model.trained_ = replace(trained, generator=mixture)
+            tables = [table.with_noise(noise) for table in trained.tables]
+            mixture = draw(trained.generator, measured, self._settings(), zeros, noise, tables)
+            model.trained_ = replace(trained, generator=mixture, tables=tables)
             model.facts_ = {**self.facts_, "training": training}
             yield model
 
@@ -283,7 +341,25 @@ class MargNet(Synthesizer):
         if disjoint_boxes(encoder.zeros) == []:
             raise InputError("The schema declares all rows impossible; take a combination out.")
         parsed_workload(self.schema, self.workload, self.target, self._settings())
+        if self._tables():
+            self._check_tables()
         self._public_index(encoder)  # refused before any spending
+
+    def _tables(self) -> list[DeclaredTable]:
+        if self.tables is None:
+            return []
+        return declared_tables(self.schema, self.tables, self._settings().max_cells)
+
+    def _check_tables(self) -> None:
+        """Refuse declared tables beside what they do not go with."""
+        if self.schema.weight is not None:
+            raise InputError(
+                "Declared tables are of rows that count once; leave out tables (--table), or take the weight out of the schema."
+            )
+        if self.public is not None:
+            raise InputError(
+                "Declared tables know no public prior; leave out tables (--table) or public (--public)."
+            )
 
     def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
         if self.public is None:
@@ -336,7 +412,7 @@ class MargNet(Synthesizer):
         weighted = self._weighted()
         if weighted is not None:
             return stages(weighted, weighted.config)
-        return stages(self.schema.learned, self._settings())
+        return stages(self.schema.learned, self._settings(), tables=bool(self.tables))
 
     def _weighted(self) -> WeightedColumns | None:
         """The columns with the classes of survey weights; None where rows have none."""
@@ -377,6 +453,7 @@ class MargNet(Synthesizer):
             workload,
             derived_groups(self.schema),
             self.schema.design,
+            tables=self._tables(),
         )
         # A trial is of made-up rows, which no public table is like.
         public = self._public_index(encoder) if most is None else None
@@ -404,6 +481,7 @@ class MargNet(Synthesizer):
             rows=measured.rows,
             population=population,
             measured=measured if not self.schema.design and measured.keepable else None,
+            tables=measured.tables,
             notes={} if public is None else used(prior),
             likely_steps=estimate.likely_steps() if most is not None else {},
         )
@@ -416,9 +494,10 @@ class MargNet(Synthesizer):
         return facts
 
     def _hints(self) -> dict[str, Any]:
-        """Workload and target, JSON-ready."""
+        """Workload, target, and declared tables if there are any; JSON-ready."""
         workload = None if self.workload is None else [list(names) for names in self.workload]
-        return {"workload": workload, "target": self.target}
+        hints: dict[str, Any] = {"workload": workload, "target": self.target}
+        return hints | ({"tables": [list(names) for names in self.tables]} if self.tables else {})
 
     def _config(self) -> dict[str, Any]:
         return {**self._hints(), **asdict(self._settings())}
@@ -427,24 +506,35 @@ class MargNet(Synthesizer):
     def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> "MargNet":
         shared.pop("encoding")  # always one-hot
         hints = {name: config[name] for name in ("workload", "target")}
+        if "tables" in config:
+            hints["tables"] = config["tables"]
         settings: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k not in hints
         }
         return cls(schema, config=MargNetConfig(**settings), **hints, **shared)
 
     def _file_facts(self) -> dict[str, Any]:
-        measured = self.trained_.measured
-        return super()._file_facts() | ({} if measured is None else {"measured": measured.facts()})
+        measured, tables = self.trained_.measured, self.trained_.tables
+        facts = super()._file_facts() | ({} if measured is None else {"measured": measured.facts()})
+        return facts | ({"tables": file_of_tables(tables)[0]} if tables else {})
 
     def _file_tensors(self) -> dict[str, Tensor]:
-        measured = self.trained_.measured
-        return super()._file_tensors() | ({} if measured is None else measured.tensors())
+        measured, tables = self.trained_.measured, self.trained_.tables
+        tensors = super()._file_tensors() | ({} if measured is None else measured.tensors())
+        return tensors | ({KEPT_TABLES: file_of_tables(tables)[1]} if tables else {})
 
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
         """As :meth:`Synthesizer._from_file`, with the noisy counts; older files have none."""
         kept = {name: weights.pop(name) for name in KEPT if name in weights}
+        flat = weights.pop(KEPT_TABLES, None)
         model = super()._from_file(facts, weights, path)
+        if model.tables:
+            try:
+                tables = tables_of_file(model._tables(), facts["tables"], flat)
+            except (InputError, KeyError, TypeError, ValueError, OverflowError):
+                raise FileFormatError(f"{path}: the model's declared tables are damaged.") from None
+            model.trained_ = replace(model.trained_, tables=tables)
         if kept:
             try:
                 sizes = model.encoder_.schema.sizes

@@ -24,6 +24,7 @@ from torch import Tensor
 from tabsynth.encoding.table import Layout
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.declared import TableCounts
 from tabsynth.synthesizers.margnet.estimation import TINY, CountLoss
 from tabsynth.synthesizers.margnet.measurement import Measurements
 from tabsynth.synthesizers.mixture import Mixture
@@ -39,6 +40,7 @@ def implicate(
     config: MargNetConfig,
     zeros: Sequence[Zero],
     rng: np.random.Generator,
+    tables: Sequence[TableCounts] = (),
 ) -> Mixture:
     """A mixture that the noisy counts of a fit leave possible.
 
@@ -53,6 +55,8 @@ def implicate(
         Combinations of values that the schema declares impossible.
     rng : numpy Generator
         Of noise that protects nothing: it stands for what is not known.
+    tables : sequence of TableCounts
+        Declared tables, with that noise.
     """
     p, layout = mixture.probabilities, mixture.layout
     counts = [
@@ -68,6 +72,7 @@ def implicate(
         p.device,
         memory=config.memory * 2**20,
         zeros=zeros,
+        tables=tables,
     )
     logits = torch.nn.Parameter(p.clamp_min(TINY).log())
     optimizer = torch.optim.Adam([logits])

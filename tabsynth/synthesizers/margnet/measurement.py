@@ -39,6 +39,7 @@ from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
 from tabsynth.synthesizers.margnet.interactions import interactions, sign_codes
 from tabsynth.synthesizers.margnet.selection import (
     Pair,
@@ -64,7 +65,7 @@ Set = tuple[int, ...]
 KEPT = ("measured.counts", "measured.pairs", "measured.triples")  # tensors of a model file
 MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
-INTERACTIONS = "signs of triples"
+INTERACTIONS, TABLES = "signs of triples", "declared tables"
 logger = logging.getLogger(__name__)
 
 
@@ -77,8 +78,14 @@ class Domain(Protocol):
     def sizes(self) -> Sequence[int]: ...
 
 
-def stages(schema: Domain, config: MargNetConfig) -> dict[str, float]:
-    """The stages and their shares of the budget: a function of the schema alone."""
+def stages(schema: Domain, config: MargNetConfig, *, tables: bool = False) -> dict[str, float]:
+    """The stages and their shares of the budget: a function of the schema, and of whether there are declared tables."""
+    if tables:
+        rest = {
+            stage: (1 - config.tables_share) * share
+            for stage, share in stages(schema, config).items()
+        }
+        return {TABLES: config.tables_share, **rest}
     pairs = math.comb(len(schema.columns), 2)
     if not pairs:
         return {ONE_WAY: 1.0}
@@ -146,11 +153,14 @@ class Measurements:
     rows : float
         Estimated or declared.
     resolution : Resolution
+    tables : sequence of TableCounts
+        Of declared tables.
     """
 
     counts: list[Measured]
     rows: float
     resolution: Resolution
+    tables: Sequence[TableCounts] = ()
 
     def facts(self) -> dict[str, Any]:
         """What a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
@@ -265,6 +275,8 @@ class PrivateMarginals:
         The first column that is modelled; of pairs of columns before it there are no counts.
     last : int, optional
         The first column that has no pairs. Default: all have.
+    tables : sequence of DeclaredTable
+        They are counted at each of their levels.
     """
 
     def __init__(
@@ -283,7 +295,9 @@ class PrivateMarginals:
         of: str = "",
         first: int = 0,
         last: int | None = None,
+        tables: Sequence[DeclaredTable] = (),
     ) -> None:
+        self.tables = tables
         self.derived, self.design, self.of, self.first = derived, design, of, first
         self.last = len(schema.columns) if last is None else last
         self.schema, self.config, self.rows = schema, config, rows
@@ -299,15 +313,45 @@ class PrivateMarginals:
         self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
         self.whole = Resolution.by_value(schema.sizes)
 
-    def one_way(self) -> OneWay:
-        """Noisy counts of the values of each column, and the number of rows."""
+    def declared(self) -> list[TableCounts]:
+        """Noisy counts of the declared tables at each of their levels, with equal shares of that budget."""
+        if TABLES not in self.spends:
+            return []
+        levels = [(table, level) for table in self.tables for level in range(len(table.levels))]
+        groups = [self._grouped_by(table, level) for table, level in levels]
+        details = {
+            "tables": [",".join(table.names) for table in self.tables],
+            "levels": len(levels),
+        }
+        account = self._open(TABLES, details)
+        sets = [table.columns for table, _ in levels]
+        measured = self._release(account, sets, [1 / len(levels)] * len(levels), groups)
+        out, start = list[TableCounts](), 0
+        for table in self.tables:
+            own = measured[start : start + len(table.levels)]
+            out.append(TableCounts(table, tuple(m.counts for m in own), tuple(m.std for m in own)))
+            start += len(own)
+        return out
+
+    def _grouped_by(self, table: DeclaredTable, level: int) -> Groups:
+        """Groups of all columns, of which those of a table have its own at a level."""
+        own = dict(zip(table.columns, table.groups_at(level), strict=True))
+        return [own.get(j, g) for j, g in enumerate(self.whole.values)]
+
+    def one_way(self, tables: Sequence[TableCounts] = ()) -> OneWay:
+        """Noisy counts of the values of each column, and the number of rows, which those of declared tables show too."""
         details = {"columns": len(self.columns)}
         if self.derived:
             details["derived columns"] = len(self.derived)
         account = self._open(ONE_WAY, details)
         counts = self._count(account, [(self.columns, 1.0)], self.whole, self.derived)
         singles, coarse = counts[: len(self.columns)], counts[len(self.columns) :]
-        rows = self._total(singles)
+        levels = [
+            Measured(t.table.columns, counts, std)
+            for t in tables
+            for counts, std in zip(t.counts, t.stds, strict=True)
+        ]
+        rows = self._total([*singles, *levels])
         derived = [(j, g, m) for (j, g), m in zip(self.derived, coarse, strict=True)]
         return OneWay(singles, rows, derived)
 
@@ -374,17 +418,20 @@ class PrivateMarginals:
         )
         return {triple: sizes[triple] for triple in triples if triple in sizes}
 
-    def joint(self, one_way: OneWay, selection: Selection) -> Measurements:
-        """Noisy counts of the selected pairs and triples, with those of single columns."""
+    def joint(
+        self, one_way: OneWay, selection: Selection, tables: Sequence[TableCounts] = ()
+    ) -> Measurements:
+        """Noisy counts of the selected pairs and triples, with those of single columns, and of declared tables."""
         if JOINT not in self.spends:
-            return Measurements(one_way.agreed, one_way.rows, selection.resolution)
+            return Measurements(one_way.agreed, one_way.rows, selection.resolution, tables)
         joint = self._joint(one_way.rows, selection)
         repeated: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
         singles = [averaged(m, repeated[m.columns]) if repeated else m for m in one_way.counts]
         singles = in_agreement(singles, one_way.derived)
         counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
         paired = {j for pair in selection.pairs for j in pair}
-        return Measurements(counts, one_way.rows, selection.resolution.narrowed(paired))
+        by = selection.resolution.narrowed(paired)
+        return Measurements(counts, one_way.rows, by, tables)
 
     def _without_release(self, account: Account) -> dict[str, np.ndarray]:
         """Charge one use of an account that releases nothing."""
@@ -493,7 +540,16 @@ class PrivateMarginals:
         derived: Sequence[tuple[int, np.ndarray]] = (),
     ) -> list[Measured]:
         """One release, or what a checkpoint kept of it; arguments as of :meth:`shares`."""
-        sets, shares, groups = self.shares(batches, by, derived)
+        return self._release(account, *self.shares(batches, by, derived))
+
+    def _release(
+        self,
+        account: Account,
+        sets: Sequence[Set],
+        shares: Sequence[float],
+        groups: Sequence[Groups],
+    ) -> list[Measured]:
+        """One release of sets of columns, or what a checkpoint kept of it."""
 
         def release() -> dict[str, np.ndarray]:
             measured = self.counts.measure(account, sets, shares, self.bits, groups)

@@ -1,0 +1,370 @@
+"""Rows that agree with declared tables: the cells of the tables first, then the rest of each row from the mixture given its cell.
+
+The first table is rounded as a whole: each of its counts, at each level, is the fitted one rounded down or up. Of each further table,
+the columns that no table before it has are assigned to the rows: iterative proportional fitting (Deming and Stephan 1940) takes what
+the mixture expects in each cell of both to their counts, and the result is rounded so that the counts of both are kept. Where a further
+table shares columns with those before it, its counts are rounded within the numbers of rows that these have there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import InputError
+from tabsynth.privacy.noise.counts import number_of
+from tabsynth.schema.schema import Zero
+from tabsynth.synthesizers.margnet.declared import (
+    DeclaredTable,
+    TableCounts,
+    rounded,
+    systematic,
+)
+from tabsynth.synthesizers.mixture import (
+    CELLS,
+    LEAST_CHANCE,
+    Box,
+    Mixture,
+    disjoint_boxes,
+    host,
+)
+
+ROUNDS = 30  # of iterative proportional fitting
+LEAST_COUNT = 1e-9  # of a possible cell of a further table, whose sums are taken to those of others
+REDRAWN = 50  # draws of rows that break a rule, within their cells
+
+
+def expected_table(table: DeclaredTable, mixture: Mixture) -> np.ndarray:
+    """The probability of each cell in a mixture, shape ``table.shape``."""
+    matrix, prior = mixture.matrix(), mixture.prior()
+    blocks = [mixture.layout.blocks[j] for j in table.columns]
+    masses = [
+        _parts(group) @ matrix[:, block.start : block.stop].T
+        for group, block in zip(table.groups, blocks, strict=True)
+    ]
+    even = np.full(len(matrix), 1 / len(matrix))
+    found = _expected(masses, even if prior is None else prior).reshape(table.shape)
+    return np.asarray(found / found.sum())
+
+
+def fitted_tables(
+    tables: Sequence[TableCounts], rows: float, mixture: Mixture, zeros: Sequence[Zero] = ()
+) -> list[np.ndarray]:
+    """Fitted counts of the cells of each table; sums that a table shares with those before it are theirs.
+
+    Noisy counts are moved towards those of the mixture as far as noise explains their distance.
+    """
+    out = list[np.ndarray]()
+    for number, counts in enumerate(tables):
+        table = counts.table
+        values = counts.fitted(rows, zeros, rows * expected_table(table, mixture))
+        earlier = [
+            (shared_sums(other.table, table), sums)
+            for other, sums in zip(tables[:number], out, strict=True)
+            if set(other.table.columns) & set(table.columns)
+        ]
+        if earlier:
+            possible = table.possible(zeros)
+            values = np.where(possible, np.maximum(values, LEAST_COUNT), 0.0)
+        for _ in range(ROUNDS if len(earlier) > 1 else 1):
+            for (of_earlier, own), sums in earlier:
+                wanted = np.bincount(of_earlier.ravel(), sums.ravel())
+                now = np.bincount(own.ravel(), values.ravel(), len(wanted))
+                ratio = np.divide(wanted, now, out=np.ones_like(wanted), where=now > 0)
+                values = values * ratio[own]
+        out.append(values)
+    return out
+
+
+def shared_sums(one: DeclaredTable, other: DeclaredTable) -> tuple[np.ndarray, np.ndarray]:
+    """Of each cell of two tables the number of the sum over the columns that they share, in the finest groups coarser than both's."""
+    first, second = np.zeros(one.shape, int), np.zeros(other.shape, int)
+    for j in sorted(set(one.columns) & set(other.columns)):
+        axes = one.columns.index(j), other.columns.index(j)
+        groups = one.groups[axes[0]], other.groups[axes[1]]
+        labels = _connected(*groups, (number_of(groups[0]), number_of(groups[1])))
+        number = int(labels[0].max()) + 1
+        first = first * number + labels[0][np.indices(one.shape)[axes[0]]]
+        second = second * number + labels[1][np.indices(other.shape)[axes[1]]]
+    return first, second
+
+
+def _connected(
+    one: np.ndarray, other: np.ndarray, sizes: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Components of a graph between so many nodes on two sides, by the ends of its edges: for each node of either side its component."""
+    graph = coo_array((np.ones(len(one)), (one, other + sizes[0])), shape=(sum(sizes),) * 2)
+    labels = connected_components(graph, directed=False)[1]
+    return labels[: sizes[0]], labels[sizes[0] :]
+
+
+@dataclass(frozen=True, eq=False)
+class Assigned:
+    """Cells of all tables so far, and the number of rows of each.
+
+    Attributes
+    ----------
+    parts : dict of int to ndarray, shape (parts, size)
+        By column, which of its codes are in each part.
+    index : dict of int to ndarray, shape (cells,)
+        By column, the part of each cell.
+    counts : ndarray, shape (cells,), int
+    """
+
+    parts: dict[int, np.ndarray]
+    index: dict[int, np.ndarray]
+    counts: np.ndarray
+
+    def box(self, cell: int) -> Box:
+        """What a cell allows of each column."""
+        return {j: self.parts[j][of[cell]] for j, of in self.index.items()}
+
+
+class TabulatedRows:
+    """A sampler of category codes: from a number to as many rows, which agree with declared tables.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    encoder : TableEncoder
+    tables : sequence of TableCounts
+    rows : float
+        The number of rows of the fit.
+    within : Box
+        A condition that all rows satisfy. The tables are then those of the rows that do, as far as the mixture says which.
+    rounded : bool
+        As of :meth:`Mixture.sample_cells`.
+    """
+
+    def __init__(
+        self,
+        mixture: Mixture,
+        encoder: TableEncoder,
+        tables: Sequence[TableCounts],
+        rows: float,
+        within: Box,
+        *,
+        rounded: bool = True,
+    ) -> None:
+        self.mixture, self.encoder, self.within, self.rounded = mixture, encoder, within, rounded
+        self.tables = [counts.table for counts in tables]
+        matrix = np.maximum(mixture.matrix(), LEAST_CHANCE)
+        blocks = [matrix[:, block.start : block.stop] for block in mixture.layout.blocks]
+        self.blocks = [block / block.sum(axis=1, keepdims=True) for block in blocks]
+        prior = mixture.prior()
+        self.prior = np.full(len(matrix), 1 / len(matrix)) if prior is None else prior
+        self.fitted = fitted_tables(tables, rows, mixture, encoder.zeros)
+        if within:
+            self.fitted = [
+                values * self._conditional(table)
+                for table, values in zip(self.tables, self.fitted, strict=True)
+            ]
+            if not self.fitted[0].sum():
+                raise InputError(
+                    "The condition has no row in the fitted tables; give it more values."
+                )
+
+    def __call__(self, rows: int, rng: torch.Generator) -> np.ndarray:
+        """Category codes, shape (rows, columns) int64."""
+        drawn = host(rng)
+        index = self._draw(self._cells(rows, drawn), drawn, rounded=self.rounded)
+        for _ in range(REDRAWN if self.encoder.whole.ruled else 0):
+            wrong = np.flatnonzero(self.encoder.rules.broken(index))
+            if not len(wrong):
+                break
+            index[wrong] = self._redrawn(index[wrong], drawn)
+        return index
+
+    def _masses(self, j: int, parts: np.ndarray) -> np.ndarray:
+        """The probability of each part of a column in each component, shape (parts, components)."""
+        allowed = parts * self.within.get(j, 1.0)
+        return np.asarray(allowed @ self.blocks[j].T)
+
+    def _conditional(self, table: DeclaredTable) -> np.ndarray:
+        """The probability of the condition in each cell of a table, by the mixture."""
+        rest = self.prior.copy()
+        for j in set(self.within) - set(table.columns):
+            rest *= self.blocks[j] @ self.within[j]
+        parts = [_parts(group) for group in table.groups]
+        free = [part @ self.blocks[j].T for j, part in zip(table.columns, parts, strict=True)]
+        cut = [self._masses(j, part) for j, part in zip(table.columns, parts, strict=True)]
+        whole, some = _expected(free, self.prior), _expected(cut, rest)
+        return np.divide(some, whole, out=np.zeros_like(some), where=whole > 0).reshape(table.shape)
+
+    def _cells(self, rows: int, rng: np.random.Generator) -> Assigned:
+        """The cells of all tables, with their numbers of rows."""
+        first = self.tables[0]
+        counts = rounded(self.fitted[0], first, rows, rng).ravel()
+        kept = np.flatnonzero(counts)
+        where = np.unravel_index(kept, first.shape)
+        parts = {j: _parts(g) for j, g in zip(first.columns, first.groups, strict=True)}
+        assigned = Assigned(parts, dict(zip(first.columns, where, strict=True)), counts[kept])
+        for table, values in zip(self.tables[1:], self.fitted[1:], strict=True):
+            assigned = self._assign(assigned, table, values, rng)
+        return assigned
+
+    def _assign(
+        self,
+        assigned: Assigned,
+        table: DeclaredTable,
+        values: np.ndarray,
+        rng: np.random.Generator,
+    ) -> Assigned:
+        """Cells of one more table for rows that have cells of others."""
+        component = self._components(assigned)
+        grid = [axis.ravel() for axis in np.indices(table.shape)]
+        # Columns that are new follow from the component; of those that are shared, cells and groups that overlap go together.
+        new = list[tuple[np.ndarray, np.ndarray]]()
+        of_cells, of_own = np.zeros(len(assigned.counts), int), np.zeros(values.size, int)
+        overlaps = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
+        for axis, (j, group) in enumerate(zip(table.columns, table.groups, strict=True)):
+            parts = _parts(group)
+            if j not in assigned.index:
+                new.append((self._masses(j, parts).T, grid[axis]))
+            else:
+                common = assigned.parts[j] @ (parts * (self.blocks[j].T @ self.prior)).T
+                share = common / np.maximum(common.sum(axis=1, keepdims=True), LEAST_CHANCE)
+                overlaps.append((share, assigned.index[j], grid[axis]))
+                edges = np.nonzero(share)
+                one, other = _connected(edges[0], edges[1], (len(share), len(parts)))
+                of_cells = of_cells * (len(share) + len(parts)) + one[assigned.index[j]]
+                of_own = of_own * (len(share) + len(parts)) + other[grid[axis]]
+        found = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
+        for label in np.unique(of_cells):
+            own = np.flatnonzero(of_own == label)
+            chance = np.ones((len(self.prior), len(own)))
+            for mass, number in new:
+                chance *= mass[:, number[own]]
+            # In parts that there is room for; each has its share of the counts.
+            every = rng.permutation(np.flatnonzero(of_cells == label))
+            for cells in np.array_split(every, -(-len(every) * len(own) // CELLS)):
+                weights = component[cells] @ chance
+                for share, first, second in overlaps:
+                    weights *= share[np.ix_(first[cells], second[own])]
+                counts = _joint_counts(weights, assigned.counts[cells], values.ravel()[own], rng)
+                at = np.nonzero(counts)
+                found.append((cells[at[0]], own[at[1]], counts[at]))
+        cells, own, counts = (np.concatenate(part) for part in zip(*found, strict=True))
+        kept, index = dict(assigned.parts), {j: of[cells] for j, of in assigned.index.items()}
+        for axis, (j, group) in enumerate(zip(table.columns, table.groups, strict=True)):
+            number = grid[axis][own]
+            if j not in index:
+                kept[j], index[j] = _parts(group), number
+                continue
+            both, again = np.unique(np.stack([index[j], number]), axis=1, return_inverse=True)
+            index[j] = again.ravel()
+            kept[j] = assigned.parts[j][both[0]] * _parts(group)[both[1]]
+        return Assigned(kept, index, counts)
+
+    def _components(self, assigned: Assigned) -> np.ndarray:
+        """The probability of each component in each cell, shape (cells, components)."""
+        tiny = np.finfo(float).tiny
+        logs = np.log(np.maximum(self.prior, tiny))[None]
+        for j, of in assigned.index.items():
+            logs = logs + np.log(np.maximum(self._masses(j, assigned.parts[j]), tiny))[of]
+        component = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(component / component.sum(axis=1, keepdims=True))
+
+    def _draw(self, assigned: Assigned, rng: np.random.Generator, *, rounded: bool) -> np.ndarray:
+        """Rows of which each cell has its number."""
+        boxes, of = list[Box](), list[int]()
+        for cell in range(len(assigned.counts)):
+            box = _both(assigned.box(cell), self.within)
+            pieces = disjoint_boxes(self.encoder.zeros, box) if self.encoder.zeros else None
+            boxes += pieces or [box]
+            of += [cell] * len(pieces or [box])
+        return self.mixture.sample_cells(boxes, np.array(of), assigned.counts, rng, rounded=rounded)
+
+    def _redrawn(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Other rows of the same cells of all tables, in their order."""
+        cells = np.stack([table.cells(rows) for table in self.tables], axis=1)
+        different, of, counts = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
+        parts = dict[int, np.ndarray]()
+        index = dict[int, np.ndarray]()
+        for number, table in enumerate(self.tables):
+            where = np.unravel_index(different[:, number], table.shape)
+            for j, group, at in zip(table.columns, table.groups, where, strict=True):
+                allowed = _parts(group)[at]
+                parts[j] = parts[j] * allowed if j in parts else allowed
+                index[j] = np.arange(len(different))
+        drawn = self._draw(Assigned(parts, index, counts), rng, rounded=False)
+        again = np.stack([table.cells(drawn) for table in self.tables], axis=1)
+        order = np.lexsort(again.T[::-1])
+        out = np.empty_like(drawn)
+        out[np.argsort(of.ravel(), kind="stable")] = drawn[order]
+        return out
+
+
+def _parts(group: np.ndarray) -> np.ndarray:
+    """Which codes are in each group, float, shape (groups, size)."""
+    return np.equal.outer(np.arange(number_of(group)), group).astype(float)
+
+
+def _both(one: Box, other: Box) -> Box:
+    """What two boxes allow."""
+    out: dict[int, np.ndarray] = dict(one)
+    for j, allowed in other.items():
+        out[j] = out[j] * allowed if j in out else np.asarray(allowed)
+    return out
+
+
+def _expected(masses: Sequence[np.ndarray], prior: np.ndarray) -> np.ndarray:
+    """The probability of all combinations of parts of columns, shape (combinations,), in a mixture with these shares."""
+    sizes = [len(mass) for mass in masses]
+    first = int(np.argmin([np.prod(sizes[:i]) + np.prod(sizes[i:]) for i in range(len(sizes))]))
+    one, other = prior[None], np.ones((1, len(prior)))
+    for mass in masses[:first]:
+        one = (one[:, None] * mass[None]).reshape(-1, len(prior))
+    for mass in masses[first:]:
+        other = (other[:, None] * mass[None]).reshape(-1, len(prior))
+    return np.asarray(one @ other.T).ravel()
+
+
+def _joint_counts(
+    weights: np.ndarray, rows: np.ndarray, columns: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Whole numbers with given row sums, and column sums that are given ones, scaled and rounded; near to fitted weights.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (m, n)
+        Not negative; where it is 0, so is the result.
+    rows : ndarray, shape (m,), int
+    columns : ndarray, shape (n,)
+        Not negative, not of the same sum.
+    """
+    total = int(rows.sum())
+    if not columns.sum():
+        columns = rows @ (weights / np.maximum(weights.sum(axis=1, keepdims=True), LEAST_CHANCE))
+    wanted = systematic(columns, total, rng, np.arange(len(columns)))
+    fitted = weights * (rows / np.maximum(weights.sum(axis=1), np.finfo(float).tiny))[:, None]
+    for _ in range(ROUNDS):
+        fitted = fitted * (wanted / np.maximum(fitted.sum(axis=0), np.finfo(float).tiny))
+        fitted = fitted * (rows / np.maximum(fitted.sum(axis=1), np.finfo(float).tiny))[:, None]
+    upto = fitted.cumsum(axis=1)
+    upto = upto / np.maximum(upto[:, -1:], np.finfo(float).tiny) * rows[:, None]
+    ends = np.floor(upto + rng.random((len(rows), 1)))
+    ends[:, -1] = rows
+    counts = np.diff(ends, prepend=0, axis=1).astype(np.int64)
+    _move(counts, fitted, wanted)
+    return counts
+
+
+def _move(counts: np.ndarray, fitted: np.ndarray, wanted: np.ndarray) -> None:
+    """Move single rows between columns, within rows of the matrix, until the column sums are as wanted, in place."""
+    over = counts.sum(axis=0) - wanted
+    while over.any():
+        source, aim = int(over.argmax()), int(over.argmin())
+        gain = np.where((counts[:, source] > 0) & (fitted[:, aim] > 0), 0.0, -np.inf)
+        gain += (counts[:, source] - fitted[:, source]) + (fitted[:, aim] - counts[:, aim])
+        best = int(gain.argmax())
+        if not np.isfinite(gain[best]):
+            return
+        counts[best, source] -= 1
+        counts[best, aim] += 1
+        over[source] -= 1
+        over[aim] += 1

@@ -1,0 +1,280 @@
+"""Rows that agree with declared tables, the mixture given their cells, and the loss of tables (R18)."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from test_declared import SCHEMA, SMALL, TABLE, frame, model
+
+from tabsynth import FileFormatError, MargNet, Schema, load
+from tabsynth.synthesizers import mixture as mixtures
+from tabsynth.synthesizers.margnet import tabulated
+from tabsynth.synthesizers.margnet.declared import KEPT_TABLES, TableCounts, declared_tables
+from tabsynth.synthesizers.margnet.estimation import Tables
+from tabsynth.synthesizers.margnet.tabulated import TabulatedRows, fitted_tables, shared_sums
+from tabsynth.synthesizers.mixture import Mixture
+from tabsynth.synthesizers.model_file import read_model, write_model
+
+OTHERS = [("state", "group", "job"), ("pay", "sex")]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> MargNet:
+    return model(rows=800).fit(frame())
+
+
+@pytest.fixture(scope="module")
+def several() -> MargNet:
+    return model(TABLE, *OTHERS, rows=800).fit(frame())
+
+
+def deviations(made: MargNet, rows: pd.DataFrame) -> list[list[float]]:
+    """Of each declared table and level the largest distance of the counts of rows from the fitted ones, scaled."""
+    codes = made.encoder_.to_index(rows)
+    out = []
+    tables = made.trained_.tables
+    values = fitted_tables(tables, made.rows_, made.trained_.generator, made.encoder_.zeros)
+    for counts, wanted in zip(tables, values, strict=True):
+        table = counts.table
+        found = np.bincount(table.cells(codes), minlength=wanted.size).reshape(table.shape)
+        scaled = table.sums(wanted * len(rows) / wanted.sum())
+        levels = zip(table.sums(found.astype(float)), scaled, strict=True)
+        out.append([float(np.abs(a - b).max()) for a, b in levels])
+    return out
+
+
+def test_fitted_tables_as_frames(several: MargNet) -> None:
+    first, second, _ = several.fitted_tables()
+    assert list(first.columns) == ["town", "group", "sex", "count"] and len(first) == 42
+    assert first["count"].sum() == pytest.approx(800) == second["count"].sum()
+    sample = several.sample(800)
+    cells = sample.groupby(["town", "group", "sex"]).size().rename("rows").reset_index()
+    both = first.merge(cells.astype({"sex": "str"}), how="left").fillna({"rows": 0})
+    assert np.abs(both["rows"] - both["count"]).max() < 1
+
+
+@pytest.mark.parametrize("rows", [1, 50, 800, 3000])
+def test_samples_agree_with_the_fitted_table(fitted: MargNet, rows: int) -> None:
+    (levels,) = deviations(fitted, fitted.sample(rows))
+    assert len(levels) == 4 and max(levels) < 1
+
+
+def test_several_tables(several: MargNet) -> None:
+    """The first agrees as alone; of one that shares its columns, and of one whose columns are its own, cells agree as well as these allow."""
+    first, second, third = deviations(several, several.sample(3000))
+    assert max(first) < 1 and max(second) < 3 and max(third) < 3
+
+
+def test_large_tables_are_combined_in_parts(
+    several: MargNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for few cells at a time the first table still agrees, and the others by less than a row for each part."""
+    monkeypatch.setattr(tabulated, "CELLS", 60)
+    first, second, third = deviations(several, several.sample(3000))
+    assert max(first) < 1 and max(second) < 10 and max(third) < 40
+
+
+def test_tables_agree_on_what_they_share(several: MargNet) -> None:
+    counts = several.trained_.tables
+    first, second, third = fitted_tables(counts, 800.0, several.trained_.generator)
+    by_town = first.sum(axis=2)
+    state = np.array([0, 0, 1, 1, 1, 2, 2])
+    sums = np.zeros((3, 3))
+    np.add.at(sums, state, by_town)
+    np.testing.assert_allclose(second.sum(axis=2), sums, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(third.sum(axis=0), first.sum(axis=(0, 1)), rtol=1e-6)
+
+
+def test_shared_sums_are_over_the_finest_common_groups() -> None:
+    one, other = declared_tables(SCHEMA, [("town", "sex"), ("coast", "pay")], 1000)
+    first, second = shared_sums(one, other)
+    # The coast joins t0 and t3, which are in groups of their own here: town by town, two sums.
+    codes = np.array([[t, 0, 0, 0, 0] for t in range(7)])
+    coast = other.groups[0]
+    assert first.shape == one.shape and second.shape == other.shape
+    of_town = [int(first[one.groups[0][t], 0]) for t in range(7)]
+    of_coast = [int(second[coast[t], 0]) for t in range(7)]
+    assert of_town == of_coast and len(set(of_town)) == 2 and len(codes) == 7
+
+
+@pytest.mark.slow
+def test_samples_hold_rules_and_still_agree() -> None:
+    """Rows that break a rule, or are impossible, are drawn again within their cells."""
+    facts = SCHEMA.to_dict()
+    rule = {"if": {"pay": [0, 1, 2]}, "then": {"job": [0, 1], "sex": [0, 1]}}
+    zero = {"age": [0, 1, 2], "job": [1, 2, 3]}
+    ruled = Schema.from_dict(
+        {**facts, "constraints": [*facts["constraints"], rule], "impossible": [zero]}
+    )
+    rows = frame()
+    rows.loc[rows.pay <= 2, "job"] %= 2
+    made = model(schema=ruled, rows=800).fit(rows)
+    sample = made.sample(1000)
+    assert max(deviations(made, sample)[0]) < 1
+    assert not ((sample.pay <= 2) & (sample.job > 1)).any()
+    assert not ((sample.age < 3) & (sample.job > 0)).any()
+
+
+def test_conditions_restrict_the_tables(fitted: MargNet) -> None:
+    """Of a condition on its columns the cells are those of the table; of another one, those that the mixture gives."""
+    counts = fitted.trained_.tables[0]
+    (values,) = fitted_tables([counts], 800, fitted.trained_.generator)
+    rows = fitted.sample(600, where={"town": "t4"})
+    found = counts.table.cells(fitted.encoder_.to_index(rows))
+    wanted = values[4] * 600 / values[4].sum()
+    cells = np.bincount(found, minlength=values.size).reshape(values.shape)
+    assert np.abs(cells[4] - wanted).max() < 1 and cells.sum() == cells[4].sum() == 600
+    adults = fitted.sample(400, where={"group": "adult", "job": 2})
+    assert set(adults.group) == {"adult"} and set(adults.job) == {2}
+    ages = fitted.sample(400, where={"age": [4, 8]})
+    assert set(ages.age) == {4, 8} and set(ages.group) == {"adult", "old"}
+
+
+def test_a_condition_weighs_cells_by_the_mixture(fitted: MargNet) -> None:
+    """The share of a cell under a condition, by enumeration of all rows of codes."""
+    encoder, generator = fitted.encoder_, fitted.trained_.generator
+    sizes = encoder.schema.sizes
+    job = encoder.schema.names.index("job")
+    within = {job: np.array([0.0, 1.0, 0.0, 1.0])}
+    draw = TabulatedRows(generator, encoder, fitted.trained_.tables, 800, within)
+    grid = np.indices(sizes).reshape(len(sizes), -1)
+    starts = [block.start for block in generator.layout.blocks]
+    p = generator.matrix()
+    joint = np.prod([p[:, s + codes] for s, codes in zip(starts, grid, strict=True)], axis=0).mean(
+        0
+    )
+    table = draw.tables[0]
+    cells = table.cells(grid.T)
+    whole = np.bincount(cells, joint, minlength=42)
+    some = np.bincount(cells, joint * within[job][grid[job]], minlength=42)
+    (values,) = fitted_tables(fitted.trained_.tables, 800, fitted.trained_.generator)
+    np.testing.assert_allclose(draw.fitted[0].ravel(), values.ravel() * some / whole, rtol=1e-6)
+
+
+def test_parts_of_a_stream_agree(fitted: MargNet) -> None:
+    draw, rng = fitted._stream_sampler(), torch.Generator().manual_seed(0)
+    for rows in (400, 401):
+        sample = fitted.encoder_.from_index(draw(rows, rng), np.random.default_rng(0))
+        assert max(deviations(fitted, sample)[0]) < 1
+
+
+@pytest.mark.slow
+def test_implicates_differ_as_their_noise(fitted: MargNet) -> None:
+    """Each agrees with its own tables, which differ from the fitted ones by noise of the same size."""
+    (counts,) = fitted.trained_.tables
+    made = list(fitted._implicates(2, 0))
+    tables = [m.trained_.tables[0] for m in made]
+    for one, sample in zip(made, (m.sample(800) for m in made), strict=True):
+        assert max(deviations(one, sample)[0]) < 1
+    for other in tables:
+        errors = [
+            (a - b).ravel() / s
+            for a, b, s in zip(other.counts, counts.counts, counts.stds, strict=True)
+        ]
+        assert 0.6 < np.concatenate(errors).std() < 1.4
+
+
+@pytest.mark.slow
+def test_the_model_file_has_the_tables(several: MargNet, tmp_path: Path) -> None:
+    several.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    pd.testing.assert_frame_equal(
+        again.sample(300, random_state=1), several.sample(300, random_state=1)
+    )
+    facts, tensors = read_model(tmp_path / "model")
+    kept = tensors[KEPT_TABLES]
+    damages: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (facts, {**tensors, KEPT_TABLES: kept[1:].clone()}),
+        (facts, {name: t for name, t in tensors.items() if name != KEPT_TABLES}),
+        ({**facts, "tables": {"noise": [[1.0]]}}, tensors),
+        ({**facts, "tables": {"noise": [[-1.0] * 4, [1.0] * 3, [1.0] * 2]}}, tensors),
+        ({**facts, "config": {**facts["config"], "tables": [["town", "nothing"]]}}, tensors),
+    ]
+    for number, (changed, weights) in enumerate(damages):
+        write_model(tmp_path / str(number), changed, weights)
+        with pytest.raises(FileFormatError, match="damaged"):
+            load(tmp_path / str(number))
+
+
+# The mixture.
+
+
+@pytest.mark.parametrize("cells_at_once", [mixtures.CELLS, 8])
+def test_rows_of_cells(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
+    """Exactly so many rows in each cell, of one or two boxes, and the rest of the mixture given the cell."""
+    monkeypatch.setattr(mixtures, "CELLS", cells_at_once)
+    encoder_layout = model().fit(frame(50)).encoder_.layout
+    generator = torch.Generator().manual_seed(0)
+    sizes = encoder_layout.sizes
+    p = torch.cat([torch.rand(4, n, generator=generator).pow(3).softmax(1) for n in sizes], 1)
+    mixture = Mixture(encoder_layout, 4).set(p)
+    town = [np.eye(7)[[0]].sum(0), np.eye(7)[[1, 2]].sum(0), np.eye(7)[[5]].sum(0)]
+    boxes = [{0: town[0]}, {0: town[1], 1: np.arange(10) < 5}, {0: town[2]}]
+    counts = np.array([3000, 5000])
+    rows = mixture.sample_cells(
+        boxes, np.array([0, 1, 1]), counts, np.random.default_rng(0), rounded=False
+    )
+    first = rows[:, 0] == 0
+    assert first.sum() == 3000 and len(rows) == 8000 and not first[:3000].all()
+    inside = np.isin(rows[:, 0], [1, 2]) & (rows[:, 1] < 5) | (rows[:, 0] == 5)
+    assert (inside | first).all()
+    m = p.double().numpy()
+    starts = [block.start for block in encoder_layout.blocks]
+    weight = m[:, starts[0]] / m[:, starts[0]].sum()
+    job = m[:, starts[3] : starts[3] + 4]
+    found = np.bincount(rows[first, 3], minlength=4) / 3000
+    np.testing.assert_allclose(found, weight @ job, atol=0.03)
+    one = m[:, starts[0] + 1 : starts[0] + 3].sum(1) * m[:, starts[1] : starts[1] + 5].sum(1)
+    two = m[:, starts[0] + 5]
+    share = two.sum() / (one + two).sum()
+    assert (rows[~first, 0] == 5).mean() == pytest.approx(share, abs=0.03)
+
+
+def test_the_loss_of_tables_is_by_enumeration() -> None:
+    """Squared errors in units of the noise at each level, of all rows of codes; the gradient by differences."""
+    encoder = model().fit(frame(50)).encoder_
+    layout = encoder.layout
+    tables = declared_tables(SCHEMA, [TABLE, ("pay",), ("job", "state", "age", "sex")], 10_000)
+    rng = np.random.default_rng(0)
+    counts = []
+    for table in tables:
+        shapes = [table.shape_at(level) for level in range(len(table.levels))]
+        noisy = tuple(rng.normal(5, 3, shape) for shape in shapes)
+        counts.append(TableCounts(table, noisy, tuple(1.0 + i for i in range(len(shapes)))))
+    p = torch.cat([torch.rand(3, n, generator=torch.Generator().manual_seed(1)).softmax(1) for n in layout.sizes], 1)  # fmt: skip
+    grid = np.indices(layout.sizes).reshape(len(layout.sizes), -1)
+    starts = [block.start for block in layout.blocks]
+    m = p.double().numpy()
+    joint = np.prod([m[:, s + codes] for s, codes in zip(starts, grid, strict=True)], axis=0).sum(0)
+    wanted = 0.0
+    for noisy in counts:
+        table = noisy.table
+        expected = 7.0 * np.bincount(table.cells(grid.T), joint, minlength=math.prod(table.shape))
+        levels = table.sums(expected.reshape(table.shape))
+        for level, own, std in zip(levels, noisy.counts, noisy.stds, strict=True):
+            wanted += float((np.square(level - own) / std**2).sum())
+    loss = Tables(layout, counts, 7.0, "cpu")
+    value, gradient = loss(p)
+    assert float(value) == pytest.approx(wanted, rel=1e-5)
+    assert loss.cells == sum(own.size for noisy in counts for own in noisy.counts)
+    for k, j in ((0, 0), (1, starts[1] + 4), (2, starts[4])):
+        up, down = p.clone(), p.clone()
+        up[k, j] += 0.01
+        down[k, j] -= 0.01
+        slope = (float(loss(up)[0]) - float(loss(down)[0])) / 0.02
+        assert 2 * float(gradient[k, j]) == pytest.approx(slope, rel=2e-2, abs=0.5)
+
+
+@pytest.mark.slow
+def test_the_mixture_is_near_to_declared_tables() -> None:
+    """The fit's targets have their precision: with little noise the mixture expects the declared counts."""
+    made = model(epsilon=200.0, config={**SMALL, "steps": 400, "components": 60}).fit(frame())
+    table = made.trained_.tables[0].table
+    rows = made.trained_.generator.sample(4000, torch.Generator().manual_seed(0))
+    found = np.bincount(table.cells(rows), minlength=42) / 4000
+    real = np.bincount(table.cells(made.encoder_.to_index(frame())), minlength=42) / 800
+    assert np.abs(found - real).sum() / 2 < 0.06
