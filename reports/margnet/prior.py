@@ -20,7 +20,7 @@ sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark")]
 import config as configs  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
-from ours import PRIORS, PUBLIC_OF  # noqa: E402
+from ours import OF_PRIOR, PRIORS, PUBLIC_OF  # noqa: E402
 from runner import Runner, means_of  # noqa: E402
 from tables import DATA, TABLES  # noqa: E402
 
@@ -32,7 +32,7 @@ FIGURES = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 RUNS = [
     configs.Run(table, f"margnet:{name}", epsilon, seed)
     for seed in CONFIG.seeds
-    for name, variant in PRIORS.items()
+    for name, variant in (PRIORS | OF_PRIOR).items()
     for table, epsilon in variant.cells
 ]
 
@@ -94,7 +94,7 @@ def figures(table: str) -> list[str]:
         lines.append(line("the public table itself", None, [rows[f"{table}-public"]]))
     missing = []
     for epsilon in CONFIG.epsilons:
-        for name, variant in PRIORS.items():
+        for name, variant in (PRIORS | OF_PRIOR).items():
             if (table, epsilon) not in variant.cells:
                 continue
             runs = [configs.Run(table, f"margnet:{name}", epsilon, s) for s in CONFIG.seeds]

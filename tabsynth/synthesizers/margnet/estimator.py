@@ -83,8 +83,9 @@ def margnet(
     if prior is not None:
         counts, resolution = prior.counts, prior.resolution
     estimate = MargNetFit(layout, config, counts, measured.rows, rng, resolution, device, zeros)
-    estimate.fit(monitor, most)
-    return estimate, measured, prior  # estimate.mixture() is the generator
+    if prior is None or prior.clarity:
+        estimate.fit(monitor, most)
+    return estimate, measured, prior  # estimate.mixture() is the generator, or a part of it
 
 
 def derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
