@@ -275,16 +275,15 @@ def test_moved_entries_bring_triples_nearer(monkeypatch: pytest.MonkeyPatch) -> 
     mixture = mixed(400, 6)
     p, shares = mixture.matrix(), mixture.shares.double().numpy()
     blocks = np.split(p, np.cumsum(SIZES)[:-1], axis=1)
-    distances = {}
-    for room in (mixtures.MAX_TRIPLE_CELLS, 0):
+    distances = [0.0, 0.0]
+    for i, room in enumerate((mixtures.MAX_TRIPLE_CELLS, 0)):
         monkeypatch.setattr(mixtures, "MAX_TRIPLE_CELLS", room)
         rows = mixture.sample(2000, torch.Generator().manual_seed(1))
-        distances[room] = 0.0
         for a, b, c in combinations(range(4), 3):
             expected = np.einsum("k,ka,kb,kc->abc", shares, blocks[a], blocks[b], blocks[c])
             counts = count_rows(rows, (a, b, c), by_value(SIZES)) / 2000
-            distances[room] += np.abs(counts - expected).sum()
-    assert distances[mixtures.MAX_TRIPLE_CELLS] < 0.7 * distances[0]
+            distances[i] += np.abs(counts - expected).sum()
+    assert distances[0] < 0.7 * distances[1]
 
 
 def test_cells_of_triples_that_a_move_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,4 +389,13 @@ def test_a_public_table_that_cannot_be_used_is_refused(changes: Any, says: str) 
     with pytest.raises(InputError) as error:
         model.fit(frame(30, 1))
     assert says in str(error.value) and "\n" not in str(error.value)
+    assert not hasattr(model, "ledger_")
+
+
+def test_the_private_table_is_no_public_one() -> None:
+    """The same object is refused, which reads no row and spends nothing."""
+    table = frame(30, 1)
+    model = MargNet(SCHEMA, epsilon=1.0, public=table, provenance="x")
+    with pytest.raises(InputError, match="public is the private table itself"):
+        model.fit(table)
     assert not hasattr(model, "ledger_")

@@ -295,6 +295,8 @@ class MargNet(Synthesizer):
         return {**facts, "provenance": self.provenance, "overlap": "declined: not counted"}
 
     def _rows(self, encoder: TableEncoder, table: Any) -> Any:
+        if self.public is not None and table is self.public:
+            raise InputError("public is the private table itself; give a table that is public.")
         if not isinstance(table, RowCounter):
             return super()._rows(encoder, table)
         if self.schema.design:
