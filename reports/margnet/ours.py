@@ -283,9 +283,15 @@ PRIORS = {
 }
 
 
-# One rule of the prior taken out.
+# One rule of the prior taken out, or another setting.
 OF_PRIOR = {
-    name: Variant(
+    "half": Variant(
+        "half of the model are public rows",
+        {"prior_share": 0.5},
+        cells=(("census", 0.1), ("census", 1.0)),
+        public=PUBLIC_OF["census"],
+    ),
+    **{name: Variant(
         title,
         config,
         replaced=replaced,
@@ -298,7 +304,7 @@ OF_PRIOR = {
         ("no-mixture", "no mixture: classes in its place", {}, ((PriorCounts, "clarity", no_share),)),
         ("estimated", "the drift as it is estimated, not less its standard error", {}, ((PriorCounts, "drift", estimate_alone),)),
         ("pairs-moved", "entries moved by counts of pairs alone", {}, ((_Draw, "_sweep", swept_by_pairs),)),
-    )
+    )},
 }  # fmt: skip
 
 

@@ -191,7 +191,7 @@ def test_the_posterior_is_nearer_than_public_and_noisy_counts() -> None:
     measured = counted(private, 25.0)
     by, pairs = Resolution.by_value(SIZES), list(combinations(range(4), 2))
     found = posterior(public, measured, 3000.0, by, pairs, by.values, MargNetConfig())
-    assert found is not None and found.share == 0.5 and 0.1 < found.clarity < 1
+    assert found is not None and found.share == 0.7 and 0.1 < found.clarity < 1
     of_pairs = {m.columns: m for m in found.counts if len(m.columns) == 2}
     assert sorted(of_pairs) == pairs
     errors = np.zeros(3)
@@ -252,7 +252,7 @@ def test_the_model_is_rows_classes_and_mixture() -> None:
         model = found.with_rows(Mixture(layout, 5).set(flat))
         assert model.sound() and len(model.probabilities) == 100 + parts
         sums = [float(part.sum()) for part in model.shares.split([3000, 100, parts])]
-        wanted = [0.5, 0.5 * (1 - found.clarity), 0.5 * found.clarity]
+        wanted = [0.7, 0.3 * (1 - found.clarity), 0.3 * found.clarity]
         np.testing.assert_allclose(sums, wanted, atol=1e-5)
 
 

@@ -162,7 +162,7 @@ class MargNetConfig:
     zero_steps: int = 300
     zero_rate: float = 0.3
     counts_time: float = 0.7
-    prior_share: float = 0.5
+    prior_share: float = 0.7
     prior_classes: int = 100
     mixture_drift: float = 3.0
     largest_drift: float = 1.0
