@@ -24,7 +24,8 @@ from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.synthesizers.margnet import measurement as measuring
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
-from tabsynth.synthesizers.mixture import Mixture
+from tabsynth.synthesizers.margnet.prior import PriorCounts
+from tabsynth.synthesizers.mixture import Mixture, _Draw
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
 from fit import fitted
@@ -252,6 +253,25 @@ def elsewhere(schema: Schema) -> pd.DataFrame:
     return parsed(raw.assign(PUMA=rng.choice(areas, len(raw))), schema)
 
 
+def whole(*_: Any) -> float:
+    return 1.0
+
+
+def estimate_alone(prior: PriorCounts) -> float:
+    return max(prior.rows / len(prior.codes), prior.estimated_drift()[0])
+
+
+SWEEP = _Draw._sweep
+
+
+def swept_by_pairs(
+    draw: _Draw, j: int, codes: np.ndarray, error: np.ndarray, common: np.ndarray, triples: Any,
+    of_triples: np.ndarray,
+) -> None:  # fmt: skip
+    SWEEP(draw, j, codes, error, common, None, of_triples)
+    of_triples[:] = triples.error(codes - draw.mixture.starts)
+
+
 EPSILONS = (0.1, 1.0, 8.0)
 PUBLIC_OF: dict[str, Callable[[Schema], pd.DataFrame]] = {
     "census": lambda schema: excerpt("census_national_2018", schema),
@@ -282,6 +302,31 @@ PRIORS = {
 }
 
 
+# One rule of the prior taken out, or another setting.
+OF_PRIOR = {
+    "half": Variant(
+        "half of the model are public rows",
+        {"prior_share": 0.5},
+        cells=(("census", 0.1), ("census", 1.0)),
+        public=PUBLIC_OF["census"],
+    ),
+    **{name: Variant(
+        title,
+        config,
+        replaced=replaced,
+        cells=(("census-ma", 0.1), ("census-ma", 1.0)),
+        public=PUBLIC_OF["census-ma"],
+    )
+    for name, title, config, replaced in (
+        ("rows-alone", "weighted rows alone", {"prior_share": 1.0}, ()),
+        ("no-classes", "no latent classes: the mixture in their place", {}, ((PriorCounts, "clarity", whole),)),
+        ("no-mixture", "no mixture: classes in its place", {}, ((PriorCounts, "clarity", no_share),)),
+        ("estimated", "the drift as it is estimated, not less its standard error", {}, ((PriorCounts, "drift", estimate_alone),)),
+        ("pairs-moved", "entries moved by counts of pairs alone", {}, ((_Draw, "_sweep", swept_by_pairs),)),
+    )},
+}  # fmt: skip
+
+
 def code() -> str:
     """A hash of the sources of the method."""
     folder = Path(measuring.__file__).parent
@@ -292,7 +337,7 @@ def code() -> str:
 def main(table: str, epsilon: str, seed: str, variant: str, limit: str, out: str) -> dict[str, Any]:
     limit_cpu(int(limit))
     schema, train, _ = TABLES[table].split()
-    chosen = (VARIANTS | SETTINGS | HINTS | SPEED | PRIORS | HIGH_ORDER)[variant]
+    chosen = (VARIANTS | SETTINGS | HINTS | SPEED | PRIORS | OF_PRIOR | HIGH_ORDER)[variant]
     with ExitStack() as stack:
         for place, name, value in chosen.replaced:
             stack.enter_context(patch.object(place, name, value))

@@ -20,7 +20,7 @@ sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark")]
 import config as configs  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
-from ours import PRIORS, PUBLIC_OF  # noqa: E402
+from ours import OF_PRIOR, PRIORS, PUBLIC_OF, code  # noqa: E402
 from runner import Runner, means_of  # noqa: E402
 from tables import DATA, TABLES  # noqa: E402
 
@@ -32,7 +32,7 @@ FIGURES = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 RUNS = [
     configs.Run(table, f"margnet:{name}", epsilon, seed)
     for seed in CONFIG.seeds
-    for name, variant in PRIORS.items()
+    for name, variant in (PRIORS | OF_PRIOR).items()
     for table, epsilon in variant.cells
 ]
 
@@ -92,19 +92,22 @@ def figures(table: str) -> list[str]:
     lines = [f"| {TABLES[table].title} {head}", "|" + "---|" * 10]
     if f"{table}-public" in rows:
         lines.append(line("the public table itself", None, [rows[f"{table}-public"]]))
-    missing = []
+    missing, earlier = list[str](), list[str]()
     for epsilon in CONFIG.epsilons:
-        for name, variant in PRIORS.items():
+        for name, variant in (PRIORS | OF_PRIOR).items():
             if (table, epsilon) not in variant.cells:
                 continue
             runs = [configs.Run(table, f"margnet:{name}", epsilon, s) for s in CONFIG.seeds]
             done = [rows[r.key] for r in runs if "tvd2" in rows.get(r.key, {})]
             if done:
                 lines.append(line(variant.title, epsilon, done))
+            if any(row["code"] != code() for row in done):
+                earlier.append(f"{variant.title}, ε = {epsilon:g}")
             if len(done) < len(runs):
                 missing.append(f"{variant.title}, ε = {epsilon:g}: {len(runs) - len(done)} seeds")
     note = "Not run: " + "; ".join(missing) if missing else "All runs of this table were made"
-    return [*lines, "", note + ".", ""]
+    before = [f"With earlier sources: {'; '.join(earlier)}.", ""] if earlier else []
+    return [*lines, "", note + ".", "", *before]
 
 
 def write_page() -> None:

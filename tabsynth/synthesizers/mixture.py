@@ -7,7 +7,6 @@ the conditional mixture is a mixture as well. Its parts are all pairs of a box a
 rule gives their shares.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
@@ -271,10 +270,10 @@ SWEEPS = 12  # over all entries of the rows, at most, in rounding …
 MOVES = 4e8  # … and as many as compare so many pairs of entries: some 20 seconds
 NEAR = 0.003  # of the public rows: how far from a row those are that may take its place
 MAX_TRIPLED = 32  # columns past which their triples are too many …
-MAX_TRIPLE_CELLS = 16_777_216  # … and cells of all triples …
+MAX_TRIPLE_CELLS = 16_777_216  # … of which those of the fewest cells count, so many cells in all …
 MAX_PARTS = 16  # … and boxes
 LEAST_CHANCE = 1e-12  # of a value in a component, where rows are drawn in cells: none is impossible
-SEEN = 0.5  # rows in which a pair of values is expected: fewer do not count in the choice of public rows
+SEEN = 0.5  # rows in which values are expected together: fewer do not count in the choice of public rows, nor in triples
 REPLACED = 3  # draws of fresh rows, for groups of values
 BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch move at once
 COMMON = 10.0  # rows in which a value is expected: fewer, and its entries stay as they are drawn
@@ -557,20 +556,19 @@ def host(rng: torch.Generator) -> np.random.Generator:
 
 
 class _Triples:
-    """Expected counts of the values of all triples of columns, by which public rows are chosen.
+    """Expected counts of the values of triples of columns, by which public rows are chosen and entries are moved.
 
     Attributes
     ----------
+    sets : ndarray, shape (triples, 3)
     expected : ndarray, shape (cells of all triples,)
     seen : ndarray of bool
         Cells with an expected count of ``SEEN`` at least.
     """
 
-    def __init__(self, mixture: Restricted, rows: int, certain: int) -> None:
+    def __init__(self, mixture: Restricted, rows: int, certain: int, sets: np.ndarray) -> None:
         sizes = mixture.sizes
-        self.sets = np.array(list(combinations(range(len(sizes)), 3)), dtype=np.int64).reshape(
-            -1, 3
-        )
+        self.sets = sets
         cells = sizes[self.sets].prod(axis=1)
         self.starts = np.cumsum([0, *cells])
         self.strides = np.stack(
@@ -595,17 +593,28 @@ class _Triples:
 
     @classmethod
     def within(cls, mixture: Restricted, rows: int, certain: int) -> "_Triples | None":
-        """None where there are too many."""
+        """As many as there is room for, those of the fewest cells first; None where there is none."""
         sizes = mixture.sizes
         if len(sizes) > MAX_TRIPLED or len(mixture.shares) > MAX_PARTS * len(mixture.mixture):
             return None
-        cells = sum(math.prod(triple) for triple in combinations(sizes.tolist(), 3))
-        return cls(mixture, rows, certain) if 0 < cells <= MAX_TRIPLE_CELLS else None
+        sets = np.array(list(combinations(range(len(sizes)), 3)), dtype=np.int64).reshape(-1, 3)
+        cells = sizes[sets].prod(axis=1)
+        order = np.argsort(cells, kind="stable")
+        sets = sets[np.sort(order[cells[order].cumsum() <= MAX_TRIPLE_CELLS])]
+        return cls(mixture, rows, certain, sets) if len(sets) else None
 
     def cells(self, index: np.ndarray) -> np.ndarray:
         """Where rows of codes are counted, shape (n, triples)."""
         one, other, third = (index[:, self.sets[:, i]] for i in range(3))
         return self.starts[:-1] + one * self.strides[:, 0] + other * self.strides[:, 1] + third
+
+    def moves(self, j: int, index: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The cells that lose a row, and that gain one, where column ``j`` of rows takes on other codes, shape (n, triples with j)."""
+        which = np.flatnonzero((self.sets == j).any(axis=1))
+        sets = self.sets[which]
+        steps = np.column_stack([self.strides[which], np.ones(len(which), dtype=np.int64)])
+        down = self.starts[which] + (index[:, sets] * steps).sum(axis=2)
+        return down, down + (new - index[:, j])[:, None] * (steps * (sets == j)).sum(axis=1)
 
     def error(self, index: np.ndarray) -> np.ndarray:
         """Counts less expected ones, shape (cells,)."""
@@ -667,11 +676,12 @@ class _Draw:
             return
         error = self._counts() - expected
         triples = _Triples.within(self.mixture, self.rows, self.certain) if self.certain else None
+        of_triples = np.zeros(0) if triples is None else triples.error(self.index)
         for _ in range(sweeps):
             if self.certain:
-                self._exchange(codes, error, expected >= SEEN, triples)
+                self._exchange(codes, error, expected >= SEEN, triples, of_triples)
             for j in self.rng.permutation(d):
-                self._sweep(j, codes, error, common)
+                self._sweep(j, codes, error, common, triples, of_triples)
         self.index = codes - starts
 
     def _is_certain(self, part: np.ndarray | None = None) -> np.ndarray:
@@ -680,7 +690,12 @@ class _Draw:
         return part % len(self.mixture.mixture) < self.certain
 
     def _exchange(
-        self, codes: np.ndarray, error: np.ndarray, seen: np.ndarray, triples: _Triples | None
+        self,
+        codes: np.ndarray,
+        error: np.ndarray,
+        seen: np.ndarray,
+        triples: _Triples | None,
+        of_triples: np.ndarray,
     ) -> None:
         """Propose to take another public row in the place of each that was drawn: one near it, by its share.
 
@@ -703,7 +718,6 @@ class _Draw:
         )  # codes rise with the column: above the diagonal of ``error``
         of_pairs = error.reshape(-1), seen.reshape(-1)
         starts = mixture.starts
-        of_triples = None if triples is None else (triples.error(codes - starts), triples.seen)
         for batch in np.array_split(np.arange(len(order)), BATCHES):
             proposed = new[batch]
             _, once = np.unique(proposed, return_index=True)
@@ -713,13 +727,13 @@ class _Draw:
             before, after = codes[old], rows
             down, up = (c[:, first] * width + c[:, second] for c in (before, after))
             gain = _gain(down, up, *of_pairs)
-            if triples is not None and of_triples is not None:
+            if triples is not None:
                 lost, won = (triples.cells(c - starts) for c in (before, after))
-                gain += _gain(lost, won, *of_triples)
+                gain += _gain(lost, won, of_triples, triples.seen)
             taken = gain > 0
             _enter(down[taken], up[taken], of_pairs[0])
-            if of_triples is not None:
-                _enter(lost[taken], won[taken], of_triples[0])
+            if triples is not None:
+                _enter(lost[taken], won[taken], of_triples)
             used[self.part[old[taken]]] -= 1
             used[new[batch[taken]]] += 1
             self.part[old[taken]] = new[batch[taken]]
@@ -743,9 +757,18 @@ class _Draw:
                 pair_counts[other, one] = counts.T
         return pair_counts
 
-    def _sweep(self, j: int, codes: np.ndarray, error: np.ndarray, common: np.ndarray) -> None:
+    def _sweep(
+        self,
+        j: int,
+        codes: np.ndarray,
+        error: np.ndarray,
+        common: np.ndarray,
+        triples: _Triples | None,
+        of_triples: np.ndarray,
+    ) -> None:
         """Propose to move every entry of a column, batch by batch, in a random order."""
         order = self.rng.permutation(self.rows)
+        order = order[~self._is_certain(self.part[order])]
         now = codes[order, j]
         new = self.mixture.values(j, self.part[order], self.rng) + self.mixture.starts[j]
         movable = (new != now) & common[now] & common[new]
@@ -754,14 +777,21 @@ class _Draw:
         scale = np.where(np.arange(codes.shape[1]) < j, 1, width)
         pairs = codes * np.where(scale == 1, width, 1)
         scale[j], pairs[:, j] = width + 1, 0  # a code with itself
-        for batch in np.array_split(
-            np.arange(self.rows), min(BATCHES, -(-self.rows // LEAST_BATCH))
-        ):
+        flat, starts = error.reshape(-1), self.mixture.starts
+        batches = min(BATCHES, -(-len(order) // LEAST_BATCH))
+        for batch in np.array_split(np.arange(len(order)), max(1, batches)):
             batch = batch[movable[batch]]
             beside = pairs[order[batch]]
             down, up = (code[batch, None] * scale + beside for code in (now, new))
-            taken = batch[_moved(down, up, error.reshape(-1))]
-            codes[order[taken], j] = new[taken]
+            gain = (flat[down] - flat[up] - 1).sum(axis=1)
+            if triples is not None:
+                lost, won = triples.moves(j, codes[order[batch]] - starts, new[batch] - starts[j])
+                gain += _gain(lost, won, of_triples, triples.seen)
+            moved = gain > 0
+            _enter(down[moved], up[moved], flat)
+            if triples is not None:
+                _enter(lost[moved], won[moved], of_triples)
+            codes[order[batch[moved]], j] = new[batch[moved]]
 
 
 def _within_cells(mixture: Restricted, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -807,20 +837,3 @@ def _enter(down: np.ndarray, up: np.ndarray, error: np.ndarray) -> None:
     """Move rows from some cells to others."""
     np.add.at(error, up.ravel(), 1.0)
     np.add.at(error, down.ravel(), -1.0)
-
-
-def _moved(down: np.ndarray, up: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Which moves of a batch shrink the squared error, bool (n,); those are entered into it.
-
-    Parameters
-    ----------
-    down, up : ndarray, shape (n, columns)
-        The cells that lose a row by each move, and those that gain one.
-    error : ndarray, shape (cells,)
-        Flat: numpy gathers and adds several times as fast in one dimension.
-    """
-    # (e+1)² − e² at the new cells, (e−1)² − e² at the old ones.
-    taken = (error[down] - error[up] - 1).sum(axis=1) > 0
-    np.add.at(error, up[taken].ravel(), 1.0)
-    np.add.at(error, down[taken].ravel(), -1.0)
-    return taken

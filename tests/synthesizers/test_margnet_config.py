@@ -11,7 +11,7 @@ from tabsynth import MargNetConfig
 from tabsynth.errors import InputError
 
 COUNTS = (
-    "clear_components", "latent_dim", "steps", "zero_steps", "max_cells", "memory", "components", "prior_steps",
+    "clear_components", "latent_dim", "steps", "zero_steps", "max_cells", "memory", "components", "prior_classes", "prior_steps",
     "max_public",
 )  # fmt: skip
 COUNTS_FROM_0 = ("max_unscored", "max_triples", "max_interactions")

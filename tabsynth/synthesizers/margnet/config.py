@@ -112,7 +112,9 @@ class MargNetConfig:
     max_cells : int
         Pairs and triples of columns with more cells than this, in groups of values, are not counted.
     prior_share : float
-        The largest share of public rows in a model with a public table; the rest is the mixture's.
+        Share of public rows in a model with a public table; the rest is of their classes and of the mixture.
+    prior_classes : int
+        Latent classes of public rows.
     mixture_drift : float
         The drift that the error of a mixture without noise is comparable to; see ``margnet.prior``.
     largest_drift : float
@@ -170,6 +172,7 @@ class MargNetConfig:
     zero_rate: float = 0.3
     counts_time: float = 0.7
     prior_share: float = 0.7
+    prior_classes: int = 100
     mixture_drift: float = 3.0
     largest_drift: float = 1.0
     prior_group: float = 0.002
@@ -184,6 +187,7 @@ class MargNetConfig:
             "latent_dim",
             "steps",
             "zero_steps",
+            "prior_classes",
             "prior_steps",
             "max_public",
             "max_cells",

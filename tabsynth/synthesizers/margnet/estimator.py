@@ -93,8 +93,9 @@ def margnet(
     estimate = MargNetFit(
         layout, config, counts, measured.rows, rng, resolution, device, zeros, tables
     )
-    estimate.fit(monitor, most)
-    return estimate, measured, prior  # estimate.mixture() is the generator
+    if prior is None or prior.clarity:
+        estimate.fit(monitor, most)
+    return estimate, measured, prior  # estimate.mixture() is the generator, or a part of it
 
 
 def derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
@@ -375,6 +376,8 @@ class MargNet(Synthesizer):
         return {**facts, "provenance": self.provenance, "overlap": "declined: not counted"}
 
     def _rows(self, encoder: TableEncoder, table: Any) -> Any:
+        if self.public is not None and table is self.public:
+            raise InputError("public is the private table itself; give a table that is public.")
         if not isinstance(table, RowCounter):
             return super()._rows(encoder, table)
         if self.schema.design:

@@ -7,9 +7,13 @@ counts from expected ones, less the noise, is that of the prior. Public rows are
 the noisy ones, at the least change of their weights: a calibration (Deville, Särndal 1992), penalised by the noise (empirical
 Bayes). The weighted rows are the posterior of all sets of columns, whether they were measured or not.
 
+The weighted rows hold the chance of their own draw in all sets of columns. A latent class model of them is without most of it: a
+mixture of few products of distributions, by expectation and maximisation (Dempster, Laird, Rubin 1977; Goodman 1974). Its error
+is another, so part of the model is weighted rows, and part is their classes.
+
 Set by set, what the weighted rows cannot explain is given back: counts move towards the noisy ones by the estimator of James and
-Stein (1961). A mixture is fitted to these counts, and the model is part weighted rows and part mixture. A prior that is
-further from the noisy counts than a fit without it would be is not used at all.
+Stein (1961). A mixture is fitted to these counts, and is a part of the model that grows with what the noisy counts show. A prior
+that is further from the noisy counts than a fit without it would be is not used at all.
 
 All of it is a function of the public table and of noisy counts: it costs no privacy.
 
@@ -26,6 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.optimize import minimize
+from torch import Tensor
 
 from tabsynth.privacy.noise.counts import Groups, Measured, number_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -37,6 +42,9 @@ LEAST_STD = 0.1  # in counts: what exact counts are weighed by
 LEAST_WEIGHT = 1e-9  # of all sets in the drift: those of one value say nothing
 LARGEST_CHANGE = 30.0  # of the logarithm of a weight
 SMALLEST_LEAF = 2  # rows that are not ordered further
+LEAST_CLARITY = 0.1  # with less, a mixture that is fitted to the counts is not worth its time
+CLASS_STEPS = 25  # of expectation and maximisation
+NEAR_FIRST = 0.2  # the share of its first row in a class that begins
 Columns = tuple[int, ...]
 
 
@@ -100,21 +108,42 @@ class PriorCounts:
         return cells_in(self.codes, m.columns, self.resolution.of(m.columns))
 
     def drift(self) -> float:
-        """φ: the excess squared distance of noisy counts from the public ones, over what a draw of the rows makes.
+        """φ: its estimate less the standard error, and at least the drift of two samples of one population.
 
-        Joint sets count by their precision, single columns where there are no others. It is at least what the draw of the public rows alone makes.
+        Where noise hides the drift, the public table is trusted.
         """
-        least = self.rows / len(self.codes)
+        estimate, error = self.estimated_drift()
+        return max(1 + self.rows / len(self.codes), estimate - error)
+
+    def estimated_drift(self) -> tuple[float, float]:
+        """The excess squared distance of noisy counts from the public ones, over what a draw of the rows makes; and its standard error.
+
+        Joint sets count by their precision, single columns where there are no others.
+        """
+        scale = self.rows / len(self.codes)
         total, weights = 0.0, LEAST_WEIGHT
         for m in self.joint:
-            expected = np.bincount(self.cells(m), minlength=m.counts.size) * least
+            expected = np.bincount(self.cells(m), minlength=m.counts.size) * scale
             variance = max(m.std, LEAST_STD) ** 2
             excess = np.square(m.counts.ravel() - expected).sum() - m.counts.size * variance
             drawn = self.rows - np.square(expected).sum() / self.rows  # the sum of c · (1 - c/n)
             spread = 2 * m.counts.size * variance**2 + 4 * variance * drawn
             # Of estimates excess/drawn with variances spread/drawn², the mean by precision.
             total, weights = total + drawn * excess / spread, weights + drawn**2 / spread
-        return float(max(least, total / weights))
+        return float(total / weights), float(1 / math.sqrt(weights))
+
+    def clarity(self, drift: float) -> float:
+        """The share of the drift's variance that noisy counts take away, from 0 to 1: the mean over rows and joint sets.
+
+        Below ``LEAST_CLARITY`` it counts as 0.
+        """
+        shares = []
+        for m in self.joint:
+            p = np.bincount(self.cells(m), minlength=m.counts.size) / len(self.codes)
+            variance = drift * self.rows * p
+            shares.append(float(p @ (variance / (variance + max(m.std, LEAST_STD) ** 2))))
+        mean = float(np.mean(shares))
+        return mean if mean >= LEAST_CLARITY else 0.0
 
     def drift_of_fit(self, config: MargNetConfig) -> float:
         """The same of a fit without the prior: that of a mixture, and what it leaves of the noise."""
@@ -180,6 +209,55 @@ def refined(one: Groups, other: Groups) -> Groups:
     ]
 
 
+def latent_classes(
+    codes: np.ndarray, weights: np.ndarray, sizes: Sequence[int], classes: int
+) -> tuple[Tensor, Tensor]:
+    """Classes of rows within which columns are independent, by expectation and maximisation.
+
+    They begin near rows that are drawn at random, the same in each fit. The distributions of the columns in a class have a Dirichlet
+    prior: those of all rows, with the weight of one row.
+
+    Parameters
+    ----------
+    codes : ndarray, shape (n, columns), int
+    weights : ndarray, shape (n,)
+        Of sum 1.
+    sizes : sequence of int
+    classes : int
+        At most one for each row.
+
+    Returns
+    -------
+    probabilities : Tensor, shape (classes, values of all columns)
+    shares : Tensor, shape (classes,)
+        Of sum 1.
+    """
+    n, classes = len(codes), min(classes, len(codes))
+    spots = torch.from_numpy((codes + np.cumsum([0, *sizes[:-1]])).T.copy())
+    of_rows = torch.from_numpy(n * weights).float()[:, None]
+    columns = [
+        (n * np.bincount(column, weights, size) + 1 / size) / (n + 1)
+        for column, size in zip(codes.T, sizes, strict=True)
+    ]
+    overall = torch.from_numpy(np.concatenate(columns)).float()[:, None]
+    first = torch.from_numpy(np.random.default_rng(0).choice(n, classes, replace=False))
+    p = (1 - NEAR_FIRST) * overall.repeat(1, classes)
+    for column in spots:
+        p[column[first], torch.arange(classes)] += NEAR_FIRST
+    shares = torch.full((classes,), 1 / classes)
+    for _ in range(CLASS_STEPS):
+        logs, of_classes = p.log(), shares.log().repeat(n, 1)
+        for column in spots:
+            of_classes += logs[column]
+        of_classes = torch.softmax(of_classes, dim=1) * of_rows
+        counts = torch.zeros_like(p)
+        for column in spots:
+            counts.index_add_(0, column, of_classes)
+        mass = of_classes.sum(dim=0)
+        p, shares = (counts + overall) / (mass + 1), (mass + LEAST_WEIGHT) / (n + LEAST_WEIGHT)
+    return p.T.contiguous(), shares / shares.sum()
+
+
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """What a fit is made from where a public table is used.
@@ -191,7 +269,13 @@ class Posterior:
     weights : ndarray, shape (n,)
         Of sum 1.
     share : float
-        Of the public rows in the model; the rest is the mixture's.
+        Of the public rows in the model; the rest is of their classes and of the mixture.
+    classes : Tensor, shape (classes, values of all columns)
+        Probabilities of the values in each latent class of the weighted rows.
+    class_shares : Tensor, shape (classes,)
+        Of sum 1.
+    clarity : float
+        The mixture's part of the rest, from 0 to 1.
     counts : list of Measured
         What the mixture is fitted to.
     resolution : Resolution
@@ -202,25 +286,35 @@ class Posterior:
     codes: np.ndarray
     weights: np.ndarray
     share: float
+    classes: Tensor
+    class_shares: Tensor
+    clarity: float
     counts: list[Measured]
     resolution: Resolution
     drift: float
 
     def with_rows(self, mixture: Mixture) -> Mixture:
-        """A mixture of the public rows and the components of another."""
-        components = len(mixture.probabilities)
-        others = np.full(components, (1 - self.share) / components)
-        shares = np.concatenate([self.share * self.weights, others])
-        rows = torch.from_numpy(self.codes).to(mixture.probabilities.device)
-        out = Mixture(mixture.layout, components, rows=rows).to(rows.device)
-        return out.set(mixture.probabilities, torch.from_numpy(shares).float())
+        """A mixture of the public rows, their classes and the components of another."""
+        own, rest = mixture.probabilities[: None if self.clarity else 0], 1 - self.share
+        rows = torch.from_numpy(self.codes).to(own.device)
+        of_rows = torch.from_numpy(self.share * self.weights).float()
+        of_classes = rest * (1 - self.clarity) * self.class_shares
+        others = torch.full((len(own),), rest * self.clarity / max(1, len(own)))
+        out = Mixture(mixture.layout, len(self.classes) + len(own), rows=rows).to(own.device)
+        shares = torch.cat([of_rows, of_classes, others])
+        return out.set(torch.cat([self.classes.to(own.device), own]), shares)
 
 
 def used(prior: Posterior | None) -> dict[str, Any]:
     """What a certificate says of the use of a public table: a function of it and of noisy counts."""
     if prior is None:
         return {"use": "none: its counts are too far from the noisy ones"}
-    return {"use": "prior of all counts", "drift": prior.drift, "share_of_rows": prior.share}
+    return {
+        "use": "prior of all counts",
+        "drift": prior.drift,
+        "share_of_rows": prior.share,
+        "share_of_mixture": (1 - prior.share) * prior.clarity,
+    }
 
 
 def with_public(
@@ -284,8 +378,10 @@ def posterior(
         _target(codes, weights * rows, columns, by, resolution, known.get(columns), drift)
         for columns in [*sets, *pairs]
     ]
-    share = config.prior_share * min(1.0, other / drift)
-    return Posterior(codes, weights, share, counts, by, drift)
+    sizes = [len(values) for values in resolution.values]
+    classes = latent_classes(codes, weights, sizes, config.prior_classes)
+    clarity = prior.clarity(drift)
+    return Posterior(codes, weights, config.prior_share, *classes, clarity, counts, by, drift)
 
 
 def _target(
