@@ -25,7 +25,7 @@ def test_a_cycle_is_found(tmp_path, monkeypatch):
 
 
 MODELS = {
-    "margnet": (28, lambda schema: MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=20))),
+    "margnet": (29, lambda schema: MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=20))),
     "dp-wgan": (
         34,
         lambda schema: DPWGAN(

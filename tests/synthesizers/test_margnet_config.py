@@ -21,6 +21,7 @@ SHARES = (
 )  # fmt: skip
 SHARES_BELOW_1 = ("triples_share",)
 SHARES_BELOW_A_THIRD = ("interactions_share",)
+SHARES_WITHIN = ("tables_share",)
 SHARES_ABOVE_0 = ("learning_rate", "zero_rate", "counts_time")
 BUDGET_SHARES = ("one_way_share", "weighted_one_way_share", "scores_share")
 FROM_0 = (
@@ -38,6 +39,7 @@ GROUPS = {
     SHARES: ((-0.1, 1.1, math.inf), "[0, 1]"),
     SHARES_BELOW_1: ((-0.1, 1, math.inf), "[0, 1)"),
     SHARES_BELOW_A_THIRD: ((-0.1, 0.3, math.inf), "[0, 0.3)"),
+    SHARES_WITHIN: ((0, 1, -0.1, math.inf), "(0, 1)"),
     SHARES_ABOVE_0: ((0, -0.1, 1.1), "(0, 1]"),
     BUDGET_SHARES: ((0, 0.5, -0.1), "(0, 0.5)"),
     FROM_0: ((-1, math.inf), "[0, inf)"),
