@@ -122,13 +122,6 @@ VARIANTS = {
         "one-way counts once, however high their noise",
         replaced=((measuring, "share_of_columns", no_share),),
     ),
-    "all-scored": Variant(
-        "all pairs scored, whatever their columns allow", {"score_noise": 0.0}, cells=ABLATED[2:]
-    ),
-    "rare-kept": Variant("values kept that noise explains", {"rare_noise": 0.0}, cells=ABLATED[2:]),
-    "short": Variant(
-        "a tenth of the steps past the noise level", {"continuation": 0.2}, cells=ABLATED[2:]
-    ),
     # Whether pairs are scored follows from the number of columns.
     "scored": Variant(
         "a part of the budget for scores of pairs", {"max_unscored": 0}, cells=ABLATED[:2]

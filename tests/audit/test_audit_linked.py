@@ -40,7 +40,7 @@ def test_the_canary_adds_its_whole_sensitivity():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", [None, MargNetConfig(max_unscored=0, score_noise=0.0)])
+@pytest.mark.parametrize("config", [None, MargNetConfig(max_unscored=0)])
 def test_right_counts_show_what_the_theory_says(config):
     result = {r.part: r for r in audit_linked_counts(8.0, runs=RUNS, config=config)}
     stages = {part.partition(": ")[2] for part in result if part != WHOLE}

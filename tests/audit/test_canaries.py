@@ -205,9 +205,7 @@ def test_counts_show_what_the_theory_says() -> None:
     whole = result[WHOLE]
     assert whole.verdict == NOT_REFUTED and whole.epsilon_claimed == pytest.approx(8.0)
     assert abs(whole.mu_estimate - whole.mu_claimed) < 0.35
-    scored = by_part(
-        audit_counts(8.0, runs=20, config=MargNetConfig(max_unscored=0, score_noise=0.0))
-    )
+    scored = by_part(audit_counts(8.0, runs=20, config=MargNetConfig(max_unscored=0)))
     assert "scores of pairs" in scored
     assert scored["scores of pairs"].mu_lower <= scored["scores of pairs"].mu_claimed
 

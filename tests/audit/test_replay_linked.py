@@ -32,14 +32,7 @@ def test_replay_of_a_whole_root_row(kind):
 
 
 def test_replay_with_scores_and_a_declared_number():
-    settings = {
-        "components": 20,
-        "latent_dim": 5,
-        "hidden": (8,),
-        "steps": 5,
-        "max_unscored": 0,
-        "score_noise": 0.0,
-    }
+    settings = {"components": 20, "latent_dim": 5, "hidden": (8,), "steps": 5, "max_unscored": 0}
     config = MargNetConfig(**settings)
     model = LinkedMargNet(
         schema(), epsilon=3.0, config=config, rows=25, device="cpu", root_share=0.3

@@ -23,12 +23,10 @@ from tabsynth.synthesizers.margnet.selection import (
     share_of_columns,
     triples_within,
     worth_counting,
-    worth_scoring,
 )
 
 CONFIG = MargNetConfig()
-NAMED_NOTHING = Workload()
-PAIRS_OF_4 = [*combinations(range(4), 2)]
+
 ROOM = 1_000_000  # cells, for all triples
 
 
@@ -44,43 +42,6 @@ def test_pairs_within_the_limits() -> None:
     assert within([9, 3, 9, 4], 100, 16) == [(1, 2), (1, 3), (2, 3)]
     assert within([9, 3, 9, 4], 100, 7) == [(1, 3)]
     assert within([5], 100, 1) == []
-
-
-def distance_from_independence(counts: np.ndarray) -> float:
-    expected = np.outer(counts.sum(1), counts.sum(0)) / counts.sum()
-    return float(np.abs(counts - expected).sum())
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 999), sparse=st.floats(0.05, 5))
-def test_no_pair_is_further_from_independence_than_its_bound(seed: int, sparse: float) -> None:
-    """Pairs whose distance is as large as the noise allows are scored, whatever their counts are."""
-    generator = np.random.default_rng(seed)
-    counts = 100 * generator.gamma(sparse, size=tuple(generator.integers(2, 7, 2))) + 1e-6
-    columns = [counts.sum(1), counts.sum(0)]
-    config = MargNetConfig(score_noise=1.0)
-    distance = distance_from_independence(counts)
-    assert worth_scoring([(0, 1)], columns, distance, NAMED_NOTHING, config) == [(0, 1)]
-
-
-def test_pairs_are_scored_that_may_stand_out_of_the_noise_of_all_scores() -> None:
-    """A column that another one follows from reaches the bound; the number of pairs is the largest that is clear."""
-    columns = [np.array([500.0, 500.0]), np.array([900.0, 100.0]), np.array([990.0, 10.0])]
-    columns.append(np.array([250.0, 250.0, 250.0, 250.0]))
-    follows = np.array([[250.0, 250.0, 0.0, 0.0], [0.0, 0.0, 250.0, 250.0]])
-    bounds = {p: 2000 * min(1 - np.square(columns[j] / 1000).sum() for j in p) for p in PAIRS_OF_4}
-    assert bounds[0, 3] == pytest.approx(distance_from_independence(follows)) == 1000
-    ranked = sorted(PAIRS_OF_4, key=lambda pair: -bounds[pair])
-    for noise in (5.0, 30.0, 100.0, 300.0, 400.0):
-        most = [m for m in range(1, 7) if bounds[ranked[m - 1]] >= 3 * noise * math.sqrt(m)]
-        expected = sorted(ranked[: max(most, default=0)])
-        assert worth_scoring(PAIRS_OF_4, columns, noise, NAMED_NOTHING, CONFIG) == expected
-    assert len(expected) == 0  # the noise of a single score hides every distance
-    named = Workload(sets=((1, 2),))
-    assert worth_scoring(PAIRS_OF_4, columns, 400.0, named, CONFIG) == [(1, 2)]
-    every = MargNetConfig(score_noise=0.0)
-    assert worth_scoring(PAIRS_OF_4, columns, 1e9, NAMED_NOTHING, every) == PAIRS_OF_4
-    assert worth_scoring([], columns, 1.0) == []
 
 
 @settings(max_examples=80, deadline=None)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.estimation import shrunk, smoothed, without_rare
+from tabsynth.synthesizers.margnet.estimation import shrunk, smoothed
 from tabsynth.synthesizers.margnet.selection import Resolution
 
 SIZES = st.integers(1, 12)
@@ -75,42 +75,3 @@ def test_counts_of_no_and_of_much_noise_stay(std: float) -> None:
     _, noisy, result = halves(std, 1.0)
     most = MargNetConfig().max_smoothing_noise
     assert (result is noisy) == (not 0 < 8 * std / 4000 <= most) == (std in (0.0, 90.0))
-
-
-def test_a_column_is_constant_where_noise_explains_all_values_but_one() -> None:
-    """Limits by hand: 2 standard deviations of a value, √4 times that of the sum of four, and 5% of the rows."""
-    for rare, constant in (
-        ([19.0, -8.0, 7.0, 15.0], True),
-        ([21.0, -8.0, 7.0, 0.0], False),  # one value stands out
-        ([15.0, 15.0, 14.0, -5.0], True),
-        ([15.0, 15.0, 15.0, -4.0], False),  # and here their sum, of 41, does
-    ):
-        noisy = Measured((0,), np.array([rare[0], 950.0, *rare[1:]]), 10.0)
-        result = without_rare(noisy, 1000.0, MargNetConfig())
-        assert result.std == noisy.std and (result is not noisy) == constant
-        if constant:
-            assert result.counts.tolist() == [0, 1000, 0, 0, 0]
-
-
-def test_values_of_many_rows_are_never_taken_for_noise() -> None:
-    """5% of the rows, where the noise is so high that twice of it is more; of one value, and of the sum."""
-    config = MargNetConfig(max_group=0.05)
-    for rare, constant in (
-        ([49.0], True),
-        ([51.0], False),
-        ([20.0] * 2, True),
-        ([20.0] * 3, False),
-    ):
-        measured = Measured((0,), np.array([950.0, *rare]), 100.0)
-        assert (without_rare(measured, 1000.0, config) is not measured) == constant
-
-
-def test_counts_stay_without_noise_without_the_setting_and_in_pairs() -> None:
-    counts = np.array([90.0, 1.0, -1.0])
-    for measured, config in (
-        (Measured((0,), counts, 0.0), MargNetConfig()),
-        (Measured((0,), counts, 9.0), MargNetConfig(rare_noise=0.0)),
-        (Measured((0, 1), counts.reshape(1, 3), 9.0), MargNetConfig()),
-        (Measured((0,), np.array([90.0]), 9.0), MargNetConfig()),
-    ):
-        assert without_rare(measured, 90.0, config) is measured

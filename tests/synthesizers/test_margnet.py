@@ -140,7 +140,8 @@ def test_it_goes_on_past_the_noise() -> None:
         stopped.noise_step == fit.noise_step == turned
         and fit.errors[: turned + 1] == stopped.errors
     )
-    assert len(fit.errors) == turned + int(1.5 * turned) < 600
+    # Where less is clear it goes on for less.
+    assert len(fit.errors) == turned + int(1.5 * fit.entropy_share * turned) < 600
     assert fit.errors[-1] < stopped.errors[-1]
     moved = np.abs(np.diff(fit.errors))
     assert moved[-5:].max() < 0.1 * moved[turned : turned + 5].max()
@@ -274,7 +275,7 @@ def test_entropy_does_not_outweigh_what_few_rows_show() -> None:
         assert 1 < fit.errors[0] < 2 and fit.entropy_share == least
         fits.append(fit)
     early, late = (fit.noise_step for fit in fits)
-    assert early is not None and len(fits[0].errors) < 200
+    assert early is not None and len(fits[0].errors) < 150
     assert late is None or late > 3 * early
 
 

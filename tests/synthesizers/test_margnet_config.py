@@ -25,8 +25,7 @@ SHARES_WITHIN = ("tables_share",)
 SHARES_ABOVE_0 = ("learning_rate", "zero_rate", "counts_time")
 BUDGET_SHARES = ("one_way_share", "weighted_one_way_share", "scores_share")
 FROM_0 = (
-    "continuation", "entropy", "score_noise", "rare_noise", "residual_noise", "triples_noise", "rows_tolerance",
-    "interaction_noise",
+    "continuation", "entropy", "residual_noise", "triples_noise", "rows_tolerance", "interaction_noise",
 )  # fmt: skip
 ABOVE_0 = (
     "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",

@@ -29,8 +29,8 @@ class MargNetConfig:
     learning_rate : float
         The highest rate of the one-cycle schedule of Adam; at most 1.
     continuation : float
-        After the mean squared error of the counts has come down to the variance of their noise, the fit continues for this many times the steps so far, while the
-        learning rate falls to 0. 0 ends the fit at once.
+        After the mean squared error of the counts has come down to the variance of their noise, the fit continues for this many times the steps so far, scaled like the
+        weight of entropy, while the learning rate falls to 0. 0 ends the fit at once.
     entropy : float
         Weight of the mean entropy of the components in the loss. It falls linearly to 0 with the last step, and is
         up to twice as large after the fit has reached the noise.
@@ -68,12 +68,6 @@ class MargNetConfig:
     max_unscored : int
         With more pairs than this, noisy scores of all pairs are released first, and only pairs that are worth
         their noise are counted.
-    score_noise : float
-        Only pairs are scored whose largest possible distance from independence is at least this many standard deviations of a
-        score's noise. 0 scores all.
-    rare_noise : float
-        A column is constant in the fit where each value but one has a noisy count below this many standard deviations and below
-        ``max_group``, and so has their sum. 0 leaves all counts as they are.
     residual_noise : float
         Share of the noise of counts that is left after a fit to all of them: the cost of counting a pair.
     group_noise : float
@@ -84,8 +78,7 @@ class MargNetConfig:
     max_merged_in_triples : float
         The largest share of all rows whose values of an unordered column are merged in counts of triples.
     max_group : float
-        Share of the rows: an unordered value of more is never merged, values of more are never taken for noise, and a group of
-        ordered values needs no more.
+        Share of the rows: an unordered value of more is never merged, and a group of ordered values needs no more.
     one_way_noise : float
         Mean L1/2 noise of a column's counts, as a share of the rows, above which columns are counted again.
     triples_share : float
@@ -153,8 +146,6 @@ class MargNetConfig:
     interaction_noise: float = 5.0
     least_interaction: float = 0.1
     max_unscored: int = 66
-    score_noise: float = 3.0
-    rare_noise: float = 2.0
     residual_noise: float = 0.3
     group_noise: float = 18.0
     pairs_per_column: float = 3.0
@@ -220,8 +211,6 @@ class MargNetConfig:
         for name in (
             "continuation",
             "entropy",
-            "score_noise",
-            "rare_noise",
             "residual_noise",
             "triples_noise",
             "rows_tolerance",

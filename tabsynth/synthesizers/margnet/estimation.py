@@ -18,7 +18,7 @@ leave the rest open, and sharp rows would fill it in with chance.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Self
 
@@ -28,13 +28,7 @@ from torch import Tensor
 
 from tabsynth.encoding.table import Layout
 from tabsynth.errors import InputError
-from tabsynth.privacy.noise.counts import (
-    Groups,
-    Measured,
-    in_groups,
-    number_of,
-    probabilities,
-)
+from tabsynth.privacy.noise.counts import Groups, Measured, in_groups, number_of, probabilities
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import TableCounts
@@ -106,26 +100,6 @@ def smoothed(
             kept = m.std * shrunk(apart / m.std)
             moved[m.columns] = m.counts + part * (kept - apart)
     return moved
-
-
-def without_rare(measured: Measured, rows: float, config: MargNetConfig) -> Measured:
-    """Counts of a column of which noise explains all values but one: that one has all rows. Other counts as they are.
-
-    Each of the other values has less than ``config.rare_noise`` standard deviations, and so has their sum; both have less than
-    ``config.max_group`` of the rows. MST (McKenna, Miklau and Sheldon 2021) merges each value below 3 standard deviations.
-    """
-    counts = measured.counts.ravel()
-    first = counts.argmax()
-    others = np.delete(counts, first)
-    limit, most = config.rare_noise * measured.std, config.max_group * rows
-    if len(measured.columns) > 1 or not limit or not len(others):
-        return measured
-    if others.max() >= min(limit, most) or others.sum() >= min(
-        limit * math.sqrt(len(others)), most
-    ):
-        return measured
-    constant = np.where(np.arange(len(counts)) == first, float(rows), 0.0)
-    return replace(measured, counts=constant.reshape(measured.counts.shape))
 
 
 def dependence_of(
@@ -667,7 +641,6 @@ class MargNetFit:
         self.config, self.layout, self.rows = config, layout, rows
         resolution = resolution or Resolution.by_value(layout.sizes)
         columns = len(layout.blocks)
-        measured = [without_rare(m, rows, config) for m in measured]
         single = {m.columns[0]: m for m in measured if len(m.columns) == 1}
         shares = [
             probabilities(m.counts.ravel(), rows, m.std)
@@ -756,7 +729,7 @@ class MargNetFit:
         """The first of ``steps`` that does nothing."""
         if self.noise_step is None:
             return steps
-        further = int(self.config.continuation * self.noise_step)
+        further = int(self.config.continuation * self.entropy_share * self.noise_step)
         return min(steps, self.noise_step + further)
 
     def likely_steps(self) -> dict[str, int]:
@@ -766,7 +739,7 @@ class MargNetFit:
         grows with the first error, of independent columns.
         """
         to_noise = STEPS_TO_NOISE * self.errors[0] ** STEPS_BY_ERROR
-        steps = to_noise * (1 + self.config.continuation)
+        steps = to_noise * (1 + self.config.continuation * self.entropy_share)
         return {STAGE: min(self.config.steps, round(steps))}
 
     def step_from_zeros(self, i: int, steps: int) -> None:

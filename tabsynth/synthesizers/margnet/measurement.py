@@ -56,7 +56,6 @@ from tabsynth.synthesizers.margnet.selection import (
     share_of_triples,
     triples_within,
     worth_counting,
-    worth_scoring,
 )
 from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
@@ -370,16 +369,14 @@ class PrivateMarginals:
         pairs = [pair for pair in pairs if self.first <= pair[1] < self.last]
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
         if SCORES in self.spends:
-            expected = [rows * in_groups(s, [g]) for s, g in zip(shares, by.pairs, strict=True)]
-            of_one = of_sum(self.spends[SCORES].mechanism).noise_multiplier * self.design.rows
-            chosen = worth_scoring(pairs, expected, of_one, self.workload, self.config)
-            account = self._open(SCORES, {"pairs": len(chosen)})
-            if not chosen:  # charged all the same: a charge must not follow from a release
+            account = self._open(SCORES, {"pairs": len(pairs)})
+            if not pairs:  # charged all the same: a charge must not follow from a release
                 self.monitor.once(account.purpose, lambda: self._without_release(account))
-        if SCORES in self.spends and chosen:
-            scores = self._scores(account, chosen, expected, by.pairs)
-            distances |= dict(zip(chosen, scores, strict=True))
-            chosen = worth_counting(chosen, scores, by.pairs, noise, self.workload, self.config)
+        if SCORES in self.spends and pairs:
+            expected = [rows * in_groups(s, [g]) for s, g in zip(shares, by.pairs, strict=True)]
+            scores = self._scores(account, pairs, expected, by.pairs)
+            distances = dict(zip(pairs, scores, strict=True))
+            chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
         sizes = self._interactions(rows, shares, pairs, by.triples)
         forced = interacting(sizes, by.triples, noise, len(chosen), self.workload, self.config)
         related = {j for triple in forced for j in triple}

@@ -211,37 +211,6 @@ def chance_distance(expected: np.ndarray) -> float:
     return float(np.sqrt(2 / np.pi * np.clip(expected, 0, None)).sum())
 
 
-def worth_scoring(
-    pairs: Sequence[Pair],
-    expected: Sequence[np.ndarray],
-    noise: float,
-    workload: Workload = NOTHING_NAMED,
-    config: MargNetConfig = DEFAULTS,
-) -> list[Pair]:
-    """The pairs whose distance from independence may stand out of the noise of their scores.
-
-    Two columns of n rows with shares p and q have counts within 2n · min(1 − Σp², 1 − Σq²) of independent ones, in L1: the
-    distance is largest where one column follows from the other. The noise of a score grows with the root of the number of pairs
-    that are scored. So those of the largest bounds are scored, as many as have a bound of ``score_noise`` times that noise.
-    Those that the workload names are scored in any case.
-
-    Parameters
-    ----------
-    pairs : sequence of (int, int)
-    expected : sequence of ndarray, shape (groups,)
-        Noisy counts of each column.
-    noise : float
-        Of the score of one pair, if no other were scored, in rows.
-    """
-    most = [2 * c.sum() * (1 - np.square(c / c.sum()).sum()) for c in expected]
-    named = {pair for pair in pairs if workload.names(pair)}
-    bounds = {p: math.inf if p in named else min(most[j] for j in p) for p in pairs}
-    order = sorted(pairs, key=lambda pair: -bounds[pair])
-    roots = np.sqrt(np.arange(1, len(order) + 1))
-    clear = [bounds[p] >= config.score_noise * noise * r for p, r in zip(order, roots, strict=True)]
-    return sorted(order[: len(order) - clear[::-1].index(True)] if any(clear) else [])
-
-
 def worth_counting(
     pairs: Sequence[Columns],
     distances: np.ndarray,
