@@ -126,7 +126,8 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool) -> None:
             patch.setattr(NoisyCounts, "distances", distances)
             model = MargNet(SCHEMA, epsilon=1.0, random_state=0, config=config, **prior).fit(table)
         assert len(asked) == 2 + scored
-        seen.append((asked, facts(model), model.sample(40, random_state=3).to_csv()))
+        weights = [w.numpy().tobytes() for w in model.trained_.weights().values()]
+        seen.append((asked, facts(model), weights, model.sample(40, random_state=3).to_csv()))
     assert (model.trained_.generator.rows is not None) == public
     assert seen[0] == seen[1]
     joint = seen[0][0][-1][1]
