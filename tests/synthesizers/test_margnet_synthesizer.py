@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -550,3 +551,10 @@ def test_wide_columns_are_counted_alone() -> None:
     with pytest.raises(InputError, match=r"too many for one-hot.* with 'other' for the rest"):
         wide = Column(name="w", kind="categorical", dtype="int64", categories=tuple(range(5000)))
         small(Schema([wide])).plan(estimate_time=False)
+
+
+def test_settings_of_earlier_files_are_left_out() -> None:
+    settings = asdict(MargNetConfig())
+    config = {**settings, "interaction_groups": 4, "workload": None, "target": None}
+    model = MargNet._from_config(SCHEMA, config, epsilon=1.0, delta=1e-5, encoding="one-hot")
+    assert model.config == MargNetConfig()

@@ -61,6 +61,7 @@ from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 
+FORMER_SETTINGS = ("interaction_groups",)  # in model files of version 0.2.0
 RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
 MOST_OF_VALUES = 0.5  # groups of a column's values by a derived column, to be counted as well
 ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
@@ -512,7 +513,9 @@ class MargNet(Synthesizer):
         if "tables" in config:
             hints["tables"] = config["tables"]
         settings: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k not in hints
+            k: tuple(v) if isinstance(v, list) else v
+            for k, v in config.items()
+            if k not in hints and k not in FORMER_SETTINGS
         }
         return cls(schema, config=MargNetConfig(**settings), **hints, **shared)
 
