@@ -17,7 +17,7 @@ COUNTS = (
 COUNTS_FROM_0 = ("max_unscored", "max_triples", "max_interactions")
 COUNTS_FROM_2 = ("weight_groups",)
 SHARES = (
-    "smoothing", "min_entropy", "max_merged_in_triples", "max_group", "prior_share", "prior_group", "least_interaction",
+    "smoothing", "min_entropy", "max_merged_in_triples", "max_group", "max_group_in_triples", "prior_share", "prior_group", "least_interaction",
 )  # fmt: skip
 SHARES_BELOW_1 = ("triples_share",)
 SHARES_BELOW_A_THIRD = ("interactions_share",)

@@ -78,7 +78,10 @@ class MargNetConfig:
     max_merged_in_triples : float
         The largest share of all rows whose values of an unordered column are merged in counts of triples.
     max_group : float
-        Share of the rows: an unordered value of more is never merged, and a group of ordered values needs no more.
+        Share of the rows: an unordered value of more is never merged in counts of pairs, and a group of ordered values needs no
+        more.
+    max_group_in_triples : float
+        The same in counts of triples.
     one_way_noise : float
         Mean L1/2 noise of a column's counts, as a share of the rows, above which columns are counted again.
     triples_share : float
@@ -150,7 +153,8 @@ class MargNetConfig:
     group_noise: float = 18.0
     pairs_per_column: float = 3.0
     max_merged_in_triples: float = 0.5
-    max_group: float = 0.05
+    max_group: float = 0.03
+    max_group_in_triples: float = 0.05
     one_way_noise: float = 0.03
     triples_share: float = 0.3
     triples_noise: float = 0.3
@@ -198,6 +202,7 @@ class MargNetConfig:
             "min_entropy",
             "max_merged_in_triples",
             "max_group",
+            "max_group_in_triples",
             "least_interaction",
         ):
             between(name, getattr(self, name), 0, 1)

@@ -489,15 +489,17 @@ class PrivateMarginals:
         """Groups by what the noise of pairs allows."""
         rows, noise = one_way.rows, self._joint_noise()
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.agreed]
-        coarsest, columns_ = self.config.max_group, len(self.columns)
+        config, columns_ = self.config, len(self.columns)
 
-        def groups(least: float, merged: float = 1.0) -> Groups:
+        def groups(least: float, coarsest: float, merged: float = 1.0) -> Groups:
             columns = zip(self.schema.columns, shares, strict=True)
             return [groups_of(column, share, least, merged, coarsest) for column, share in columns]
 
-        least = least_rows(noise, columns_, math.comb(columns_, 2), self.config) / rows
-        coarse = groups(coarsest, self.config.max_merged_in_triples)
-        return Resolution(self.whole.values, groups(least), coarse)
+        least = least_rows(noise, columns_, math.comb(columns_, 2), config) / rows
+        largest = config.max_group_in_triples
+        fine = groups(least, config.max_group)
+        coarse = groups(largest, largest, config.max_merged_in_triples)
+        return Resolution(self.whole.values, fine, coarse)
 
     def _triples(
         self,
