@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from test_declared import SCHEMA, SMALL, TABLE, frame, model
+from test_declared import SCHEMA, TABLE, frame, model
 
 from tabsynth import FileFormatError, MargNet, Schema, load
 from tabsynth.synthesizers import mixture as mixtures
