@@ -100,8 +100,8 @@ def test_the_expected_error_is_that_of_the_noise_of_a_fit(monkeypatch: pytest.Mo
     measured = []
     one_way = PrivateMarginals.one_way
 
-    def watched(marginals: PrivateMarginals) -> Any:
-        result = one_way(marginals)
+    def watched(marginals: PrivateMarginals, *tables: Any) -> Any:
+        result = one_way(marginals, *tables)
         measured.extend(counts.std for counts in result.counts)
         return result
 

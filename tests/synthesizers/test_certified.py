@@ -230,6 +230,7 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
         assert [i["details"].get("warm_start") for i in certificate["mechanisms"]] == [
             "margnet",
             "margnet",
+            "margnet",
             None,
         ]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from tabsynth import Column
+from tabsynth import Column, Schema
 from tabsynth.privacy.noise.counts import by_value, shares_by_cells
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import (
@@ -24,6 +24,7 @@ from tabsynth.synthesizers.margnet.selection import (
     triples_within,
     worth_counting,
 )
+from tabsynth.table_errors import _counted
 
 CONFIG = MargNetConfig()
 
@@ -49,19 +50,22 @@ def test_pairs_within_the_limits() -> None:
     weights=st.lists(st.floats(0, 1), min_size=1, max_size=40),
     least=st.floats(0, 0.2),
     nulls=st.booleans(),
+    coarsest=st.sampled_from([CONFIG.max_group, CONFIG.max_group_in_triples]),
 )
-def test_groups_of_ordered_values(weights: list[float], least: float, nulls: bool) -> None:
+def test_groups_of_ordered_values(
+    weights: list[float], least: float, nulls: bool, coarsest: float
+) -> None:
     """Neighbours, of enough rows each; null by itself; no gap."""
     shares = (np.array([*weights, 0.3] if nulls else weights) + 1e-6) / (sum(weights) + 1)
     values = tuple(range(len(weights)))
     column = Column(name="a", kind="ordinal", dtype="Int64", nulls=nulls, categories=values)
-    groups = groups_of(column, shares, least)
+    groups = groups_of(column, shares, least, coarsest=coarsest)
     inner = groups[: len(weights)]
     assert inner[0] == 0 and set(np.diff(inner)) <= {0, 1}
     if nulls:
         assert groups[-1] == inner[-1] + 1
     holdout = np.bincount(inner, weights=shares[: len(weights)])
-    assert len(holdout) == 1 or holdout.min() >= min(least, 0.05) - 1e-12
+    assert len(holdout) == 1 or holdout.min() >= min(least, coarsest) - 1e-12
     if least == 0:
         assert len(holdout) == len(weights)
 
@@ -71,13 +75,16 @@ def test_groups_of_ordered_values(weights: list[float], least: float, nulls: boo
     weights=st.lists(st.floats(0.001, 1), min_size=1, max_size=30),
     least=st.floats(0, 0.3),
     most=st.floats(0, 1),
+    coarsest=st.sampled_from([CONFIG.max_group, CONFIG.max_group_in_triples]),
 )
-def test_groups_of_unordered_values(weights: list[float], least: float, most: float) -> None:
-    """At most one group of several values: the rarest, below the least and a twentieth, a small part in all."""
+def test_groups_of_unordered_values(
+    weights: list[float], least: float, most: float, coarsest: float
+) -> None:
+    """At most one group of several values: the rarest, below the least and the coarsest, a small part in all."""
     shares = np.array(weights) / sum(weights)
     values = tuple(range(len(weights)))
     column = Column(name="a", kind="categorical", dtype="int64", categories=values)
-    groups = groups_of(column, shares, least, most)
+    groups = groups_of(column, shares, least, most, coarsest)
     assert sorted(set(groups)) == list(range(groups.max() + 1))
     counts = np.bincount(groups)
     merged = np.flatnonzero(counts > 1)
@@ -85,7 +92,7 @@ def test_groups_of_unordered_values(weights: list[float], least: float, most: fl
     for group in merged:
         inside = groups == group
         assert shares[inside].sum() <= most + 1e-12
-        assert (shares[inside] < min(least, 0.05)).all()
+        assert (shares[inside] < min(least, coarsest)).all()
         assert shares[inside].max() <= shares[~inside].min(initial=1)
 
 
@@ -93,6 +100,16 @@ def test_common_values_are_not_merged() -> None:
     """However high the noise: of ten classes of one size, two in one group could not be told apart."""
     column = Column(name="a", kind="categorical", dtype="int64", categories=tuple(range(10)))
     np.testing.assert_array_equal(groups_of(column, np.full(10, 0.1), 0.3), range(10))
+
+
+def test_groups_at_much_noise() -> None:
+    """However high the noise: in pairs groups need no more than 3% of the rows, in triples no more than 5%."""
+    values = tuple(range(100))
+    columns = [Column(name=n, kind="ordinal", dtype="int64", categories=values) for n in "abcd"]
+    _, by = _counted(Schema(columns), 1000, 0.1, 1e-5, [])
+    for pairs, triples in zip(by.pairs, by.triples, strict=True):
+        assert np.bincount(pairs).tolist() == [3] * 32 + [4]
+        assert np.bincount(triples).tolist() == [5] * 20
 
 
 def test_least_rows_follow_the_noise() -> None:

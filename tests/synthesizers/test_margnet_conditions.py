@@ -63,6 +63,7 @@ def free() -> MargNet:
 @pytest.fixture(scope="module")
 def bound() -> MargNet:
     table = frame(600)
+    table.loc[::6, "k"] = "z"
     return net(ZEROS, random_state=0).fit(table[allowed(table)])
 
 
