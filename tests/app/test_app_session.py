@@ -240,7 +240,8 @@ def test_a_plan_reads_no_row(session):
     Path("people.csv").unlink()
     job = session.plan(SETTINGS).wait()
     assert job.state == DONE, job.lines
-    assert "epsilon = 5 at delta = 1e-05" in session.planned.lines[2]
+    assert "signs of triples" in session.planned.lines[1]
+    assert "epsilon = 5 at delta = 1e-05" in session.planned.lines[3]
     assert [error.column for error in session.planned.errors] == ["age", "begin", "town"]
     with pytest.raises(InputError, match="no ledger"):
         session.plan(Settings(rows=10, ledger=Path("gone.ledger")))

@@ -300,5 +300,5 @@ def test_the_lines_of_an_audit() -> None:
     assert {line.kind for line in lines} == {n.kind for n in neighbours(frame(30), SCHEMA)}
     assert all(line.result.passed and line.result.worst_move > 0.9 for line in lines)
     facts = lines[0].to_dict()
-    assert facts["method"] == "margnet" and facts["seed"] == 5 and facts["mechanisms"] == 2
+    assert facts["method"] == "margnet" and facts["seed"] == 5 and facts["mechanisms"] == 3
     assert facts["passed"] is True and json.loads(json.dumps(facts)) == facts

@@ -148,6 +148,7 @@ def private_marginals(
     """
     records, of = encoder.records[name], f"{name}: "
     workload = neighbours(records, config.workload_weight)
+    first, last = _modelled(records, weighted)
     if records.context:
         config = replace(config, residual_noise=WORTH_OF_LATER * config.residual_noise)
     return PrivateMarginals(
@@ -161,9 +162,15 @@ def private_marginals(
         monitor,
         workload if weighted is None else weighted.workload(workload),
         of=of,
-        first=len(records.context),
-        last=None if weighted else len(records.context) + len(records.drawn),
+        first=first,
+        last=last,
     )
+
+
+def _modelled(records: Records, weighted: WeightedColumns | None) -> tuple[int, int | None]:
+    """The first column that is modelled, and the first one after it that has no pairs; None where all have."""
+    first = len(records.context)
+    return first, None if weighted else first + len(records.drawn)
 
 
 def _more_children(records: Records, one_way: OneWay) -> list[str]:
@@ -446,7 +453,8 @@ class LinkedMargNet(Synthesizer):
             weighted = self._weighted(encoder) if name == self.schema.root else None
             domain = weighted or encoder.records[name]
             config = self._settings() if weighted is None else weighted.config
-            for stage, part in stages(domain, config).items():
+            first, last = _modelled(encoder.records[name], weighted)
+            for stage, part in stages(domain, config, first=first, last=last).items():
                 mechanism = (
                     NoPrivacy()
                     if noise is None

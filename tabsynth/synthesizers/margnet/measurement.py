@@ -77,8 +77,18 @@ class Domain(Protocol):
     def sizes(self) -> Sequence[int]: ...
 
 
-def stages(schema: Domain, config: MargNetConfig, *, tables: bool = False) -> dict[str, float]:
-    """The stages and their shares of the budget: a function of the schema, and of whether there are declared tables."""
+def stages(
+    schema: Domain,
+    config: MargNetConfig,
+    *,
+    tables: bool = False,
+    first: int = 0,
+    last: int | None = None,
+) -> dict[str, float]:
+    """The stages and their shares of the budget: a function of the schema, and of whether there are declared tables.
+
+    ``first``, ``last``: as of :class:`PrivateMarginals`. They may leave no triple of columns with three pairs, and so no signs.
+    """
     if tables:
         rest = {
             stage: (1 - config.tables_share) * share
@@ -89,10 +99,10 @@ def stages(schema: Domain, config: MargNetConfig, *, tables: bool = False) -> di
     if not pairs:
         return {ONE_WAY: 1.0}
     scores = {SCORES: config.scores_share} if pairs > config.max_unscored else {}
-    if (
-        config.interactions_share
-        and 1 <= math.comb(len(schema.columns), 3) <= config.max_interactions
-    ):
+    triples = math.comb(len(schema.columns), 3)
+    end = len(schema.columns) if last is None else last
+    some = end >= 3 and end - first >= 2  # the second and third column of a triple are among these
+    if config.interactions_share and some and triples <= config.max_interactions:
         scores[INTERACTIONS] = config.interactions_share
     return {
         ONE_WAY: config.one_way_share,
