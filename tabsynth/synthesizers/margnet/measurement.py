@@ -271,7 +271,7 @@ class PrivateMarginals:
     ledger : Ledger
     bits : Bits
         Random bits of the noise.
-    watch : TrainingMonitor
+    monitor : TrainingMonitor
         Its checkpoint keeps each release.
     workload : Workload
     derived : sequence of (int, ndarray)
