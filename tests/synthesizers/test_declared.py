@@ -340,8 +340,8 @@ def test_declared_tables_are_read_once_and_charged(
     planned = fitted.plan(estimate_time=False)
     fitted.fit(frame(), checkpoint=tmp_path / "checkpoint")
     listed = [(m["purpose"], m["count"]) for m in fitted.certificate()["mechanisms"]]
-    stages_ = [TABLES, "one-way counts", "signs of triples", "joint counts"]
-    assert listed == [(stage, 1) for stage in stages_]
+    expected = [TABLES, "one-way counts", "signs of triples", "joint counts"]
+    assert listed == [(stage, 1) for stage in expected]
     assert reads == [purpose for purpose, _ in listed]
     certificate = fitted.certificate()
     assert certificate["epsilon"] == planned.epsilon == pytest.approx(1.0)

@@ -394,7 +394,7 @@ def test_frozen_counts_freeze_the_choice_of_triples() -> None:
     assert seen[0] == seen[1]
 
 
-@pytest.mark.parametrize("kind", ["outlier", "twin"])
+@pytest.mark.parametrize("kind", ["outlier", "minority"])
 def test_a_row_more_changes_releases_alone(kind: str) -> None:
     """R1: replayed on a neighbour, with triples chosen; the sums move by the sensitivity that is charged."""
     model = make_tiny_model("margnet, triples chosen by signs", SCHEMA, epsilon=2.0)
