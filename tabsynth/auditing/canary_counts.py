@@ -6,7 +6,7 @@ Estimation and sampling are post-processing of the counts, so the audit leaves t
 import math
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,12 +40,14 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.privacy.noise.samplers import Bits, Keystream
 from tabsynth.synthesizers import MargNet
+from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 from tabsynth.synthesizers.margnet.selection import Workload, parsed_workload
 from tabsynth.training.loop import Progress, TrainingMonitor
 
 METHOD = "margnet"
+RunRatios = tuple[list[dict[str, float]], list[dict[str, float]]]  # without and with the canary
 
 
 class ObservedCounts(NoisyCounts[Any]):
@@ -167,6 +169,8 @@ def audit_counts(
 ) -> list[AuditResult]:
     """Audit all counts of a MargNet fit: one-way counts, scores of pairs and signs of triples if any, and joint counts.
 
+    A stage that releases nothing in any run, because the groups of values leave nothing to count, has no result of its own.
+
     Parameters
     ----------
     runs : int
@@ -186,19 +190,15 @@ def audit_counts(
     settings = config or MargNetConfig()
     workload = parsed_workload(datasets.schema, None, None, settings)
     planned = model._spends(Ledger(epsilon, delta))
-    spends: dict[str, list[Spend]] = {s.purpose: [(s.mechanism, s.count)] for s in planned}
-    spends = {WHOLE: [spend for part in spends.values() for spend in part], **spends}
     run = _MeasurementRuns(datasets, settings, workload, measuring)
-    log_ratios: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+    log_ratios: RunRatios = ([], [])
     for turn in range(2 * runs):
         log_ratios[turn % 2].append(run.run_once(turn % 2 == 1, planned, Ledger(epsilon, delta)))
         if progress is not None:
             progress(f"{KIND} {METHOD}", turn + 1, 2 * runs)
-    claims = {part: Claim.from_spends(spent, delta) for part, spent in spends.items()}
+    claims = make_claims(planned, delta, log_ratios)
     seconds = time.monotonic() - started
-    results = make_canary_results(
-        METHOD, claims, (_stack(log_ratios[0]), _stack(log_ratios[1])), seconds, confidence
-    )
+    results = make_canary_results(METHOD, claims, stack(log_ratios, claims), seconds, confidence)
     if unit_rows is None:
         return results
     return [replace(r, part=f"{r.part}, unit of {unit_rows} rows") for r in results]
@@ -245,5 +245,23 @@ class _MeasurementRuns:
         return {**observed.log_ratios, WHOLE: sum(observed.log_ratios.values())}
 
 
-def _stack(runs: Sequence[dict[str, float]]) -> Ratios:
-    return {part: np.array([run[part] for run in runs]) for part in runs[0]}
+def make_claims(
+    planned: Sequence[PlannedSpend], delta: float, log_ratios: RunRatios
+) -> dict[str, Claim]:
+    """Return the claims for the whole fit and for each stage that released something in at least one run."""
+    spends: dict[str, list[Spend]] = {s.purpose: [(s.mechanism, s.count)] for s in planned}
+    claims = {WHOLE: Claim.from_spends([s for part in spends.values() for s in part], delta)}
+    released = {part for runs in log_ratios for run in runs for part in run}
+    return claims | {
+        part: Claim.from_spends(spent, delta) for part, spent in spends.items() if part in released
+    }
+
+
+def stack(log_ratios: RunRatios, parts: Iterable[str]) -> tuple[Ratios, Ratios]:
+    """Return the ratios of all runs on both datasets, by part; a stage that releases nothing in a run has a ratio of 0 there."""
+    names = list(parts)
+    without, with_canary = (
+        {part: np.array([run.get(part, 0.0) for run in runs]) for part in names}
+        for runs in log_ratios
+    )
+    return without, with_canary

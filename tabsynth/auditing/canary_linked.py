@@ -6,15 +6,12 @@ As in :mod:`tabsynth.auditing.canary_counts`, the audit observes every noisy cou
 import time
 from typing import Any
 
-import numpy as np
-
-from tabsynth.auditing.canaries import KIND, WHOLE, Claim, Ratios, make_canary_results
-from tabsynth.auditing.canary_counts import ObservedCounts
+from tabsynth.auditing.canaries import KIND, WHOLE, make_canary_results
+from tabsynth.auditing.canary_counts import ObservedCounts, RunRatios, make_claims, stack
 from tabsynth.auditing.linked_datasets import LinkedDatasets, small_datasets
 from tabsynth.auditing.lower_bounds import CONFIDENCE
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.encoding.linked import LinkedEncoder
-from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet, private_marginals
@@ -36,7 +33,8 @@ def audit_linked_counts(
     """Audit all counts of a fit of linked tables: for each table one-way counts, scores of pairs if any, joint counts.
 
     The canary is a patient of two equal stays, each with two equal events. Its records in each table are equal, and their
-    weights sum to 1, so it adds the sensitivity of 1 to one cell of each set of columns.
+    weights sum to 1, so it adds the sensitivity of 1 to one cell of each set of columns. A stage that releases nothing in
+    any run has no result of its own.
 
     Parameters
     ----------
@@ -50,20 +48,15 @@ def audit_linked_counts(
         datasets.schema, epsilon=epsilon, delta=delta, rows=rows, config=config, device="cpu"
     )
     planned = model._spends(Ledger(epsilon, delta))
-    spends: dict[str, list[Spend]] = {s.purpose: [(s.mechanism, s.count)] for s in planned}
-    spends = {WHOLE: [spend for part in spends.values() for spend in part], **spends}
-    log_ratios: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+    log_ratios: RunRatios = ([], [])
     run = _LinkedRuns(datasets, settings, rows)
     for turn in range(2 * runs):
         log_ratios[turn % 2].append(run.run_once(turn % 2 == 1, planned, Ledger(epsilon, delta)))
         if progress is not None:
             progress(f"{KIND} {METHOD}", turn + 1, 2 * runs)
-    claims = {part: Claim.from_spends(spent, delta) for part, spent in spends.items()}
-    stacked: list[Ratios] = [
-        {part: np.array([run[part] for run in runs]) for part in claims} for runs in log_ratios
-    ]
+    claims = make_claims(planned, delta, log_ratios)
     seconds = time.monotonic() - started
-    return make_canary_results(METHOD, claims, (stacked[0], stacked[1]), seconds, confidence)
+    return make_canary_results(METHOD, claims, stack(log_ratios, claims), seconds, confidence)
 
 
 class _LinkedRuns:

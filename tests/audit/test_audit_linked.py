@@ -61,6 +61,22 @@ def test_right_counts_show_what_the_theory_says(config):
     assert whole.mu_claimed == pytest.approx(math.sqrt(squared), rel=1e-9)
 
 
+def test_stages_that_release_nothing_are_charged_and_have_no_result():
+    """With at most 4 cells no triple is counted, so there are no signs; the claim for the whole fit includes their charge."""
+    result = {
+        r.part: r for r in audit_linked_counts(8.0, runs=20, config=MargNetConfig(max_cells=4))
+    }
+    stages = {
+        f"{table}: {stage} counts"
+        for table in ("patients", "stays", "events")
+        for stage in ("one-way", "joint")
+    }
+    assert set(result) == {WHOLE, *stages}
+    assert result[WHOLE].epsilon_claimed == pytest.approx(8.0, rel=1e-6)
+    squared = sum(result[stage].mu_claimed ** 2 for stage in stages)
+    assert squared < 0.999 * result[WHOLE].mu_claimed ** 2
+
+
 @pytest.mark.slow
 def test_children_that_count_twice_each_are_refuted(monkeypatch):
     """The event records of two stays, each with twice the weight of a root row."""

@@ -17,7 +17,7 @@ from tabsynth.auditing.canaries import (
     log_likelihood_ratios,
     make_small_gan,
 )
-from tabsynth.auditing.canary_counts import audit_counts
+from tabsynth.auditing.canary_counts import audit_counts, make_claims, stack
 from tabsynth.auditing.canary_votes import (
     ALL,
     ALL_CLASS,
@@ -32,8 +32,9 @@ from tabsynth.auditing.neighbouring_datasets import (
     small_neighbouring_datasets,
 )
 from tabsynth.auditing.outcomes import INCONCLUSIVE, NOT_REFUTED, REFUTED
-from tabsynth.privacy.accounting.mechanisms import NoisyVote, SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote, SubsampledGaussian
 from tabsynth.privacy.noise.counts import NoisyCounts
+from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 from tabsynth.synthesizers.pate.aggregation import NoisyAggregator
@@ -208,6 +209,31 @@ def test_counts_show_what_the_theory_says() -> None:
     scored = by_part(audit_counts(8.0, runs=20, config=MargNetConfig(max_unscored=0)))
     assert "scores of pairs" in scored
     assert scored["scores of pairs"].mu_lower <= scored["scores of pairs"].mu_claimed
+
+
+def test_a_stage_that_releases_nothing_has_no_result() -> None:
+    """Without a pair of at most 1 cell there is nothing to score, and no triple."""
+    config = MargNetConfig(max_cells=1, max_unscored=0)
+    result = by_part(audit_counts(8.0, runs=20, config=config))
+    assert result.keys() == {"one-way counts", "joint counts", WHOLE}
+    assert result[WHOLE].epsilon_claimed == pytest.approx(8.0)
+
+
+def test_a_run_in_which_a_stage_releases_nothing_has_a_ratio_of_0() -> None:
+    both, one = {WHOLE: 3.0, "a": 1.0, "b": 2.0}, {WHOLE: 4.0, "a": 4.0}
+    mechanism = Gaussian(noise_multiplier=2.0)
+    planned = [PlannedSpend(purpose=part, mechanism=mechanism, count=1) for part in "abc"]
+    runs = ([both, one], [one, one])
+    claims = make_claims(planned, 1e-5, runs)
+    assert list(claims) == [WHOLE, "a", "b"]
+    assert claims[WHOLE].mu == pytest.approx(math.sqrt(3) / 2) and claims["b"].mu == 0.5
+    without, with_canary = stack(runs, claims)
+    assert {part: list(ratios) for part, ratios in without.items()} == {
+        WHOLE: [3.0, 4.0],
+        "a": [1.0, 4.0],
+        "b": [2.0, 0.0],
+    }
+    assert list(with_canary["b"]) == [0.0, 0.0]
 
 
 class Quiet(NoisyCounts[np.ndarray]):
