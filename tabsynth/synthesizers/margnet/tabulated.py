@@ -124,6 +124,11 @@ class Assigned:
         return {j: self.parts[j][of[cell]] for j, of in self.index.items()}
 
 
+# Of a column that two tables share: the probability of each group of the second one given each part of the first one, shape
+# (parts, groups); the part of each cell of the first one; and the group of each cell of the second one.
+Shared = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
 class TabulatedRows:
     """A sampler of category codes: from a number to as many rows, which agree with declared tables.
 
@@ -217,22 +222,14 @@ class TabulatedRows:
         """Cells of one more table for rows that have cells of others."""
         component = self._components(assigned)
         grid = [axis.ravel() for axis in np.indices(table.shape)]
+        shared = self._shared(assigned, table, grid)
         # Columns that are new follow from the component; of those that are shared, cells and groups that overlap go together.
-        new = list[tuple[np.ndarray, np.ndarray]]()
-        of_cells, of_own = np.zeros(len(assigned.counts), int), np.zeros(values.size, int)
-        overlaps = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
-        for axis, (j, group) in enumerate(zip(table.columns, table.groups, strict=True)):
-            parts = _parts(group)
-            if j not in assigned.index:
-                new.append((self._masses(j, parts).T, grid[axis]))
-            else:
-                common = assigned.parts[j] @ (parts * (self.blocks[j].T @ self.prior)).T
-                share = common / np.maximum(common.sum(axis=1, keepdims=True), LEAST_CHANCE)
-                overlaps.append((share, assigned.index[j], grid[axis]))
-                edges = np.nonzero(share)
-                one, other = _connected(edges[0], edges[1], (len(share), len(parts)))
-                of_cells = of_cells * (len(share) + len(parts)) + one[assigned.index[j]]
-                of_own = of_own * (len(share) + len(parts)) + other[grid[axis]]
+        new = [
+            (self._masses(j, _parts(group)).T, number)
+            for j, group, number in zip(table.columns, table.groups, grid, strict=True)
+            if j not in assigned.index
+        ]
+        of_cells, of_own = _overlapping(shared, len(assigned.counts), values.size)
         found = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
         for label in np.unique(of_cells):
             own = np.flatnonzero(of_own == label)
@@ -243,22 +240,25 @@ class TabulatedRows:
             every = rng.permutation(np.flatnonzero(of_cells == label))
             for cells in np.array_split(every, -(-len(every) * len(own) // CELLS)):
                 weights = component[cells] @ chance
-                for share, first, second in overlaps:
+                for share, first, second in shared:
                     weights *= share[np.ix_(first[cells], second[own])]
                 counts = _joint_counts(weights, assigned.counts[cells], values.ravel()[own], rng)
                 at = np.nonzero(counts)
                 found.append((cells[at[0]], own[at[1]], counts[at]))
         cells, own, counts = (np.concatenate(part) for part in zip(*found, strict=True))
-        kept, index = dict(assigned.parts), {j: of[cells] for j, of in assigned.index.items()}
-        for axis, (j, group) in enumerate(zip(table.columns, table.groups, strict=True)):
-            number = grid[axis][own]
-            if j not in index:
-                kept[j], index[j] = _parts(group), number
-                continue
-            both, again = np.unique(np.stack([index[j], number]), axis=1, return_inverse=True)
-            index[j] = again.ravel()
-            kept[j] = assigned.parts[j][both[0]] * _parts(group)[both[1]]
-        return Assigned(kept, index, counts)
+        return _joined(assigned, cells, table, [number[own] for number in grid], counts)
+
+    def _shared(
+        self, assigned: Assigned, table: DeclaredTable, grid: Sequence[np.ndarray]
+    ) -> list[Shared]:
+        """The columns that one more table shares with those before it, by what the mixture expects in each part and group."""
+        out = list[Shared]()
+        for j, group, number in zip(table.columns, table.groups, grid, strict=True):
+            if j in assigned.index:
+                common = assigned.parts[j] @ (_parts(group) * (self.blocks[j].T @ self.prior)).T
+                share = common / np.maximum(common.sum(axis=1, keepdims=True), LEAST_CHANCE)
+                out.append((share, assigned.index[j], number))
+        return out
 
     def _components(self, assigned: Assigned) -> np.ndarray:
         """The probability of each component in each cell, shape (cells, components)."""
@@ -297,6 +297,36 @@ class TabulatedRows:
         out = np.empty_like(drawn)
         out[np.argsort(of.ravel(), kind="stable")] = drawn[order]
         return out
+
+
+def _overlapping(shared: Sequence[Shared], cells: int, own: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of so many cells of two sides, equal where these may go together: where parts and groups of each column are connected."""
+    of_cells, of_own = np.zeros(cells, int), np.zeros(own, int)
+    for share, first, second in shared:
+        edges = np.nonzero(share)
+        one, other = _connected(edges[0], edges[1], (share.shape[0], share.shape[1]))
+        of_cells = of_cells * sum(share.shape) + one[first]
+        of_own = of_own * sum(share.shape) + other[second]
+    return of_cells, of_own
+
+
+def _joined(
+    assigned: Assigned,
+    cells: np.ndarray,
+    table: DeclaredTable,
+    groups: Sequence[np.ndarray],
+    counts: np.ndarray,
+) -> Assigned:
+    """Cells of all tables and one more: those numbered ``cells`` of the former, in these ``groups`` of the latter's columns."""
+    parts, index = dict(assigned.parts), {j: of[cells] for j, of in assigned.index.items()}
+    for j, group, number in zip(table.columns, table.groups, groups, strict=True):
+        if j not in index:
+            parts[j], index[j] = _parts(group), number
+            continue
+        both, again = np.unique(np.stack([index[j], number]), axis=1, return_inverse=True)
+        index[j] = again.ravel()
+        parts[j] = assigned.parts[j][both[0]] * _parts(group)[both[1]]
+    return Assigned(parts, index, counts)
 
 
 def _parts(group: np.ndarray) -> np.ndarray:
