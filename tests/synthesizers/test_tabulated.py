@@ -1,5 +1,6 @@
 """Rows that agree with declared tables, the mixture given their cells, and the loss of tables (R18)."""
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tabsynth.synthesizers.margnet.declared import KEPT_TABLES, TableCounts, dec
 from tabsynth.synthesizers.margnet.estimation import Tables
 from tabsynth.synthesizers.margnet.tabulated import (
     TabulatedRows,
+    _joint_counts,
     expected_table,
     fitted_tables,
     shared_sums,
@@ -158,6 +160,88 @@ def test_a_condition_weighs_cells_by_the_mixture(fitted: MargNet) -> None:
     some = np.bincount(cells, joint * within[job][grid[job]], minlength=42)
     (values,) = fitted_tables(fitted.trained_.tables, 800, fitted.trained_.generator)
     np.testing.assert_allclose(draw.fitted[0].ravel(), values.ravel() * some / whole, rtol=1e-6)
+
+
+def test_components_of_cells_follow_bayes_rule(several: MargNet) -> None:
+    """The probability of a component in the cells of two tables, by enumeration of all rows of codes."""
+    encoder, generator, tables = (
+        several.encoder_,
+        several.trained_.generator,
+        several.trained_.tables,
+    )
+    sizes, p = encoder.schema.sizes, generator.matrix()
+    age = encoder.schema.names.index("age")
+    within = {age: np.arange(10) % 3 > 0.0}
+    draw = TabulatedRows(generator, encoder, tables, 800, within)
+    assigned = draw._cells(40, np.random.default_rng(0))
+    grid = np.indices(sizes).reshape(len(sizes), -1)
+    starts = [block.start for block in generator.layout.blocks]
+    joint = np.prod([p[:, s + codes] for s, codes in zip(starts, grid, strict=True)], axis=0)
+    joint *= within[age][grid[age]]
+    found = draw._components(assigned)
+    assert len(found) == len(assigned.counts) > 20 and set(assigned.index) == {0, 1, 2, 3, 4}
+    for cell, probabilities in enumerate(found):
+        box = assigned.box(cell)
+        inside = np.all([box[j][grid[j]] > 0 for j in box], axis=0)
+        masses = joint[:, inside].sum(axis=1)
+        np.testing.assert_allclose(probabilities, masses / masses.sum(), rtol=1e-5, atol=1e-9)
+
+
+def all_counts(rows: list[int], columns: list[int], possible: np.ndarray) -> list[np.ndarray]:
+    """All whole numbers with these sums that are 0 where they must, by brute force."""
+    cells = np.argwhere(possible)
+    upto = [range(min(rows[i], columns[j]) + 1) for i, j in cells]
+    out = []
+    for values in itertools.product(*upto):
+        counts = np.zeros(possible.shape, int)
+        counts[tuple(cells.T)] = values
+        if (counts.sum(1) == rows).all() and (counts.sum(0) == columns).all():
+            out.append(counts)
+    return out
+
+
+def test_joint_counts_have_their_sums_and_are_near_to_the_best() -> None:
+    """Whole sums are kept; no counts with these sums are nearer to the fitted numbers by more than 1 in a cell."""
+    rng = np.random.default_rng(0)
+    rows, columns = [2, 2, 3], [3, 2, 2]
+    every = all_counts(rows, columns, np.ones((3, 3), bool))
+    for _ in range(30):
+        weights = rng.random((3, 3)) ** 2
+        fitted = weights.copy()
+        for _ in range(300):
+            fitted *= (rows / fitted.sum(axis=1))[:, None]
+            fitted *= columns / fitted.sum(axis=0)
+        counts = _joint_counts(weights, np.array(rows), np.array(columns, float), rng)
+        assert any((counts == one).all() for one in every)
+        best = min(np.abs(one - fitted).max() for one in every)
+        assert np.abs(counts - fitted).max() < best + 1
+
+
+def test_joint_counts_are_right_on_average() -> None:
+    """Of independent weights the fitted numbers are products of the sums; fractions of columns are rounded at random."""
+    rows, columns = np.array([7, 3, 12, 18]), np.array([3.3, 10.2, 6.5])
+    draws = []
+    for seed in range(200):
+        counts = _joint_counts(np.ones((4, 3)), rows, columns, np.random.default_rng(seed))
+        assert (counts.sum(axis=1) == rows).all()
+        assert (np.abs(counts.sum(axis=0) - 2 * columns) < 1).all()
+        draws.append(counts)
+    np.testing.assert_allclose(np.mean(draws, axis=0), np.outer(rows, columns) / 20, atol=0.4)
+
+
+def test_joint_counts_are_0_where_weights_are() -> None:
+    possible = np.array([[True, True, False], [False, True, True]])
+    (only,) = all_counts([3, 4], [1, 3, 3], possible)
+    for seed in range(20):
+        args = np.array([3, 4]), np.array([1.0, 3.0, 3.0]), np.random.default_rng(seed)
+        np.testing.assert_array_equal(_joint_counts(possible.astype(float), *args), only)
+
+
+def test_joint_counts_of_columns_without_rows_follow_the_weights() -> None:
+    """Where the table has no row in any of its cells, only the mixture says how to spread the rows."""
+    weights = np.array([[1.0, 3.0], [2.0, 2.0]])
+    counts = _joint_counts(weights, np.array([40, 20]), np.zeros(2), np.random.default_rng(0))
+    np.testing.assert_array_equal(counts, [[10, 30], [10, 10]])
 
 
 def test_parts_of_a_stream_agree(fitted: MargNet) -> None:
