@@ -220,7 +220,7 @@ class TabulatedRows:
         rng: np.random.Generator,
     ) -> Assigned:
         """Cells of one more table for rows that have cells of others."""
-        component = self._components(assigned)
+        component = self._components(assigned, table.columns)
         grid = [axis.ravel() for axis in np.indices(table.shape)]
         shared = self._shared(assigned, table, grid)
         # Columns that are new follow from the component; of those that are shared, cells and groups that overlap go together.
@@ -260,10 +260,16 @@ class TabulatedRows:
                 out.append((share, assigned.index[j], number))
         return out
 
-    def _components(self, assigned: Assigned) -> np.ndarray:
-        """The probability of each component in each cell, shape (cells, components)."""
+    def _components(self, assigned: Assigned, columns: Sequence[int]) -> np.ndarray:
+        """The probability of each component in each cell, shape (cells, components).
+
+        It is given the condition, but for what that says of ``columns`` which the cells do not have.
+        """
         tiny = np.finfo(float).tiny
-        logs = np.log(np.maximum(self.prior, tiny))[None]
+        prior = self.prior.copy()
+        for j in set(self.within).difference(assigned.index, columns):
+            prior *= self.blocks[j] @ self.within[j]
+        logs = np.log(np.maximum(prior, tiny))[None]
         for j, of in assigned.index.items():
             logs = logs + np.log(np.maximum(self._masses(j, assigned.parts[j]), tiny))[of]
         component = np.exp(logs - logs.max(axis=1, keepdims=True))
