@@ -5,6 +5,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "reports" / "benchmark"))
 import store  # noqa: E402
@@ -52,3 +54,43 @@ def test_margnets_page_says_what_is_missing_and_what_is_below_the_baseline(
     assert "| AIM | 1 | not done in 1,200 CPU s |" in page
     assert "| AIM | 2 | not tried (not done at ε = 1) |" in page
     assert "- **MargNet**: ε = 0.5, 8, seeds 0, 1, 2; ε = 1, 2, seeds 1, 2" in page
+
+
+class ScoringRunner:
+    """A runner whose score of each column is given."""
+
+    def __init__(self, macro):
+        self.macro, self.scored_tables = macro, []
+
+    def scored(self, table, folder, synthetic):
+        self.scored_tables.append((table, len(pd.read_csv(synthetic))))
+        return {"dwpre": self.macro}, None
+
+
+def test_the_share_of_nearly_constant_columns_in_macro_f1(tmp_path, script):
+    """Columns with one value in at least 99% of the rows, and their part of the mean over all columns."""
+    folder = tmp_path / "hospital"
+    folder.mkdir()
+    rows = pd.DataFrame(
+        {
+            "constant": ["a"] * 200,
+            "just": ["a"] * 198 + ["b"] * 2,
+            "less": ["a"] * 197 + ["b"] * 3,
+            "even": ["a", "b"] * 100,
+        }
+    )
+    rows.to_csv(folder / "train.csv", index=False)
+    runner = ScoringRunner({"constant": 1.0, "just": 0.5, "less": 0.4, "even": 0.3})
+    row = script("margnet").constant_columns(runner, folder)
+    assert row == {"table": "hospital", "columns": 4, "constant": 2, "part": 1.5 / 4}
+    assert runner.scored_tables == [("hospital", 200)]
+
+
+def test_what_nearly_constant_columns_do_to_macro_f1_is_that_of_the_row(script):
+    margnet = script("margnet")
+    row = {"table": "hospital", "columns": 50, "constant": 12, "part": 0.234}
+    text = margnet.chance_in_macro({margnet.CONSTANT_KEY: row})
+    assert text.startswith("In 12 of its 50 columns, one value has at least 99% of the rows.")
+    # Half of the F1 of one of 50 columns is 0.01 of the mean.
+    assert "make 0.234 of" in text and text.endswith("changes the mean by 0.010.")
+    assert "not measured" in margnet.chance_in_macro({})
