@@ -56,10 +56,12 @@ def test_fit_and_sample(folder: Path) -> None:
         (["--schema", "schema.json", "--table", "town,state"], "follow from the same column"),
         (["--table", "town,sex"], "tables needs a schema"),
         (["--schema", "schema.json", "--table", "town", "--method", "dp-gan"], "takes no --table"),
+        (["--schema", "schema.json", "--table", "town,sex", "--public", "earlier.csv", "--public-source", "2018"], "not both"),
     ],
 )  # fmt: skip
 def test_bad_tables(folder: Path, given: list[str], says: str) -> None:
     before = (folder / "project").read_bytes()
+    pd.read_csv(folder / "people.csv").head(100).to_csv(folder / "earlier.csv", index=False)
     words = ["fit", "people.csv", "--epsilon", 1, "-o", "model", "--ledger", "project"]
     refused(*words, *given, cwd=folder, says=says)
     assert (folder / "project").read_bytes() == before and not (folder / "model").exists()

@@ -347,5 +347,5 @@ def test_a_public_prior_leaves_estimates_unbiased():
     found = mean(model, "age", by="sex", random_state=0)
     apart = (found["estimate"] - TABLE.groupby("sex")["age"].mean()) / found["standard_error"]
     assert (apart.abs() < 3.5).all()
-    with pytest.raises(InputError, match="know no public prior"):
+    with pytest.raises(InputError, match="a public table has no implicates"):
         model.sample(implicates=2)

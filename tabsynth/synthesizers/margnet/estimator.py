@@ -308,7 +308,7 @@ class MargNet(Synthesizer):
             )
         if self.trained_.generator.shares is not None:
             raise InputError(
-                "Implicates know no public prior; leave implicates (--implicates) out, or fit without public (--public)."
+                "A model with a public table has no implicates; leave implicates (--implicates) out, or fit without public (--public)."
             )
         draw = import_module("tabsynth.synthesizers.margnet.implicates").implicate
         names = self.encoder_.schema.names
@@ -360,7 +360,7 @@ class MargNet(Synthesizer):
             )
         if self.public is not None:
             raise InputError(
-                "Declared tables know no public prior; leave out tables (--table) or public (--public)."
+                "MargNet takes declared tables or a public table, not both; leave out tables (--table) or public (--public)."
             )
 
     def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
