@@ -30,12 +30,15 @@ class Statistic:
         From a table to values and textbook standard errors; of the population, the values are the truth.
     shares : callable, optional
         From the population to the share of rows in each cell or group. None of regressions.
+    constant : callable, optional
+        Of a logistic regression: from a table to the categories of its regressors in which all rows have the same outcome.
     """
 
     kind: str
     intervals: Callable[[Any], pd.DataFrame]
     naive: Callable[[pd.DataFrame], Naive]
     shares: Callable[[pd.DataFrame], pd.Series] | None = None
+    constant: Callable[[pd.DataFrame], list[str]] | None = None
 
 
 def cells(kind: str, *names: str) -> Statistic:
@@ -103,12 +106,23 @@ def linear(outcome: str, *names: str, numeric: tuple[str, ...] = ()) -> Statisti
 
 
 def logistic(event: dict[str, Any], *names: str, numeric: tuple[str, ...] = ()) -> Statistic:
-    """Coefficients of a logistic regression, with the standard errors of maximum likelihood."""
+    """Coefficients of a logistic regression, with the standard errors of maximum likelihood.
 
-    def naive(table: pd.DataFrame) -> Naive:
-        x = _matrix(table, list(names), set(numeric))
+    A table with a category in which all rows have the same outcome has no estimate: ``naive`` raises ``LinAlgError``.
+    """
+
+    def data(table: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
         ((column, value),) = event.items()
         y = (table[column] == value).fillna(False).to_numpy(dtype=float)
+        return _matrix(table, list(names), set(numeric)), y
+
+    def constant(table: pd.DataFrame) -> list[str]:
+        x, y = data(table)
+        categories = [name for name in x if set(x[name]) == {0.0, 1.0} and name not in numeric]
+        return [name for name in categories if len(set(y[x[name] == 1])) == 1]
+
+    def naive(table: pd.DataFrame) -> Naive:
+        x, y = data(table)
         a = x.to_numpy()
         beta = np.zeros(a.shape[1])
         for _ in range(40):
@@ -119,7 +133,9 @@ def logistic(event: dict[str, Any], *names: str, numeric: tuple[str, ...] = ()) 
             np.sqrt(np.diag(np.linalg.inv(information))), x.columns
         )
 
-    return Statistic("logistic", lambda r: inference.logit(r, event, list(names)), naive)
+    return Statistic(
+        "logistic", lambda r: inference.logit(r, event, list(names)), naive, constant=constant
+    )
 
 
 ONE, TWO, THREE = "proportions", "two-way cells", "three-way cells"

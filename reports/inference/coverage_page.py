@@ -35,6 +35,7 @@ def page(results: dict[str, Any]) -> str:
         "- **Control**: coverage of the textbook interval from the private table itself, of the supported statistics. It shows how far the"
         " private tables that were drawn are off by chance.",
         "- **Naive**: coverage of the textbook interval from one synthetic table, of the supported statistics, in the first 20 fits.",
+        *of_textbooks(by_setting),
         "- Cells and groups of fewer than 20 expected rows are rare; they are rows of their own.",
         "",
         "| table | ε | fits | statistics | intervals | supported | coverage | ± | lowest | width | control | naive |",
@@ -90,6 +91,28 @@ def textbook(found: list[Any], name: str) -> str:
     rows = [(f[name], len(f["covered"]) - f["covered"].count("-")) for f in found if name in f]
     right, of = np.sum(rows, axis=0) if rows else (0, 0)
     return f"{right / of:.1%}" if of else "–"
+
+
+def of_textbooks(by_setting: dict[str, list[Any]]) -> list[str]:
+    """Why textbook intervals of logistic coefficients cover too seldom, of each table of which some have no estimate."""
+    lines = []
+    for table, title in TITLES.items():
+        for row in by_setting.get(f"textbook-{table}", [])[-1:]:
+            for regressors, missing in row["missing"].items():
+                names = regressors.split(",")
+                categories = [
+                    f"{category} in {number} of them ({row['sizes'][category]:,} rows in the population)"
+                    for category, number in row["constant"].items()
+                    if category.partition("[")[0] in names
+                ]
+                lines.append(
+                    "- **Control** and **naive** count the coefficients of a regression without a maximum-likelihood estimate as not covered."
+                    f" In {missing} of {row['draws']} private {title} tables, the logistic regression on {' and '.join(names)} has none."
+                    " All rows of a category then have the same outcome, so its coefficient is not finite. The category is"
+                    f" {', '.join(categories)}. Of the logistic coefficients that have a textbook interval in these {row['draws']} tables,"
+                    f" it covers {row['covered'] / row['intervals']:.1%}."
+                )
+    return lines
 
 
 def of_implicates(by_setting: dict[str, list[Any]]) -> list[str]:

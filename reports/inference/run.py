@@ -173,6 +173,34 @@ def run_plan(name: str, epsilon: float, seed: int) -> dict[str, Any]:
     return {"tables": planned_rows(model, known, seed), "code": code()["sha256"][:12]}
 
 
+def run_textbook(name: str, draws: int) -> dict[str, Any]:
+    """Textbook intervals of logistic coefficients from private tables alone: how often there are none, why, and how many cover."""
+    known, row = populations(name), {"draws": draws, "intervals": 0, "covered": 0}
+    missing: dict[str, int] = {}  # tables without an estimate, by regressors
+    constant: dict[str, int] = {}  # the same, by a category with one outcome
+    for statistic, (truth, _) in zip(STATISTICS[name], truths(name), strict=True):
+        if statistic.constant is None:
+            continue
+        regressors = ",".join(dict.fromkeys(c.partition("[")[0] for c in truth.index[1:]))
+        for seed in range(draws):
+            table = known.draw(seed)
+            try:
+                values, errors = (labelled(x) for x in statistic.naive(table))
+            except np.linalg.LinAlgError:
+                missing[regressors] = missing.get(regressors, 0) + 1
+                for category in statistic.constant(table):
+                    constant[category] = constant.get(category, 0) + 1
+                continue
+            row["intervals"] += len(values)
+            row["covered"] += int(((values - truth[values.index]).abs() <= Z * errors).sum())
+    sizes = {}
+    for category in constant:
+        column, _, value = category.rstrip("]").partition("[")
+        sizes[category] = int((known.table[column].astype(str) == value).sum())
+    found = {"missing": missing, "constant": constant, "sizes": sizes}
+    return {**row, **found, "code": code()["sha256"][:12]}
+
+
 def summary(found: dict[str, list[Any]]) -> dict[str, Any]:
     """A row of the results: a letter for each statistic, how many of those with an interval have a naive one that covers, and
     moments of the errors."""
@@ -228,6 +256,10 @@ def main() -> None:
             continue
         write({key: KINDS[kind](name, epsilon, seed)})
         print(key, flush=True)
+    for name in STATISTICS:
+        key = f"textbook-{name}-{given.fits}"
+        if not given.page and key.startswith(given.only) and key not in results():
+            write({key: run_textbook(name, given.fits)})
     (HERE / "README.md").write_text(page(results()))
 
 

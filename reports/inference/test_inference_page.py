@@ -48,6 +48,37 @@ def test_counts_of_letters():
     assert "| census | 1 | 2 | logistic | 0% | – | – | 100.0% | 7 |" in text
 
 
+def test_the_page_says_which_regressions_have_no_textbook_interval():
+    row = {
+        "draws": 50,
+        "intervals": 400,
+        "covered": 381,
+        "missing": {"job,sex": 30},
+        "constant": {"job[4]": 29, "age[1]": 3},
+        "sizes": {"job[4]": 1200, "age[1]": 5},
+        "code": "x",
+    }
+    text = page({"textbook-census-50": row, "textbook-hospital-50": {**row, "missing": {}}})
+    assert text.count("without a maximum-likelihood estimate") == 1
+    assert "In 30 of 50 private census tables, the logistic regression on job and sex" in text
+    assert "The category is job[4] in 29 of them (1,200 rows in the population)." in text
+    assert "in these 50 tables, it covers 95.2%." in text
+
+
+def test_a_category_with_one_outcome_leaves_no_estimate():
+    """Complete separation: the likelihood grows with the coefficient of the category."""
+    table = pd.DataFrame({"y": [0, 1, 0, 1, 1, 1], "job": list("aabbcc"), "x": [0, 1, 0, 1, 1, 0]})
+    regression = logistic({"y": 1}, "job")
+    assert regression.constant(table) == ["job[c]"]
+    with pytest.raises(np.linalg.LinAlgError):
+        regression.naive(table)
+    less = table[:4]
+    assert regression.constant(less) == [] and list(regression.naive(less)[0]) == pytest.approx(
+        [0, 0], abs=1e-9
+    )
+    assert logistic({"y": 1}, "x", numeric=("x",)).constant(table) == []
+
+
 def test_naive_errors_are_those_of_textbooks():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"g": rng.integers(0, 2, 500), "x": rng.normal(0, 1, 500)})
