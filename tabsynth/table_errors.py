@@ -31,7 +31,12 @@ from tabsynth.synthesizers.margnet.measurement import (
     PrivateMarginals,
     Selection,
 )
-from tabsynth.synthesizers.margnet.selection import Resolution, pairs_within, parsed_workload
+from tabsynth.synthesizers.margnet.selection import (
+    Resolution,
+    pairs_within,
+    parsed_workload,
+    spanning_tree,
+)
 
 MOST_COLUMNS = 3  # of a table that is not declared: what MargNet counts
 
@@ -224,7 +229,10 @@ def _counted(
 def _likely(
     marginals: PrivateMarginals, one_way: OneWay, wanted: Sequence[tuple[int, ...]]
 ) -> Selection:
-    """The pairs of the tables, and of the others as many as a fit plans for, at even distances."""
+    """The pairs of the tables, and of the others as many as a fit plans for, at even distances.
+
+    Pairs of the tables are taken not to be among the strongest, which are counted with less noise.
+    """
     by = marginals.resolution(one_way)
     config = marginals.config
     every = pairs_within(by.pairs, config.max_cells, config.max_width)
@@ -232,8 +240,9 @@ def _likely(
     rest = [pair for pair in every if pair not in of_tables]
     few = max(0, round(config.pairs_per_column * len(marginals.columns)) - len(of_tables))
     at = np.linspace(0, len(rest) - 1, min(few, len(rest))).astype(int)
-    pairs = sorted({*(pair for pair in every if pair in of_tables), *(rest[i] for i in at)})
-    return Selection(pairs, [], by)
+    others = [rest[i] for i in at]
+    pairs = sorted({*(pair for pair in every if pair in of_tables), *others})
+    return Selection(pairs, [], by, spanning_tree(others, [0.0] * len(others)))
 
 
 def _error(

@@ -423,7 +423,7 @@ class Column:
             Without an order: the largest share of the rows that may be merged.
         """
         if not self.ordered:
-            return merge_rarest(shares, least, merged)
+            return merge_rare(shares, least, merged)
         groups = np.empty(self.size, dtype=np.int64)
         groups[: self.cells] = _merge_neighbours(shares[: self.cells], least)
         groups[self.cells :] = groups[: self.cells].max(initial=-1) + 1
@@ -849,15 +849,17 @@ class Column:
         """FileFormatError, beginning with ``where``, for a fact of the kind of a wrong form."""
 
 
-def merge_rarest(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-    """Groups of codes without an order, shape (size,), in which the rarest codes, together at most ``merged`` of the rows, are one."""
+def merge_rare(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    """Groups of codes without an order, shape (size,): rare codes, together at most ``merged`` of the rows, with rare neighbours.
+
+    Codes of a classification are often declared in its order, so that neighbours are alike; where they are not, such groups are as good as others.
+    """
     order = np.argsort(shares, kind="stable")
-    rare = order[(shares[order] < least) & (shares[order].cumsum() <= merged)]
-    if len(rare) < 2:
-        return np.arange(len(shares))
+    rare = np.sort(order[(shares[order] < least) & (shares[order].cumsum() <= merged)])
     kept = np.setdiff1d(np.arange(len(shares)), rare)
-    groups = np.full(len(shares), len(kept))
+    groups = np.empty(len(shares), dtype=np.int64)
     groups[kept] = np.arange(len(kept))
+    groups[rare] = len(kept) + _merge_neighbours(shares[rare], least)
     return groups
 
 

@@ -24,7 +24,7 @@ from tabsynth.schema.column import (
     Value,
     base_dtype,
     is_null,
-    merge_rarest,
+    merge_rare,
 )
 from tabsynth.schema.placing import Listed
 
@@ -374,7 +374,7 @@ class Hierarchical(Column):
                 groups[np.isin(groups, rare[1:])] = rare[0]
                 totals[rare[0]] += totals[rare[1:]].sum()
         kept = np.flatnonzero(groups == np.arange(self.size))
-        of = merge_rarest(totals[kept], least, merged)
+        of = merge_rare(totals[kept], least, merged)
         return of[np.searchsorted(kept, groups)]
 
     def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 import math
 from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from tabsynth import Column, Schema
 from tabsynth.privacy.noise.counts import by_value, shares_by_cells
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 from tabsynth.synthesizers.margnet.selection import (
     Resolution,
     Workload,
@@ -21,6 +24,7 @@ from tabsynth.synthesizers.margnet.selection import (
     least_rows,
     pairs_within,
     share_of_columns,
+    spanning_tree,
     triples_within,
     worth_counting,
 )
@@ -80,26 +84,88 @@ def test_groups_of_ordered_values(
 def test_groups_of_unordered_values(
     weights: list[float], least: float, most: float, coarsest: float
 ) -> None:
-    """At most one group of several values: the rarest, below the least and the coarsest, a small part in all."""
+    """Neighbours among the rarest values are merged: below the least and the coarsest, a small part in all."""
     shares = np.array(weights) / sum(weights)
     values = tuple(range(len(weights)))
     column = Column(name="a", kind="categorical", dtype="int64", categories=values)
     groups = groups_of(column, shares, least, most, coarsest)
     assert sorted(set(groups)) == list(range(groups.max() + 1))
-    counts = np.bincount(groups)
-    merged = np.flatnonzero(counts > 1)
-    assert len(merged) <= 1
-    for group in merged:
-        inside = groups == group
-        assert shares[inside].sum() <= most + 1e-12
-        assert (shares[inside] < min(least, coarsest)).all()
-        assert shares[inside].max() <= shares[~inside].min(initial=1)
+    merged = np.bincount(groups)[groups] > 1
+    assert shares[merged].sum() <= most + 1e-12
+    assert (shares[merged] < min(least, coarsest)).all()
+    # The rarest of all, but for one that is a group by itself between full ones.
+    rare = np.argsort(shares, kind="stable")[
+        : merged.sum() + (~merged & (shares < min(least, coarsest))).sum()
+    ]
+    assert set(np.flatnonzero(merged)) <= set(rare)
+    assert (np.diff(groups[np.sort(np.flatnonzero(merged))]) >= 0).all()  # neighbours
+    totals = np.bincount(groups[merged], shares[merged])[np.unique(groups[merged])]
+    assert len(totals) < 2 or totals.min() >= min(least, coarsest) - 1e-12
 
 
 def test_common_values_are_not_merged() -> None:
     """However high the noise: of ten classes of one size, two in one group could not be told apart."""
     column = Column(name="a", kind="categorical", dtype="int64", categories=tuple(range(10)))
     np.testing.assert_array_equal(groups_of(column, np.full(10, 0.1), 0.3), range(10))
+
+
+def test_rare_values_are_merged_in_the_order_of_their_codes() -> None:
+    """Common values by themselves, in several groups the rest: neighbours, and at the end a group that is large enough."""
+    shares = np.array([0.01, 0.5, 0.01, 0.02, 0.02, 0.4, 0.02, 0.01, 0.005, 0.005])
+    column = Column(name="a", kind="categorical", dtype="int64", categories=tuple(range(10)))
+    groups = groups_of(column, shares, 0.03)
+    assert groups.tolist() == [2, 0, 2, 2, 3, 1, 3, 3, 3, 3]
+    # As if it had no rare values: one of 4% in all.
+    assert groups_of(column, shares, 0.03, 0.04).tolist() != groups.tolist()
+
+
+def test_the_strongest_pairs_have_a_larger_share() -> None:
+    """Shares of a tree's pairs follow from a weight of ``tree_weight``; what they sum to does not change."""
+    cells, pairs = np.array([6, 8, 12]), [(0, 1), (0, 2), (1, 2)]
+    marginals: Any = SimpleNamespace(workload=Workload(), config=CONFIG)
+    by = Resolution.by_value([2, 3, 4])
+    _, shares, _ = PrivateMarginals.shares(marginals, [(pairs, 0.7)], by, tree=[(0, 2)])
+    costs = (np.array([1.0, CONFIG.tree_weight, 1.0]) * cells) ** (2 / 3)
+    np.testing.assert_allclose(shares, 0.7 * costs / costs.sum())
+    assert CONFIG.tree_weight > 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 6), st.integers(0, 10_000))
+def test_spanning_tree(columns: int, seed: int) -> None:
+    """Against all trees: the largest sum of distances, and all columns connected."""
+    rng = np.random.default_rng(seed)
+    every = list(combinations(range(columns), 2))
+    distances = {
+        pair: float(d) for pair, d in zip(every, rng.normal(0, 100, len(every)), strict=True)
+    }
+    tree = spanning_tree(every, [distances[pair] for pair in every])
+    assert len(tree) == columns - 1 and set(tree) <= set(every)
+
+    def connected(pairs: tuple[tuple[int, int], ...]) -> bool:
+        seen = {0}
+        for _ in pairs:
+            seen |= {j for pair in pairs for j in pair if seen & set(pair)}
+        return len(seen) == columns
+
+    assert connected(tuple(tree))
+    if columns <= 5:
+        sums = [
+            sum(distances[pair] for pair in pairs)
+            for pairs in combinations(every, columns - 1)
+            if connected(pairs)
+        ]
+        assert sum(distances[pair] for pair in tree) == pytest.approx(max(sums))
+
+
+def test_a_spanning_tree_of_some_pairs() -> None:
+    """Of pairs that leave columns apart, one tree of each part; of none, none."""
+    assert spanning_tree([], []) == []
+    assert spanning_tree([(0, 3), (1, 2), (1, 4), (2, 4)], [5.0, 1.0, -2.0, 3.0]) == [
+        (0, 3),
+        (1, 2),
+        (2, 4),
+    ]
 
 
 def test_groups_at_much_noise() -> None:

@@ -29,7 +29,7 @@ FROM_0 = (
 )  # fmt: skip
 ABOVE_0 = (
     "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
-    "workload_weight", "weights_importance", "mixture_drift", "largest_drift",
+    "workload_weight", "weights_importance", "tree_weight", "mixture_drift", "largest_drift",
 )  # fmt: skip
 GROUPS = {
     COUNTS: ((0, -1), ">= 1"),

@@ -109,7 +109,7 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool) -> None:
             asked: Any = asked,
         ) -> list[Measured]:
             self.table.read(account)
-            asked.append((sets, [[g.tolist() for g in by] for by in groups]))
+            asked.append((sets, list(shares), [[g.tolist() for g in by] for by in groups]))
             sizes = [[number_of(by[j]) for j in s] for s, by in zip(sets, groups, strict=True)]
             created = [30.0 * np.random.default_rng(len(s)).random(s) ** 4 for s in sizes]
             return [Measured(tuple(s), c, 1.0) for s, c in zip(sets, created, strict=True)]
@@ -130,5 +130,5 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool) -> None:
         seen.append((asked, facts(model), weights, model.sample(40, random_state=3).to_csv()))
     assert (model.trained_.generator.rows is not None) == public
     assert seen[0] == seen[1]
-    joint = seen[0][0][-1][1]
+    joint = seen[0][0][-1][2]
     assert min(len({*by[1]}) for by in joint) < 22  # values of column v were merged into groups

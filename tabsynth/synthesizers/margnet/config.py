@@ -68,6 +68,9 @@ class MargNetConfig:
     max_unscored : int
         With more pairs than this, noisy scores of all pairs are released first, and only pairs that are worth
         their noise are counted.
+    tree_weight : float
+        Weight of the errors of pairs in the maximum spanning tree of the scores, so of the strongest pairs that connect all columns; others
+        weigh 1.
     residual_noise : float
         Share of the noise of counts that is left after a fit to all of them: the cost of counting a pair.
     group_noise : float
@@ -78,8 +81,7 @@ class MargNetConfig:
     max_merged_in_triples : float
         The largest share of all rows whose values of an unordered column are merged in counts of triples.
     max_group : float
-        Share of the rows: an unordered value of more is never merged in counts of pairs, and a group of ordered values needs no
-        more.
+        Share of the rows: an unordered value of more is never merged in counts of pairs, and a group of values needs no more.
     max_group_in_triples : float
         The same in counts of triples.
     one_way_noise : float
@@ -149,6 +151,7 @@ class MargNetConfig:
     interaction_noise: float = 5.0
     least_interaction: float = 0.1
     max_unscored: int = 66
+    tree_weight: float = 5.0
     residual_noise: float = 0.3
     group_noise: float = 18.0
     pairs_per_column: float = 3.0
@@ -225,7 +228,7 @@ class MargNetConfig:
         between("max_smoothing_noise", self.max_smoothing_noise, 0, math.inf)
         for name in (
             "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
-            "workload_weight", "weights_importance", "mixture_drift", "largest_drift",
+            "workload_weight", "weights_importance", "tree_weight", "mixture_drift", "largest_drift",
         ):  # fmt: skip
             between(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
 

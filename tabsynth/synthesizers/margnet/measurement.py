@@ -54,6 +54,7 @@ from tabsynth.synthesizers.margnet.selection import (
     pairs_within,
     share_of_columns,
     share_of_triples,
+    spanning_tree,
     triples_within,
     worth_counting,
 )
@@ -144,11 +145,14 @@ class Selection:
     pairs, triples : list
         Column positions, each in rising order.
     resolution : Resolution
+    tree : list
+        The pairs of the maximum spanning tree of the scores, where there are any.
     """
 
     pairs: list[Pair]
     triples: list[Triple]
     resolution: Resolution
+    tree: list[Pair] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,7 +381,7 @@ class PrivateMarginals:
         noise, by = self._joint_noise(), self.resolution(one_way)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
         pairs = [pair for pair in pairs if self.first <= pair[1] < self.last]
-        distances, chosen = dict.fromkeys(pairs, 0.0), pairs
+        distances, chosen, tree = dict.fromkeys(pairs, 0.0), pairs, list[Pair]()
         if SCORES in self.spends:
             account = self._open(SCORES, {"pairs": len(pairs)})
             if not pairs:  # charged all the same: a charge must not follow from a release
@@ -387,12 +391,13 @@ class PrivateMarginals:
             scores = self._scores(account, pairs, expected, by.pairs)
             distances = dict(zip(pairs, scores, strict=True))
             chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
+            tree = spanning_tree(chosen, [distances[pair] for pair in chosen])
         sizes = self._interactions(rows, shares, pairs, by.triples)
         forced = interacting(sizes, by.triples, noise, len(chosen), self.workload, self.config)
         related = {j for triple in forced for j in triple}
         chosen = sorted({*chosen, *(pair for pair in pairs if related.intersection(pair))})
         triples = self._triples(chosen, distances, by.triples, noise / rows, forced)
-        return Selection(chosen, triples, by)
+        return Selection(chosen, triples, by, tree)
 
     def _interactions(
         self, rows: float, shares: Sequence[np.ndarray], pairs: Sequence[Pair], by: Groups
@@ -470,7 +475,8 @@ class PrivateMarginals:
         names = {1: "columns", 2: "pairs", 3: "triples"}
         details = {"columns": 0, "pairs": 0, "triples": 0}
         details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
-        return self._count(self._open(JOINT, details), batches, selection.resolution)
+        account = self._open(JOINT, details)
+        return self._count(account, batches, selection.resolution, tree=selection.tree)
 
     def batches(self, rows: float, selection: Selection) -> list[tuple[Sequence[Set], float]]:
         """The sets of the joint counts, in batches, and the part of their budget that each batch has.
@@ -547,9 +553,10 @@ class PrivateMarginals:
         batches: Sequence[tuple[Sequence[Set], float]],
         by: Resolution,
         derived: Sequence[tuple[int, np.ndarray]] = (),
+        tree: Sequence[Pair] = (),
     ) -> list[Measured]:
         """One release, or what a checkpoint kept of it; arguments as of :meth:`shares`."""
-        return self._release(account, *self.shares(batches, by, derived))
+        return self._release(account, *self.shares(batches, by, derived, tree))
 
     def _release(
         self,
@@ -576,17 +583,20 @@ class PrivateMarginals:
         batches: Sequence[tuple[Sequence[Set], float]],
         by: Resolution,
         derived: Sequence[tuple[int, np.ndarray]] = (),
+        tree: Sequence[Pair] = (),
     ) -> tuple[list[Set], list[float], list[Groups]]:
         """All sets of columns of a release, the share of its budget that each has, and the groups that it is counted in.
 
         A batch is sets of columns and their part of the account's budget. Groups of ``derived`` share the first one's,
-        and are counted last.
+        and are counted last. Pairs of ``tree`` weigh ``tree_weight`` at least.
         """
         sets, shares = list[Set](), list[float]()
         groups = list[Groups]()
         for columns, part in batches:
             cells = [cells_of(s, by.of(s)) for s in columns]
+            strong = np.array([s in tree for s in columns])
             importance = self.workload.importance(columns)
+            importance = np.maximum(importance, self.config.tree_weight * strong)
             sets += columns
             groups += [by.of(s) for s in columns]
             if derived:
