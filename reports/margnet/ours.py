@@ -20,6 +20,9 @@ import numpy as np
 import pandas as pd
 
 from tabsynth import MargNet, Schema
+from tabsynth.schema import column as columns
+from tabsynth.schema import hierarchical
+from tabsynth.schema.column import merge_rare
 from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.synthesizers.margnet import measurement as measuring
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -49,6 +52,16 @@ def no_share(*_: Any) -> float:
     return 0.0
 
 
+def one_group(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    """As ``merge_rare``, but all rare values are one group."""
+    groups = merge_rare(shares, least, merged)
+    often = np.bincount(groups)[groups] == 1
+    rare = ~often | (shares < least)
+    out = np.full(len(shares), (~rare).sum())
+    out[~rare] = np.arange((~rare).sum())
+    return out if rare.any() else groups
+
+
 def never(*_: Any) -> bool:
     return False
 
@@ -75,6 +88,7 @@ def with_own_noise(self: NoisyCounts, account: Any, sets: Any, signs: Any, bits:
 ABLATED = (("census", 1.0), ("census", 8.0), ("hospital", 1.0))
 AT_ONE = (("census", 1.0), ("hospital", 1.0))
 AT_EIGHT = (("census", 8.0),)
+WIDE_CELLS = (("census-24", 0.5), ("hospital", 1.0))
 FAST = (("census", 1.0), ("census", 8.0), ("adult", 1.0), ("census-24", 1.0))
 
 
@@ -167,7 +181,7 @@ SETTINGS = {
     "residual_noise": setting("residual_noise = 1", residual_noise=1.0),
     "one_way_share": setting("one_way_share = 0.04", one_way_share=0.04),
     "one_way_noise": setting("one_way_noise = 0.01", one_way_noise=0.01),
-    "scores_share": setting("scores_share = 0.1", scores_share=0.1),
+    "scores_share": setting("scores_share = 0.1, from 0.05", scores_share=0.1),
     "group_noise": setting("group_noise = 9", group_noise=9.0),
     "max_group": setting("max_group = 1", max_group=1.0),
     "latent_dim": setting("latent_dim = 16", latent_dim=16),
@@ -207,6 +221,21 @@ REMOVED = {
 SPEED = {
     "by-counts": Variant("by the counts", cells=FAST),
     "thousand": Variant("1,000 before", {"components": 1000}, cells=FAST[:2]),
+}
+# Choices for wide tables, without one of them each.
+WIDE_CHOICES = {
+    "no-tree": Variant(
+        "no larger share for the strongest pairs", {"tree_weight": 1.0}, cells=WIDE_CELLS
+    ),
+    "one-group": Variant(
+        "all rare values of a column in one group",
+        replaced=((columns, "merge_rare", one_group), (hierarchical, "merge_rare", one_group)),
+        cells=WIDE_CELLS,
+    ),
+    "max_group_05": Variant(
+        "max_group = 0.05, as in triples", {"max_group": 0.05}, cells=WIDE_CELLS
+    ),
+    "scores_share_05": Variant("scores_share = 0.05", {"scores_share": 0.05}, cells=WIDE_CELLS),
 }
 # What the signs of all triples cost tables without structure that no pair shows; see high_order.py.
 PLAIN_TABLES = (("census", 1.0), ("adult", 1.0), ("census", 0.5))
@@ -330,7 +359,9 @@ def code() -> str:
 def main(table: str, epsilon: str, seed: str, variant: str, limit: str, out: str) -> dict[str, Any]:
     limit_cpu(int(limit))
     schema, train, _ = TABLES[table].split()
-    chosen = (VARIANTS | SETTINGS | HINTS | SPEED | PRIORS | OF_PRIOR | HIGH_ORDER)[variant]
+    chosen = (VARIANTS | SETTINGS | HINTS | SPEED | WIDE_CHOICES | PRIORS | OF_PRIOR | HIGH_ORDER)[
+        variant
+    ]
     with ExitStack() as stack:
         for place, name, value in chosen.replaced:
             stack.enter_context(patch.object(place, name, value))

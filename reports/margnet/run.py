@@ -25,7 +25,7 @@ import findings  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
 from ablations import draw, write_csv  # noqa: E402
-from ours import FAST, HINTS, SETTINGS, SPEED, VARIANTS, Variant  # noqa: E402
+from ours import FAST, HINTS, SETTINGS, SPEED, VARIANTS, WIDE_CELLS, WIDE_CHOICES, Variant  # noqa: E402
 from runner import Runner, independent_columns, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
 
@@ -40,7 +40,7 @@ CONSTANT_KEY = f"{WIDE}-constant-columns"
 RUNS = [
     configs.Run(table, f"margnet:{name}", epsilon, seed)
     for seed in CONFIG.seeds
-    for name, variant in (VARIANTS | SETTINGS | HINTS | SPEED).items()
+    for name, variant in (VARIANTS | SETTINGS | HINTS | SPEED | WIDE_CHOICES).items()
     for table, epsilon in variant.cells
 ]
 
@@ -213,6 +213,26 @@ def speed() -> list[str]:
     return [*lines, "", f"{len(done)} of {len(runs)} runs were made."]
 
 
+def wide() -> list[str]:
+    """Figures of wide tables with the method as it is, and without each of the choices for them."""
+    lines = [
+        "| table | ε | | tvd2 | tvd3 | F1 macro | F1 weighted | seeds |",
+        "|" + "---|" * 8,
+    ]
+    systems = {"margnet": "as it is"}
+    systems |= {f"margnet:{name}": about.title for name, about in WIDE_CHOICES.items()}
+    for table, epsilon in WIDE_CELLS:
+        for system, title in systems.items():
+            done = [r for r in of(table, system, epsilon) if "stopped" not in r]
+            if done:
+                cells = [census.mean_sd([r[figure] for r in done]) for figure in FIGURES[1:]]
+                head = f"| {TABLES[table].title} | {epsilon:g} | {title} | "
+                lines.append(head + " | ".join([*cells, str(len(done))]) + " |")
+    runs = [run for run in RUNS if run.system.partition(":")[2] in WIDE_CHOICES]
+    done = [run for run in runs if run.key in load_results()]
+    return [*lines, "", f"{len(done)} of {len(runs)} runs were made."]
+
+
 def below_baseline(table: str, key: str, title: str) -> str:
     """In which cells a table's figure, of which more is better, is below that of independent columns."""
     results = load_results()
@@ -256,6 +276,7 @@ def write_readme() -> None:
     page = page.replace("<!-- COMPARISON -->", "\n".join(compared))
     page = page.replace("<!-- ABLATION -->", "\n".join(ablation()))
     page = page.replace("<!-- HINTS -->", "\n".join(hints()))
+    page = page.replace("<!-- WIDE -->", "\n".join(wide()))
     page = page.replace("<!-- SPEED -->", "\n".join(speed()))
     lines = disclosure.by_epsilon(CONFIG, results, "margnet")
     page = page.replace("<!-- DISCLOSURE -->", "\n".join(lines))

@@ -144,7 +144,7 @@ class MargNetConfig:
     max_smoothing_noise: float = 0.1
     one_way_share: float = 0.08
     weighted_one_way_share: float = 0.15
-    scores_share: float = 0.05
+    scores_share: float = 0.025
     tables_share: float = 0.25
     interactions_share: float = 0.005
     max_interactions: int = 1000
