@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 
 from tabsynth import MargNet, Schema
+from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.schema import column as columns
 from tabsynth.schema import hierarchical
 from tabsynth.schema.column import merge_rare
-from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.synthesizers.margnet import measurement as measuring
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
