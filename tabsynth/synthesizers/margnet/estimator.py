@@ -445,6 +445,8 @@ class MargNet(Synthesizer):
         if weighted is not None:
             index, layout = weighted.rows(index), weighted.layout(layout)
             workload, config = weighted.workload(workload), weighted.config
+        # A trial is of made-up rows, which no public table is like.
+        public = self._public_index(encoder) if most is None else None
         marginals = PrivateMarginals(
             PrivateTable(index, ledger),
             weighted or self.schema.learned,
@@ -458,9 +460,8 @@ class MargNet(Synthesizer):
             derived_groups(self.schema),
             self.schema.design,
             tables=self._tables(),
+            public=public,
         )
-        # A trial is of made-up rows, which no public table is like.
-        public = self._public_index(encoder) if most is None else None
         estimate, measured, prior = margnet(
             marginals,
             layout,
@@ -486,7 +487,7 @@ class MargNet(Synthesizer):
             population=population,
             measured=measured if not self.schema.design and measured.keepable else None,
             tables=measured.tables,
-            notes={} if public is None else used(prior),
+            notes={} if public is None else used(prior, measured.followed),
             likely_steps=estimate.likely_steps() if most is not None else {},
         )
 
