@@ -97,6 +97,13 @@ def test_with_a_prior_that_knows_nothing_shares_are_by_cells() -> None:
     np.testing.assert_allclose(found, shares_by_cells(sizes, weight), rtol=0.01)
 
 
+def test_shares_that_may_not_be_less_are_as_they_are() -> None:
+    default = shares_by_cells([4, 60, 9])
+    variances = [np.full(n, v) for n, v in ((4, 1e-2), (60, 1e3), (9, 30.0))]
+    found = least_errors(variances, 5.0, np.ones(3), np.array(default))
+    np.testing.assert_allclose(found, default)
+
+
 def test_a_set_that_the_prior_knows_has_the_least_share() -> None:
     known, unknown = np.full(50, 1e-3), np.full(50, 1e6)
     found = least_errors([known, unknown], 5.0, np.ones(2), np.array([0.1, 0.1]))

@@ -180,8 +180,8 @@ class MargNet(Synthesizer):
     -----------------
     Private rows are read by up to five Gaussian mechanisms: counts of declared tables, one-way counts, in a wide table scores of
     pairs of columns, in a table of 3 to 19 columns sums of signs of triples, and counts of pairs and triples (of
-    single columns again where their noise is still high, or no pair is worth it). What each of them reads follows from
-    the schema and from the releases before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
+    single columns again where their noise is still high, or no pair is worth it). What each of them reads, and
+    with which share of the budget, follows from the schema, from a public table, and from the releases before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
     the rest, the fit, its samples and the model file, is post-processing.
     """
 
