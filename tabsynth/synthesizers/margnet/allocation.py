@@ -137,10 +137,10 @@ class PublicCounts:
         most : float
         """
         of_rows = [of[:, self.codes[:, j]] for j, of in enumerate(signs)]
-        public, independent = [], []
+        public, independent = list[Distance](), list[Distance]()
         for columns, noisy in sums.items():
-            products = math.prod(of_rows[j] for j in columns).mean(axis=1)  # type: ignore[attr-defined]
-            alone = math.prod(means[j] for j in columns)
+            products = np.prod([of_rows[j] for j in columns], axis=0).mean(axis=1)
+            alone = np.prod([means[j] for j in columns], axis=0)
             for out, mean in ((public, products), (independent, alone)):
                 drawn = self.rows * float(np.clip(1 - np.square(mean), 0, None).sum())
                 out.append(Distance(noisy - self.rows * mean, std, drawn))
