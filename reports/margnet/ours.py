@@ -28,7 +28,7 @@ from tabsynth.synthesizers.margnet import measurement as measuring
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.synthesizers.margnet.prior import PriorCounts
-from tabsynth.synthesizers.mixture import Mixture, _Draw
+from tabsynth.synthesizers.mixture import Mixture, _Draw, _Triples
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
 from fit import fitted
@@ -294,6 +294,14 @@ def swept_by_pairs(
     of_triples[:] = triples.error(codes - draw.mixture.starts)
 
 
+TRIPLES = _Triples.__init__
+
+
+def with_equal_weights(triples: _Triples, *given: Any) -> None:
+    TRIPLES(triples, *given)
+    triples.weights = np.sign(triples.weights)
+
+
 EPSILONS = (0.1, 1.0, 8.0)
 PUBLIC_OF: dict[str, Callable[[Schema], pd.DataFrame]] = {
     "census": lambda schema: excerpt("census_national_2018", schema),
@@ -332,6 +340,16 @@ OF_PRIOR = {
         cells=(("census", 0.1), ("census", 1.0)),
         public=PUBLIC_OF["census"],
     ),
+    # At ε = 0.1 the budget is allocated as without a public table in any case.
+    **{name: Variant(
+        title, config, replaced=replaced, cells=(("census", 1.0),), public=PUBLIC_OF["census"]
+    )
+    for name, title, config, replaced in (
+        ("budget-as-without", "budget as without a public table", {"prior_unexplained": 0.0}, ()),
+        ("groups-as-without", "groups of values as without a public table", {"prior_group_noise": MargNetConfig.group_noise}, ()),
+        ("shares-as-without", "shares of the budget as without a public table", {"prior_least_share": 1.0}, ()),
+        ("triples-alike", "equal weights of all triples of values in samples", {}, ((_Triples, "__init__", with_equal_weights),)),
+    )},
     **{name: Variant(
         title,
         config,

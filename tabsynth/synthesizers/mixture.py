@@ -273,6 +273,7 @@ MAX_TRIPLED = 32  # columns past which their triples are too many …
 MAX_TRIPLE_CELLS = 16_777_216  # … of which those of the fewest cells count, so many cells in all …
 MAX_PARTS = 16  # … and boxes
 LEAST_CHANCE = 1e-12  # of a value in a component, where rows are drawn in cells: none is impossible
+TRIPLES_WEIGHT = 15.0  # of the squared error of a triple of values, over √(expected rows + 1); a pair has weight 1
 SEEN = 0.5  # rows in which values are expected together: fewer do not count in the choice of public rows, nor in triples
 REPLACED = 3  # draws of fresh rows, for groups of values
 BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch move at once
@@ -562,8 +563,9 @@ class _Triples:
     ----------
     sets : ndarray, shape (triples, 3)
     expected : ndarray, shape (cells of all triples,)
-    seen : ndarray of bool
-        Cells with an expected count of ``SEEN`` at least.
+    weights : ndarray, shape (cells of all triples,)
+        Of the squared errors of counts: ∝ 1/√c, about the expected distance of a count that chance moves by √c; 0 where
+        fewer than ``SEEN`` rows are expected.
     """
 
     def __init__(self, mixture: Restricted, rows: int, certain: int, sets: np.ndarray) -> None:
@@ -589,7 +591,11 @@ class _Triples:
                 both = (weights[:, None] * blocks[a])[:, :, None] * blocks[b][:, None]
                 found = (both.reshape(len(both), -1).T @ blocks[c]).ravel()
                 self.expected[start : start + len(found)] += found
-        self.seen = self.expected >= SEEN
+        self.weights = np.where(
+            self.expected >= SEEN,
+            TRIPLES_WEIGHT / np.sqrt(np.clip(self.expected, 0, None) + 1),
+            0.0,
+        )
 
     @classmethod
     def within(cls, mixture: Restricted, rows: int, certain: int) -> "_Triples | None":
@@ -729,7 +735,7 @@ class _Draw:
             gain = _gain(down, up, *of_pairs)
             if triples is not None:
                 lost, won = (triples.cells(c - starts) for c in (before, after))
-                gain += _gain(lost, won, of_triples, triples.seen)
+                gain += _gain(lost, won, of_triples, triples.weights)
             taken = gain > 0
             _enter(down[taken], up[taken], of_pairs[0])
             if triples is not None:
@@ -786,7 +792,7 @@ class _Draw:
             gain = (flat[down] - flat[up] - 1).sum(axis=1)
             if triples is not None:
                 lost, won = triples.moves(j, codes[order[batch]] - starts, new[batch] - starts[j])
-                gain += _gain(lost, won, of_triples, triples.seen)
+                gain += _gain(lost, won, of_triples, triples.weights)
             moved = gain > 0
             _enter(down[moved], up[moved], flat)
             if triples is not None:
@@ -827,9 +833,9 @@ def _replace(
     index[gone] = fresh[new]
 
 
-def _gain(down: np.ndarray, up: np.ndarray, error: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Half of what each move takes off the squared error of the cells that count, shape (n,)."""
-    change = (error[down] - 0.5) * counted[down] - (error[up] + 0.5) * counted[up]
+def _gain(down: np.ndarray, up: np.ndarray, error: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Half of what each move takes off the weighted squared error of the cells, shape (n,)."""
+    change = (error[down] - 0.5) * weights[down] - (error[up] + 0.5) * weights[up]
     return (change * (down != up)).sum(axis=1)
 
 

@@ -17,7 +17,8 @@ COUNTS = (
 COUNTS_FROM_0 = ("max_unscored", "max_triples", "max_interactions")
 COUNTS_FROM_2 = ("weight_groups",)
 SHARES = (
-    "smoothing", "min_entropy", "max_merged_in_triples", "max_group", "max_group_in_triples", "prior_share", "prior_group", "least_interaction",
+    "smoothing", "min_entropy", "max_merged_in_triples", "max_group", "max_group_in_triples", "prior_share", "prior_group", "prior_least_share",
+    "least_interaction",
 )  # fmt: skip
 SHARES_BELOW_1 = ("triples_share",)
 SHARES_BELOW_A_THIRD = ("interactions_share",)
@@ -26,10 +27,11 @@ SHARES_ABOVE_0 = ("learning_rate", "zero_rate", "counts_time")
 BUDGET_SHARES = ("one_way_share", "weighted_one_way_share", "scores_share")
 FROM_0 = (
     "continuation", "entropy", "residual_noise", "triples_noise", "rows_tolerance", "interaction_noise",
+    "prior_unexplained",
 )  # fmt: skip
 ABOVE_0 = (
     "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
-    "workload_weight", "weights_importance", "tree_weight", "mixture_drift", "largest_drift",
+    "workload_weight", "weights_importance", "tree_weight", "mixture_drift", "largest_drift", "prior_group_noise",
 )  # fmt: skip
 GROUPS = {
     COUNTS: ((0, -1), ">= 1"),

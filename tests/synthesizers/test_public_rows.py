@@ -81,15 +81,18 @@ def test_the_generator_step_reads_no_row() -> None:
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize(("scored", "public"), [(False, False), (True, False), (False, True)])
-def test_frozen_counts_freeze_margnet(scored: bool, public: bool) -> None:
-    """R12, R19: of two quite different tables, the same noisy counts make the same groups and model.
+@pytest.mark.parametrize(
+    ("scored", "public", "unexplained"),
+    [(False, False, 0.3), (True, False, 0.3), (False, True, 0.0), (False, True, 1e9)],
+)
+def test_frozen_counts_freeze_margnet(scored: bool, public: bool, unexplained: float) -> None:
+    """R12, R19: of two quite different tables, the same noisy counts make the same groups, shares and model.
 
-    With a public table too: its drift and weights follow from it and from noisy counts, and nothing else does.
+    With a public table too: its drift and weights, and a budget by it, follow from it and from noisy counts alone.
     """
     config = MargNetConfig(
         components=20, latent_dim=5, hidden=(8,), steps=12, max_unscored=0 if scored else 66,
-        largest_drift=1e9,
+        largest_drift=1e9, prior_unexplained=unexplained,
     )  # fmt: skip
     # Some private rows of the first table are public.
     known = pd.concat([frame(30, seed=4), frame(40).iloc[:5]], ignore_index=True)
@@ -121,14 +124,22 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool) -> None:
             asked.append([expected(s).tolist() for s in sets])
             return 1e4 - np.arange(len(sets))
 
+        def contrasts(self: Any, account: Any, sets: Any, signs: Any, *_: Any) -> np.ndarray:
+            self.table.read(account)
+            return np.full((len(sets), len(signs[0])), 1e6 if public else 20.0)  # beyond the noise
+
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(NoisyCounts, "measure", measure)
             patch.setattr(NoisyCounts, "distances", distances)
+            patch.setattr(NoisyCounts, "contrasts", contrasts)
             model = MargNet(SCHEMA, epsilon=1.0, random_state=0, config=config, **prior).fit(table)
         assert len(asked) == 2 + scored
         weights = [w.numpy().tobytes() for w in model.trained_.weights().values()]
         seen.append((asked, facts(model), weights, model.sample(40, random_state=3).to_csv()))
     assert (model.trained_.generator.rows is not None) == public
+    if public:
+        followed = "follows the public table" if unexplained else "as without a public table"
+        assert seen[0][1]["public"]["public_table"]["budget"] == followed
     assert seen[0] == seen[1]
     joint = seen[0][0][-1][2]
     assert min(len({*by[1]}) for by in joint) < 22  # values of column v were merged into groups

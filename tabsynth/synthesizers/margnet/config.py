@@ -111,6 +111,13 @@ class MargNetConfig:
         Pairs and triples of columns with more cells than this, in groups of values, are not counted.
     prior_share : float
         Share of public rows in a model with a public table; the rest is of their classes and of the mixture.
+    prior_unexplained : float
+        The budget of joint counts follows a public table whose drift, in noisy sums of signs, is at most this share of that of
+        independent columns. 0: it never does.
+    prior_group_noise : float
+        Where it does, this takes the place of ``group_noise`` in counts of pairs.
+    prior_least_share : float
+        Where it does, each set has at least this part of its share of the budget without a public table.
     prior_classes : int
         Latent classes of public rows.
     mixture_drift : float
@@ -170,6 +177,9 @@ class MargNetConfig:
     zero_rate: float = 0.3
     counts_time: float = 0.7
     prior_share: float = 0.7
+    prior_unexplained: float = 0.3
+    prior_group_noise: float = 9.0
+    prior_least_share: float = 0.2
     prior_classes: int = 100
     mixture_drift: float = 3.0
     largest_drift: float = 1.0
@@ -201,6 +211,7 @@ class MargNetConfig:
         for name in (
             "prior_share",
             "prior_group",
+            "prior_least_share",
             "smoothing",
             "min_entropy",
             "max_merged_in_triples",
@@ -220,6 +231,7 @@ class MargNetConfig:
             "continuation",
             "entropy",
             "residual_noise",
+            "prior_unexplained",
             "triples_noise",
             "rows_tolerance",
             "interaction_noise",
@@ -228,7 +240,7 @@ class MargNetConfig:
         between("max_smoothing_noise", self.max_smoothing_noise, 0, math.inf)
         for name in (
             "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
-            "workload_weight", "weights_importance", "tree_weight", "mixture_drift", "largest_drift",
+            "workload_weight", "weights_importance", "tree_weight", "mixture_drift", "largest_drift", "prior_group_noise",
         ):  # fmt: skip
             between(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
 

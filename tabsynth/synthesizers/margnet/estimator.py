@@ -180,8 +180,8 @@ class MargNet(Synthesizer):
     -----------------
     Private rows are read by up to five Gaussian mechanisms: counts of declared tables, one-way counts, in a wide table scores of
     pairs of columns, in a table of 3 to 19 columns sums of signs of triples, and counts of pairs and triples (of
-    single columns again where their noise is still high, or no pair is worth it). What each of them reads follows from
-    the schema and from the releases before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
+    single columns again where their noise is still high, or no pair is worth it). What each of them reads, and
+    with which share of the budget, follows from the schema, from a public table, and from the releases before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
     the rest, the fit, its samples and the model file, is post-processing.
     """
 
@@ -445,6 +445,8 @@ class MargNet(Synthesizer):
         if weighted is not None:
             index, layout = weighted.rows(index), weighted.layout(layout)
             workload, config = weighted.workload(workload), weighted.config
+        # A trial is of made-up rows, which no public table is like.
+        public = self._public_index(encoder) if most is None else None
         marginals = PrivateMarginals(
             PrivateTable(index, ledger),
             weighted or self.schema.learned,
@@ -458,9 +460,8 @@ class MargNet(Synthesizer):
             derived_groups(self.schema),
             self.schema.design,
             tables=self._tables(),
+            public=public,
         )
-        # A trial is of made-up rows, which no public table is like.
-        public = self._public_index(encoder) if most is None else None
         estimate, measured, prior = margnet(
             marginals,
             layout,
@@ -486,7 +487,7 @@ class MargNet(Synthesizer):
             population=population,
             measured=measured if not self.schema.design and measured.keepable else None,
             tables=measured.tables,
-            notes={} if public is None else used(prior),
+            notes={} if public is None else used(prior, measured.followed),
             likely_steps=estimate.likely_steps() if most is not None else {},
         )
 

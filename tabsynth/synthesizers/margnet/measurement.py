@@ -38,6 +38,7 @@ from tabsynth.privacy.noise.counts import (
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.synthesizers.fitting import PlannedSpend
+from tabsynth.synthesizers.margnet.allocation import Following, PublicCounts, public_rows
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
 from tabsynth.synthesizers.margnet.interactions import interactions, sign_codes
@@ -147,12 +148,15 @@ class Selection:
     resolution : Resolution
     tree : list
         The pairs of the maximum spanning tree of the scores, where there are any.
+    following : Following, optional
+        What the budget of pairs and triples follows. None: it is allocated as without a public table.
     """
 
     pairs: list[Pair]
     triples: list[Triple]
     resolution: Resolution
     tree: list[Pair] = field(default_factory=list)
+    following: Following | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,12 +172,15 @@ class Measurements:
     resolution : Resolution
     tables : sequence of TableCounts
         Of declared tables.
+    followed : bool
+        Whether the budget of pairs and triples followed a public table.
     """
 
     counts: list[Measured]
     rows: float
     resolution: Resolution
     tables: Sequence[TableCounts] = ()
+    followed: bool = False
 
     def facts(self) -> dict[str, Any]:
         """What a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
@@ -290,6 +297,8 @@ class PrivateMarginals:
         The first column that has no pairs. Default: all have.
     tables : sequence of DeclaredTable
         They are counted at each of their levels.
+    public : ndarray, shape (rows, columns), int, optional
+        Codes of a public table that is a prior of the counts: the budget may follow it.
     """
 
     def __init__(
@@ -309,8 +318,10 @@ class PrivateMarginals:
         first: int = 0,
         last: int | None = None,
         tables: Sequence[DeclaredTable] = (),
+        public: np.ndarray | None = None,
     ) -> None:
         self.tables = tables
+        self.public = None if public is None else public_rows(public, config)
         self.derived, self.design, self.of, self.first = derived, design, of, first
         self.last = len(schema.columns) if last is None else last
         self.schema, self.config, self.rows = schema, config, rows
@@ -392,25 +403,37 @@ class PrivateMarginals:
             distances = dict(zip(pairs, scores, strict=True))
             chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
             tree = spanning_tree(chosen, [distances[pair] for pair in chosen])
-        sizes = self._interactions(rows, shares, pairs, by.triples)
+        sizes, following = self._interactions(one_way, shares, pairs, by.triples)
         forced = interacting(sizes, by.triples, noise, len(chosen), self.workload, self.config)
         related = {j for triple in forced for j in triple}
         chosen = sorted({*chosen, *(pair for pair in pairs if related.intersection(pair))})
         triples = self._triples(chosen, distances, by.triples, noise / rows, forced)
-        return Selection(chosen, triples, by, tree)
+        if following is not None:
+            fine = self.resolution(one_way, self.config.prior_group_noise).pairs
+            if {*chosen} <= {*pairs_within(fine, cells, self.config.max_width, self.workload)}:
+                by = replace(by, pairs=fine)
+        return Selection(chosen, triples, by, tree, following)
 
     def _interactions(
-        self, rows: float, shares: Sequence[np.ndarray], pairs: Sequence[Pair], by: Groups
-    ) -> dict[Triple, float]:
-        """Clear interactions of three columns, in rows, by signs of all triples of ``pairs`` that may be counted in groups ``by``."""
+        self,
+        one_way: OneWay,
+        shares: Sequence[np.ndarray],
+        pairs: Sequence[Pair],
+        by: Groups,
+    ) -> tuple[dict[Triple, float], Following | None]:
+        """Clear interactions of three columns, in rows, by signs of all triples of ``pairs`` that may be counted in groups ``by``.
+
+        And what the budget of joint counts follows: the public table, if the signs show that it has their associations.
+        """
+        rows = one_way.rows
         if INTERACTIONS not in self.spends:
-            return {}
+            return {}, None
         signs = [sign_codes(share) for share in shares]
         triples = triples_within(pairs, by, self.config.max_cells)
         account = self._open(INTERACTIONS, {"triples": len(triples)})
         if not triples:  # charged all the same: a charge must not follow from a release
             self.monitor.once(account.purpose, lambda: self._without_release(account))
-            return {}
+            return {}, None
         sets: list[Set] = [
             *sorted({pair for t in triples for pair in combinations(t, 2)}),
             *triples,
@@ -420,15 +443,24 @@ class PrivateMarginals:
             return {"sums": self.counts.contrasts(account, sets, signs, self.bits)}
 
         sums = self.monitor.once(account.purpose, release)["sums"]
+        of_sets = dict(zip(sets, sums, strict=True))
+        std = account.whole_table_noise * self.design.rows * math.sqrt(sums.size)
+        means = [of @ share for of, share in zip(signs, shares, strict=True)]
         sizes = interactions(
-            dict(zip(sets, sums, strict=True)),
-            account.whole_table_noise * self.design.rows * math.sqrt(sums.size),
-            [of @ share for of, share in zip(signs, shares, strict=True)],
+            of_sets,
+            std,
+            means,
             rows,
             self.config.interaction_noise,
             self.config.least_interaction,
         )
-        return {triple: sizes[triple] for triple in triples if triple in sizes}
+        following = None
+        if self.public is not None:
+            public = PublicCounts(self.public, rows)
+            if public.explains(of_sets, std, signs, means, self.config.prior_unexplained):
+                drift = public.drift(one_way.agreed, self.whole.values)
+                following = Following(public, drift, self.config.prior_least_share)
+        return {triple: sizes[triple] for triple in triples if triple in sizes}, following
 
     def joint(
         self, one_way: OneWay, selection: Selection, tables: Sequence[TableCounts] = ()
@@ -443,7 +475,8 @@ class PrivateMarginals:
         counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
         paired = {j for pair in selection.pairs for j in pair}
         by = selection.resolution.narrowed(paired)
-        return Measurements(counts, one_way.rows, by, tables)
+        followed = selection.following is not None
+        return Measurements(counts, one_way.rows, by, tables, followed)
 
     def _without_release(self, account: Account) -> dict[str, np.ndarray]:
         """Charge one use of an account that releases nothing."""
@@ -475,8 +508,10 @@ class PrivateMarginals:
         names = {1: "columns", 2: "pairs", 3: "triples"}
         details = {"columns": 0, "pairs": 0, "triples": 0}
         details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
-        account = self._open(JOINT, details)
-        return self._count(account, batches, selection.resolution, tree=selection.tree)
+        sets, shares, groups = self.shares(
+            batches, selection.resolution, tree=selection.tree, following=selection.following
+        )
+        return self._release(self._open(JOINT, details), sets, shares, groups)
 
     def batches(self, rows: float, selection: Selection) -> list[tuple[Sequence[Set], float]]:
         """The sets of the joint counts, in batches, and the part of their budget that each batch has.
@@ -501,11 +536,13 @@ class PrivateMarginals:
         ]
         return [(sets, part) for sets, part in batches if part]
 
-    def resolution(self, one_way: OneWay) -> Resolution:
-        """Groups by what the noise of pairs allows."""
+    def resolution(self, one_way: OneWay, group_noise: float | None = None) -> Resolution:
+        """Groups by what the noise of pairs allows; ``group_noise`` takes the place of the configuration's."""
         rows, noise = one_way.rows, self._joint_noise()
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.agreed]
         config, columns_ = self.config, len(self.columns)
+        if group_noise is not None:
+            config = replace(config, group_noise=group_noise)
 
         def groups(least: float, coarsest: float, merged: float = 1.0) -> Groups:
             columns = zip(self.schema.columns, shares, strict=True)
@@ -553,10 +590,9 @@ class PrivateMarginals:
         batches: Sequence[tuple[Sequence[Set], float]],
         by: Resolution,
         derived: Sequence[tuple[int, np.ndarray]] = (),
-        tree: Sequence[Pair] = (),
     ) -> list[Measured]:
         """One release, or what a checkpoint kept of it; arguments as of :meth:`shares`."""
-        return self._release(account, *self.shares(batches, by, derived, tree))
+        return self._release(account, *self.shares(batches, by, derived))
 
     def _release(
         self,
@@ -584,11 +620,13 @@ class PrivateMarginals:
         by: Resolution,
         derived: Sequence[tuple[int, np.ndarray]] = (),
         tree: Sequence[Pair] = (),
+        following: Following | None = None,
     ) -> tuple[list[Set], list[float], list[Groups]]:
         """All sets of columns of a release, the share of its budget that each has, and the groups that it is counted in.
 
         A batch is sets of columns and their part of the account's budget. Groups of ``derived`` share the first one's,
-        and are counted last. Pairs of ``tree`` weigh ``tree_weight`` at least.
+        and are counted last. Pairs of ``tree`` weigh ``tree_weight`` at least. Shares of joint counts are those of ``following``, if there
+        is one.
         """
         sets, shares = list[Set](), list[float]()
         groups = list[Groups]()
@@ -605,7 +643,12 @@ class PrivateMarginals:
                 importance = np.concatenate([importance, np.ones(len(derived))])
                 sets += [(j,) for j, _ in derived]
                 groups += coarse
-            shares += [part * share for share in shares_by_cells(cells, importance)]
+            of_sets = shares_by_cells(cells, importance)
+            if following is not None and len(columns[0]) > 1:
+                noise = self._joint_noise() / math.sqrt(part)
+                whole = by.of(columns[0])
+                of_sets = following.shares(columns, whole, noise, importance, of_sets)
+            shares += [part * share for share in of_sets]
         return sets, shares, groups
 
     def _grouped(self, j: int, group: np.ndarray) -> Groups:

@@ -33,19 +33,25 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from tabsynth.privacy.noise.counts import Groups, Measured, number_of
+from tabsynth.synthesizers.margnet.allocation import (
+    LEAST_STD,
+    LEAST_WEIGHT,
+    Columns,
+    Distance,
+    cells_in,
+    drift_by,
+    public_rows,
+)
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import Domain, Measurements
 from tabsynth.synthesizers.margnet.selection import Resolution, groups_of, pairs_within
 from tabsynth.synthesizers.mixture import Mixture
 
-LEAST_STD = 0.1  # in counts: what exact counts are weighed by
-LEAST_WEIGHT = 1e-9  # of all sets in the drift: those of one value say nothing
 LARGEST_CHANGE = 30.0  # of the logarithm of a weight
 SMALLEST_LEAF = 2  # rows that are not ordered further
 LEAST_CLARITY = 0.1  # with less, a mixture that is fitted to the counts is not worth its time
 CLASS_STEPS = 25  # of expectation and maximisation
 NEAR_FIRST = 0.2  # the share of its first row in a class that begins
-Columns = tuple[int, ...]
 
 
 def in_order(codes: np.ndarray) -> np.ndarray:
@@ -121,16 +127,14 @@ class PriorCounts:
         Joint sets count by their precision, single columns where there are no others.
         """
         scale = self.rows / len(self.codes)
-        total, weights = 0.0, LEAST_WEIGHT
-        for m in self.joint:
-            expected = np.bincount(self.cells(m), minlength=m.counts.size) * scale
-            variance = max(m.std, LEAST_STD) ** 2
-            excess = np.square(m.counts.ravel() - expected).sum() - m.counts.size * variance
-            drawn = self.rows - np.square(expected).sum() / self.rows  # the sum of c · (1 - c/n)
-            spread = 2 * m.counts.size * variance**2 + 4 * variance * drawn
-            # Of estimates excess/drawn with variances spread/drawn², the mean by precision.
-            total, weights = total + drawn * excess / spread, weights + drawn**2 / spread
-        return float(total / weights), float(1 / math.sqrt(weights))
+        return drift_by(
+            [
+                Distance.of_counts(
+                    m, np.bincount(self.cells(m), minlength=m.counts.size) * scale, self.rows
+                )
+                for m in self.joint
+            ]
+        )
 
     def clarity(self, drift: float) -> float:
         """The share of the drift's variance that noisy counts take away, from 0 to 1: the mean over rows and joint sets.
@@ -193,12 +197,6 @@ class PriorCounts:
         )
         w, _ = weighted(found.x * unit)
         return w / w.sum()
-
-
-def cells_in(codes: np.ndarray, columns: Columns, groups: Groups) -> np.ndarray:
-    """The number of the cell of each row in the counts of a set of columns, shape (n,)."""
-    sizes = [number_of(groups[j]) for j in columns]
-    return np.ravel_multi_index([groups[j][codes[:, j]] for j in columns], sizes)
 
 
 def refined(one: Groups, other: Groups) -> Groups:
@@ -305,12 +303,14 @@ class Posterior:
         return out.set(torch.cat([self.classes.to(own.device), own]), shares)
 
 
-def used(prior: Posterior | None) -> dict[str, Any]:
+def used(prior: Posterior | None, followed: bool) -> dict[str, Any]:
     """What a certificate says of the use of a public table: a function of it and of noisy counts."""
+    budget = "follows the public table" if followed else "as without a public table"
     if prior is None:
-        return {"use": "none: its counts are too far from the noisy ones"}
+        return {"use": "none: its counts are too far from the noisy ones", "budget": budget}
     return {
         "use": "prior of all counts",
+        "budget": budget,
         "drift": prior.drift,
         "share_of_rows": prior.share,
         "share_of_mixture": (1 - prior.share) * prior.clarity,
@@ -324,10 +324,7 @@ def with_public(
 
     Of more than ``config.max_public`` public rows, so many are used, the same in each fit.
     """
-    codes = np.asarray(public, dtype=np.int64)
-    if len(codes) > config.max_public:
-        some = np.random.default_rng(0).permutation(len(codes))[: config.max_public]
-        codes = codes[some]
+    codes = public_rows(public, config)
     codes = codes[in_order(codes)]
     shares = [
         np.bincount(c, minlength=n) / len(c) for c, n in zip(codes.T, domain.sizes, strict=True)
