@@ -28,7 +28,7 @@ from tabsynth.synthesizers.margnet import measurement as measuring
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.synthesizers.margnet.prior import PriorCounts
-from tabsynth.synthesizers.mixture import Mixture, _Draw, _Triples
+from tabsynth.synthesizers.mixture import SWEEPS, Mixture, _Draw, _Triples
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
 from fit import fitted
@@ -75,6 +75,10 @@ ROUNDED = Mixture.sample
 
 def unrounded(self: Mixture, rows: int, rng: Any, **more: Any) -> np.ndarray:
     return ROUNDED(self, rows, rng, **{**more, "rounded": False})
+
+
+def pairs_alone(self: Mixture, rows: int) -> tuple[int, bool]:
+    return SWEEPS, False
 
 
 CONTRASTS = NoisyCounts.contrasts
@@ -131,6 +135,11 @@ VARIANTS = {
     "iid": Variant(
         "rows drawn independently, not rounded to the expected counts",
         replaced=((Mixture, "sample", unrounded),),
+    ),
+    "rounded-by-pairs": Variant(
+        "rows rounded to expected counts of pairs alone",
+        replaced=((Mixture, "_sweeps", pairs_alone),),
+        cells=ABLATED[:2],
     ),
     "once": Variant(
         "one-way counts once, however high their noise",

@@ -7,6 +7,7 @@ the conditional mixture is a mixture as well. Its parts are all pairs of a box a
 rule gives their shares.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
@@ -267,7 +268,8 @@ MAX_ROUNDED = 4_096  # width past which pair counts are not held: rows are then 
 NOT_ONE = 1e-3  # what the probabilities of a column may sum to, more or less than 1
 MAX_PAIRED = 512  # columns past which their pairs are too many
 SWEEPS = 12  # over all entries of the rows, at most, in rounding …
-MOVES = 4e8  # … and as many as compare so many pairs of entries: some 20 seconds
+MOVES = 4e8  # … and as many as compare so many pairs of entries, or triples: some 20 seconds
+FEWEST_SWEEPS = 6  # with triples; where there is time for fewer, pairs alone count, but for rows of a public table
 NEAR = 0.003  # of the public rows: how far from a row those are that may take its place
 MAX_TRIPLED = 32  # columns past which their triples are too many …
 MAX_TRIPLE_CELLS = 16_777_216  # … of which those of the fewest cells count, so many cells in all …
@@ -453,7 +455,7 @@ class Mixture(nn.Module):
         ----------
         rounded : bool
             Move entries, each to a value drawn from its own component, wherever that brings the
-            counts of values and pairs of values closer to those expected of the mixture. A count
+            counts of values and pairs of values, and of triples where there is time, closer to those expected of the mixture. A count
             that is expected to be below a half is closest at 0: so values that are expected in fewer
             than ``COMMON`` of the rows are neither moved nor moved to, and a table of a few rows is a
             plain draw; rare pairs of common values do get a little rarer. False: draws that are
@@ -463,13 +465,13 @@ class Mixture(nn.Module):
             lying in one of them. Moves stay within the row's box.
         """
         restricted, generator = self._restricted(boxes), host(rng)
-        sweeps = min(SWEEPS, int(MOVES / (rows * len(self.layout.blocks) ** 2)))
+        sweeps, tripled = self._sweeps(rows)
         parts = []
         for start in range(0, rows, CHUNK):
             certain = 0 if self.rows is None else len(self.rows)
             draw = _Draw(restricted, min(CHUNK, rows - start), generator, certain)
             if rounded and sweeps and self._roundable():
-                draw.round(sweeps)
+                draw.round(sweeps, tripled)
             parts.append(draw.index)
         return np.concatenate(parts)
 
@@ -512,13 +514,21 @@ class Mixture(nn.Module):
             restricted = Restricted(matrix, self.layout, boxes[first:last], prior, some)
             rows = int(rows_upto[stop - 1]) - before
             draw = _Draw(restricted, rows, rng)
-            sweeps = min(SWEEPS, int(MOVES / (rows * len(self.layout.blocks) ** 2)))
+            sweeps, tripled = self._sweeps(rows)
             if rounded and sweeps and self._roundable():
-                draw.round(sweeps)
+                draw.round(sweeps, tripled)
             parts.append(draw.index)
             start, first, before = stop, last, before + rows
         index = np.concatenate(parts)
         return index if len(parts) == 1 else rng.permutation(index)
+
+    def _sweeps(self, rows: int) -> tuple[int, bool]:
+        """How many sweeps rounding has time for, and whether triples count in them."""
+        columns = len(self.layout.blocks)
+        with_triples = int(MOVES / (rows * max(1, columns * math.comb(columns - 1, 2))))
+        if self.rows is None and with_triples >= FEWEST_SWEEPS:
+            return min(SWEEPS, with_triples), True
+        return min(SWEEPS, int(MOVES / (rows * columns**2))), self.rows is not None
 
     def _roundable(self) -> bool:
         """Whether the counts of all pairs can be held, and be taken pair by pair."""
@@ -666,8 +676,8 @@ class _Draw:
         columns = [mixture.values(j, self.part, rng) for j in range(len(mixture.starts))]
         self.index = np.stack(columns, axis=1)
 
-    def round(self, sweeps: int) -> None:
-        """Sweep over all entries, accepting the moves that shrink the squared error of the counts."""
+    def round(self, sweeps: int, tripled: bool) -> None:
+        """Sweep over all entries, accepting the moves that shrink the squared error of the counts: of pairs, and triples if ``tripled``."""
         starts = self.mixture.starts
         codes = self.index + starts  # positions in a row of one-hot codes
         d = len(starts)
@@ -681,7 +691,7 @@ class _Draw:
         if not common.any():
             return
         error = self._counts() - expected
-        triples = _Triples.within(self.mixture, self.rows, self.certain) if self.certain else None
+        triples = _Triples.within(self.mixture, self.rows, self.certain) if tripled else None
         of_triples = np.zeros(0) if triples is None else triples.error(self.index)
         for _ in range(sweeps):
             if self.certain:

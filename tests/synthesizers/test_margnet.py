@@ -408,6 +408,42 @@ def test_rows_follow_the_mixture() -> None:
     assert misses[False] < 0.03 and misses[True] < 0.25 * misses[False]
 
 
+def triple_error(mixture: Mixture, index: np.ndarray) -> float:
+    """The mean distance of counts of triples from those expected, as a share of the rows."""
+    p = mixture.probabilities.double().numpy()
+    blocks = [p[:, b.start : b.stop] for b in mixture.layout.blocks]
+    errors = []
+    for a, b, c in combinations(range(len(blocks)), 3):
+        wanted = np.einsum("ka,kb,kc->abc", blocks[a], blocks[b], blocks[c]) / len(p)
+        by = by_value([block.size for block in mixture.layout.blocks])
+        counts = count_rows(index, (a, b, c), by) / len(index)
+        errors.append(np.abs(counts - wanted).sum() / 2)
+    return float(np.mean(errors))
+
+
+def test_rounding_to_triples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts of triples come nearer than by pairs alone, and those of pairs stay as near."""
+    mixture, errors, away = mixture_of((8, 6, 5, 4)), {}, {}
+    wanted = expected_pairs(mixture)
+    for tripled in (False, True):
+        monkeypatch.setattr(Mixture, "_sweeps", lambda *_, tripled=tripled: (12, tripled))
+        index = mixture.sample(3000, rng(3))
+        errors[tripled] = triple_error(mixture, index)
+        away[tripled] = np.mean([
+            np.abs(count_rows(index, pair, by_value((8, 6, 5, 4))) / 3000 - p).sum() / 2
+            for pair, p in wanted.items()
+        ])  # fmt: skip
+    assert errors[True] < 0.6 * errors[False] and away[True] < away[False] + 0.005
+
+
+def test_triples_count_where_there_is_time() -> None:
+    """Never with fewer sweeps than ``FEWEST_SWEEPS``; two columns have no triple, and pairs have all sweeps."""
+    narrow, wide = mixture_of((3,) * 10), mixture_of((3,) * 24)
+    assert narrow._sweeps(20_000) == (12, True)
+    assert narrow._sweeps(150_000) == (7, True) and narrow._sweeps(200_000) == (12, False)
+    assert wide._sweeps(20_000) == (12, False) and wide._sweeps(2_000) == (12, True)
+
+
 def test_draws_have_the_law_of_their_component() -> None:
     """One component: each column's draws, before rounding, are those of its distribution (χ²)."""
     from scipy import stats
