@@ -9,6 +9,7 @@ run once. Only variants of MargNet, with one choice or setting changed or with a
 seeded: the epsilon shown is what the same run costs without a seed.
 """
 
+import math
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -28,6 +29,10 @@ from ablations import draw, write_csv  # noqa: E402
 from ours import FAST, HINTS, SETTINGS, SPEED, VARIANTS, WIDE_CELLS, WIDE_CHOICES, Variant  # noqa: E402
 from runner import Runner, independent_columns, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
+
+from tabsynth import MargNet  # noqa: E402
+from tabsynth.privacy.accounting.mechanisms import of_sum  # noqa: E402
+from tabsynth.synthesizers.margnet.measurement import SCORES  # noqa: E402
 
 CONFIG = configs.load(HERE / "config.toml")
 RESULTS = HERE / "results.json"
@@ -257,6 +262,21 @@ def below_baseline(table: str, key: str, title: str) -> str:
     )
 
 
+def noise_of_scores() -> str:
+    """The noise of the scores of wide tables at the smallest epsilon, beside the number of rows that are fitted."""
+    epsilon, parts = min(EPSILONS), []
+    for table in dict.fromkeys(table for table, _ in WIDE_CELLS):
+        schema = TABLES[table].schema()
+        spends = (
+            MargNet(schema, epsilon=epsilon, delta=CONFIG.delta).plan(estimate_time=False).spends
+        )
+        (spend,) = (s for s in spends if s.purpose == SCORES)
+        noise = of_sum(spend.mechanism).noise_multiplier * math.comb(len(schema.columns), 2) ** 0.5
+        rows = len(TABLES[table].split()[1])
+        parts.append(f"{noise:,.0f} of {rows:,} rows ({TABLES[table].title})")
+    return f"At ε = {epsilon:g} its standard deviation is {' and '.join(parts)}."
+
+
 def chance_in_macro(results: Mapping[str, dict]) -> str:
     """What nearly constant columns do to the macro F1 of the wide table."""
     row = results.get(CONSTANT_KEY)
@@ -283,6 +303,7 @@ def write_readme() -> None:
     page = page.replace("<!-- HIGHER -->", disclosure.verdict(CONFIG, results, "margnet"))
     page = page.replace("<!-- AGAINST -->", "\n".join(findings.against(CONFIG, results, "margnet")))
     page = page.replace("<!-- BEHIND -->", "\n".join(findings.behind(CONFIG, results, "margnet")))
+    page = page.replace("<!-- SCORES -->", noise_of_scores())
     page = page.replace("<!-- CONSTANT -->", chance_in_macro(results))
     compared_with_baseline = [
         below_baseline("hospital", "dwpre_macro_mean", "Macro F1"),

@@ -1,11 +1,16 @@
 """The page of MargNet is whole while runs are missing, and says so."""
 
+import math
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pytest
+
+from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "reports" / "benchmark"))
@@ -94,3 +99,12 @@ def test_what_nearly_constant_columns_do_to_macro_f1_is_that_of_the_row(script):
     # Half of the F1 of one of 50 columns is 0.01 of the mean.
     assert "make 0.234 of" in text and text.endswith("changes the mean by 0.010.")
     assert "not measured" in margnet.chance_in_macro({})
+
+
+def test_the_noise_of_scores(script):
+    """Against the closed form: one Gaussian of the whole budget, its share of it, and the root of the number of pairs."""
+    margnet = script("margnet")
+    if not margnet.DATA.exists():
+        pytest.skip("the shared tables are not beside this checkout")
+    noise = math.sqrt(1128 / MargNetConfig().scores_share) / gaussian_mu(0.5, 1e-5)
+    assert f" and {noise:,.0f} of 3,499 rows (hospital, 48 columns)." in margnet.noise_of_scores()
