@@ -109,6 +109,17 @@ def test_sampled_tables_are_bound_and_samples_of_a_condition_too() -> None:
     assert given.attrs["certificate"]["condition"] == {"k": ["x"]}
 
 
+def test_an_epsilon_past_finite_odds_states_no_bounds_on_an_attacker(tmp_path: Any) -> None:
+    """e^ε is no finite number, and JSON has no other: before, the table could not be written."""
+    odds = []
+    for epsilon in (650.0, 1200.0):
+        model = fitted(margnet(epsilon=epsilon))
+        model.sample_to(tmp_path / "t.csv", 9)
+        assert not verify(tmp_path / "t.csv").problems
+        odds.append(model.certificate().get("attacker", {}).get("odds"))
+    assert odds[0] > 1e200 and odds[1] is None
+
+
 def test_a_model_whose_list_is_empty_is_not_signed(tmp_path: Any, monkeypatch: Any) -> None:
     """A model file is data of whoever made it: its rows are drawn, but a signature vouches for its list."""
     monkeypatch.chdir(tmp_path)

@@ -269,6 +269,8 @@ def make_certificate(
     epsilon = ledger.spent
     accountant = ledger.accountant()
     bounds = ledger.attack_bounds(inexact_by(noise))
+    if seeded or (bounds is not None and math.isinf(bounds.odds)):  # of an ε above some 700
+        bounds = None
     conditional = conditional_of(public)
     return {
         "format": FORMAT,
@@ -280,7 +282,7 @@ def make_certificate(
         "epsilon": epsilon_to_json(epsilon),
         "epsilon_asked": epsilon_to_json(epsilon_asked),
         "delta": ledger.delta,
-        **({} if seeded or bounds is None else {"attacker": bounds.to_dict()}),
+        **({} if bounds is None else {"attacker": bounds.to_dict()}),
         **ALIKE,
         **protected_by(public),
         "accountant": accountant,
