@@ -359,6 +359,12 @@ OF_PRIOR = {
         ("shares-as-without", "shares of the budget as without a public table", {"prior_least_share": 1.0}, ()),
         ("triples-alike", "equal weights of all triples of values in samples", {}, ((_Triples, "__init__", with_equal_weights),)),
     )},
+    "nine-tenths": Variant(
+        "nine tenths of the model are public rows",
+        {"prior_share": 0.9},
+        cells=(("census", 0.1), ("census", 1.0)),
+        public=PUBLIC_OF["census"],
+    ),
     **{name: Variant(
         title,
         config,
