@@ -146,7 +146,20 @@ def comparison(table: str) -> list[str]:
                 result = [row]
             if result:
                 lines.append(line(system.title, epsilon, result))
-    return [*lines, "", findings.not_run(CONFIG, results, table)]
+    return [*lines, "", codes(table), "", findings.not_run(CONFIG, results, table)]
+
+
+def codes(table: str) -> str:
+    """With which code MargNet was measured at each epsilon."""
+    measured = dict[str, list[str]]()
+    for epsilon in EPSILONS:
+        for code in sorted({r.get("code", "") for r in of(table, "margnet", epsilon)}):
+            measured.setdefault(code, []).append(f"{epsilon:g}")
+    parts = [
+        f"{f'`{code}`' if code else 'one whose hash was not kept'} at ε = {', '.join(epsilons)}"
+        for code, epsilons in measured.items()
+    ]
+    return f"The code of MargNet, as certificates state it: {'; '.join(parts) or 'none yet'}."
 
 
 def not_run(table: str, epsilon: float, variants: Mapping[str, Variant]) -> str:

@@ -108,3 +108,16 @@ def test_the_noise_of_scores(script):
         pytest.skip("the shared tables are not beside this checkout")
     noise = math.sqrt(1128 / MargNetConfig().scores_share) / gaussian_mu(0.5, 1e-5)
     assert f" and {noise:,.0f} of 3,499 rows (hospital, 48 columns)." in margnet.noise_of_scores()
+
+
+def test_the_code_of_each_epsilon_is_stated(script, monkeypatch):
+    margnet = script("margnet")
+    rows = [("a1", 0.5), ("a1", 1.0), ("b2", 8.0), ("b2", 8.0), (None, 2.0)]
+    stored = {
+        str(i): {"table": "census", "system": "margnet", "epsilon": e} | ({"code": c} if c else {})
+        for i, (c, e) in enumerate(rows)
+    }
+    monkeypatch.setattr(margnet, "load_results", lambda: stored)
+    text = margnet.codes("census")
+    assert text.endswith("`a1` at ε = 0.5, 1; one whose hash was not kept at ε = 2; `b2` at ε = 8.")
+    assert margnet.codes("adult").endswith("none yet.")
