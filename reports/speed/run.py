@@ -5,6 +5,7 @@
     python reports/speed/run.py --write    # only writes README.md, from results.json
     python reports/speed/run.py --teachers # measures PATE's teachers alone, into results.json
     python reports/speed/run.py --evaluation # measures the evaluation alone, into results.json
+    python reports/speed/run.py --gpu      # measures steps and fits on a GPU alone, into results.json
 
 Every step of a comparison takes its turn in one loop, so that whatever else the machine does falls on
 all of them; the figures are medians, and the ratios have the quartiles of ratios within a turn. Both
@@ -22,12 +23,14 @@ from pathlib import Path
 
 import torch
 
+from tabsynth.privacy.certificate.certificate import code
 from tabsynth.training.private_step import DPSGD, minus_scores
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from engines import check_peers, engines  # noqa: E402
 from evaluation import grid, stages  # noqa: E402
+from fits import fits  # noqa: E402
 from settings import Setting, census_width, settings, steps_of  # noqa: E402
 from teachers import rounds  # noqa: E402
 from timing import ratio, turns  # noqa: E402
@@ -36,13 +39,13 @@ from writing import write  # noqa: E402
 RESULTS = HERE / "results.json"
 
 
-def measure(threads: int, turns_each: int) -> list[dict]:
+def measure(threads: int, turns_each: int, device: str = "cpu") -> list[dict]:
     torch.set_num_threads(threads)
     out = []
-    for name, setting in settings().items():
+    for name, setting in settings(device).items():
         steps, pairs = steps_of(setting)
         count = max(8, round(turns_each * min(1.0, 1000 / setting.batch)))
-        times = turns(steps, count)
+        times = turns(steps, count, device)
         for over, under in pairs:
             row = {"threads": threads, "critic": name, "step": over, "turns": count}
             row["ordinary_ms"] = round(1e3 * statistics.median(times[under]), 2)
@@ -108,6 +111,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="only write, from results.json")
     parser.add_argument("--teachers", action="store_true", help="PATE's teachers alone")
     parser.add_argument("--evaluation", action="store_true", help="the evaluation alone")
+    parser.add_argument("--gpu", action="store_true", help="steps and fits on a GPU alone")
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="Full backward hook is firing")
@@ -119,8 +123,13 @@ def main() -> None:
         }
         print(json.dumps(collected))
         return
-    if options.teachers or options.evaluation:
+    if options.teachers or options.evaluation or options.gpu:
         collected: dict = {}
+        if options.gpu:
+            gpu = {"name": torch.cuda.get_device_name(), "torch": torch.__version__}
+            gpu["code"] = code()["sha256"][:12]
+            steps = measure(1, count, "cuda")
+            collected |= {"gpu": gpu | {"steps": steps, "fits": [] if options.quick else fits()}}
         if options.teachers:
             collected |= {"teachers": teachers(5 if options.quick else 30)}
         if options.evaluation:
@@ -146,7 +155,8 @@ def main() -> None:
     print(write(results))
     print(json.dumps(results))
     if not options.quick:
-        save(results | {"stages": stages(), "grid": grid()})
+        gpu = json.loads(RESULTS.read_text())["gpu"]  # of a machine of its own
+        save(results | {"stages": stages(), "grid": grid(), "gpu": gpu})
 
 
 if __name__ == "__main__":

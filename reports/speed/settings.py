@@ -33,32 +33,32 @@ Step = Callable[[], None]
 class Setting:
     """One critic, one batch size: everything that the steps of a comparison share."""
 
-    def __init__(self, width: int, batch: int, rows: int = ROWS, hidden: int = 256) -> None:
+    def __init__(
+        self, width: int, batch: int, rows: int = ROWS, hidden: int = 256, device: str = "cpu"
+    ) -> None:
         rng = torch.Generator().manual_seed(0)
         self.width, self.batch, self.rows, self.hidden = width, batch, rows, hidden
-        self.table = torch.rand(rows, width, generator=rng)
-        self.fake = torch.rand(batch, width, generator=rng)
-        self.rng = torch.Generator().manual_seed(1)
+        self.device = torch.device(device)
+        self.table = torch.rand(rows, width, generator=rng).to(device)
+        self.fake = torch.rand(batch, width, generator=rng).to(device)
+        self.rng = torch.Generator(device).manual_seed(1)
+        self.penalised = Penalised(self)
         self.noise = 1.0
         self.critics: list[nn.Sequential] = []
 
     def critic(self) -> nn.Sequential:
         rng, sizes = torch.Generator().manual_seed(0), [self.width, self.hidden, self.hidden, 1]
-        self.critics.append(mlp(sizes, rng, activation="leaky-relu"))
+        self.critics.append(mlp(sizes, rng, activation="leaky-relu").to(self.device))
         return self.critics[-1]
 
     def optimizer(self, critic: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.RMSprop(critic.parameters(), lr=LR)
 
     def draw(self) -> Tensor:
-        return self.table[torch.randint(0, self.rows, (self.batch,), generator=self.rng)]
+        return self.table[self.numbers(self.rows, self.batch)]
 
-    def penalised(self, critic: nn.Module, rows: Tensor) -> Tensor:
-        """WGAN-GP, one loss a row: a generated partner, a point between the two."""
-        partner = self.fake[torch.randint(0, self.batch, (len(rows),), generator=self.rng)]
-        rho = torch.rand(len(rows), 1, generator=self.rng)
-        scores = critic_scores(critic, partner) - critic_scores(critic, rows)
-        return scores + gradient_penalty(critic, rho * rows + (1 - rho) * partner, 10.0)
+    def numbers(self, high: int, count: int) -> Tensor:
+        return torch.randint(0, high, (count,), generator=self.rng, device=self.device)
 
     # The ordinary steps.
 
@@ -91,7 +91,7 @@ class Setting:
             account=account,
             rate=rate,
             expected_batch=self.batch,
-            generator=torch.Generator().manual_seed(1),
+            generator=torch.Generator(self.device).manual_seed(1),
             rule=rule,
             clipping=Clipping(max_norm=0.5, bound="public") if fake else Clipping(),
         )
@@ -102,6 +102,19 @@ class Setting:
             optimizer.step()
 
         return step
+
+
+class Penalised:
+    """WGAN-GP, one loss a row: a generated partner, a point between the two."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.rng = setting, setting.rng
+
+    def __call__(self, critic: nn.Module, rows: Tensor) -> Tensor:
+        partner = self.setting.fake[self.setting.numbers(self.setting.batch, len(rows))]
+        rho = torch.rand(len(rows), 1, generator=self.rng, device=rows.device)
+        scores = critic_scores(critic, partner) - critic_scores(critic, rows)
+        return scores + gradient_penalty(critic, rho * rows + (1 - rho) * partner, 10.0)
 
 
 def steps_of(s: Setting) -> tuple[dict[str, Step], list[tuple[str, str]]]:
@@ -120,12 +133,12 @@ def steps_of(s: Setting) -> tuple[dict[str, Step], list[tuple[str, str]]]:
     return steps, pairs
 
 
-def settings() -> dict[str, Setting]:
+def settings(device: str = "cpu") -> dict[str, Setting]:
     width = census_width()
     return {
-        "64 → 256 → 256 → 1, batch 512": Setting(64, 512),
-        "64 → 256 → 256 → 1, batch 4,096": Setting(64, 4096),
-        f"census, {width} → 256 → 256 → 1, batch 954": Setting(width, 954),
+        "64 → 256 → 256 → 1, batch 512": Setting(64, 512, device=device),
+        "64 → 256 → 256 → 1, batch 4,096": Setting(64, 4096, device=device),
+        f"census, {width} → 256 → 256 → 1, batch 954": Setting(width, 954, device=device),
     }
 
 

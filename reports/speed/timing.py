@@ -3,16 +3,20 @@
 import statistics
 import time
 
+import torch
 from settings import Step
 
 
-def turns(steps: dict[str, Step], count: int) -> dict[str, list[float]]:
+def turns(steps: dict[str, Step], count: int, device: str = "cpu") -> dict[str, list[float]]:
     """Seconds of each step, each taking its turn; the first turns warm up and are left out."""
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     times: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(count + 3):
         for name, step in steps.items():
+            wait()
             started = time.perf_counter()
             step()
+            wait()
             if turn >= 3:
                 times[name].append(time.perf_counter() - started)
     return times

@@ -17,6 +17,7 @@ def table(rows: list[dict], columns: dict[str, str]) -> str:
 def write(results: dict) -> str:
     spread = {"ratio": "ratio", "low": "lower quartile", "high": "upper quartile"}
     steps = {"critic": "critic", "step": "private step", "threads": "threads"}
+    gpu = results["gpu"]
     return Template((HERE / "template.md").read_text("utf-8")).substitute(
         machine=results["machine"],
         steps=table(results["steps"], steps | {"ordinary_ms": "ordinary, ms"} | spread),
@@ -36,6 +37,24 @@ def write(results: dict) -> str:
                 "people": "people and controls",
                 "seconds": "seconds",
                 "ratio": "plain search over ours",
+            },
+        ),
+        gpu=gpu["name"],
+        gpu_torch=gpu["torch"],
+        gpu_code=gpu["code"],
+        gpu_steps=table(
+            gpu["steps"],
+            {"critic": "critic", "step": "private step", "ordinary_ms": "ordinary, ms"} | spread,
+        ),
+        gpu_fits=table(
+            gpu["fits"],
+            {
+                "method": "method",
+                "table": "table",
+                "epsilon": "ε",
+                "device": "device",
+                "fit": "fit, seconds",
+                "sample": "sample, seconds",
             },
         ),
         growth=table(results["growth"], {"what": "what grows", "value": "to"} | spread),

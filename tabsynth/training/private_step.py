@@ -4,6 +4,7 @@ All three release one Poisson-subsampled Gaussian a step, of the same sensitivit
 the clip is a function of one row and of what is public by then.
 """
 
+import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -287,7 +288,9 @@ class Captured:
                 self.graph = torch.cuda.CUDAGraph()
                 for generator in dict.fromkeys(self.generators):
                     self.graph.register_generator_state(generator)
-                with torch.cuda.graph(self.graph):
+                # What other threads do on the device does not spoil the recording.
+                recording = torch.cuda.graph(self.graph, capture_error_mode="thread_local")
+                with no_collection(), recording:
                     self.outputs = self.body()
             self.graph.replay()
         return self.outputs
@@ -313,6 +316,19 @@ class Slots:
             rows, keep = rows.pin_memory(), keep.pin_memory()
         self.rows.copy_(rows, non_blocking=True)
         self.keep.copy_(keep, non_blocking=True)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """No garbage collection: a recording that it finds would be freed on the device, which spoils the one in progress."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextmanager

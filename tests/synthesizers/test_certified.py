@@ -47,7 +47,7 @@ def test_all_methods_are_here():
 
 @pytest.mark.parametrize("method", sorted(MAKERS))
 def test_certificates_of_every_method(tmp_path, method):
-    model = MAKERS[method](rows=60).fit(frame())
+    model = MAKERS[method](rows=60, device="cpu").fit(frame())
     model.save(tmp_path / "model")
     path = tmp_path / "table.csv"
     load(tmp_path / "model").sample_to(path, 20)
@@ -66,15 +66,16 @@ def test_certificates_of_every_method(tmp_path, method):
 @pytest.mark.slow
 def test_noise_of_a_gpu_is_called_so(monkeypatch):
     """Where gradients are summed there, now or in the fit that this one starts from."""
-    first, counts = (make(rows=60).fit(frame()) for make in (small, margnet))
+    first, counts = (make(rows=60, device="cpu").fit(frame()) for make in (small, margnet))
     monkeypatch.setattr("tabsynth.synthesizers.base.device_of", lambda _: torch.device("cuda"))
     first.facts_["noise"] = noise_facts(first)
     assert first.facts_["noise"]["exact"] is False and noise_facts(counts)["exact"] is True
     monkeypatch.undo()
-    warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first).fit(frame())
+    warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first, device="cpu").fit(frame())
     assert warm.facts_["noise"]["exact"] is False
     del first.facts_["noise"]  # a model file of before
-    assert small_dpgan(rows=60, epsilon=6.0, warm_start=first).fit(frame()).facts_["noise"] is None
+    warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first, device="cpu").fit(frame())
+    assert warm.facts_["noise"] is None
 
 
 def test_sample_signs(tmp_path, monkeypatch):

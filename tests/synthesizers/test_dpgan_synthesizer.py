@@ -88,7 +88,9 @@ def test_a_physical_batch_changes_nothing() -> None:
     """Rows that go through in parts, or at once: the same fit up to rounding."""
     config = {"bound": "fixed", "penalty": 1e-9}  # whose partners play no part
     results = [
-        small_dpgan(config={**config, "physical_batch": size}, rows=60, random_state=1)
+        small_dpgan(
+            config={**config, "physical_batch": size}, rows=60, random_state=1, device="cpu"
+        )
         .fit(frame())
         .trained_.weights()
         for size in (None, 13)

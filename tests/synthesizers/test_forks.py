@@ -105,7 +105,7 @@ def test_a_fork_inside_a_fit_has_no_model(
             if results[0]:
                 os.waitpid(results[0], 0)  # the child comes to its end first
 
-    model = small()
+    model = small(device="cpu")  # CUDA does not serve a forked process
     where = {"checkpoint": tmp_path / "ck"} if checkpoint else {}
     try:
         model.fit(frame(), ledger=path, progress=fork, **where)
@@ -163,7 +163,7 @@ def test_a_fit_in_a_forked_process_is_as_good_as_any() -> None:
     config = MargNetConfig(components=5, hidden=(4,), steps=2)
 
     def body() -> str:
-        model = MargNet(SCHEMA, epsilon=1.0, config=config)
+        model = MargNet(SCHEMA, epsilon=1.0, config=config, device="cpu")
         return str(len(model.fit(frame()).sample(2)))
 
     assert child_says(body) == "2"

@@ -105,7 +105,7 @@ def test_names_with_an_equals_sign() -> None:
 
 def test_a_conditional_share_is_that_of_bayes(free: MargNet) -> None:
     """The share of b, given k and v, by hand from the mixture's probabilities."""
-    p = free.trained_.generator.probabilities.double().numpy()
+    p = free.trained_.generator.probabilities.cpu().double().numpy()
     k, v, b = 0, 4 + 3, 4 + 22 + 8 + 1  # positions of k = "x", v = 3, b = True in a row of codes
     both = (p[:, k] * p[:, v]).sum()
     wanted = (p[:, k] * p[:, v] * p[:, b]).sum() / both

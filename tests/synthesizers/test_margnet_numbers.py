@@ -118,7 +118,7 @@ VALUES = {**NUMBERS, "hours": [*NUMBERS["hours"], None], "g": ["a", "b"]}
 def joint(model: MargNet) -> np.ndarray:
     """The probability of every number of ``VALUES`` with every other, where the schema allows it."""
     generator = model.trained_.generator
-    p = generator.probabilities.double().numpy()
+    p = generator.probabilities.cpu().double().numpy()
     parts = []
     for name, values in VALUES.items():
         block = next(b for b in generator.layout.blocks if b.column == name)

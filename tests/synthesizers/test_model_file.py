@@ -271,7 +271,8 @@ def test_flipped_bytes(data: st.DataObject, held: bytes, tmp_path: Path) -> None
     path.write_bytes(bytes(raw))
     try:
         model = load(path)
-        synthetic = model.trained_.generator.sample(5, torch.Generator().manual_seed(0))
+        device = next(iter(model.trained_.weights().values())).device
+        synthetic = model.trained_.generator.sample(5, torch.Generator(device).manual_seed(0))
         table = model.encoder_.from_index(synthetic, np.random.default_rng(0))
     except TabsynthError as error:
         assert "\n" not in str(error)

@@ -46,7 +46,7 @@ class Columns(torch.nn.Module):
 
     def sample(self, n: int, rng: torch.Generator) -> np.ndarray:
         drawn = [torch.multinomial(p, n, replacement=True, generator=rng) for p in self.buffers()]
-        return torch.stack(drawn, dim=1).numpy()
+        return torch.stack(drawn, dim=1).cpu().numpy()
 
     def sound(self) -> bool:
         return all(bool((p >= 0).all()) and float(p.sum()) > 0 for p in self.buffers())

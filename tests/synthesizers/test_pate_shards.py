@@ -87,5 +87,5 @@ def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
                 config = {"kind": kind, "student_batch": 300}
                 model = small_pate(random_state=0, config=config).fit(table)
             weights = model.trained_.weights().values()
-            seen.append(([w.numpy().tobytes() for w in weights], model.trained_.curves))
+            seen.append(([w.cpu().numpy().tobytes() for w in weights], model.trained_.curves))
         assert seen[0] == seen[1]

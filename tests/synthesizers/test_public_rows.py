@@ -77,7 +77,7 @@ def test_the_generator_step_reads_no_row() -> None:
             patch.setattr(counting, "noisy_marginals", lambda *a: [np.ones(s) * 10 for s in a[2]])
             model = small(random_state=0, config=wgan(), autoencoder_config=coder())
             model.fit(table)
-        results.append([w.numpy().tobytes() for w in model.trained_.weights().values()])
+        results.append([w.cpu().numpy().tobytes() for w in model.trained_.weights().values()])
     assert results[0] == results[1]
 
 
@@ -132,9 +132,11 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool, unexplained: f
             patch.setattr(NoisyCounts, "measure", measure)
             patch.setattr(NoisyCounts, "distances", distances)
             patch.setattr(NoisyCounts, "contrasts", contrasts)
-            model = MargNet(SCHEMA, epsilon=1.0, random_state=0, config=config, **prior).fit(table)
+            model = MargNet(
+                SCHEMA, epsilon=1.0, random_state=0, device="cpu", config=config, **prior
+            ).fit(table)
         assert len(asked) == 2 + scored
-        weights = [w.numpy().tobytes() for w in model.trained_.weights().values()]
+        weights = [w.cpu().numpy().tobytes() for w in model.trained_.weights().values()]
         seen.append((asked, facts(model), weights, model.sample(40, random_state=3).to_csv()))
     assert (model.trained_.generator.rows is not None) == public
     if public:
