@@ -272,13 +272,13 @@ MOVES = 4e8  # … and as many as compare so many pairs of entries, or triples: 
 FEWEST_SWEEPS = 6  # with triples; where there is time for fewer, pairs alone count, but for rows of a public table
 NEAR = 0.003  # of the public rows: how far from a row those are that may take its place
 MAX_TRIPLED = 32  # columns past which their triples are too many …
-MAX_TRIPLE_CELLS = 16_777_216  # … of which those of the fewest cells count, so many cells in all …
+MAX_TRIPLE_CELLS = 8_388_608  # … of which those of the fewest cells count, so many cells in all …
 MAX_PARTS = 16  # … and boxes
 LEAST_CHANCE = 1e-12  # of a value in a component, where rows are drawn in cells: none is impossible
 TRIPLES_WEIGHT = 15.0  # of the squared error of a triple of values, over √(expected rows + 1); a pair has weight 1
 SEEN = 0.5  # rows in which values are expected together: fewer do not count in the choice of public rows, nor in triples
 REPLACED = 3  # draws of fresh rows, for groups of values
-BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch move at once
+BATCHES, LEAST_BATCH = 64, 32  # of a sweep over a column: rows of one batch move at once
 COMMON = 10.0  # rows in which a value is expected: fewer, and its entries stay as they are drawn
 
 
@@ -586,6 +586,7 @@ class _Triples:
         self.strides = np.stack(
             [sizes[self.sets[:, 1]] * sizes[self.sets[:, 2]], sizes[self.sets[:, 2]]], axis=1
         )
+        self._with = [self._of_column(j) for j in range(len(sizes))]
         self.expected = np.zeros(self.starts[-1])
         boxes, components = np.divmod(np.arange(len(mixture.shares)), len(mixture.mixture))
         for box in np.unique(boxes):
@@ -594,30 +595,40 @@ class _Triples:
             weights = rows * mixture.shares[here]
             public = components[here] < certain
             index = np.nonzero(p[public])[1].reshape(-1, len(sizes)) - mixture.starts
-            self.expected += self._counted(index, weights[public])
+            self._count(index, self.expected, weights[public])
             p, weights = p[~public], weights[~public]
             blocks = [p[:, a : a + n] for a, n in zip(mixture.starts, sizes, strict=True)]
             for start, (a, b, c) in zip(self.starts, self.sets, strict=False):
                 both = (weights[:, None] * blocks[a])[:, :, None] * blocks[b][:, None]
                 found = (both.reshape(len(both), -1).T @ blocks[c]).ravel()
                 self.expected[start : start + len(found)] += found
-        self.weights = np.where(
-            self.expected >= SEEN,
-            TRIPLES_WEIGHT / np.sqrt(np.clip(self.expected, 0, None) + 1),
-            0.0,
-        )
+        # In place: there are many cells.
+        self.weights = np.maximum(self.expected, 0.0)
+        self.weights += 1
+        np.sqrt(self.weights, out=self.weights)
+        np.divide(TRIPLES_WEIGHT, self.weights, out=self.weights)
+        self.weights[self.expected < SEEN] = 0.0
 
     @classmethod
     def within(cls, mixture: Restricted, rows: int, certain: int) -> "_Triples | None":
-        """As many as there is room for, those of the fewest cells first; None where there is none."""
+        """Those whose cells expect ``SEEN`` rows on average, of the fewest cells first, as many as there is room for; None where there is none."""
         sizes = mixture.sizes
         if len(sizes) > MAX_TRIPLED or len(mixture.shares) > MAX_PARTS * len(mixture.mixture):
             return None
         sets = np.array(list(combinations(range(len(sizes)), 3)), dtype=np.int64).reshape(-1, 3)
         cells = sizes[sets].prod(axis=1)
         order = np.argsort(cells, kind="stable")
-        sets = sets[np.sort(order[cells[order].cumsum() <= MAX_TRIPLE_CELLS])]
+        fits = (cells[order].cumsum() <= MAX_TRIPLE_CELLS) & (cells[order] * SEEN <= rows)
+        sets = sets[np.sort(order[fits])]
         return cls(mixture, rows, certain, sets) if len(sets) else None
+
+    def _of_column(self, j: int) -> tuple[np.ndarray, ...]:
+        """Of the triples with column ``j``: where their cells start, their columns, the steps of the codes of the first two, and of ``j``."""
+        which = np.flatnonzero((self.sets == j).any(axis=1))
+        sets, strides = self.sets[which], self.strides[which]
+        steps = np.column_stack([strides, np.ones(len(which), dtype=np.int64)])
+        own = (steps * (sets == j)).sum(axis=1)
+        return self.starts[which], sets.T.copy(), strides.T.copy(), own
 
     def cells(self, index: np.ndarray) -> np.ndarray:
         """Where rows of codes are counted, shape (n, triples)."""
@@ -626,24 +637,27 @@ class _Triples:
 
     def moves(self, j: int, index: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The cells that lose a row, and that gain one, where column ``j`` of rows takes on other codes, shape (n, triples with j)."""
-        which = np.flatnonzero((self.sets == j).any(axis=1))
-        sets = self.sets[which]
-        steps = np.column_stack([self.strides[which], np.ones(len(which), dtype=np.int64)])
-        down = self.starts[which] + (index[:, sets] * steps).sum(axis=2)
-        return down, down + (new - index[:, j])[:, None] * (steps * (sets == j)).sum(axis=1)
+        starts, columns, steps, own = self._with[j]
+        down = starts + index[:, columns[0]] * steps[0]
+        down += index[:, columns[1]] * steps[1]
+        down += index[:, columns[2]]
+        return down, down + (new - index[:, j])[:, None] * own
 
     def error(self, index: np.ndarray) -> np.ndarray:
         """Counts less expected ones, shape (cells,)."""
-        return self._counted(index) - self.expected
+        error = -self.expected
+        self._count(index, error)
+        return error
 
-    def _counted(self, index: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-        parts = []
+    def _count(
+        self, index: np.ndarray, onto: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """Add the counts of rows of codes, in place."""
         for start, stop, (a, b, c), (one, other) in zip(
             self.starts[:-1], self.starts[1:], self.sets, self.strides, strict=True
         ):
             cells = index[:, a] * one + index[:, b] * other + index[:, c]
-            parts.append(np.bincount(cells, weights, stop - start))
-        return np.concatenate(parts).astype(float)
+            onto[start:stop] += np.bincount(cells, weights, stop - start)
 
 
 class _Draw:
