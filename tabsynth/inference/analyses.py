@@ -12,6 +12,7 @@ from tabsynth._random import Randomness
 from tabsynth._validate import between, shown
 from tabsynth.errors import InputError
 from tabsynth.inference.influence import (
+    NO_CHANGE,
     Influence,
     Reference,
     Rows,
@@ -300,7 +301,7 @@ def infer(
 
     Its influence function is computed by adding a few copies of a row to a synthetic table, for each combination of values
     of its columns, or for 4,000 rows. It must change smoothly with the rows, as means, ratios and coefficients do; for quantiles there
-    is :func:`quantile`.
+    is :func:`quantile`. The note of a number that does not change at all says so, in place of numbers.
 
     Parameters
     ----------
@@ -345,7 +346,11 @@ def infer(
         more = table.iloc[np.append(np.arange(half), np.full(ADDED, row))]
         phi[i] = (_called(analysis, more, values)[1] - values) * (half / ADDED + 1)
     influence = Influence(names, values, lambda part: phi[:, part])
-    return estimates(reference, rows, influence, confidence, sample)
+    found = estimates(reference, rows, influence, confidence, sample)
+    still = ~phi.any(axis=0)  # such as a median: its standard error would be 0
+    found.loc[still, "note"] = NO_CHANGE
+    found.loc[still, ["estimate", "standard_error", "low", "high"]] = np.nan
+    return found
 
 
 def _check_cells(reference: Reference, columns: list[str]) -> None:

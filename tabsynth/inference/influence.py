@@ -28,6 +28,7 @@ from tabsynth.synthesizers.margnet.estimator import MargNet
 
 NOT_SUPPORTED = "not supported by the measured marginals"
 NO_ROWS = "no synthetic rows"
+NO_CHANGE = "does not change with a few rows; for a quantile there is tabsynth.inference.quantile"
 SUPPORT = 0.95  # the share of the variance of an influence function that measured sets must show
 LEAST_ROWS, MOST_ROWS = 40_000, 60_000  # of the synthetic table that statistics are computed on
 MISFIT = 10.0  # weight of what the counts leave of an influence function, against their noise

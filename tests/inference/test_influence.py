@@ -114,6 +114,16 @@ def test_any_function_has_the_intervals_of_the_same_analysis(noisy):
     assert np.allclose(declared.loc["x", "estimate"], share["estimate"], rtol=1e-3)
 
 
+def test_a_number_that_does_not_change_has_no_interval(noisy):
+    """A median stays as it is when a few rows are added; the mean beside it does not."""
+    found = infer(
+        lambda t: {"median": t["age"].median(), "mean": t["age"].mean()}, noisy, columns=["age"]
+    )
+    assert "quantile" in found.loc["median", "note"] and found.loc["mean", "note"] == ""
+    assert found.loc["median", ["estimate", "standard_error", "low", "high"]].isna().all()
+    assert found.loc["mean", "standard_error"] > 0
+
+
 def test_what_no_count_shows_is_not_supported(noisy):
     measured = noisy.trained_.measured
     pairs = [m for m in measured.counts if len(m.columns) < 3]  # as if no triple had been counted
