@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from public_tables import SCHEMA, SIZES, drawn
 from scipy.optimize import minimize
 
-from tabsynth import Column, MargNet, MargNetConfig, Schema
+from tabsynth import MargNet, MargNetConfig
 from tabsynth.auditing.replay_audit import SCHEMA as REPLAYED
 from tabsynth.auditing.replay_audit import make_table
 from tabsynth.auditing.replay_systems import make_tiny_model
@@ -31,24 +32,8 @@ from tabsynth.synthesizers.margnet.allocation import (
 from tabsynth.synthesizers.margnet.interactions import sign_codes
 
 torch.set_num_threads(1)
-SIZES = (5, 4, 3, 6)
-SCHEMA = Schema(
-    [
-        Column(name=name, kind="ordinal", dtype="int64", categories=tuple(range(size)))
-        for name, size in zip("abcd", SIZES, strict=True)
-    ]
-)
 PAIRS = list(combinations(range(4), 2))
 SETS = [*PAIRS, *combinations(range(4), 3)]
-
-
-def drawn(n: int, seed: int) -> np.ndarray:
-    """Rows of one population: columns that follow the first, with some chance."""
-    rng = np.random.default_rng(seed)
-    first = rng.choice(5, n, p=[0.35, 0.25, 0.2, 0.15, 0.05])
-    others = np.stack([first % s for s in SIZES[1:]], axis=1)
-    free = np.stack([rng.integers(0, s, n) for s in SIZES[1:]], axis=1)
-    return np.column_stack([first, np.where(rng.random((n, 3)) < 0.7, others, free)])
 
 
 def frame(n: int, seed: int) -> pd.DataFrame:

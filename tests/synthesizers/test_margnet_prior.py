@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from public_tables import SCHEMA, SIZES, drawn
 from scipy.optimize import minimize
 
-from tabsynth import Column, InputError, MargNet, MargNetConfig, Schema, load
+from tabsynth import InputError, MargNet, MargNetConfig, Schema, load
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
 from tabsynth.synthesizers import mixture as mixtures
@@ -26,23 +27,6 @@ from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture
 
 torch.set_num_threads(1)
-SIZES = (5, 4, 3, 6)
-SCHEMA = Schema(
-    [
-        Column(name=name, kind="ordinal", dtype="int64", categories=tuple(range(size)))
-        for name, size in zip("abcd", SIZES, strict=True)
-    ]
-)
-
-
-def drawn(n: int, seed: int, sharp: float = 0.8) -> np.ndarray:
-    """Rows of one population: columns that follow the first, with some chance."""
-    rng = np.random.default_rng(seed)
-    first = rng.choice(5, n, p=[0.35, 0.25, 0.2, 0.15, 0.05])
-    follows = rng.random((n, 3)) < sharp
-    others = np.stack([first % s for s in SIZES[1:]], axis=1)
-    free = np.stack([rng.integers(0, s, n) for s in SIZES[1:]], axis=1)
-    return np.column_stack([first, np.where(follows, others, free)])
 
 
 def counted(codes: np.ndarray, std: float, seed: int = 0) -> list[Measured]:
