@@ -182,12 +182,29 @@ class Restricted:
         p = self.mixture[components] * np.concatenate(allowed)
         return p / np.repeat(np.add.reduceat(p, self.starts, axis=1), self.sizes, axis=1)
 
+    def cut(self) -> list[int]:
+        """The columns that some box restricts."""
+        return [j for j, allowed in enumerate(self._allowed) if (allowed < 1).any()]
+
+    def averaged(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distributions of each component, of which there is any, over all boxes, shape (n, width), and their shares.
+
+        In a component, columns depend on each other only by the boxes: at most one column of a set may be one that boxes restrict.
+        """
+        of_boxes = self.shares.reshape(-1, len(self.mixture))
+        total = np.zeros_like(self.mixture)
+        for box, shares in enumerate(of_boxes):
+            here = np.flatnonzero(shares)
+            total[here] += shares[here, None] * self.distributions(box, here)
+        shares = of_boxes.sum(axis=0)
+        some = shares > 0
+        return total[some] / shares[some, None], shares[some]
+
     def complete(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Fill in the entries that are -1, shape (n, columns); see :meth:`Mixture.complete`."""
         filled = index.copy()
         logs = _log(self.mixture)
-        # Columns that some box cuts; the others, where missing, say nothing about the part.
-        cut = [j for j, allowed in enumerate(self._allowed) if (allowed < 1).any()]
+        cut = self.cut()  # the others, where missing, say nothing about the part
         for start in range(0, len(index), ROWS):
             rows = filled[start : start + ROWS]  # a view: filled in place
             open_to = self._open_to(rows, cut)
@@ -589,6 +606,10 @@ class _Triples:
         self._with = [self._of_column(j) for j in range(len(sizes))]
         self.expected = np.zeros(self.starts[-1])
         boxes, components = np.divmod(np.arange(len(mixture.shares)), len(mixture.mixture))
+        if _many_parts(mixture):
+            boxes = boxes[:0]
+            p, shares = mixture.averaged()
+            self._expect(mixture, p, rows * shares)
         for box in np.unique(boxes):
             here = (boxes == box) & (mixture.shares > 0)
             p = mixture.distributions(box, components[here])
@@ -596,12 +617,7 @@ class _Triples:
             public = components[here] < certain
             index = np.nonzero(p[public])[1].reshape(-1, len(sizes)) - mixture.starts
             self._count(index, self.expected, weights[public])
-            p, weights = p[~public], weights[~public]
-            blocks = [p[:, a : a + n] for a, n in zip(mixture.starts, sizes, strict=True)]
-            for start, (a, b, c) in zip(self.starts, self.sets, strict=False):
-                both = (weights[:, None] * blocks[a])[:, :, None] * blocks[b][:, None]
-                found = (both.reshape(len(both), -1).T @ blocks[c]).ravel()
-                self.expected[start : start + len(found)] += found
+            self._expect(mixture, p[~public], weights[~public])
         # In place: there are many cells.
         self.weights = np.maximum(self.expected, 0.0)
         self.weights += 1
@@ -609,13 +625,26 @@ class _Triples:
         np.divide(TRIPLES_WEIGHT, self.weights, out=self.weights)
         self.weights[self.expected < SEEN] = 0.0
 
+    def _expect(self, mixture: Restricted, p: np.ndarray, weights: np.ndarray) -> None:
+        """Add the counts that independent columns with the distributions ``p`` expect, ``weights`` rows each."""
+        blocks = [p[:, a : a + n] for a, n in zip(mixture.starts, mixture.sizes, strict=True)]
+        for start, (a, b, c) in zip(self.starts, self.sets, strict=False):
+            both = (weights[:, None] * blocks[a])[:, :, None] * blocks[b][:, None]
+            found = (both.reshape(len(both), -1).T @ blocks[c]).ravel()
+            self.expected[start : start + len(found)] += found
+
     @classmethod
     def within(cls, mixture: Restricted, rows: int, certain: int) -> "_Triples | None":
-        """Those whose cells expect ``SEEN`` rows on average, of the fewest cells first, as many as there is room for; None where there is none."""
-        sizes = mixture.sizes
-        if len(sizes) > MAX_TRIPLED or len(mixture.shares) > MAX_PARTS * len(mixture.mixture):
+        """Those whose cells expect ``SEEN`` rows on average, of the fewest cells first, as many as there is room for; None where there is none.
+
+        Of many boxes, those with at most one column that the boxes restrict.
+        """
+        sizes, many = mixture.sizes, _many_parts(mixture)
+        if len(sizes) > MAX_TRIPLED or (many and certain):
             return None
         sets = np.array(list(combinations(range(len(sizes)), 3)), dtype=np.int64).reshape(-1, 3)
+        if many:
+            sets = sets[np.isin(sets, mixture.cut()).sum(axis=1) <= 1]
         cells = sizes[sets].prod(axis=1)
         order = np.argsort(cells, kind="stable")
         fits = (cells[order].cumsum() <= MAX_TRIPLE_CELLS) & (cells[order] * SEEN <= rows)
@@ -658,6 +687,11 @@ class _Triples:
         ):
             cells = index[:, a] * one + index[:, b] * other + index[:, c]
             onto[start:stop] += np.bincount(cells, weights, stop - start)
+
+
+def _many_parts(mixture: Restricted) -> bool:
+    """Whether the boxes are too many for the expected counts of each."""
+    return len(mixture.shares) > MAX_PARTS * len(mixture.mixture)
 
 
 class _Draw:
