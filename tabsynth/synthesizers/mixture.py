@@ -189,7 +189,7 @@ class Restricted:
     def averaged(self) -> tuple[np.ndarray, np.ndarray]:
         """The distributions of each component, of which there is any, over all boxes, shape (n, width), and their shares.
 
-        In a component, columns depend on each other only by the boxes: at most one column of a set may be one that boxes restrict.
+        In a component, columns that boxes restrict depend on each other by the boxes: see :meth:`joint`.
         """
         of_boxes = self.shares.reshape(-1, len(self.mixture))
         total = np.zeros_like(self.mixture)
@@ -199,6 +199,18 @@ class Restricted:
         shares = of_boxes.sum(axis=0)
         some = shares > 0
         return total[some] / shares[some, None], shares[some]
+
+    def joint(self, a: int, b: int) -> np.ndarray:
+        """The share of each component, over all boxes, with each pair of values of two columns, shape (K, values of a, values of b)."""
+        blocks = [slice(self.starts[j], self.starts[j] + self.sizes[j]) for j in (a, b)]
+        total = np.zeros((len(self.mixture), self.sizes[a], self.sizes[b]))
+        for box, shares in enumerate(self.shares.reshape(-1, len(self.mixture))):
+            here = np.flatnonzero(shares)
+            p = self.distributions(box, here)
+            one, other = (np.flatnonzero(self._allowed[j][self._which[j][box]]) for j in (a, b))
+            both = (shares[here, None] * p[:, blocks[0]][:, one])[:, :, None]
+            total[np.ix_(here, one, other)] += both * p[:, blocks[1]][:, None, other]
+        return total
 
     def complete(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Fill in the entries that are -1, shape (n, columns); see :meth:`Mixture.complete`."""
@@ -610,6 +622,7 @@ class _Triples:
             boxes = boxes[:0]
             p, shares = mixture.averaged()
             self._expect(mixture, p, rows * shares)
+            self._expect_joint(mixture, rows)
         for box in np.unique(boxes):
             here = (boxes == box) & (mixture.shares > 0)
             p = mixture.distributions(box, components[here])
@@ -629,22 +642,43 @@ class _Triples:
         """Add the counts that independent columns with the distributions ``p`` expect, ``weights`` rows each."""
         blocks = [p[:, a : a + n] for a, n in zip(mixture.starts, mixture.sizes, strict=True)]
         for start, (a, b, c) in zip(self.starts, self.sets, strict=False):
+            if self._joint(mixture, (a, b, c)):
+                continue
             both = (weights[:, None] * blocks[a])[:, :, None] * blocks[b][:, None]
             found = (both.reshape(len(both), -1).T @ blocks[c]).ravel()
             self.expected[start : start + len(found)] += found
+
+    def _expect_joint(self, mixture: Restricted, rows: int) -> None:
+        """Add the expected counts of triples with two columns that boxes restrict together."""
+        pairs = [self._joint(mixture, s) for s in self.sets.tolist()]
+        for pair in sorted({pair for pair in pairs if pair}):
+            of_pair = rows * mixture.joint(*pair)
+            for i in (i for i, p in enumerate(pairs) if p == pair):
+                columns = self.sets[i].tolist()
+                (c,) = {*columns} - {*pair}
+                q = mixture.mixture[:, mixture.starts[c] : mixture.starts[c] + mixture.sizes[c]]
+                found = np.tensordot(of_pair, q / q.sum(axis=1, keepdims=True), axes=(0, 0))
+                found = found.transpose(np.argsort([*pair, c]))
+                self.expected[self.starts[i] : self.starts[i + 1]] += found.ravel()
+
+    @staticmethod
+    def _joint(mixture: Restricted, columns: Sequence[int]) -> tuple[int, int] | None:
+        """The two of three columns that many boxes restrict together; None if there are none."""
+        cut = [int(j) for j in columns if j in mixture.cut()] if _many_parts(mixture) else []
+        return (cut[0], cut[1]) if len(cut) == 2 else None
 
     @classmethod
     def within(cls, mixture: Restricted, rows: int, certain: int) -> "_Triples | None":
         """Those whose cells expect ``SEEN`` rows on average, of the fewest cells first, as many as there is room for; None where there is none.
 
-        Of many boxes, those with at most one column that the boxes restrict.
+        Of many boxes, those with at most two columns that the boxes restrict.
         """
         sizes, many = mixture.sizes, _many_parts(mixture)
         if len(sizes) > MAX_TRIPLED or (many and certain):
             return None
         sets = np.array(list(combinations(range(len(sizes)), 3)), dtype=np.int64).reshape(-1, 3)
         if many:
-            sets = sets[np.isin(sets, mixture.cut()).sum(axis=1) <= 1]
+            sets = sets[np.isin(sets, mixture.cut()).sum(axis=1) <= 2]
         cells = sizes[sets].prod(axis=1)
         order = np.argsort(cells, kind="stable")
         fits = (cells[order].cumsum() <= MAX_TRIPLE_CELLS) & (cells[order] * SEEN <= rows)

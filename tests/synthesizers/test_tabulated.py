@@ -371,3 +371,32 @@ def test_the_mixture_is_near_to_declared_tables() -> None:
     found = expected_table(table, made.trained_.generator).ravel()
     real = np.bincount(table.cells(made.encoder_.to_index(frame())), minlength=42) / 800
     assert np.abs(found - real).sum() / 2 < 0.05
+
+
+def test_expected_triples_of_many_boxes_are_those_of_each(
+    fitted: MargNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the average of each component over the boxes, against the sum of all boxes; triples with three restricted columns are left out."""
+    mixture = fitted.trained_.generator
+    assert isinstance(mixture, Mixture)
+    sizes, rng = mixture.layout.sizes, np.random.default_rng(0)
+    halves = [np.arange(sizes[j]) < sizes[j] // 2 for j in range(3)]
+    sides = itertools.product(*[(half, ~half) for half in halves])
+    boxes = [dict(enumerate(side)) for side in sides]
+    counts = np.array([40, 5, 20, 35, 0, 9, 61, 30]) + 1
+    restricted = mixtures.Restricted(
+        mixture.matrix() + 1e-9, mixture.layout, boxes, None, (np.arange(8), counts)
+    )
+    each = mixtures._Triples.within(restricted, 208, 0)
+    monkeypatch.setattr(mixtures, "MAX_PARTS", 3)
+    many = mixtures._Triples.within(restricted, 208, 0)
+    assert each is not None and many is not None
+    wanted = {tuple(s): each.expected[a:b] for s, a, b in zip(each.sets.tolist(), each.starts, each.starts[1:], strict=False)}  # fmt: skip
+    found = {tuple(s): many.expected[a:b] for s, a, b in zip(many.sets.tolist(), many.starts, many.starts[1:], strict=False)}  # fmt: skip
+    assert sorted(found) == sorted(s for s in wanted if s != (0, 1, 2)) and (0, 1, 2) in wanted
+    for columns, expected in found.items():
+        np.testing.assert_allclose(expected, wanted[columns], atol=1e-9)
+    assert mixtures._Triples.within(restricted, 208, 3) is None  # public rows are not averaged
+    codes = mixture.sample_cells(boxes, np.arange(8), counts, rng)
+    sides = [~half[codes[:, j]] for j, half in enumerate(halves)]
+    assert np.bincount(4 * sides[0] + 2 * sides[1] + sides[2]).tolist() == counts.tolist()
