@@ -671,14 +671,16 @@ class _Triples:
     def within(cls, mixture: Restricted, rows: int, certain: int) -> "_Triples | None":
         """Those whose cells expect ``SEEN`` rows on average, of the fewest cells first, as many as there is room for; None where there is none.
 
-        Of many boxes, those with at most two columns that the boxes restrict.
+        Of many boxes, those with at most two columns that the boxes restrict, whose joint distribution there is room for.
         """
         sizes, many = mixture.sizes, _many_parts(mixture)
         if len(sizes) > MAX_TRIPLED or (many and certain):
             return None
         sets = np.array(list(combinations(range(len(sizes)), 3)), dtype=np.int64).reshape(-1, 3)
         if many:
-            sets = sets[np.isin(sets, mixture.cut()).sum(axis=1) <= 2]
+            cut = np.isin(sets, mixture.cut())
+            held = len(mixture.mixture) * np.where(cut, sizes[sets], 1).prod(axis=1)
+            sets = sets[(cut.sum(axis=1) <= 2) & (held <= HELD)]
         cells = sizes[sets].prod(axis=1)
         order = np.argsort(cells, kind="stable")
         fits = (cells[order].cumsum() <= MAX_TRIPLE_CELLS) & (cells[order] * SEEN <= rows)

@@ -397,6 +397,10 @@ def test_expected_triples_of_many_boxes_are_those_of_each(
     for columns, expected in found.items():
         np.testing.assert_allclose(expected, wanted[columns], atol=1e-9)
     assert mixtures._Triples.within(restricted, 208, 3) is None  # public rows are not averaged
+    monkeypatch.setattr(mixtures, "HELD", len(mixture.matrix()) * max(sizes))
+    few = mixtures._Triples.within(restricted, 208, 0)
+    room = {s for s in found if len({0, 1, 2} & {*s}) < 2}
+    assert few is not None and room <= {*map(tuple, few.sets.tolist())} < {*found}
     codes = mixture.sample_cells(boxes, np.arange(8), counts, rng)
     sides = [~half[codes[:, j]] for j, half in enumerate(halves)]
     assert np.bincount(4 * sides[0] + 2 * sides[1] + sides[2]).tolist() == counts.tolist()
