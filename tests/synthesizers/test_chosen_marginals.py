@@ -26,6 +26,7 @@ from tabsynth.synthesizers.margnet.selection import (
     share_of_columns,
     spanning_tree,
     triples_within,
+    weightier,
     worth_counting,
 )
 from tabsynth.table_errors import _counted
@@ -128,6 +129,18 @@ def test_the_strongest_pairs_have_a_larger_share() -> None:
     costs = (np.array([1.0, CONFIG.tree_weight, 1.0]) * cells) ** (2 / 3)
     np.testing.assert_allclose(shares, 0.7 * costs / costs.sum())
     assert CONFIG.tree_weight > 1
+
+
+def test_pairs_of_the_tree_weigh_more_where_counts_are_noisy() -> None:
+    """The mean L1/2 noise of three pairs of 6, 8 and 12 cells, by its definition, on either side of the limit."""
+    pairs, groups = [(0, 1), (0, 2), (1, 2)], Resolution.by_value([2, 3, 4]).pairs
+    cells = np.array([6, 8, 12])
+    stds = 10 / np.sqrt(cells ** (2 / 3) / (cells ** (2 / 3)).sum())
+    noise = float((cells * stds * math.sqrt(2 / math.pi) / 2).mean() / 1000)
+    for limit, tree in ((0.99 * noise, [(0, 1), (1, 2)]), (1.01 * noise, [])):
+        config = MargNetConfig(tree_noise=limit)
+        assert weightier(pairs, [3.0, 1.0, 2.0], groups, 10.0, 1000.0, config) == tree
+    assert weightier([], [], groups, 10.0, 1000.0) == []
 
 
 @settings(max_examples=60, deadline=None)

@@ -299,25 +299,70 @@ def test_the_weight_of_entropy_follows_what_counts_show() -> None:
         assert fit.late_entropy == pytest.approx(late)
 
 
-def test_state_goes_on_where_it_was() -> None:
-    """A fit set back to its state takes the same steps to the bit."""
+def clearer(index: np.ndarray, sizes: tuple[int, ...]) -> list[Measured]:
+    """Noisy counts, of which those of one pair are twice as clear as the others."""
+    counts = counted(index, sizes, 10.0)
+    return [
+        count_ if m.columns == (0, 1) else m
+        for m, count_ in zip(counts, counted(index, sizes, 5.0), strict=True)
+    ]
+
+
+def test_where_the_error_rises_the_fit_goes_back_to_a_smaller_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Steps of a learning rate of 1 end at thousands of times the noise, if nothing is done."""
+    index, sizes = correlated(3000)
+    measured = clearer(index, sizes)
+    fit = fit_of(measured, sizes, 3000.0, learning_rate=1.0, steps=400)
+    fit.fit(TrainingMonitor())
+    assert fit.rate < 1 and fit.errors[-1] < 20
+    monkeypatch.setattr(MargNetFit, "_kept_down", lambda *_: True)
+    fit = fit_of(measured, sizes, 3000.0, learning_rate=1.0, steps=400)
+    fit.fit(TrainingMonitor())
+    assert fit.rate == 1 and fit.errors[-1] > 1000
+
+
+def test_a_rise_leads_back_to_the_step_of_less_error() -> None:
+    """Also where the error is no number; a rise of less than twice the error changes nothing."""
     index, sizes = correlated(300)
-    measured = counted(index, sizes, 3.0)
+    fit = fit_of(counted(index, sizes, 3.0), sizes, 300.0, steps=40)
+    for i in range(10):
+        fit.step(i, 40)
+    assert fit.kept is not None and fit.kept["loss"] < fit.errors[0]
+    kept = fit.kept["network"]
+    for rise, rate in ((1.9, 0.03), (2.1, 0.015), (math.nan, 0.0075)):
+        with torch.no_grad():
+            fit.network.inputs.add_(1.0)
+        fit._kept_down(rise * fit.kept["loss"])
+        assert fit.rate == rate
+        same = all(torch.equal(kept[name], t) for name, t in fit.network.state_dict().items())
+        assert same == (rate < 0.03)
+
+
+@pytest.mark.parametrize("rate", [0.03, 1.0])
+def test_state_goes_on_where_it_was(rate: float) -> None:
+    """A fit set back to its state takes the same steps to the bit, also after it has gone back to a smaller rate."""
+    index, sizes = correlated(3000)
+    measured = clearer(index, sizes)
     whole, first, second = (
-        fit_of(measured, sizes, 300.0, seed=seed, steps=20) for seed in (0, 0, 7)
+        fit_of(measured, sizes, 3000.0, seed=seed, steps=400, learning_rate=rate)
+        for seed in (0, 0, 7)
     )
     whole.fit(TrainingMonitor())
 
     def interrupt(stage: str, done: int, total: int) -> None:
-        if done == 8:
+        if done == 120:
             raise KeyboardInterrupt
 
     monitor = TrainingMonitor(progress=interrupt)
-    assert first.fit(monitor) == 8 and monitor.stopped == "interrupted"
-    second.load_state_dict(first.state_dict())
-    for i in range(8, 20):
-        second.step(i, 20)
-    assert second.errors == whole.errors
+    assert first.fit(monitor) == 120 and monitor.stopped == "interrupted"
+    state = first.state_dict()
+    second.load_state_dict(state)
+    for i in range(120, 400):
+        second.step(i, 400)
+    assert second.errors == whole.errors and second.rate == whole.rate
+    assert (whole.rate < rate) == (rate == 1)
     torch.testing.assert_close(
         second.mixture().probabilities, whole.mixture().probabilities, rtol=0, atol=0
     )

@@ -27,7 +27,7 @@ SHARES_ABOVE_0 = ("learning_rate", "zero_rate", "counts_time")
 BUDGET_SHARES = ("one_way_share", "weighted_one_way_share", "scores_share")
 FROM_0 = (
     "continuation", "entropy", "residual_noise", "triples_noise", "rows_tolerance", "interaction_noise",
-    "prior_unexplained",
+    "prior_unexplained", "tree_noise",
 )  # fmt: skip
 ABOVE_0 = (
     "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",

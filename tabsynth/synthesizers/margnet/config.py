@@ -71,6 +71,8 @@ class MargNetConfig:
     tree_weight : float
         Weight of the errors of pairs in the maximum spanning tree of the scores, so of the strongest pairs that connect all columns; others
         weigh 1.
+    tree_noise : float
+        Mean L1/2 noise of the counts of pairs, as a share of the rows, up to which pairs of the tree weigh 1, too.
     residual_noise : float
         Share of the noise of counts that is left after a fit to all of them: the cost of counting a pair.
     group_noise : float
@@ -159,6 +161,7 @@ class MargNetConfig:
     least_interaction: float = 0.1
     max_unscored: int = 66
     tree_weight: float = 5.0
+    tree_noise: float = 0.05
     residual_noise: float = 0.3
     group_noise: float = 18.0
     pairs_per_column: float = 3.0
@@ -235,6 +238,7 @@ class MargNetConfig:
             "triples_noise",
             "rows_tolerance",
             "interaction_noise",
+            "tree_noise",
         ):
             between(name, getattr(self, name), 0, math.inf, high_open=True)
         between("max_smoothing_noise", self.max_smoothing_noise, 0, math.inf)

@@ -16,6 +16,7 @@ NOTE[DIFF] Inputs are learned, and the entropy of the rows has a small weight in
 leave the rest open, and sharp rows would fill it in with chance.
 """
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -601,6 +602,8 @@ class CountLoss:
 STAGE = "generator"
 ZEROS = "structural zeros"
 STEPS_TO_NOISE, STEPS_BY_ERROR = 195, 0.6
+# Errors of fits that converge rise by half at most; see MargNetFit._kept_down.
+LARGEST_RISE, KEPT_FALL, SMALLER_RATE = 2.0, 0.95, 0.5
 TINY = 1e-9  # probability below which entropy is flat
 
 
@@ -665,6 +668,8 @@ class MargNetFit:
         self.errors: list[float] = []
         self.noise_step: int | None = None  # the step whose loss was at the noise level
         self.trial = False
+        self.rate = config.learning_rate
+        self.kept: dict[str, Any] | None = None  # the state of a step of little error
 
     def _number_of_components(self, columns: int) -> int:
         """Rows of probabilities that the network gives."""
@@ -710,6 +715,8 @@ class MargNetFit:
         p = self.network()
         loss, gradient = self.loss(p)
         self.errors.append(loss)
+        if not self._kept_down(loss):
+            return
         if self.noise_step is None and not self.trial and self._at_noise(loss):
             self.noise_step = i
         last = self._last(steps)
@@ -719,7 +726,20 @@ class MargNetFit:
                 left = (last - i) / (last - self.noise_step)
                 rate = one_cycle(self.noise_step / steps) * (1 - math.cos(math.pi * left)) / 2
                 entropy = self.late_entropy * (1 - self.noise_step / steps) * left
-            self._descend(p, gradient, rate * self.config.learning_rate, entropy)
+            self._descend(p, gradient, rate * self.rate, entropy)
+
+    def _kept_down(self, loss: float) -> bool:
+        """Whether the error has not risen far; where it has, the fit goes back to a step of less, with a smaller learning rate.
+
+        Steps are too large where some counts are much clearer than others, and the error rises to many times what it was.
+        """
+        if self.kept is None or loss < KEPT_FALL * self.kept["loss"]:
+            self.kept = {"loss": loss, **copy.deepcopy(self._weights())}
+        if loss <= LARGEST_RISE * self.kept["loss"]:
+            return True
+        self._set_weights(copy.deepcopy(self.kept))
+        self.rate *= SMALLER_RATE
+        return False
 
     def _at_noise(self, loss: float) -> bool:
         """Whether the mean squared error is no more than the noise's variance."""
@@ -746,7 +766,7 @@ class MargNetFit:
         """Step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
         p = self.network()
         _, gradient = self.loss(p, (i + 1) / steps)
-        rate = self.config.zero_rate * self.config.learning_rate * min(1.0, 3 * (1 - i / steps))
+        rate = self.config.zero_rate * self.rate * min(1.0, 3 * (1 - i / steps))
         finished = self.noise_step is not None and self.config.continuation
         entropy = 0.0 if finished else 1 - min(1.0, len(self.errors) / self.config.steps)
         self._descend(p, gradient, rate, entropy)
@@ -788,19 +808,27 @@ class MargNetFit:
         curve = {"step": [float(i) for i in kept], "value": [self.errors[i] for i in kept]}
         return {"squared error of a count over its noise's variance": curve}
 
+    def _weights(self) -> dict[str, Any]:
+        return {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def _set_weights(self, state: Mapping[str, Any]) -> None:
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
     def state_dict(self) -> dict[str, Any]:
-        """Weights, the optimiser's moments and the losses so far."""
+        """Weights, the optimiser's moments and the losses so far, and the state that the fit goes back to."""
         return {
-            "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            **self._weights(),
             "errors": torch.tensor(self.errors, dtype=torch.float64),
             "noise_step": torch.tensor(-1 if self.noise_step is None else self.noise_step),
+            "rate": torch.tensor(self.rate, dtype=torch.float64),
+            "kept": self.kept or {},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of :meth:`state_dict`."""
-        self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self._set_weights(state)
         self.errors = state["errors"].tolist()
         noise_step = int(state["noise_step"])
         self.noise_step = None if noise_step < 0 else noise_step
+        self.rate, self.kept = float(state["rate"]), state["kept"] or None

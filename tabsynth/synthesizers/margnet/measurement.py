@@ -55,8 +55,8 @@ from tabsynth.synthesizers.margnet.selection import (
     pairs_within,
     share_of_columns,
     share_of_triples,
-    spanning_tree,
     triples_within,
+    weightier,
     worth_counting,
 )
 from tabsynth.tables.counter import RowCounter
@@ -147,7 +147,7 @@ class Selection:
         Column positions, each in rising order.
     resolution : Resolution
     tree : list
-        The pairs of the maximum spanning tree of the scores, where there are any.
+        The pairs of the maximum spanning tree of the scores, where their errors weigh more.
     following : Following, optional
         What the budget of pairs and triples follows. None: it is allocated as without a public table.
     """
@@ -402,7 +402,8 @@ class PrivateMarginals:
             scores = self._scores(account, pairs, expected, by.pairs)
             distances = dict(zip(pairs, scores, strict=True))
             chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
-            tree = spanning_tree(chosen, [distances[pair] for pair in chosen])
+            strength = [distances[pair] for pair in chosen]
+            tree = weightier(chosen, strength, by.pairs, noise, rows, self.config)
         sizes, following = self._interactions(one_way, shares, pairs, by.triples)
         forced = interacting(sizes, by.triples, noise, len(chosen), self.workload, self.config)
         related = {j for triple in forced for j in triple}

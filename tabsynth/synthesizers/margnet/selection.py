@@ -8,7 +8,7 @@ NOTE[DIFF] All that is scored is counted at once: PrivSyn's greedy choice is by 
 ours gives counts the share of their noise that is left after a fit to all of them together.
 NOTE[DIFF] PrivSyn merges all rare values of a column in one group; ours merges neighbours, in several groups.
 NOTE[DIFF] The strongest pairs that connect all columns, a maximum spanning tree of the scores as in MST (McKenna, Miklau, Sheldon 2021), have
-a larger share of the budget. Predictions of a column from others depend on these pairs most.
+a larger share of the budget where counts are noisy. Predictions of a column from others depend on these pairs most.
 """
 
 import heapq
@@ -239,6 +239,24 @@ def worth_counting(
     net = np.concatenate([[0.0], gains - errors])  # of the first 0, 1, 2, … pairs
     forced = int(named.sum())
     return sorted(pairs[i] for i in order[: forced + int(np.argmax(net[forced:]))])
+
+
+def weightier(
+    pairs: Sequence[Pair],
+    distances: Sequence[float],
+    groups: Groups,
+    noise: float,
+    rows: float,
+    config: MargNetConfig = DEFAULTS,
+) -> list[Pair]:
+    """The pairs whose errors weigh ``tree_weight``: the spanning tree's where noise hides what others show, else none.
+
+    ``noise`` is that of all counts of pairs and triples together, in rows.
+    """
+    cells = [cells_of(pair, groups) for pair in pairs]
+    if not pairs or _mean_error(noise, cells, rows) <= config.tree_noise:
+        return []
+    return spanning_tree(pairs, distances)
 
 
 def spanning_tree(pairs: Sequence[Pair], distances: Sequence[float]) -> list[Pair]:
