@@ -9,7 +9,7 @@ rule gives their shares.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -617,20 +617,10 @@ class _Triples:
         )
         self._with = [self._of_column(j) for j in range(len(sizes))]
         self.expected = np.zeros(self.starts[-1])
-        boxes, components = np.divmod(np.arange(len(mixture.shares)), len(mixture.mixture))
         if _many_parts(mixture):
-            boxes = boxes[:0]
-            p, shares = mixture.averaged()
-            self._expect(mixture, p, rows * shares)
-            self._expect_joint(mixture, rows)
-        for box in np.unique(boxes):
-            here = (boxes == box) & (mixture.shares > 0)
-            p = mixture.distributions(box, components[here])
-            weights = rows * mixture.shares[here]
-            public = components[here] < certain
-            index = np.nonzero(p[public])[1].reshape(-1, len(sizes)) - mixture.starts
-            self._count(index, self.expected, weights[public])
-            self._expect(mixture, p[~public], weights[~public])
+            self._expect_on_average(mixture, rows)
+        else:
+            self._expect_by_box(mixture, rows, certain)
         # In place: there are many cells.
         self.weights = np.maximum(self.expected, 0.0)
         self.weights += 1
@@ -638,34 +628,54 @@ class _Triples:
         np.divide(TRIPLES_WEIGHT, self.weights, out=self.weights)
         self.weights[self.expected < SEEN] = 0.0
 
-    def _expect(self, mixture: Restricted, p: np.ndarray, weights: np.ndarray) -> None:
-        """Add the counts that independent columns with the distributions ``p`` expect, ``weights`` rows each."""
+    def _expect_by_box(self, mixture: Restricted, rows: int, certain: int) -> None:
+        """Add the expected counts of each box."""
+        boxes, components = np.divmod(np.arange(len(mixture.shares)), len(mixture.mixture))
+        every = range(len(self.sets))
+        for box in np.unique(boxes):
+            here = (boxes == box) & (mixture.shares > 0)
+            p = mixture.distributions(box, components[here])
+            weights = rows * mixture.shares[here]
+            public = components[here] < certain
+            index = np.nonzero(p[public])[1].reshape(-1, len(mixture.sizes)) - mixture.starts
+            self._count(index, self.expected, weights[public])
+            self._expect(every, mixture, p[~public], weights[~public])
+
+    def _expect_on_average(self, mixture: Restricted, rows: int) -> None:
+        """Add the expected counts of all boxes together: of two columns that boxes restrict, by their joint distribution."""
+        cut = set(mixture.cut())
+        restricted = [tuple(j for j in columns if j in cut) for columns in self.sets.tolist()]
+        together = {columns for columns in restricted if len(columns) == 2}
+        p, shares = mixture.averaged()
+        alone = [i for i, columns in enumerate(restricted) if columns not in together]
+        self._expect(alone, mixture, p, rows * shares)
+        for pair in sorted(together):
+            of_pair = rows * mixture.joint(*pair)
+            self._expect_joint(
+                [i for i, p in enumerate(restricted) if p == pair], mixture, pair, of_pair
+            )
+
+    def _expect(
+        self, which: Iterable[int], mixture: Restricted, p: np.ndarray, weights: np.ndarray
+    ) -> None:
+        """Add the counts of some triples that independent columns with the distributions ``p`` expect, ``weights`` rows each."""
         blocks = [p[:, a : a + n] for a, n in zip(mixture.starts, mixture.sizes, strict=True)]
-        for start, (a, b, c) in zip(self.starts, self.sets, strict=False):
-            if self._joint(mixture, (a, b, c)):
-                continue
+        for i in which:
+            start, (a, b, c) = self.starts[i], self.sets[i]
             both = (weights[:, None] * blocks[a])[:, :, None] * blocks[b][:, None]
             found = (both.reshape(len(both), -1).T @ blocks[c]).ravel()
             self.expected[start : start + len(found)] += found
 
-    def _expect_joint(self, mixture: Restricted, rows: int) -> None:
-        """Add the expected counts of triples with two columns that boxes restrict together."""
-        pairs = [self._joint(mixture, s) for s in self.sets.tolist()]
-        for pair in sorted({pair for pair in pairs if pair}):
-            of_pair = rows * mixture.joint(*pair)
-            for i in (i for i, p in enumerate(pairs) if p == pair):
-                columns = self.sets[i].tolist()
-                (c,) = {*columns} - {*pair}
-                q = mixture.mixture[:, mixture.starts[c] : mixture.starts[c] + mixture.sizes[c]]
-                found = np.tensordot(of_pair, q / q.sum(axis=1, keepdims=True), axes=(0, 0))
-                found = found.transpose(np.argsort([*pair, c]))
-                self.expected[self.starts[i] : self.starts[i + 1]] += found.ravel()
-
-    @staticmethod
-    def _joint(mixture: Restricted, columns: Sequence[int]) -> tuple[int, int] | None:
-        """The two of three columns that many boxes restrict together; None if there are none."""
-        cut = [int(j) for j in columns if j in mixture.cut()] if _many_parts(mixture) else []
-        return (cut[0], cut[1]) if len(cut) == 2 else None
+    def _expect_joint(
+        self, which: Iterable[int], mixture: Restricted, pair: tuple[int, ...], of_pair: np.ndarray
+    ) -> None:
+        """Add the expected counts of some triples with a pair of columns, of which each component expects ``of_pair``."""
+        for i in which:
+            (c,) = {*self.sets[i].tolist()} - {*pair}
+            q = mixture.mixture[:, mixture.starts[c] : mixture.starts[c] + mixture.sizes[c]]
+            found = np.tensordot(of_pair, q / q.sum(axis=1, keepdims=True), axes=(0, 0))
+            found = found.transpose(np.argsort([*pair, c]))
+            self.expected[self.starts[i] : self.starts[i + 1]] += found.ravel()
 
     @classmethod
     def within(cls, mixture: Restricted, rows: int, certain: int) -> "_Triples | None":
