@@ -60,12 +60,12 @@ def from_pairs(ones: np.ndarray, twos: np.ndarray) -> np.ndarray:
     cells = (
         1 + ones @ signs + twos @ products
     )  # eight times the shares, without the mean product of all three
-    low = np.clip(np.where(three > 0, -cells, -np.inf).max(axis=-1), -1, 1)
-    high = np.clip(np.where(three < 0, cells, np.inf).min(axis=-1), -1, 1)
+    up, down = (np.moveaxis(cells[..., three == sign], -1, 0) for sign in (1, -1))
+    low, high = np.clip(-up.min(axis=0), -1, 1), np.clip(down.min(axis=0), -1, 1)
     for _ in range(STEPS):
         middle = (low + high) / 2
-        shares = np.maximum(cells + three * middle[..., None], LEAST_SHARE)
-        less = (three * np.log(shares)).sum(axis=-1) < 0
+        one, other = (math.prod(np.maximum(c, LEAST_SHARE)) for c in (up + middle, down - middle))
+        less = one < other
         low, high = np.where(less, middle, low), np.where(less, high, middle)
     return (low + high) / 2
 
