@@ -66,6 +66,10 @@ def never(*_: Any) -> bool:
     return False
 
 
+def always(*_: Any) -> bool:
+    return True
+
+
 def all_pairs(pairs: Sequence, *_: Any) -> list:
     return list(pairs)
 
@@ -92,6 +96,7 @@ def with_own_noise(self: NoisyCounts, account: Any, sets: Any, signs: Any, bits:
 ABLATED = (("census", 1.0), ("census", 8.0), ("hospital", 1.0))
 AT_ONE = (("census", 1.0), ("hospital", 1.0))
 AT_EIGHT = (("census", 8.0),)
+CLEAR_CELLS = (("census-24", 8.0),)
 WIDE_CELLS = (("census-24", 0.5), ("hospital", 1.0))
 FAST = (("census", 1.0), ("census", 8.0), ("adult", 1.0), ("census-24", 1.0))
 
@@ -245,6 +250,17 @@ WIDE_CHOICES = {
         "max_group = 0.05, as in triples", {"max_group": 0.05}, cells=WIDE_CELLS
     ),
     "scores_share_05": Variant("scores_share = 0.05", {"scores_share": 0.05}, cells=WIDE_CELLS),
+    "tree-always": Variant(
+        "a larger share for the strongest pairs also where counts are clear",
+        {"tree_noise": 0.0},
+        cells=CLEAR_CELLS,
+    ),
+    "no-return": Variant(
+        "that, and no smaller learning rate where the error rises",
+        {"tree_noise": 0.0},
+        replaced=((MargNetFit, "_kept_down", always),),
+        cells=CLEAR_CELLS,
+    ),
 }
 # What the signs of all triples cost tables without structure that no pair shows; see high_order.py.
 PLAIN_TABLES = (("census", 1.0), ("adult", 1.0), ("census", 0.5))

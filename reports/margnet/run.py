@@ -26,7 +26,17 @@ import findings  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
 from ablations import draw, write_csv  # noqa: E402
-from ours import FAST, HINTS, SETTINGS, SPEED, VARIANTS, WIDE_CELLS, WIDE_CHOICES, Variant  # noqa: E402
+from ours import (  # noqa: E402
+    CLEAR_CELLS,
+    FAST,
+    HINTS,
+    SETTINGS,
+    SPEED,
+    VARIANTS,
+    WIDE_CELLS,
+    WIDE_CHOICES,
+    Variant,
+)  # fmt: skip
 from runner import Runner, independent_columns, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
 
@@ -239,7 +249,7 @@ def wide() -> list[str]:
     ]
     systems = {"margnet": "as it is"}
     systems |= {f"margnet:{name}": about.title for name, about in WIDE_CHOICES.items()}
-    for table, epsilon in WIDE_CELLS:
+    for table, epsilon in (*WIDE_CELLS, *CLEAR_CELLS):
         for system, title in systems.items():
             done = [r for r in of(table, system, epsilon) if "stopped" not in r]
             if done:
