@@ -75,11 +75,10 @@ def noise_of_pairs(ones: np.ndarray, twos: np.ndarray, std: float) -> np.ndarray
 
     By the changes that noise of ``REACH`` standard deviations makes, up or down: derivatives are too low where cells are almost empty.
     """
-    expected, variance = from_pairs(ones, twos), np.zeros(ones.shape[:-1])
-    for moved in REACH * std * np.eye(3):
-        changes = [abs(from_pairs(ones, twos + way * moved) - expected) for way in (-1, 1)]
-        variance += np.square(np.maximum(*changes) / REACH)
-    return np.sqrt(variance)
+    ways = REACH * std * np.concatenate([np.eye(3), -np.eye(3)])
+    moved = from_pairs(ones, twos + ways.reshape(-1, *np.ones(ones.ndim - 1, dtype=int), 3))
+    changes = abs(moved - from_pairs(ones, twos))
+    return np.sqrt(np.square(np.maximum(*np.split(changes, 2)) / REACH).sum(axis=0))
 
 
 def interactions(
