@@ -91,7 +91,21 @@ def of_opendp(
         algorithm=dp.mbi.AIM(**options),
     )
     table = query.release()
-    return lambda: table.synthesize(rows=len(rows)).to_pandas()
+    rng = np.random.default_rng(seed)
+    return lambda: without_nulls(table.synthesize(rows=len(rows)).to_pandas(), sizes, rng)
+
+
+def without_nulls(
+    rows: pd.DataFrame, sizes: Mapping[str, int], rng: np.random.Generator
+) -> pd.DataFrame:
+    """Rows with a value in the place of each null, drawn from the column: OpenDP adds null to the values of every column."""
+    out = {}
+    for name, size in sizes.items():
+        codes = rows[name].to_numpy(dtype=float, na_value=np.nan)
+        missing = np.isnan(codes)
+        known = np.arange(size) if missing.all() else codes[~missing]
+        out[name] = np.where(missing, rng.choice(known, len(codes)), codes).astype(np.int64)
+    return pd.DataFrame(out)
 
 
 METHODS = {

@@ -14,6 +14,7 @@ import config as configs
 import findings
 import numpy as np
 import pandas as pd
+import peers
 import prediction
 import pytest
 import ranks
@@ -456,3 +457,13 @@ def test_the_split_is_that_of_the_evaluation_protocol():
     schema, train, test = TABLES["hospital"].split()
     assert (len(train), len(test)) == (3499, 1500) and len(schema.names) == 48
     assert not set(train.index) & set(test.index)
+
+
+def test_nulls_of_a_peer_become_values_of_their_column():
+    """Known values stay; a column of nulls alone has each of its values."""
+    rows = pd.DataFrame({"a": [2.0, None, 2.0, None], "b": [0, 1, 1, 0], "c": [None] * 4})
+    out = peers.without_nulls(
+        pd.concat([rows] * 50), {"a": 3, "b": 2, "c": 4}, np.random.default_rng(0)
+    )
+    assert list(out.a) == [2] * 200 and list(out.b) == [0, 1, 1, 0] * 50
+    assert set(out.c) == {0, 1, 2, 3} and set(map(str, out.dtypes)) == {"int64"}
