@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_fit_and_sample(folder: Path) -> None:
-    words = ["fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "--time-limit", "2s"]
+    words = ["fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "--time-limit", "1s"]
     tables = ["--table", "town,sex", "--table", "state, job"]
     done = run(*words, *tables, "-o", "model", cwd=folder)
     assert done.stdout.index("declared tables: 1 release") < done.stdout.index("one-way counts")

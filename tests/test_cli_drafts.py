@@ -56,7 +56,7 @@ def draft(tmp_path_factory):
 def folder(draft):
     """The accepted fit of the draft and a sample, too, and their console in ``console.txt``."""
     words = ("-v", "fit", "patients.csv", "--schema", "schema.json", "--epsilon", 1)
-    words = (*words, "--accept-drafted-domain", "--time-limit", "4s", "-o", "model.tabsynth")
+    words = (*words, "--accept-drafted-domain", "--time-limit", "2s", "-o", "model.tabsynth")
     done = [run(*words, cwd=draft)]
     done.append(run("sample", "model.tabsynth", "-n", 500, "-o", "synthetic.csv", cwd=draft))
     (draft / "console.txt").write_text("".join(d.stdout + d.stderr for d in done))

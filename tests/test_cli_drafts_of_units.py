@@ -61,7 +61,7 @@ def test_a_copied_draft_has_a_unit(folder):
 @pytest.mark.slow
 def test_a_fit_without_a_schema_protects_the_unit(folder):
     run("ledger", "create", "l", "--epsilon", 1, "--unit", "patient", cwd=folder)
-    words = (*FIT, *UNIT, *WEIGHT, "--time-limit", "2s", "--ledger", "l", "--save-schema", "s.json")
+    words = (*FIT, *UNIT, *WEIGHT, "--time-limit", "1s", "--ledger", "l", "--save-schema", "s.json")
     said = run(*words, cwd=folder).stdout
     assert "it is drafted privately" in said
     assert "protects units, the values of column 'patient': at most 2 rows of each" in said

@@ -33,7 +33,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-QUICK = ("--epsilon", 1, "--time-limit", "2s")
+QUICK = ("--epsilon", 1, "--time-limit", "1s")
 FIT = ("fit", "stays.csv", "--schema", "s.json", *QUICK, "-o", "m")
 
 
@@ -159,7 +159,7 @@ def test_rules_and_figures_protect_the_unit(folder):
     assert "privacy for adding or\nremoving all records of one 'patient'. Their cost" in said
     assert Schema.load(folder / "rules.json").released["unit"] == "patient"
     fit = ("fit", "stays.csv", "--schema", "rules.json", "--epsilon", 3, "-o", "m")
-    run(*fit, "--time-limit", "2s", cwd=folder)
+    run(*fit, "--time-limit", "1s", cwd=folder)
     run("sample", "m", "-n", 200, "-o", "t.csv", cwd=folder)
     words = ("evaluate", "--real", "stays.csv", "--synthetic", "t.csv", "--schema", "rules.json")
     said = run(*words, "--epsilon", 1, "-o", "r", cwd=folder).stdout

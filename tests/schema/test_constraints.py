@@ -114,8 +114,8 @@ def test_the_real_table_satisfies_the_rules() -> None:
     "make",
     [
         lambda schema: MargNet(schema, epsilon=1),
-        lambda schema: DPWGAN(schema, epsilon=1, rows=800, time_limit=8, autoencoder=None),
-        lambda schema: PATEGAN(schema, epsilon=1, rows=800, time_limit=8),
+        lambda schema: DPWGAN(schema, epsilon=1, rows=800, time_limit=3, autoencoder=None),
+        lambda schema: PATEGAN(schema, epsilon=1, rows=800, time_limit=3),
     ],
     ids=["margnet", "dp-wgan", "pate-gan"],
 )
@@ -410,7 +410,7 @@ def test_combinations_in_any_number_are_held(method: type) -> None:
     assert len(schema.impossible) == 308
     rng = np.random.default_rng(0)
     table = pd.DataFrame([rng.permutation(12)[:8] for _ in range(600)], columns=list(schema.names))
-    more = {"time_limit": 4, "rows": 600} if method is DPWGAN else {}
+    more = {"time_limit": 2, "rows": 600} if method is DPWGAN else {}
     more |= {"config": MargNetConfig(steps=50, zero_steps=20)} if method is MargNet else {}
     made = method(schema, epsilon=1, **more).fit(table).sample(2_000)
     assert not any(rule.broken(made).any() for rule in schema.row_rules)

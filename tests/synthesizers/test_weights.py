@@ -335,7 +335,7 @@ def files(tmp_path):
     return tmp_path
 
 
-WORDS = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "--rows", 400, "--time-limit", "2s")
+WORDS = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "--rows", 400, "--time-limit", "1s")
 
 
 @pytest.mark.slow

@@ -176,7 +176,7 @@ def test_the_command_line(tmp_path: Any) -> None:
     for name, table in given.items():
         table.to_csv(tmp_path / "real" / f"{name}.csv", index=False)
     linked().save(tmp_path / "linked.json")
-    words = ("fit", "real", "--linked", "linked.json", "--epsilon", 2, "--time-limit", "2s")
+    words = ("fit", "real", "--linked", "linked.json", "--epsilon", 2, "--time-limit", "1s")
     said = run(*words, "-o", "model", cwd=tmp_path).stdout
     assert "weighted by 'w', clipped at 40" in said
     run("sample", "model", "-o", "made", "-n", 30, "--weights", "population", cwd=tmp_path)
