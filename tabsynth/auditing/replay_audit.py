@@ -37,7 +37,7 @@ RECORD_DESCRIPTIONS = {
     "null": "nulls in every column that allows them",
     "unique": "a category that no other record has",
     "minority": "one more record of the rarest class",
-    "twin": "a copy of another record",
+    "copy": "a copy of another record",
     "extreme": "integers that floats cannot represent, and a text of 5,000 characters",
     "root row removed": "a row of the root with all that hangs on it",
     "root row alone": "a row of the root without children",

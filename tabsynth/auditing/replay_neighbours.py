@@ -24,7 +24,7 @@ KINDS = (
     "null",
     "unique",
     "minority",
-    "twin",
+    "copy",
     "extreme",
 )
 
@@ -59,13 +59,13 @@ def neighbours(
     * ``null``: nulls wherever they may be;
     * ``unique``: a category that nobody else has (rows that have it are left out of both tables);
     * ``minority``: one more of the rarest class of ``label``;
-    * ``twin``: one more of a record that is there;
+    * ``copy``: one more of a record that is there;
     * ``extreme``: whole numbers that floats cannot hold and a text of 5,000 characters, where the schema takes
       such values in.
 
     Under a schema with a unit, the record is there several times, more often than the bound allows, as the rows of a
     new unit, at random places. The names of new units are of several types, so that the column's dtype changes. A new
-    record weighs more than the cap, as much or less, by its kind, but for ``twin``.
+    record weighs more than the cap, as much or less, by its kind, but for ``copy``.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _with_record(
     rng: np.random.Generator,
 ) -> pd.DataFrame:
     """The table with the record, or with a unit of such records, at random places."""
-    if design.weight is not None and kind != "twin":
+    if design.weight is not None and kind != "copy":
         times = WEIGHTS[KINDS.index(kind) % len(WEIGHTS)]
         record = record.assign(**{design.weight: times * float(design.max_weight or 0)})
     if design.unit is not None:
@@ -140,7 +140,7 @@ def _record(
     """The table without the record, and the record; None where the schema has no such."""
     schema = encoder.schema  # of the columns that the codes are of
     some = frame.iloc[[int(rng.integers(len(frame)))]].reset_index(drop=True)
-    if kind == "twin":
+    if kind == "copy":
         return frame, some
     if kind == "minority":
         j = _minority_column(schema, index, label)

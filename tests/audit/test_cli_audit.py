@@ -117,7 +117,7 @@ def test_a_replay_that_differs_has_exit_code_1(tmp_path, monkeypatch):
     assert "log record of tabsynth.fit" in (tmp_path / "audit.html").read_text()
 
 
-def line(move, difference=None, kind="twin"):
+def line(move, difference=None, kind="copy"):
     moved = MechanismCall(purpose="counts", uses=1, move=move, distance=move, deviation=1.0)
     actual = ReplayResult(mechanisms=(moved,), first_difference=difference, compared=9)
     return NeighbourReplay(method="margnet", kind=kind, change="added", seed=0, result=actual)

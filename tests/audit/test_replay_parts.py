@@ -108,7 +108,7 @@ def test_each_kind_of_neighbour() -> None:
         records[pair.kind] = large.iloc[place]
         if pair.kind == "unique":
             assert not (small["k"] == records["unique"]["k"]).any()
-        if pair.kind == "twin":
+        if pair.kind == "copy":
             assert rows[1][place] in rows[0]
     assert records["outlier"]["v"] == 0 and records["outlier"]["r"] == 1.0
     assert records["undeclared"]["k"] == "unheard of" and records["undeclared"]["r"] > 1
@@ -122,7 +122,7 @@ def test_neighbours_of_other_schemas() -> None:
     """Kinds that a schema has no room for are left out; impossible rows are not made."""
     plain = Schema([Column(name="a", kind="categorical", dtype="category", categories=("p", "q"))])
     table = pd.DataFrame({"a": pd.Categorical(["p", "q", "p"], categories=["p", "q"])})
-    assert {n.kind for n in neighbours(table, plain)} == {"outlier", "unique", "minority", "twin"}
+    assert {n.kind for n in neighbours(table, plain)} == {"outlier", "unique", "minority", "copy"}
     with pytest.raises(InputError, match="two rows"):
         neighbours(table[:1], plain)
     columns = [

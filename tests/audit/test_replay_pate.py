@@ -79,7 +79,7 @@ def test_one_record_is_one_teacher(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["pate-gan", "pate-gan, networks", "pate-acgan, mode B, networks"])
-def test_a_twin_less_is_one_teacher(name: str) -> None:
+def test_a_copy_less_is_one_teacher(name: str) -> None:
     """Of two equal records the first is removed: the second is as it was, and so is its teacher."""
     table = pd.concat([frame(30)] * 2, ignore_index=True)
     fewer = table.drop(index=3).reset_index(drop=True)

@@ -83,7 +83,7 @@ def test_a_label_past_the_budget_reads_nothing(accounting: str) -> None:
 
 def test_an_account_of_another_ledger_is_refused() -> None:
     ledger, other = Ledger(5.0, DELTA), Ledger(math.inf, DELTA)
-    twin = ledger.open("critic", full(10.0), 7)
+    second = ledger.open("critic", full(10.0), 7)
     table = PrivateTable(np.arange(3), ledger)
     for account in (
         other.open("critic", full(10.0), 7),
@@ -92,7 +92,7 @@ def test_an_account_of_another_ledger_is_refused() -> None:
     ):
         with pytest.raises(BudgetError, match="not on the ledger"):
             table.read(account)
-    assert (table.reads, twin.spent, ledger.spent) == (0, 0, 0.0)
+    assert (table.reads, second.spent, ledger.spent) == (0, 0, 0.0)
 
 
 def test_a_private_table_shows_nothing_but_through_reads() -> None:

@@ -176,7 +176,7 @@ def test_neighbours_of_an_audit(schema: Schema) -> None:
     ends = {pair.kind: pair for pair in neighbours(frame(40), schema) if pair.change == "added"}
     added = ends["highest"].neighbour["since"].value_counts()["2024-12"]
     assert added == ends["highest"].table["since"].value_counts().get("2024-12", 0) + 1
-    assert {"outlier", "lowest", "highest", "null", "twin"} <= set(ends)
+    assert {"outlier", "lowest", "highest", "null", "copy"} <= set(ends)
 
 
 def test_what_registration_refuses() -> None:

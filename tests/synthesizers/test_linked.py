@@ -171,7 +171,7 @@ def test_counts_have_the_noise_that_is_charged(monkeypatch):
 
 
 def test_without_noise_group_sizes_and_relations_are_those_of_the_data():
-    """Twins: the second child is like the first one; a mixture of one table could not tell."""
+    """The second child is like the first one; a mixture of one table could not tell."""
     rng = np.random.default_rng(0)
     first = rng.choice(["a", "c"], 400)
     given = {
