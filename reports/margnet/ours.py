@@ -258,7 +258,7 @@ WIDE_CHOICES = {
     "no-return": Variant(
         "that, and no smaller learning rate where the error rises",
         {"tree_noise": 0.0},
-        replaced=((MargNetFit, "_kept_down", always),),
+        replaced=((MargNetFit, "_is_stable", always),),
         cells=CLEAR_CELLS,
     ),
 }

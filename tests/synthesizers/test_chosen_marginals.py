@@ -26,7 +26,7 @@ from tabsynth.synthesizers.margnet.selection import (
     share_of_columns,
     spanning_tree,
     triples_within,
-    weightier,
+    weighted_tree,
     worth_counting,
 )
 from tabsynth.table_errors import _counted
@@ -139,8 +139,8 @@ def test_pairs_of_the_tree_weigh_more_where_counts_are_noisy() -> None:
     noise = float((cells * stds * math.sqrt(2 / math.pi) / 2).mean() / 1000)
     for limit, tree in ((0.99 * noise, [(0, 1), (1, 2)]), (1.01 * noise, [])):
         config = MargNetConfig(tree_noise=limit)
-        assert weightier(pairs, [3.0, 1.0, 2.0], groups, 10.0, 1000.0, config) == tree
-    assert weightier([], [], groups, 10.0, 1000.0) == []
+        assert weighted_tree(pairs, [3.0, 1.0, 2.0], groups, 10.0, 1000.0, config) == tree
+    assert weighted_tree([], [], groups, 10.0, 1000.0) == []
 
 
 @settings(max_examples=60, deadline=None)

@@ -317,7 +317,7 @@ def test_where_the_error_rises_the_fit_goes_back_to_a_smaller_rate(
     fit = fit_of(measured, sizes, 3000.0, learning_rate=1.0, steps=400)
     fit.fit(TrainingMonitor())
     assert fit.rate < 1 and fit.errors[-1] < 20
-    monkeypatch.setattr(MargNetFit, "_kept_down", lambda *_: True)
+    monkeypatch.setattr(MargNetFit, "_is_stable", lambda *_: True)
     fit = fit_of(measured, sizes, 3000.0, learning_rate=1.0, steps=400)
     fit.fit(TrainingMonitor())
     assert fit.rate == 1 and fit.errors[-1] > 1000
@@ -329,14 +329,14 @@ def test_a_rise_leads_back_to_the_step_of_less_error() -> None:
     fit = fit_of(counted(index, sizes, 3.0), sizes, 300.0, steps=40)
     for i in range(10):
         fit.step(i, 40)
-    assert fit.kept is not None and fit.kept["loss"] < fit.errors[0]
-    kept = fit.kept["network"]
+    assert fit.best is not None and fit.best["loss"] < fit.errors[0]
+    best = fit.best["network"]
     for rise, rate in ((3.9, 0.03), (4.1, 0.015), (math.nan, 0.0075)):
         with torch.no_grad():
             fit.network.inputs.add_(1.0)
-        fit._kept_down(rise * fit.kept["loss"])
+        fit._is_stable(rise * fit.best["loss"])
         assert fit.rate == rate
-        same = all(torch.equal(kept[name], t) for name, t in fit.network.state_dict().items())
+        same = all(torch.equal(best[name], t) for name, t in fit.network.state_dict().items())
         assert same == (rate < 0.03)
 
 

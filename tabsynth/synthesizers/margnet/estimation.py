@@ -11,6 +11,7 @@ rounds, by the exponential mechanism, and weigh the last one most. Rare values a
 :mod:`tabsynth.synthesizers.margnet.selection`.
 NOTE[DIFF] The loss of each cell is in units of its noise. Where it has come down to that noise, the fit goes
 on for some times as long, as its rate falls to 0 and entropy weighs more; the papers take a fixed number of steps.
+NOTE[DIFF] Where the loss rises to four times what it was, the fit goes back and halves its learning rate.
 NOTE[DIFF] The fit goes half way from the noisy counts of pairs to counts of fewer directions, as said above.
 NOTE[DIFF] Inputs are learned, and the entropy of the rows has a small weight in the loss: counts of pairs
 leave the rest open, and sharp rows would fill it in with chance.
@@ -606,8 +607,8 @@ class CountLoss:
 STAGE = "generator"
 ZEROS = "structural zeros"
 STEPS_TO_NOISE, STEPS_BY_ERROR = 195, 0.6
-# Errors of fits that converge rise to 1.5 times at most, at ε = 1,000 to 3 times; see MargNetFit._kept_down.
-LARGEST_RISE, KEPT_FALL, SMALLER_RATE = 4.0, 0.95, 0.5
+# Errors of fits that converge rise to 1.5 times at most, at ε = 1,000 to 3 times; see MargNetFit._is_stable.
+LARGEST_RISE, LEAST_FALL, SMALLER_RATE = 4.0, 0.95, 0.5
 TINY = 1e-9  # probability below which entropy is flat
 
 
@@ -675,7 +676,9 @@ class MargNetFit:
         self.noise_step: int | None = None  # the step whose loss was at the noise level
         self.trial = False
         self.rate = config.learning_rate
-        self.kept: dict[str, Any] | None = None  # the state of a step of little error
+        self.best: dict[str, Any] | None = (
+            None  # the state of the step of the least error, or nearly
+        )
 
     def _number_of_components(self, columns: int) -> int:
         """Rows of probabilities that the network gives."""
@@ -721,7 +724,7 @@ class MargNetFit:
         p = self.network()
         loss, gradient = self.loss(p)
         self.errors.append(loss)
-        if not self._kept_down(loss):
+        if not self._is_stable(loss):
             return
         if self.noise_step is None and not self.trial and self._at_noise(loss):
             self.noise_step = i
@@ -734,16 +737,16 @@ class MargNetFit:
                 entropy = self.late_entropy * (1 - self.noise_step / steps) * left
             self._descend(p, gradient, rate * self.rate, entropy)
 
-    def _kept_down(self, loss: float) -> bool:
+    def _is_stable(self, loss: float) -> bool:
         """Whether the error has not risen far; where it has, the fit goes back to a step of less, with a smaller learning rate.
 
-        Steps are too large where some counts are much clearer than others, and the error rises to many times what it was.
+        Where some counts are much clearer than others, steps may be too large, and the error rises to many times what it was.
         """
-        if self.kept is None or loss < KEPT_FALL * self.kept["loss"]:
-            self.kept = {"loss": loss, **copy.deepcopy(self._weights())}
-        if loss <= LARGEST_RISE * self.kept["loss"]:
+        if self.best is None or loss < LEAST_FALL * self.best["loss"]:
+            self.best = {"loss": loss, **copy.deepcopy(self._weights())}
+        if loss <= LARGEST_RISE * self.best["loss"]:
             return True
-        self._set_weights(copy.deepcopy(self.kept))
+        self._set_weights(copy.deepcopy(self.best))
         self.rate *= SMALLER_RATE
         return False
 
@@ -828,7 +831,7 @@ class MargNetFit:
             "errors": torch.tensor(self.errors, dtype=torch.float64),
             "noise_step": torch.tensor(-1 if self.noise_step is None else self.noise_step),
             "rate": torch.tensor(self.rate, dtype=torch.float64),
-            "kept": self.kept or {},
+            "best": self.best or {},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -837,4 +840,4 @@ class MargNetFit:
         self.errors = state["errors"].tolist()
         noise_step = int(state["noise_step"])
         self.noise_step = None if noise_step < 0 else noise_step
-        self.rate, self.kept = float(state["rate"]), state["kept"] or None
+        self.rate, self.best = float(state["rate"]), state["best"] or None

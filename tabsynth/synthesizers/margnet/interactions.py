@@ -76,7 +76,7 @@ def noise_of_pairs(ones: np.ndarray, twos: np.ndarray, std: float) -> np.ndarray
     By the changes that noise of ``REACH`` standard deviations makes, up or down: derivatives are too low where cells are almost empty.
     """
     ways = REACH * std * np.concatenate([np.eye(3), -np.eye(3)])
-    moved = from_pairs(ones, twos + ways.reshape(-1, *np.ones(ones.ndim - 1, dtype=int), 3))
+    moved = from_pairs(ones, twos + ways.reshape(-1, *(1,) * (ones.ndim - 1), 3))
     changes = abs(moved - from_pairs(ones, twos))
     return np.sqrt(np.square(np.maximum(*np.split(changes, 2)) / REACH).sum(axis=0))
 

@@ -56,7 +56,7 @@ from tabsynth.synthesizers.margnet.selection import (
     share_of_columns,
     share_of_triples,
     triples_within,
-    weightier,
+    weighted_tree,
     worth_counting,
 )
 from tabsynth.tables.counter import RowCounter
@@ -403,7 +403,7 @@ class PrivateMarginals:
             distances = dict(zip(pairs, scores, strict=True))
             chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
             strength = [distances[pair] for pair in chosen]
-            tree = weightier(chosen, strength, by.pairs, noise, rows, self.config)
+            tree = weighted_tree(chosen, strength, by.pairs, noise, rows, self.config)
         sizes, following = self._interactions(one_way, shares, pairs, by.triples)
         forced = interacting(sizes, by.triples, noise, len(chosen), self.workload, self.config)
         related = {j for triple in forced for j in triple}

@@ -241,7 +241,7 @@ def worth_counting(
     return sorted(pairs[i] for i in order[: forced + int(np.argmax(net[forced:]))])
 
 
-def weightier(
+def weighted_tree(
     pairs: Sequence[Pair],
     distances: Sequence[float],
     groups: Groups,
