@@ -29,6 +29,9 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("TABSYNTH_EXAMPLES", "same"))
 
+# No test cuts the power: what is written can be read at once, by other processes, too. A disk takes milliseconds to keep it.
+os.fsync = lambda fd: None
+
 LONG = (
     "test_readme.py",
     "test_wheel.py",
