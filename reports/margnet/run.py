@@ -36,7 +36,7 @@ from ours import (  # noqa: E402
     WIDE_CELLS,
     WIDE_CHOICES,
     Variant,
-)  # fmt: skip
+)
 from runner import Runner, independent_columns, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
 

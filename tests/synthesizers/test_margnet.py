@@ -301,11 +301,8 @@ def test_the_weight_of_entropy_follows_what_counts_show() -> None:
 
 def clearer(index: np.ndarray, sizes: tuple[int, ...]) -> list[Measured]:
     """Noisy counts, of which those of one pair are twice as clear as the others."""
-    counts = counted(index, sizes, 10.0)
-    return [
-        count_ if m.columns == (0, 1) else m
-        for m, count_ in zip(counts, counted(index, sizes, 5.0), strict=True)
-    ]
+    noisy, clear = (counted(index, sizes, std) for std in (10.0, 5.0))
+    return [c if c.columns == (0, 1) else m for m, c in zip(noisy, clear, strict=True)]
 
 
 def test_where_the_error_rises_the_fit_goes_back_to_a_smaller_rate(
