@@ -16,8 +16,10 @@ FEWER = {
         "table, schema = table[names], schema.select(names)",
         "table[:7000], table[7000:]": "table[:1000], table[1000:1500]",
         "time_limit=20": "time_limit=1",
+        "sample(7000)": "sample(1000)",
         "budgets = [0.03, 0.3, 3.0]": "budgets = [0.03, 3.0]",
     },
+    "inference": {"steps=600": "steps=100", "implicates=4": "implicates=2"},
     "hospital": {"patients, stays = 1500, 2500": "patients, stays = 1400, 1800", "=30)": "=2)"},
     "comparing_methods": {
         "table[:6000], table[6000:]": "table[:600], table[600:900]",

@@ -53,6 +53,13 @@ from tabsynth.synthesizers.model_file import read_model
 from tabsynth.tables.files import read_any, read_linked
 from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, write_index
 
+
+def put(path: Path, data: bytes) -> None:
+    """Write a new file: a disk waits for what was in an old one."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
+
+
 ONE: dict[str, Any] = {"kind": "categorical", "nulls": True}
 SCHEMA = Schema(
     [
@@ -99,7 +106,7 @@ def schemas(folder: Path) -> Reader:
         return mutations.text(mutations.changed(base, rng), rng).encode("utf-8", "surrogatepass")
 
     def read(data: bytes) -> None:
-        path.write_bytes(data)
+        put(path, data)
         schema = Schema.load(path)
         assert Schema.from_dict(json.loads(schema.to_json())) == schema
         review(schema)
@@ -159,7 +166,7 @@ def codebooks(folder: Path) -> Reader:
         return mutations.text(mutations.changed(sample, rng), rng).encode("utf-8", "surrogatepass")
 
     def read(data: bytes) -> None:
-        path.write_bytes(data)
+        put(path, data)
         schema = import_schema(path)
         assert Schema.from_dict(json.loads(schema.to_json())) == schema
         assert differences(schema, schema) == []
@@ -199,7 +206,7 @@ def models(folder: Path) -> Reader:
         return _signed(mutations.text(facts, rng), weights, rng)
 
     def read(data: bytes) -> None:
-        path.write_bytes(data)
+        put(path, data)
         model = load(path)
         table = model.sample(3, random_state=0)
         model.encoder_.schema.check_columns(table)
@@ -266,7 +273,7 @@ def certificates(folder: Path) -> Reader:
         return mutations.text(data, rng).encode("utf-8", "surrogatepass")
 
     def read(data: bytes) -> None:
-        beside(table).write_bytes(data)
+        put(beside(table), data)
         verification = verify(table)
         assert all("\n" not in problem for problem in verification.problems)
         ensemble = privacy_panel(verification.certificate, 2, PLAIN.fingerprint())
@@ -298,7 +305,7 @@ def ledgers(folder: Path) -> Reader:
         return out[: len(out) - rng.choice((0, 0, 0, 1, 9))]
 
     def read(data: bytes) -> None:
-        path.write_bytes(data)
+        put(path, data)
         book = journal.Journal(path, 5.0, 1e-5)
         try:
             ledger = Ledger(5.0, 1e-5, journal=book, run="a")
@@ -378,7 +385,7 @@ def csvs(folder: Path) -> Reader:
         return mutations.table(ROWS, rng)
 
     def read(data: bytes) -> None:
-        path.write_bytes(data)
+        put(path, data)
         _read_both(path)
 
     return Reader(make, read)
@@ -448,7 +455,7 @@ def parquets(folder: Path) -> Reader:
         return buffer.getvalue()
 
     def read(data: bytes) -> None:
-        path.write_bytes(data)
+        put(path, data)
         _read_both(path)
 
     return Reader(make, read)
@@ -464,7 +471,7 @@ def linked_schemas(folder: Path) -> Reader:
         return mutations.text(mutations.changed(base, rng), rng).encode("utf-8", "surrogatepass")
 
     def read(data: bytes) -> None:
-        path.write_bytes(data)
+        put(path, data)
         schema = LinkedSchema.load(path)
         text = schema.to_json()
         assert LinkedSchema.from_dict(json.loads(text)).fingerprint() == schema.fingerprint()
@@ -501,7 +508,7 @@ def linked_tables(folder: Path) -> Reader:
     def read(created: tuple[str, bytes]) -> None:
         damaged, data = created
         for name in schema.names:
-            (place / f"{name}.csv").write_bytes(data if name == damaged else raw[name])
+            put(place / f"{name}.csv", data if name == damaged else raw[name])
         tables = encoder.to_tables(read_linked(place, schema))
         for rows in encoder.to_rows(tables).values():  # no root row adds more than 1
             shares = len(rows) if rows.shares is None else rows.shares.sum()
@@ -525,7 +532,7 @@ def survey_tables(folder: Path) -> Reader:
         return mutations.table(rows, rng)
 
     def read(data: bytes) -> None:
-        path.write_bytes(data)
+        put(path, data)
         rows = TableEncoder(schema).to_rows(read_table(path, schema), key)
         assert isinstance(rows, Rows) and rows.weights is not None and rows.units is not None
         assert ((rows.weights >= 0) & (rows.weights <= 2.5)).all()
@@ -561,7 +568,7 @@ def release_files(folder: Path) -> Reader:
         return mutations.text(mutations.changed(ANSWERS, rng), rng).encode("utf-8", "surrogatepass")
 
     def read(data: bytes) -> None:
-        path.write_bytes(data)
+        put(path, data)
         found = read_answers(path)
         path.write_text(found.to_yaml(), "utf-8")
         assert read_answers(path).name == found.name
@@ -586,14 +593,14 @@ def dossiers(folder: Path) -> Reader:
 
     def read(made: tuple[str, bytes, bool]) -> None:
         name, data, listed = made
-        (place / name).write_bytes(data)
+        put(place / name, data)
         if listed and name != SUMS:  # by whoever damaged it
             (place / SUMS).write_text(checksums(place), "utf-8")
         try:
             problems = verify_dossier(place).problems
         finally:
-            (place / name).write_bytes(whole[name])
-            (place / SUMS).write_bytes(whole[SUMS])
+            put(place / name, whole[name])
+            put(place / SUMS, whole[SUMS])
         assert all("\n" not in problem for problem in problems)
         if problems:
             raise InputError(problems[0])

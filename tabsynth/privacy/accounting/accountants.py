@@ -14,7 +14,7 @@ what was spent up to some moment: that needs an odometer.
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -246,10 +246,10 @@ def _epsilon(
     if not events and not votes:
         return 0.0, NONE
     if votes:
-        return _rdp_with_votes(events, votes, delta), VOTES
+        return _rdp(events, votes, delta), VOTES
     if kind == "best" and all(rate == 1.0 for _, rate, _ in events):
         return gaussian_epsilon(1 / events[0][0], delta), EXACT
-    rdp = _rdp(events, delta)
+    rdp = _rdp(events, votes, delta)
     if kind == "rdp" or rdp > PRV_LIMIT:
         return rdp, RDP
     if delta >= LEAST_DELTA and least_error(events, rdp, delta) <= RELATIVE_ERROR * rdp:
@@ -259,10 +259,11 @@ def _epsilon(
     return (epsilon, name) if epsilon <= rdp else (rdp, RDP)
 
 
-def _rdp_with_votes(events: Sequence[Event], votes: Iterable[Vote], delta: float) -> float:
+def _rdp(events: Sequence[Event], votes: Collection[Vote], delta: float) -> float:
     """RDP adds up order by order, whatever the mechanisms are."""
-    # Of sampled Gaussians opacus is quick at few orders; without them there may be many.
-    orders = ORDERS if all(rate == 1.0 for _, rate, _ in events) else tuple(SUBSAMPLED_ORDERS)
+    # Of sampled Gaussians opacus is quick at few orders; votes without them may have many.
+    sampled = any(rate < 1 for _, rate, _ in events)
+    orders = ORDERS if votes and not sampled else tuple(SUBSAMPLED_ORDERS)
     total = np.zeros(len(orders))
     for sigma, rate, count in events:
         total += count * _gaussian_curve(sigma, rate, orders)
@@ -279,17 +280,6 @@ def _gaussian_curve(sigma: float, rate: float, orders: tuple[float, ...]) -> np.
 
     with np.errstate(all="ignore"):
         return np.asarray(compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=[*orders]))
-
-
-def _rdp(events: Sequence[Event], delta: float) -> float:
-    # Imported late: it takes seconds, and not every command needs it.
-    from opacus.accountants import RDPAccountant
-
-    accountant = RDPAccountant()
-    accountant.history = list(events)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return max(0.0, float(accountant.get_epsilon(delta, alphas=SUBSAMPLED_ORDERS)))
 
 
 def least_error(events: Iterable[Event], rdp: float, delta: float) -> float:

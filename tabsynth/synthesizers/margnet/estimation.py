@@ -676,9 +676,7 @@ class MargNetFit:
         self.noise_step: int | None = None  # the step whose loss was at the noise level
         self.trial = False
         self.rate = config.learning_rate
-        self.best: dict[str, Any] | None = (
-            None  # the state of the step of the least error, or nearly
-        )
+        self.best: dict[str, Any] | None = None  # the state at the least error, or nearly so
 
     def _number_of_components(self, columns: int) -> int:
         """Rows of probabilities that the network gives."""
