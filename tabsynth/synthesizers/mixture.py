@@ -307,7 +307,7 @@ LEAST_CHANCE = 1e-12  # of a value in a component, where rows are drawn in cells
 TRIPLES_WEIGHT = 15.0  # of the squared error of a triple of values, over √(expected rows + 1); a pair has weight 1
 SEEN = 0.5  # rows in which values are expected together: fewer do not count in the choice of public rows, nor in triples
 REPLACED = 3  # draws of fresh rows, for groups of values
-BATCHES, LEAST_BATCH = 64, 64  # of a sweep over a column: rows of one batch move at once
+BATCHES, LEAST_BATCH = 64, 32  # of a sweep over a column: rows of one batch move at once
 COMMON = 10.0  # rows in which a value is expected: fewer, and its entries stay as they are drawn
 
 

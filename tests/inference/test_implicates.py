@@ -3,12 +3,19 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from command_lines import run
 from small_fits import fit
 
-from tabsynth import DPWGAN, InputError
+from tabsynth import DPWGAN, Categorical, InputError, MargNetConfig, Numeric, Schema
+from tabsynth.encoding import TableEncoder
 from tabsynth.inference import pool
+from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers.base import numbered
+from tabsynth.synthesizers.margnet.implicates import ScoreSums, implicate
+from tabsynth.synthesizers.margnet.measurement import Measurements
+from tabsynth.synthesizers.margnet.selection import Resolution
+from tabsynth.synthesizers.mixture import Mixture
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +95,74 @@ def test_bad_input_is_one_line(model, tmp_path):
     gan.trained_ = model.trained_  # a fit is not needed to be refused
     with pytest.raises(InputError, match="Method dp-wgan has no noisy counts"):
         gan.sample(implicates=2)
+
+
+def one_pair(std, seed=0):
+    """Layout, noisy counts of ten groups by thirty values, most of them empty, scores of the values, and rows."""
+    layout = TableEncoder(
+        Schema(
+            [
+                Categorical(name="group", dtype="int64", categories=tuple(range(10))),
+                Numeric(name="x", dtype="int64", low=0, high=29),
+            ]
+        )
+    ).layout
+    rng = np.random.default_rng(seed)
+    exact = np.zeros((10, 30))
+    for g in range(10):
+        exact[g, 2 * g : 2 * g + 9] = rng.integers(20, 60, 9)
+    whole = exact.sum()
+    counts = [
+        Measured((0, 1), exact + std * rng.standard_normal(exact.shape), std),
+        Measured((0,), exact.sum(axis=1) + std * rng.standard_normal(10), std),
+        Measured((1,), exact.sum(axis=0) + std * rng.standard_normal(30), std),
+    ]
+    return layout, counts, [None, np.arange(30.0)], whole
+
+
+def test_sums_of_scores_are_brute_force():
+    layout, counts, scores, rows = one_pair(5.0)
+    scores[1][7] = np.nan
+    shares = np.concatenate([np.full(10, 0.1), np.full(30, 1 / 30)])
+    groups = np.arange(30) // 3  # thirty values in ten groups
+    values = [np.arange(10), np.arange(30)]
+    resolution = Resolution(values, [values[0], groups], values)
+    pair = counts[0].counts.reshape(10, 10, 3).sum(axis=2)
+    sums = ScoreSums(layout, [Measured((0, 1), pair, 5.0)], rows / 4, resolution, scores, shares)
+    p = torch.rand(4, 40, dtype=torch.float32, requires_grad=True)
+    loss, half = sums(p.detach())
+
+    known = np.where(np.arange(30) == 7, np.nan, np.arange(30.0))
+    centred = np.nan_to_num(known - np.nanmean(known)).reshape(10, 3).mean(axis=1)
+    centred = torch.from_numpy(centred / np.linalg.norm(centred)).float()
+    expected = p[:, :10].T @ p[:, 10:].reshape(4, 10, 3).sum(dim=2) * (rows / 4)
+    error = (expected - torch.from_numpy(pair).float()) @ centred / 5.0
+    error.square().sum().backward()
+    assert float(loss) == pytest.approx(error.square().sum().item(), rel=1e-4)
+    torch.testing.assert_close(half, p.grad / 2, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_sums_of_scores_are_those_of_the_counts_though_cells_are_not(monkeypatch):
+    """Where most cells are empty, noise makes many counts negative; sums by group stay near those of the counts."""
+    layout, counts, scores, rows = one_pair(5.0)
+    noisy, centred = counts[0].counts, scores[1] - scores[1].mean()
+    fitted = np.maximum(noisy, 0) / np.maximum(noisy, 0).sum(axis=1, keepdims=True)
+    p = np.concatenate([np.eye(10) * 0.99 + 0.001, fitted], axis=1).repeat(3, axis=0)
+    start = Mixture(layout, 30).set(torch.from_numpy(p).float())
+    measured = Measurements(counts, rows, Resolution.by_value(layout.sizes))
+
+    def distance():
+        far = []
+        for seed in range(4):
+            drawn = noisy + 5.0 * np.random.default_rng(seed).standard_normal(noisy.shape)
+            rng = np.random.default_rng(seed)
+            mixture = implicate(start, measured, MargNetConfig(), (), rng, scores)
+            q = mixture.probabilities.double().numpy()
+            far.append(np.abs((drawn - q[:, :10].T @ q[:, 10:] * rows / 30) @ centred).mean())
+        return np.mean(far)
+
+    near = distance()
+    monkeypatch.setattr(ScoreSums, "__call__", lambda self, p: (0.0, torch.zeros_like(p)))
+    far = distance()
+    assert near < 0.75 * far

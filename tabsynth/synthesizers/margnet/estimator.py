@@ -315,13 +315,16 @@ class MargNet(Synthesizer):
         # What implicates do not vary: associations of columns that were not counted together.
         counted = [[names[j] for j in m.columns] for m in measured.counts if len(m.columns) > 1]
         training = {**self.facts_["training"], "counted": counted}
+        scores = [column.scores() for column in self.encoder_.schema.columns]
         for i in range(count):
             # Streams of their own: the draws must not repeat those of samples.
             seed = None if random_state is None else (random_state + 1) * 2**66 + i
             noise = Randomness(seed).numpy()
             zeros, trained, model = self.encoder_.zeros, self.trained_, copy(self)
             tables = [table.with_noise(noise) for table in trained.tables]
-            mixture = draw(trained.generator, measured, self._settings(), zeros, noise, tables)
+            mixture = draw(
+                trained.generator, measured, self._settings(), zeros, noise, scores, tables
+            )
             model.trained_ = replace(trained, generator=mixture, tables=tables)
             model.facts_ = {**self.facts_, "training": training}
             yield model

@@ -10,10 +10,13 @@ of the true counts, which is exact under a flat prior, and the mixtures that can
 and counts below 0 leave a bias in statistics of rare cells.
 NOTE[DIFF] In NAPSU-MQ rows are drawn from the population again. An implicate here stands for the private table itself, and the
 standard error of an analysis of it is that of sampling, so that Rubin's rules for missing data hold.
+NOTE[DIFF] Sums of scores of ordered columns, such as of ages by sex, follow from the counts of pairs, and weigh more than cells. Where
+noise makes counts negative, a mixture that is fitted to cells alone has means and coefficients that are biased and vary too little.
 NOTE[DIFF] Ferrando, Wang and Sheldon (2022, arXiv:2006.07749) add noise to the counts that the fitted model expects. Intervals then
 do not know the bias of the fit: on the census excerpt at ε = 1 they covered less.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,16 +25,83 @@ import torch
 from torch import Tensor
 
 from tabsynth.encoding.table import Layout
+from tabsynth.privacy.noise.counts import Measured, in_groups
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import TableCounts
-from tabsynth.synthesizers.margnet.estimation import TINY, CountLoss
+from tabsynth.synthesizers.margnet.estimation import TINY, CountLoss, Grouped
 from tabsynth.synthesizers.margnet.measurement import Measurements
+from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.training.networks import one_cycle
 
 STEPS = 150
 RATE = 0.1  # of logits
+SUMS_WEIGHT = 10.0  # of the squared error of a sum of scores, in units of its noise; that of a cell has weight 1
+
+
+class ScoreSums:
+    """Sums of the scores of ordered columns over the rows of each group of another column, by the counts of their pairs.
+
+    Parameters
+    ----------
+    layout : Layout
+    counts : sequence of Measured
+        Those of pairs count.
+    scale : float
+        Rows of a component.
+    resolution : Resolution
+    scores : sequence of ndarray or None
+        Of the values of each column, nan where a value has none; None for a column without an order.
+    shares : ndarray, shape (layout.width,)
+        The distribution of the values of each column: a group has the mean score of its values.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        counts: Sequence[Measured],
+        scale: float,
+        resolution: Resolution,
+        scores: Sequence[np.ndarray | None],
+        shares: np.ndarray,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.groups = Grouped(layout, resolution.pairs, device)
+        width = self.groups.width
+        of_groups, slope, target = np.zeros((3, width, len(scores)), dtype=np.float32)
+        for j, (block, scored) in enumerate(zip(layout.blocks, scores, strict=True)):
+            if scored is not None:
+                own = shares[block.start : block.stop]
+                of_groups[self.groups.spans[j], j] = _centred(own, scored, resolution.pairs[j])
+        for m in counts:
+            if len(m.columns) == 2:
+                for (a, b), cells in ((m.columns, m.counts), (m.columns[::-1], m.counts.T)):
+                    of_b = of_groups[self.groups.spans[b], b]
+                    slope[self.groups.spans[a], b] = scale / m.std
+                    target[self.groups.spans[a], b] = cells @ of_b / m.std
+        self.of_groups, self.slope, self.target = (
+            torch.from_numpy(x).to(device) for x in (of_groups, slope, target)
+        )
+
+    def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared error, and half its gradient."""
+        q = self.groups.of(p)
+        sums = q @ self.of_groups
+        error = (q.T @ sums).mul_(self.slope).sub_(self.target)
+        loss = error.square().sum()
+        error.mul_(self.slope)
+        return loss, self.groups.back(sums @ error.T + (q @ error) @ self.of_groups.T)
+
+
+def _centred(shares: np.ndarray, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """The mean score of each group, less that of all, of length 1; 0 where all are equal. Shape (groups,)."""
+    known = np.isfinite(scores) * shares
+    values = np.where(np.isfinite(scores), scores, 0.0)
+    values = np.where(np.isfinite(scores), values - (known @ values) / max(known.sum(), TINY), 0.0)
+    means = in_groups(shares * values, [group]) / np.maximum(in_groups(shares, [group]), TINY)
+    length = float(np.linalg.norm(means))
+    return means / length if length > 0 else np.zeros_like(means)
 
 
 def implicate(
@@ -40,6 +110,7 @@ def implicate(
     config: MargNetConfig,
     zeros: Sequence[Zero],
     rng: np.random.Generator,
+    scores: Sequence[np.ndarray | None],
     tables: Sequence[TableCounts] = (),
 ) -> Mixture:
     """A mixture that the noisy counts of a fit leave possible.
@@ -55,6 +126,8 @@ def implicate(
         Combinations of values that the schema declares impossible.
     rng : numpy Generator
         Of noise that protects nothing: it stands for what is not known.
+    scores : sequence of ndarray or None
+        As in :class:`ScoreSums`.
     tables : sequence of TableCounts
         Declared tables, with that noise.
     """
@@ -63,9 +136,12 @@ def implicate(
         replace(m, counts=m.counts + m.std * rng.standard_normal(m.counts.shape))
         for m in measured.counts
     ]
+    heavy = [
+        replace(m, std=m.std / math.sqrt(SUMS_WEIGHT)) if len(m.columns) == 1 else m for m in counts
+    ]
     loss = CountLoss(
         layout,
-        counts,
+        heavy,
         measured.rows,
         len(p),
         measured.resolution,
@@ -74,6 +150,15 @@ def implicate(
         zeros=zeros,
         tables=tables,
     )
+    sums = ScoreSums(
+        layout,
+        counts,
+        loss.scale,
+        measured.resolution,
+        scores,
+        p.mean(dim=0).cpu().numpy().astype(float),
+        p.device,
+    )
     logits = torch.nn.Parameter(p.clamp_min(TINY).log())
     optimizer = torch.optim.Adam([logits])
     for i in range(STEPS):
@@ -81,6 +166,7 @@ def implicate(
             group["lr"] = RATE * one_cycle(i / STEPS)
         q = _normalised(logits, layout)
         gradient = loss(q.detach(), 1.0)[1]
+        gradient.add_(sums(q.detach())[1], alpha=2 * SUMS_WEIGHT / loss.cells)
         optimizer.zero_grad(set_to_none=True)
         q.backward(gradient)
         optimizer.step()
