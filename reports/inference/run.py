@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+import torch
 from analysed import CELLS, STATISTICS, Statistic, Z
 from coverage_page import page
 from fits import Population, fitted, population
@@ -22,6 +24,8 @@ from planned import planned_rows
 
 from tabsynth.inference import Reference, pool
 from tabsynth.privacy.certificate.certificate import code
+from tabsynth.synthesizers.margnet import implicates
+from tabsynth.synthesizers.margnet.implicates import ScoreSums
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
@@ -166,6 +170,13 @@ def run_implicates(name: str, epsilon: float, seed: int) -> dict[str, Any]:
     return {"classes": classes, "cpu_seconds": round(seconds, 1), "code": code()["sha256"][:12]}
 
 
+def run_cells_alone(name: str, epsilon: float, seed: int) -> dict[str, Any]:
+    """As :func:`run_implicates`, of implicates that are fitted to the counts alone, without sums of scores."""
+    without = patch.object(ScoreSums, "__call__", lambda self, p: (0.0, torch.zeros_like(p)))
+    with without, patch.object(implicates, "SUMS_WEIGHT", 1.0):
+        return run_implicates(name, epsilon, seed)
+
+
 def run_plan(name: str, epsilon: float, seed: int) -> dict[str, Any]:
     """Planned and realised errors of the tables of one fit."""
     known = populations(name)
@@ -223,6 +234,7 @@ def summary(found: dict[str, list[Any]]) -> dict[str, Any]:
 KINDS: dict[str, Callable[..., dict[str, Any]]] = {
     "": run,
     "implicates-": run_implicates,
+    "cells-": run_cells_alone,
     "plan-": run_plan,
 }
 
@@ -234,6 +246,7 @@ def runs(first: int, fits: int) -> Iterator[tuple[str, str, float, int]]:
             yield "", name, epsilon, seed
             if seed < POOLED:
                 yield "implicates-", name, epsilon, seed
+                yield "cells-", name, epsilon, seed
             if seed < PLANS and name == "census":
                 yield "plan-", name, epsilon, seed
 

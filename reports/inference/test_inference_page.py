@@ -43,9 +43,16 @@ def test_counts_of_letters():
         "cpu_seconds": 7,
         "code": "x",
     }
-    text = page({"implicates-census-1-0": pooled, "implicates-census-1-1": pooled})
-    assert "| census | 1 | 2 | OLS | 60% | 66.7% | 0.0% | 50.0% | 7 |" in text
-    assert "| census | 1 | 2 | logistic | 0% | – | – | 100.0% | 7 |" in text
+    alone = {**pooled, "classes": {"OLS": ["1000", "01"]}}
+    text = page(
+        {
+            "implicates-census-1-0": pooled,
+            "implicates-census-1-1": pooled,
+            "cells-census-1-0": alone,
+        }
+    )
+    assert "| census | 1 | 2 | OLS | 60% | 66.7% | 0.0% | 25.0% | 50.0% | 7 |" in text
+    assert "| census | 1 | 2 | logistic | 0% | – | – | – | 100.0% | 7 |" in text
 
 
 def test_the_page_says_which_regressions_have_no_textbook_interval():
