@@ -57,6 +57,12 @@ def test_implicates_differ_as_the_noise_says(model):
     assert pooled["low"] < 0.6 < pooled["high"]
 
 
+def test_without_noise_implicates_have_the_same_means():
+    tables = fit().sample(implicates=2, random_state=1)
+    ages = [table.groupby("sex")["age"].mean() for table in tables]
+    pd.testing.assert_series_equal(*ages, rtol=0.02)
+
+
 def test_files_are_numbered(model, tmp_path):
     assert [p.name for p in numbered("x/y.csv.gz", 2)] == ["y-1.csv.gz", "y-2.csv.gz"]
     certificates = model.sample_to(tmp_path / "out.csv", 30, implicates=2, random_state=1)

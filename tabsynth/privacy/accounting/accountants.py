@@ -276,6 +276,7 @@ def _rdp(events: Sequence[Event], votes: Collection[Vote], delta: float) -> floa
 def _gaussian_curve(sigma: float, rate: float, orders: tuple[float, ...]) -> np.ndarray:
     if rate == 1.0:
         return gaussian_curve(sigma, np.array(orders))
+    # Imported late: it takes seconds, and not every command needs it.
     from opacus.accountants.analysis.rdp import compute_rdp
 
     with np.errstate(all="ignore"):

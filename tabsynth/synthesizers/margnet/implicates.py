@@ -29,7 +29,7 @@ from tabsynth.privacy.noise.counts import Measured, in_groups
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import TableCounts
-from tabsynth.synthesizers.margnet.estimation import TINY, CountLoss, Grouped
+from tabsynth.synthesizers.margnet.estimation import LEAST_STD, TINY, CountLoss, Grouped
 from tabsynth.synthesizers.margnet.measurement import Measurements
 from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture
@@ -37,7 +37,7 @@ from tabsynth.training.networks import one_cycle
 
 STEPS = 150
 RATE = 0.1  # of logits
-SUMS_WEIGHT = 10.0  # of the squared error of a sum of scores, in units of its noise; that of a cell has weight 1
+SUMS_WEIGHT = 10.0  # of the squared error of a sum of scores and of a one-way count, in units of its noise; a cell of a pair has weight 1
 
 
 class ScoreSums:
@@ -76,10 +76,11 @@ class ScoreSums:
                 of_groups[self.groups.spans[j], j] = _centred(own, scored, resolution.pairs[j])
         for m in counts:
             if len(m.columns) == 2:
+                std = max(m.std, LEAST_STD)
                 for (a, b), cells in ((m.columns, m.counts), (m.columns[::-1], m.counts.T)):
                     of_b = of_groups[self.groups.spans[b], b]
-                    slope[self.groups.spans[a], b] = scale / m.std
-                    target[self.groups.spans[a], b] = cells @ of_b / m.std
+                    slope[self.groups.spans[a], b] = scale / std
+                    target[self.groups.spans[a], b] = cells @ of_b / std
         self.of_groups, self.slope, self.target = (
             torch.from_numpy(x).to(device) for x in (of_groups, slope, target)
         )
@@ -136,6 +137,7 @@ def implicate(
         replace(m, counts=m.counts + m.std * rng.standard_normal(m.counts.shape))
         for m in measured.counts
     ]
+    # Counts of single columns weigh as much as sums of scores, which would move them otherwise.
     heavy = [
         replace(m, std=m.std / math.sqrt(SUMS_WEIGHT)) if len(m.columns) == 1 else m for m in counts
     ]
