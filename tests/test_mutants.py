@@ -39,7 +39,7 @@ LISTED = {
 
 @cache
 def before(name: str) -> str:
-    """A file's syntax, as it is."""
+    """The syntax tree of a file without a mutant, as text."""
     return ast.dump(ast.parse((ROOT / name).read_text(encoding="utf-8")))
 
 

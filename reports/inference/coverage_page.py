@@ -124,7 +124,7 @@ def of_implicates(by_setting: dict[str, list[Any]]) -> list[str]:
         " statistics that the measured marginals show, as above; **others** are those that they do not show, whose associations"
         " implicates do not vary. The certificate of an implicate lists the sets of columns that were counted. Counts below 0 cannot be"
         " in a table, so statistics of small groups are biased. The intervals above do better. CPU seconds are of the 10 implicates."
-        " **Cells alone**: coverage of the supported statistics of implicates that are fitted to the counts without sums of scores.",
+        " **Cells alone**: coverage of the supported statistics of implicates that are fitted to the counts with equal weights, without sums of scores.",
         "",
         "| table | ε | fits | statistics | supported | coverage | ± | cells alone | coverage of others | CPU s |",
         "|---|---|---|---|---|---|---|---|---|---|",

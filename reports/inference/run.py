@@ -171,7 +171,7 @@ def run_implicates(name: str, epsilon: float, seed: int) -> dict[str, Any]:
 
 
 def run_cells_alone(name: str, epsilon: float, seed: int) -> dict[str, Any]:
-    """As :func:`run_implicates`, of implicates that are fitted to the counts alone, without sums of scores."""
+    """As :func:`run_implicates`, of implicates that are fitted to the counts with equal weights, without sums of scores."""
     without = patch.object(ScoreSums, "__call__", lambda self, p: (0.0, torch.zeros_like(p)))
     with without, patch.object(implicates, "SUMS_WEIGHT", 1.0):
         return run_implicates(name, epsilon, seed)

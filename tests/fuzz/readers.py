@@ -55,7 +55,7 @@ from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, write_index
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a new file: a disk waits for what was in an old one."""
+    """Write a new file: to overwrite one takes the disk milliseconds."""
     path.unlink(missing_ok=True)
     path.write_bytes(data)
 

@@ -261,7 +261,7 @@ def _epsilon(
 
 def _rdp(events: Sequence[Event], votes: Collection[Vote], delta: float) -> float:
     """RDP adds up order by order, whatever the mechanisms are."""
-    # Of sampled Gaussians opacus is quick at few orders; votes without them may have many.
+    # A sampled Gaussian is slow at many orders; votes are not.
     sampled = any(rate < 1 for _, rate, _ in events)
     orders = ORDERS if votes and not sampled else tuple(SUBSAMPLED_ORDERS)
     total = np.zeros(len(orders))

@@ -97,9 +97,9 @@ class ScoreSums:
 
 def _centred(shares: np.ndarray, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
     """The mean score of each group, less that of all, of length 1; 0 where all are equal. Shape (groups,)."""
-    known = np.isfinite(scores) * shares
-    values = np.where(np.isfinite(scores), scores, 0.0)
-    values = np.where(np.isfinite(scores), values - (known @ values) / max(known.sum(), TINY), 0.0)
+    known, values = np.isfinite(scores), np.nan_to_num(scores)
+    of_known = shares * known
+    values = known * (values - of_known @ values / max(of_known.sum(), TINY))
     means = in_groups(shares * values, [group]) / np.maximum(in_groups(shares, [group]), TINY)
     length = float(np.linalg.norm(means))
     return means / length if length > 0 else np.zeros_like(means)
