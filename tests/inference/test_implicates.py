@@ -7,12 +7,17 @@ import torch
 from command_lines import run
 from small_fits import fit
 
-from tabsynth import DPWGAN, Categorical, InputError, MargNetConfig, Numeric, Schema
+from tabsynth import DPWGAN, Categorical, InputError, MargNet, MargNetConfig, Numeric, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.inference import pool
 from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers.base import numbered
-from tabsynth.synthesizers.margnet.implicates import ScoreSums, implicate
+from tabsynth.synthesizers.margnet.implicates import (
+    SUMS_WEIGHT,
+    ScoreSums,
+    associations_shown,
+    implicate,
+)
 from tabsynth.synthesizers.margnet.measurement import Measurements
 from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture
@@ -149,7 +154,7 @@ def test_sums_of_scores_are_brute_force():
 
 
 @pytest.mark.slow
-def test_sums_of_scores_are_those_of_the_counts_though_cells_are_not(monkeypatch):
+def test_sums_of_scores_are_those_of_the_counts_though_cells_are_not():
     """Where most cells are empty, noise makes many counts negative; sums by group stay near those of the counts."""
     layout, counts, scores, rows = one_pair(5.0)
     noisy, centred = counts[0].counts, scores[1] - scores[1].mean()
@@ -158,17 +163,45 @@ def test_sums_of_scores_are_those_of_the_counts_though_cells_are_not(monkeypatch
     start = Mixture(layout, 30).set(torch.from_numpy(p).float())
     measured = Measurements(counts, rows, Resolution.by_value(layout.sizes))
 
-    def distance():
+    def distance(weight):
         far = []
         for seed in range(4):
             drawn = noisy + 5.0 * np.random.default_rng(seed).standard_normal(noisy.shape)
             rng = np.random.default_rng(seed)
-            mixture = implicate(start, measured, MargNetConfig(), (), rng, scores)
+            mixture = implicate(start, measured, MargNetConfig(), (), rng, scores, weight=weight)
             q = mixture.probabilities.double().numpy()
             far.append(np.abs((drawn - q[:, :10].T @ q[:, 10:] * rows / 30) @ centred).mean())
         return np.mean(far)
 
-    near = distance()
-    monkeypatch.setattr(ScoreSums, "__call__", lambda self, p: (0.0, torch.zeros_like(p)))
-    far = distance()
-    assert near < 0.75 * far
+    assert distance(SUMS_WEIGHT) < 0.85 * distance(0.0)
+
+
+@pytest.mark.parametrize(("columns", "warned"), [(8, True), (2, False)])
+def test_a_warning_where_the_counts_are_noise(columns, warned, caplog):
+    """Independent columns have associations of noise alone; two columns that are alike do not."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.integers(0, 2, (2_000, columns)), columns=list("abcdefgh")[:columns])
+    if not warned:
+        table["b"] = table["a"]
+    schema = Schema([Categorical(name=c, dtype="int64", categories=(0, 1)) for c in table])
+    model = MargNet(schema, epsilon=1.0, random_state=0, config=MargNetConfig(steps=20)).fit(table)
+    shown = associations_shown(model.trained_.measured.counts)
+    assert (shown < 0.5) == warned
+    model.sample(20, implicates=2)
+    warnings = [r for r in caplog.records if "prefer the functions of tabsynth.inference" in r.msg]
+    assert len(warnings) == warned
+
+
+def test_the_share_of_associations_is_that_of_the_exact_counts():
+    rng = np.random.default_rng(0)
+    exact = 500.0 + 40 * np.outer(rng.standard_normal(30), rng.standard_normal(40))
+    independent = np.outer(exact.sum(axis=1), exact.sum(axis=0)) / exact.sum()
+    signal, std = np.square(exact - independent).sum(), 40.0
+    share = signal / (signal + 29 * 39 * std**2)
+    noisy = [
+        Measured((0, 1), exact + std * rng.standard_normal(exact.shape), std) for _ in range(9)
+    ]
+    one_way = Measured((0,), exact.sum(axis=1), std)
+    assert associations_shown([*noisy, one_way]) == pytest.approx(share, abs=0.05)
+    assert associations_shown([one_way]) == 1.0
+    assert associations_shown([Measured((0, 1), exact, 0.0)]) == 1.0

@@ -1,5 +1,6 @@
 """MargNet: noisy counts of columns, pairs and triples, then a generator that is fitted to them."""
 
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
@@ -60,6 +61,8 @@ from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
 from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
+
+logger = logging.getLogger(__name__)
 
 FORMER_SETTINGS = ("interaction_groups",)  # in model files of version 0.2.0
 RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
@@ -310,7 +313,14 @@ class MargNet(Synthesizer):
             raise InputError(
                 "A model with a public table has no implicates; leave implicates (--implicates) out, or fit without public (--public)."
             )
-        draw = import_module("tabsynth.synthesizers.margnet.implicates").implicate
+        implicates = import_module("tabsynth.synthesizers.margnet.implicates")
+        clear = implicates.associations_shown(measured.counts) >= implicates.LEAST_SHOWN
+        if not clear:
+            logger.warning(
+                "Most pairs of columns have counts that are mostly noise. Implicates vary less than that noise, so that pooled"
+                " intervals of more than one column cover too little: prefer the functions of tabsynth.inference."
+            )
+        weight = implicates.SUMS_WEIGHT if clear else 0.0
         names = self.encoder_.schema.names
         # What implicates do not vary: associations of columns that were not counted together.
         counted = [[names[j] for j in m.columns] for m in measured.counts if len(m.columns) > 1]
@@ -322,8 +332,8 @@ class MargNet(Synthesizer):
             noise = Randomness(seed).numpy()
             zeros, trained, model = self.encoder_.zeros, self.trained_, copy(self)
             tables = [table.with_noise(noise) for table in trained.tables]
-            mixture = draw(
-                trained.generator, measured, self._settings(), zeros, noise, scores, tables
+            mixture = implicates.implicate(
+                trained.generator, measured, self._settings(), zeros, noise, scores, tables, weight
             )
             model.trained_ = replace(trained, generator=mixture, tables=tables)
             model.facts_ = {**self.facts_, "training": training}

@@ -12,6 +12,7 @@ NOTE[DIFF] In NAPSU-MQ rows are drawn from the population again. An implicate he
 standard error of an analysis of it is that of sampling, so that Rubin's rules for missing data hold.
 NOTE[DIFF] Sums of scores of ordered columns, such as of ages by sex, follow from the counts of pairs, and weigh more than cells. Where
 noise makes counts negative, a mixture that is fitted to cells alone has means and coefficients that are biased and vary too little.
+Where most associations are noise, no table can follow their counts, and cells are fitted alone.
 NOTE[DIFF] Ferrando, Wang and Sheldon (2022, arXiv:2006.07749) add noise to the counts that the fitted model expects. Intervals then
 do not know the bias of the fit: on the census excerpt at ε = 1 they covered less.
 """
@@ -38,6 +39,7 @@ from tabsynth.training.networks import one_cycle
 STEPS = 150
 RATE = 0.1  # of logits
 SUMS_WEIGHT = 10.0  # of the squared error of a sum of scores and of a one-way count, in units of its noise; a cell of a pair has weight 1
+LEAST_SHOWN = 0.5  # of the associations: with less, sums are left out, with a warning
 
 
 class ScoreSums:
@@ -105,6 +107,22 @@ def _centred(shares: np.ndarray, scores: np.ndarray, group: np.ndarray) -> np.nd
     return means / length if length > 0 else np.zeros_like(means)
 
 
+def associations_shown(counts: Sequence[Measured]) -> float:
+    """The share of the squared distance of a pair's counts from independence that noise does not explain: the median of pairs, 0 to 1.
+
+    1 where no pair was counted.
+    """
+    shares = []
+    for m in counts:
+        if len(m.columns) == 2:
+            total = max(float(m.counts.sum()), TINY)
+            independent = np.outer(m.counts.sum(axis=1), m.counts.sum(axis=0)) / total
+            distance = float(np.square(m.counts - independent).sum())
+            noise = (m.counts.shape[0] - 1) * (m.counts.shape[1] - 1) * m.std**2
+            shares.append(max(0.0, distance - noise) / max(distance, TINY))
+    return float(np.median(shares)) if shares else 1.0
+
+
 def implicate(
     mixture: Mixture,
     measured: Measurements,
@@ -113,6 +131,7 @@ def implicate(
     rng: np.random.Generator,
     scores: Sequence[np.ndarray | None],
     tables: Sequence[TableCounts] = (),
+    weight: float = SUMS_WEIGHT,
 ) -> Mixture:
     """A mixture that the noisy counts of a fit leave possible.
 
@@ -131,6 +150,8 @@ def implicate(
         As in :class:`ScoreSums`.
     tables : sequence of TableCounts
         Declared tables, with that noise.
+    weight : float
+        Of sums of scores, and of one-way counts where it is above 1; 0 leaves the sums out.
     """
     p, layout = mixture.probabilities, mixture.layout
     counts = [
@@ -139,7 +160,8 @@ def implicate(
     ]
     # Counts of single columns weigh as much as sums of scores, which would move them otherwise.
     heavy = [
-        replace(m, std=m.std / math.sqrt(SUMS_WEIGHT)) if len(m.columns) == 1 else m for m in counts
+        replace(m, std=m.std / math.sqrt(max(1.0, weight))) if len(m.columns) == 1 else m
+        for m in counts
     ]
     loss = CountLoss(
         layout,
@@ -152,15 +174,8 @@ def implicate(
         zeros=zeros,
         tables=tables,
     )
-    sums = ScoreSums(
-        layout,
-        counts,
-        loss.scale,
-        measured.resolution,
-        scores,
-        p.mean(dim=0).cpu().numpy().astype(float),
-        p.device,
-    )
+    shares = p.mean(dim=0).cpu().numpy().astype(float)
+    sums = ScoreSums(layout, counts, loss.scale, measured.resolution, scores, shares, p.device)
     logits = torch.nn.Parameter(p.clamp_min(TINY).log())
     optimizer = torch.optim.Adam([logits])
     for i in range(STEPS):
@@ -168,7 +183,8 @@ def implicate(
             group["lr"] = RATE * one_cycle(i / STEPS)
         q = _normalised(logits, layout)
         gradient = loss(q.detach(), 1.0)[1]
-        gradient.add_(sums(q.detach())[1], alpha=2 * SUMS_WEIGHT / loss.cells)
+        if weight:
+            gradient.add_(sums(q.detach())[1], alpha=2 * weight / loss.cells)
         optimizer.zero_grad(set_to_none=True)
         q.backward(gradient)
         optimizer.step()
