@@ -124,7 +124,8 @@ def of_implicates(by_setting: dict[str, list[Any]]) -> list[str]:
         " statistics that the measured marginals show, as above; **others** are those that they do not show, whose associations"
         " implicates do not vary. The certificate of an implicate lists the sets of columns that were counted. Counts below 0 cannot be"
         " in a table, so statistics of small groups are biased. The intervals above do better. CPU seconds are of the 10 implicates."
-        " **Cells alone**: coverage of the supported statistics of implicates that are fitted to the counts with equal weights, without sums of scores.",
+        " **Cells alone**: coverage of the supported statistics of implicates that are fitted to the counts with equal weights, without sums of scores."
+        " Where the counts of most pairs are noise, all implicates are fitted so, and a warning is given; here at ε = 1 on the hospital table.",
         "",
         "| table | ε | fits | statistics | supported | coverage | ± | cells alone | coverage of others | CPU s |",
         "|---|---|---|---|---|---|---|---|---|---|",
