@@ -663,7 +663,8 @@ class _Triples:
         for i in which:
             start, (a, b, c) = self.starts[i], self.sets[i]
             both = (weights[:, None] * blocks[a])[:, :, None] * blocks[b][:, None]
-            found = (both.reshape(len(both), -1).T @ blocks[c]).ravel()
+            pairs = both.reshape(len(p), mixture.sizes[a] * mixture.sizes[b])
+            found = (pairs.T @ blocks[c]).ravel()
             self.expected[start : start + len(found)] += found
 
     def _expect_joint(

@@ -332,6 +332,17 @@ def test_a_public_table_brings_a_fit_nearer_and_is_named(tmp_path: Any) -> None:
 
 
 @pytest.mark.slow
+def test_public_rows_may_be_the_whole_model() -> None:
+    """``prior_share=1``: every synthetic row is a public one, with and without a condition."""
+    public = frame(1500, 2)
+    config = MargNetConfig(components=60, latent_dim=8, hidden=(16,), steps=50, prior_share=1.0)
+    model = fit_of(frame(1500, 1), public=public, provenance="last year's release", config=config)
+    known = set(public.itertuples(index=False, name=None))
+    for rows in (model.sample(1500, random_state=0), model.sample(20, where={"a": 4})):
+        assert set(rows.itertuples(index=False, name=None)) <= known
+
+
+@pytest.mark.slow
 def test_with_a_wrong_prior_the_fit_is_as_without() -> None:
     """Bit by bit, of the same seed."""
     table = frame(1500, 1)

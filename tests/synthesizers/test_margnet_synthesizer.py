@@ -483,6 +483,7 @@ def test_a_workload_is_counted_in_any_case(tmp_path: Path) -> None:
         ({"workload": [SCHEMA.names[0]]}, "two or three different columns"),
         ({"workload": [(SCHEMA.names[0], SCHEMA.names[0])]}, "two or three different columns"),
         ({"workload": [SCHEMA.names[:2]], "config": config(max_cells=3)}, "past max_cells=3"),
+        ({"workload": [SCHEMA.names[:3]], "config": config(triples_share=0)}, "leaves no budget"),
     ],
 )
 def test_wrong_wishes_are_one_line(wishes: dict[str, Any], says: str) -> None:
@@ -491,6 +492,15 @@ def test_wrong_wishes_are_one_line(wishes: dict[str, Any], says: str) -> None:
         with pytest.raises(InputError, match=says) as error:
             use()
         assert "\n" not in str(error.value)
+
+
+def test_no_triples_without_a_share_of_the_budget() -> None:
+    """Though each is clear; pairs are counted, and named ones as well."""
+    for share, triples in ((0.0, 0), (0.3, 4)):
+        settings = config(triples_share=share, triples_noise=1e6)
+        model = small(epsilon=50.0, config=settings, workload=[SCHEMA.names[:2]]).fit(frame())
+        details = model.certificate()["mechanisms"][-1]["details"]
+        assert (details["triples"], details["pairs"]) == (triples, 6)
 
 
 def test_a_workload_names_modelled_columns() -> None:

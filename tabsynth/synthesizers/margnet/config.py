@@ -89,7 +89,7 @@ class MargNetConfig:
     one_way_noise : float
         Mean L1/2 noise of a column's counts, as a share of the rows, above which columns are counted again.
     triples_share : float
-        Share of the joint counts' budget for triples, where there are as many triples as pairs.
+        Share of the joint counts' budget for triples, where there are as many triples as pairs; 0 counts none.
     triples_noise : float
         Triples are counted where their mean L1 noise is at most this share of the rows.
     max_triples : int

@@ -314,7 +314,7 @@ def clear_triples(
     cells = [cells_of(triple, groups) for triple in rest]
     first = _first(rest, worth[others], cells, config.max_triples - len(named), most_cells)
     kept = sorted([*named, *first])
-    if not kept:
+    if not kept or not config.triples_share:
         return []
     importance = workload.importance(kept)
     costs = (importance * [cells_of(triple, groups) for triple in kept]) ** (2 / 3)
@@ -374,8 +374,8 @@ def parsed_workload(
     Raises
     ------
     InputError
-        For an unknown or repeated column, one that is not modelled, a set of other than two or three, and a set that may have more
-        than ``config.max_cells`` cells.
+        For an unknown or repeated column, one that is not modelled, a set of other than two or three, one of three where triples have
+        no share of the budget, and a set that may have more than ``config.max_cells`` cells.
     """
     sets, max_cells = [], config.max_cells
     if workload is not None and not _is_list(workload):
@@ -389,6 +389,11 @@ def parsed_workload(
                 f" {shown(names)}."
             )
         columns = tuple(sorted(_position(schema, name, "workload") for name in names))
+        if len(columns) == 3 and not config.triples_share:
+            raise InputError(
+                f"The workload's set {shown(names)} has three columns, and triples_share=0 in the config leaves no budget for it;"
+                " raise triples_share, or name pairs."
+            )
         cells = math.prod(schema.learned.sizes[j] for j in columns)
         if cells > max_cells:
             raise InputError(
