@@ -76,13 +76,20 @@ def test_several_tables(several: MargNet) -> None:
     assert max(first) < 1 and max(second) < 3 and max(third) < 3
 
 
+@pytest.mark.slow
+def test_sums_over_the_hierarchy_of_a_further_table_agree(several: MargNet) -> None:
+    """What rounding leaves of a state's counts is added to the next state's, so that those of all states are off by about a row."""
+    samples = [several.sample(3000, random_state=seed) for seed in range(20)]
+    assert np.mean([deviations(several, rows)[1][-1] for rows in samples]) < 1.1
+
+
 def test_large_tables_are_combined_in_parts(
     several: MargNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With room for few cells at a time the first table still agrees, and the others by less than a row for each part."""
+    """With room for few cells at a time the first table still agrees, and the others as well as in one part."""
     monkeypatch.setattr(tabulated, "CELLS", 60)
     first, second, third = deviations(several, several.sample(3000))
-    assert max(first) < 1 and max(second) < 10 and max(third) < 40
+    assert max(first) < 1 and max(second) < 3 and max(third) < 3
 
 
 def test_tables_agree_on_what_they_share(several: MargNet) -> None:

@@ -3,7 +3,8 @@
 The first table is rounded as a whole: each of its counts, at each level, is the fitted one rounded down or up. Of each further table,
 the columns that no table before it has are assigned to the rows: iterative proportional fitting (Deming and Stephan 1940) takes what
 the mixture expects in each cell of both to their counts, and the result is rounded so that the counts of both are kept. Where a further
-table shares columns with those before it, its counts are rounded within the numbers of rows that these have there.
+table shares columns with those before it, its counts are rounded within the numbers of rows that these have there, and what is left of
+a count is added to the next one of the same sum over the hierarchy.
 """
 
 from collections.abc import Sequence
@@ -230,21 +231,38 @@ class TabulatedRows:
             if j not in assigned.index
         ]
         of_cells, of_own = _overlapping(shared, len(assigned.counts), values.size)
+        # What rounding leaves of a count is added to the next one of the same sum over the hierarchy.
+        due = values.ravel() * (assigned.counts.sum() / max(values.sum(), LEAST_CHANCE))
+        line = np.tile(np.arange(values.size // table.shape[0]), table.shape[0])
+        left = np.zeros(int(line.max()) + 1)
         found = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
-        for label in np.unique(of_cells):
+        for label in _in_order(table, of_own):
             own = np.flatnonzero(of_own == label)
             chance = np.ones((len(self.prior), len(own)))
             for mass, number in new:
                 chance *= mass[:, number[own]]
+            of_line = np.bincount(line[own], due[own], len(left))[line[own]]
+            ahead = left[line[own]] * np.divide(
+                due[own], of_line, out=0 * of_line, where=of_line > 0
+            )
+            left -= np.bincount(line[own], ahead, len(left))
             # In parts that there is room for; each has its share of the counts.
             every = rng.permutation(np.flatnonzero(of_cells == label))
+            rows = assigned.counts[every].sum()
+            if not rows:
+                left += np.bincount(line[own], ahead + due[own], len(left))
+                continue
             for cells in np.array_split(every, -(-len(every) * len(own) // CELLS)):
                 weights = component[cells] @ chance
                 for share, first, second in shared:
                     weights *= share[np.ix_(first[cells], second[own])]
-                counts = _joint_counts(weights, assigned.counts[cells], values.ravel()[own], rng)
+                own_rows = assigned.counts[cells]
+                wanted = ahead + due[own] * (own_rows.sum() / rows)
+                counts = _joint_counts(weights, own_rows, np.maximum(wanted, 0), rng)
+                ahead = wanted - counts.sum(axis=0)
                 at = np.nonzero(counts)
                 found.append((cells[at[0]], own[at[1]], counts[at]))
+            left += np.bincount(line[own], ahead, len(left))
         cells, own, counts = (np.concatenate(part) for part in zip(*found, strict=True))
         return _joined(assigned, cells, table, [number[own] for number in grid], counts)
 
@@ -314,6 +332,17 @@ def _overlapping(shared: Sequence[Shared], cells: int, own: int) -> tuple[np.nda
         of_cells = of_cells * sum(share.shape) + one[first]
         of_own = of_own * sum(share.shape) + other[second]
     return of_cells, of_own
+
+
+def _in_order(table: DeclaredTable, of_own: np.ndarray) -> list[int]:
+    """The labels of the cells of a table, those of one group of its hierarchy after each other."""
+    labels, cell = np.unique(of_own, return_index=True)
+    first = np.unravel_index(cell, table.shape)[0]
+    leaf, keys = np.zeros(table.shape[0], dtype=np.int64), [labels]
+    for level in table.levels[:-1]:
+        leaf[table.levels[0]] = level
+        keys.append(leaf[first])
+    return [int(label) for label in labels[np.lexsort(keys)]]
 
 
 def _joined(
