@@ -48,12 +48,20 @@ def fit(runner: Runner, run: configs.Run, folder: Path) -> dict:
     return result
 
 
-def public_itself(runner: Runner, table: str, folder: Path) -> dict:
-    """The figures of a public table, as if it were a synthetic one."""
-    schema = TABLES[table].schema()
+def public_itself(runner: Runner, table: str, folder: Path, seed: int | None = None) -> dict:
+    """The figures of a public table, as if it were a synthetic one; with a seed, of a sample that is as large as the private one."""
+    schema, private, _ = TABLES[table].split()
     codes = TableEncoder(schema).to_index(PUBLIC_OF[table](schema))
+    if seed is not None:
+        rows = min(len(private), len(codes))
+        codes = codes[np.random.default_rng(seed).choice(len(codes), rows, replace=False)]
     pd.DataFrame(codes, columns=schema.names).to_csv(folder / "public.csv", index=False)
     return {"table": table} | means_of(runner.scored(table, folder, folder / "public.csv")[0])
+
+
+def public_keys(table: str) -> dict[str, int | None]:
+    """Rows of a public table itself, and the seeds of its samples."""
+    return {f"{table}-public": None} | {f"{table}-public-sample-{s}": s for s in CONFIG.seeds}
 
 
 def run_all(only: str | None) -> None:
@@ -62,10 +70,10 @@ def run_all(only: str | None) -> None:
     runner = Runner(CONFIG, only)
     with tempfile.TemporaryDirectory() as scratch:
         for table in PUBLIC_OF:
-            key = f"{table}-public"
-            if key not in store.load(ROWS) and (not only or only in key):
-                folder = runner.table(table, Path(scratch))
-                store.add(ROWS, {key: public_itself(runner, table, folder)})
+            for key, seed in public_keys(table).items():
+                if key not in store.load(ROWS) and (not only or only in key):
+                    folder = runner.table(table, Path(scratch))
+                    store.add(ROWS, {key: public_itself(runner, table, folder, seed)})
         for run in RUNS:
             if run.key in store.load(ROWS) or (only and only not in run.key):
                 continue
@@ -90,8 +98,11 @@ def figures(table: str) -> list[str]:
     rows = store.load(ROWS)
     head = "| ε | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | public share | CPU s | seeds |"
     lines = [f"| {TABLES[table].title} {head}", "|" + "---|" * 10]
-    if f"{table}-public" in rows:
-        lines.append(line("the public table itself", None, [rows[f"{table}-public"]]))
+    itself, *samples = public_keys(table)
+    if itself in rows:
+        lines.append(line("the public table itself", None, [rows[itself]]))
+    if sampled := [rows[key] for key in samples if key in rows]:
+        lines.append(line("samples of it, as large as the private table", None, sampled))
     missing, earlier = list[str](), list[str]()
     for epsilon in CONFIG.epsilons:
         for name, variant in (PRIORS | OF_PRIOR).items():
