@@ -184,9 +184,9 @@ def _audit_supports(row: dict[str, Any]) -> bool:
         if r["mu_claimed"] is None:
             continue
         # An attack on a whole fit reaches the claimed μ, up to sampling error; one that sees much less would not
-        # notice a mistake.
+        # notice a mistake. Of a part with a small share of the budget, chance alone may make the estimate negative.
         whole = r["part"].startswith("whole fit")
-        least = 0.9 * r["mu_claimed"] - 3 * standard_error(r) if whole else 0.0
+        least = (0.9 * r["mu_claimed"] if whole else 0.0) - 3 * standard_error(r)
         if r["mu_lower"] > r["mu_claimed"] or r["mu_estimate"] < least:
             return False
     return True
