@@ -40,7 +40,7 @@ from tabsynth.synthesizers.margnet.tabulated import expected_table, fitted_table
 
 ROWS = HERE / "declared.json"
 EPSILONS, SEEDS, DELTA = (1.0, 8.0), range(3), 1e-5
-MORE = {(name, 1.0): range(12) for name in ("default", "declared")}  # what is closest to its target
+MORE = {(name, 1.0): range(12) for name in ("default", "declared")}  # near the target
 DRAWS = 30  # of the baseline, whose mean squared error is taken
 NORTHEAST, MIDWEST, WEST = ("09 23 25 33 34 36 42 44 50", "17 18 19 20 26 27 29 31 38 39 46 55",
                             "02 04 06 08 15 16 30 32 35 41 49 53 56")  # fmt: skip

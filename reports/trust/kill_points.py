@@ -66,7 +66,7 @@ WAYS = (CHECKPOINT, LEDGER, BOTH)
 BY_TIME, BY_SPEND = "time", "spend"
 # What became of the fit: it went on; by a new plan, for counts that were paid were lost; it had too little
 # left for that, and said so; without a checkpoint it was made again.
-RESUMED, ANEW, REFUSED, AGAIN = "resumed", "planned anew", "refused", "made again"
+RESUMED, PLANNED_AGAIN, REFUSED, AGAIN = "resumed", "planned again", "refused", "made again"
 SCHEMA = Schema(
     [
         Column(name="sex", kind="categorical", dtype="str", categories=("f", "m")),
@@ -240,7 +240,7 @@ def halves(folder: Path, entry: Entry) -> int:
 
 @dataclass(frozen=True)
 class Point:
-    """One kill: what it lost, and whether the fit had to be planned anew after it."""
+    """One kill: what it lost, and whether the fit had to be planned again after it."""
 
     method: str
     way: str
@@ -288,7 +288,7 @@ def judge(folder: Path, method: str, way: str, by: str) -> Point:
     )
     assert plan == planned, f"{name}: {plan} was granted, {planned} planned"
     within([e for e in entries if way != LEDGER or e.run == run], EPSILON)
-    outcome = AGAIN if way == LEDGER else ANEW if others else RESUMED
+    outcome = AGAIN if way == LEDGER else PLANNED_AGAIN if others else RESUMED
     return Point(method, way, by, sum(before.values()), sum(lost.values()), outcome)
 
 

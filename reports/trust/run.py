@@ -184,9 +184,10 @@ def _audit_supports(row: dict[str, Any]) -> bool:
         if r["mu_claimed"] is None:
             continue
         # An attack on a whole fit reaches the claimed μ, up to sampling error; one that sees much less would not
-        # notice a mistake. Of a part with a small share of the budget, chance alone may make the estimate negative.
+        # notice a mistake. The estimate of a part may be negative only where chance can hide the μ that it claims.
         whole = r["part"].startswith("whole fit")
-        least = (0.9 * r["mu_claimed"] if whole else 0.0) - 3 * standard_error(r)
+        chance = 3 * standard_error(r)
+        least = 0.9 * r["mu_claimed"] - chance if whole else min(0.0, r["mu_claimed"] - chance)
         if r["mu_lower"] > r["mu_claimed"] or r["mu_estimate"] < least:
             return False
     return True

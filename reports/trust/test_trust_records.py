@@ -76,6 +76,12 @@ AUDIT = {
     "details": {"false_positives": 5_000, "false_negatives": 1_700},
 }
 WHOLE_FIT = AUDIT | {"part": "whole fit", "mu_estimate": 0.95}
+SMALL_PART = AUDIT | {
+    "mu_claimed": 0.01,
+    "mu_estimate": -0.02,
+    "mu_lower": 0.0,
+    "details": {"false_positives": 5_000, "false_negatives": 5_080},
+}
 
 
 @pytest.mark.parametrize(
@@ -97,9 +103,10 @@ WHOLE_FIT = AUDIT | {"part": "whole fit", "mu_estimate": 0.95}
             | {"details": {"false_positives": 50, "false_negatives": 21}},
             False,
         ),
-        # A part's estimate may be negative by chance, with a standard error of 0.013, but not far below 0.
-        (AUDIT | {"mu_estimate": -0.02}, False),
-        (AUDIT | {"mu_estimate": -0.1}, True),
+        # The standard error is about 0.02: an estimate may be negative where a part claims less than three of it.
+        (AUDIT | {"mu_estimate": -0.001}, True),
+        (SMALL_PART, False),
+        (SMALL_PART | {"mu_estimate": -0.1}, True),
     ],
 )
 def test_an_audit_that_does_not_support_its_claim_is_named(trust, result, fails):

@@ -161,7 +161,8 @@ def test_sums_of_scores_are_those_of_the_counts_though_cells_are_not():
     fitted = np.maximum(noisy, 0) / np.maximum(noisy, 0).sum(axis=1, keepdims=True)
     p = np.concatenate([np.eye(10) * 0.99 + 0.001, fitted], axis=1).repeat(3, axis=0)
     start = Mixture(layout, 30).set(torch.from_numpy(p).float())
-    measured = Measurements(counts, rows, Resolution.by_value(layout.sizes))
+    # Counts of single columns, which weigh more than cells too, are left out.
+    measured = Measurements(counts[:1], rows, Resolution.by_value(layout.sizes))
 
     def distance(weight):
         far = []
@@ -173,7 +174,7 @@ def test_sums_of_scores_are_those_of_the_counts_though_cells_are_not():
             far.append(np.abs((drawn - q[:, :10].T @ q[:, 10:] * rows / 30) @ centred).mean())
         return np.mean(far)
 
-    assert distance(SUMS_WEIGHT) < 0.85 * distance(0.0)
+    assert distance(SUMS_WEIGHT) < 0.4 * distance(0.0)
 
 
 @pytest.mark.parametrize(("columns", "warned"), [(8, True), (2, False)])
