@@ -12,6 +12,7 @@ import forked  # noqa: F401  (what the processes of tests fork from is the same 
 import numpy as np
 import pytest
 import torch
+from benchmark_data import VARIABLE, missing
 from entropy import ENTROPY, WORD
 from hypothesis import HealthCheck, settings
 from quick_accounting import quick_accounting
@@ -47,8 +48,12 @@ LONG = (
 
 
 def pytest_collection_modifyitems(items: list) -> None:
-    """The longest tests first, so that no worker is left alone with one."""
+    """The longest tests first, so that no worker is left alone with one; those whose files are missing are skipped."""
     items.sort(key=lambda item: item.path.name not in LONG)
+    for item in items:
+        for mark in item.iter_markers("data"):
+            if reason := missing(*mark.args):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_collection_finish() -> None:
@@ -56,6 +61,17 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Hide the benchmark files from tests without the mark ``data``, so that none needs them unnoticed."""
+    folder = None if item.get_closest_marker("data") else os.environ.pop(VARIABLE, None)
+    try:
+        return (yield)
+    finally:
+        if folder is not None:
+            os.environ[VARIABLE] = folder
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from benchmark_data import PROTOCOL, VARIABLE
 
 REPORTS = Path(__file__).resolve().parent
 
@@ -47,3 +48,43 @@ def _modules_of(name: str) -> Iterator[dict[str, ModuleType]]:
 def modules_of() -> Callable:
     """A context in which a report's modules are imported, apart from other reports' of the same names."""
     return _modules_of
+
+
+STAND_IN = """
+import itertools, json, sys
+import pandas as pd
+
+def split(folder, source):
+    rows = pd.read_csv(source, dtype=str)
+    cut = int(0.7 * len(rows))
+    rows[:cut].to_csv(f"{folder}/train.csv", index=False)
+    rows[cut:].to_csv(f"{folder}/test.csv", index=False)
+
+def score(folder, synthetic, quick=False):
+    real, made = (pd.read_csv(path, dtype=str).fillna("N") for path in (f"{folder}/train.csv", synthetic))
+    result = {"rows": len(made)}
+    for count in (1, 2, 3):
+        gaps = []
+        for names in map(list, itertools.combinations(real, count)):
+            first, second = (table.value_counts(names, normalize=True) for table in (real, made))
+            gaps.append(first.sub(second, fill_value=0).abs().sum() / 2)
+        result[f"tvd{count}"] = sum(gaps) / len(gaps)
+    largest = {name: made[name].value_counts(normalize=True).max() for name in made}
+    if not quick:
+        result |= {"dwpre": largest, "dwpre_weighted": largest}
+        result["dwpre_weighted_mean"] = sum(largest.values()) / len(largest)
+    return result
+
+if __name__ == "__main__":
+    command, *arguments = sys.argv[1:]
+    print(json.dumps({"split": split, "score": score}[command](*arguments)))
+"""
+
+
+@pytest.fixture
+def protocol(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of benchmark files whose only file is a stand-in for the evaluation protocol."""
+    folder = tmp_path_factory.mktemp("benchmark-files")
+    (folder / PROTOCOL).write_text(STAND_IN)
+    monkeypatch.setenv(VARIABLE, str(folder))
+    return folder

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from benchmark_data import data_file
 
 from tabsynth import InputError, Schema, write_table
 from tabsynth.datasets import load_census, load_hospital, prepare_census, prepare_hospital
 from tabsynth.datasets.shipped import DATA, icd9_group
 from tabsynth.encoding import TableEncoder
 
-SHARED = DATA.parent.parent / "shared" / "data"
 LOADERS = {"census": load_census, "hospital": load_hospital}
 
 
@@ -157,16 +157,17 @@ def test_census_source_is_cut_to_the_schema(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "file", "prepare"),
     [
-        ("census", "census_national_2019.csv", prepare_census),
-        ("census", "census_national_2018.csv", prepare_census),
-        ("hospital", "diabetes_hospital_5000.csv", prepare_hospital),
+        pytest.param(*case, marks=pytest.mark.data(case[1]))
+        for case in (
+            ("census", "census_national_2019.csv", prepare_census),
+            ("census", "census_national_2018.csv", prepare_census),
+            ("hospital", "diabetes_hospital_5000.csv", prepare_hospital),
+        )
     ],
 )
 def test_source_tables_encode(name: str, file: str, prepare: Any) -> None:
-    if not (SHARED / file).exists():
-        pytest.skip(f"{SHARED / file} is not here: the source tables are no part of the project")
     schema = schema_of(name)
-    index = TableEncoder(schema).to_index(prepare(SHARED / file, schema))
+    index = TableEncoder(schema).to_index(prepare(data_file(file), schema))
     assert (index < np.array(schema.sizes)).all()
 
 

@@ -6,7 +6,7 @@
     python reports/benchmark/run.py --adopt FILE        # takes in rows of another results.json
     python reports/benchmark/run.py --config MINE.toml  # a benchmark of your own, beside that file
 
-The tables and the evaluation protocol are those of ../shared. The peers are installed into an environment of their
+The tables and the evaluation protocol are benchmark files of data/README.md. The peers are installed into an environment of their
 own in the folder for temporary files. A run is stored when it is done: Ctrl-C, or a scheduler's SIGTERM,
 ends the one in hand, and loses no other.
 """

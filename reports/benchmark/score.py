@@ -3,10 +3,11 @@
     python score.py CONFIG TABLE FOLDER SYNTHETIC ...
 
 FOLDER holds train.csv and test.csv as value numbers. Marginals and dimension-wise prediction are by the
-independent evaluation protocol of ../shared, where that is; the others by tabsynth.evaluation, and of a target of
+independent evaluation protocol (data/README.md), where that is; the others by tabsynth.evaluation, and of a target of
 two classes by prediction.py.
 """
 
+import importlib.util
 import json
 import sys
 import warnings
@@ -16,8 +17,8 @@ from typing import Any
 import config as configs
 import numpy as np
 import pandas as pd
+from benchmark_data import PROTOCOL, data_file, missing  # on the path through config
 from prediction import scores as predicted
-from tables import ROOT
 
 from tabsynth import Schema
 from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
@@ -26,22 +27,21 @@ from tabsynth.evaluation.utility.prediction import fold_rare, subsample
 from tabsynth.evaluation.utility.propensity import MAX_ROWS, tree
 from tabsynth.evaluation.utility.target import MAX_FIT, MAX_TEST, auroc, logistic, probabilities
 
-YARDSTICK = ROOT.parent / "shared" / "yardstick"
 ATTACKED = 300  # rows that the protocol draws for its disclosure
 KEPT = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 
 
-def by_yardstick(folder: Path, table: Path) -> dict[str, Any]:
+def by_protocol(folder: Path, table: Path) -> dict[str, Any]:
     """Its means, its disclosure, and of each column both F1; of a small table, distances alone."""
-    if not (YARDSTICK / "yardstick.py").exists():
+    if missing(PROTOCOL):
         return {}
-    sys.path.insert(0, str(YARDSTICK))
-    import yardstick
-
+    spec = importlib.util.spec_from_file_location("evaluation_protocol", data_file(PROTOCOL))
+    protocol = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(protocol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of predictors that have not converged
         small = min(len(codes(folder / f"{part}.csv")) for part in ("train", "test")) < ATTACKED
-        result = yardstick.score(folder, table, quick=small)
+        result = protocol.score(folder, table, quick=small)
     kept = {k: v for k, v in result.items() if k in KEPT or k.startswith(("disclose", "control"))}
     return kept | {name: result.get(name, {}) for name in ("dwpre", "dwpre_weighted")}
 
@@ -81,7 +81,7 @@ def main(path: str, table: str, folder: str, *synthetic: str) -> dict[str, Any]:
         ours = by_evaluation(schema, chosen.target, train, test, rows)
         if positive:
             ours |= predicted(schema, chosen.target, positive, rows, test)
-        results.append(by_yardstick(Path(folder), each) | ours)
+        results.append(by_protocol(Path(folder), each) | ours)
     return {"scores": results}
 
 

@@ -1,6 +1,7 @@
-"""The tables of the comparison: public microdata of ../shared, their schemas, and one split each."""
+"""The tables of the comparison: benchmark files of data/README.md, their schemas, and one split each."""
 
 import json
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,12 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth import Column, Schema, read_table
-from tabsynth.datasets import prepare_hospital
-from tabsynth.errors import InputError
-
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT.parent / "shared" / "data"
+sys.path.append(str(ROOT / "data"))
+from benchmark_data import data_file  # noqa: E402
+
+from tabsynth import Column, Schema, read_table  # noqa: E402
+from tabsynth.datasets import prepare_hospital  # noqa: E402
+from tabsynth.errors import InputError  # noqa: E402
+
 CENSUS = Schema.load(ROOT / "data" / "census.schema.json")
 TRAIN = 0.7  # of the rows; the split of the evaluation protocol
 NIST = "NIST Diverse Communities Data Excerpts, data dictionary (ACS 2018-2019)"
@@ -117,7 +120,7 @@ def census_24() -> Schema:
     codes = {
         code
         for name in others
-        for code in pd.read_csv(DATA / f"{name}.csv", dtype=str, keep_default_na=False)["INDP"]
+        for code in pd.read_csv(data_file(f"{name}.csv"), dtype=str, keep_default_na=False)["INDP"]
     }
     industries = [*sorted(codes - {"N"}), "other"]
     more = [
@@ -148,7 +151,7 @@ def census_24() -> Schema:
 
 
 def adult() -> Schema:
-    sizes = json.loads((DATA / "adult_domain.json").read_text())
+    sizes = json.loads(data_file("adult_domain.json").read_text())
     return Schema(
         [
             Column(
@@ -165,14 +168,12 @@ def adult() -> Schema:
 
 def census_rows(schema: Schema) -> pd.DataFrame:
     """The schema's columns of the census file."""
-    path = DATA / "census_national_2019.csv"
-    raw = pd.read_csv(path, dtype=str, keep_default_na=False)[list(schema.names)]
-    return parsed(raw, schema)
+    return excerpt("census_national_2019", schema)
 
 
 def excerpt(name: str, schema: Schema) -> pd.DataFrame:
     """The schema's columns of one of the excerpts."""
-    raw = pd.read_csv(DATA / f"{name}.csv", dtype=str, keep_default_na=False)
+    raw = pd.read_csv(data_file(f"{name}.csv"), dtype=str, keep_default_na=False)
     return parsed(raw[list(schema.names)], schema)
 
 
@@ -180,7 +181,7 @@ def massachusetts() -> Schema:
     """The ten columns, with the areas of the Massachusetts excerpts."""
     files = (f"census_ma_{year}" for year in (2018, 2019))
     areas = {
-        code for name in files for code in pd.read_csv(DATA / f"{name}.csv", dtype=str)["PUMA"]
+        code for name in files for code in pd.read_csv(data_file(f"{name}.csv"), dtype=str)["PUMA"]
     }
     columns = [
         replace(c, categories=tuple(sorted(areas))) if c.name == "PUMA" else c
@@ -198,7 +199,7 @@ def half_of_adult(schema: Schema, second: bool = False) -> pd.DataFrame:
 
 
 def adult_rows(schema: Schema) -> pd.DataFrame:
-    return parsed(pd.read_csv(DATA / "adult.csv", dtype=str), schema)
+    return parsed(pd.read_csv(data_file("adult.csv"), dtype=str), schema)
 
 
 def parsed(raw: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -225,7 +226,7 @@ TABLES = {
     "hospital": Table(
         "hospital, 48 columns",
         lambda: Schema.load(ROOT / "data" / "hospital.schema.json"),
-        lambda schema: prepare_hospital(DATA / "diabetes_hospital_5000.csv", schema),
+        lambda schema: prepare_hospital(data_file("diabetes_hospital_5000.csv"), schema),
     ),
     **WITH_PUBLIC,
 }

@@ -3,14 +3,14 @@
     python reports/bias/run.py            # trains what is missing, then writes README.md and pictures
     python reports/bias/run.py --write    # only writes, from results.json
 
-Needs adult.csv and adult_domain.json of ../shared/data; nothing of them is copied here. Runs are seeded,
-so that they can be repeated; the epsilon shown is what the same run costs without a seed. All un-noised
-diagnostics are computed on rows that the study treats as public.
+Needs adult.csv and adult_domain.json, two benchmark files of data/README.md. Runs are seeded, so that they can be
+repeated; the epsilon shown is what the same run costs without a seed. All un-noised diagnostics are computed on rows that the study treats as public.
 """
 
 import argparse
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -39,7 +39,9 @@ from study import BATCH, FOLDS, STEPS, Adult, Plan, Prober, Run
 from writing import write_readme
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parent.parent.parent / "shared" / "data"
+sys.path.append(str(HERE.parents[1] / "data"))
+from benchmark_data import data_file  # noqa: E402
+
 RESULTS = HERE / "results.json"
 Job = tuple[str, Callable[[Adult], dict]]
 
@@ -165,7 +167,7 @@ def stages(results: dict) -> Iterator[list[Job]]:
 
 
 def run_all() -> None:
-    adult, results = Adult(DATA), load_results()
+    adult, results = Adult(data_file("adult.csv"), data_file("adult_domain.json")), load_results()
     for jobs in stages(results):
         for name, job in jobs:
             if name in results:
@@ -183,9 +185,6 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     if not options.write:
-        if not (DATA / "adult.csv").exists():
-            print(f"Skipped: {DATA / 'adult.csv'} is missing; this report needs the shared data.")
-            return
         run_all()
     results = load_results()
     write_readme(results, chosen(results))

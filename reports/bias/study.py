@@ -43,9 +43,9 @@ WEIGHT_CLIP = 0.03
 class Adult:
     """Codes, shape (n, 14), split at random into public, private and test rows."""
 
-    def __init__(self, folder: Path) -> None:
-        self.domain: dict[str, int] = json.loads((folder / "adult_domain.json").read_text())
-        codes = torch.tensor(pd.read_csv(folder / "adult.csv")[list(self.domain)].to_numpy())
+    def __init__(self, rows: Path, domain: Path) -> None:
+        self.domain: dict[str, int] = json.loads(domain.read_text())
+        codes = torch.tensor(pd.read_csv(rows)[list(self.domain)].to_numpy())
         codes = codes[torch.from_numpy(np.random.default_rng(0).permutation(len(codes)))]
         fifth = len(codes) // 5
         self.public, self.test, self.private = codes.split([fifth, fifth, len(codes) - 2 * fifth])

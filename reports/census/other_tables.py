@@ -8,11 +8,15 @@
     in the document. ``NEAREST`` says which column stands for which.
 """
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "data"))
+from benchmark_data import data_file
 
 from tabsynth import Column, Schema
 from tabsynth._validate import one_of
@@ -49,9 +53,9 @@ AREAS = ("25-00503", "25-00703", "25-01000", "25-01300", "25-02800")
 BRACKETS = (10_000, 15_000, 25_000, 35_000, 50_000, 75_000, 100_000, 150_000, 200_000)
 
 
-def nearest(shared: Path, declared: Schema) -> tuple[pd.DataFrame, Schema]:
-    """Rows of ``shared/data``, and their schema; ``known`` is that of the national table."""
-    files = [shared / "data" / f"census_ma_{year}.csv" for year in (2018, 2019)]
+def nearest(declared: Schema) -> tuple[pd.DataFrame, Schema]:
+    """Rows of two benchmark files, and their schema; ``declared`` is that of the national table."""
+    files = [data_file(f"census_ma_{year}.csv") for year in (2018, 2019)]
     texts = pd.concat([pd.read_csv(f, dtype=str, keep_default_na=False) for f in files])
     texts = texts[list(NEAREST.values())].replace("N", "").reset_index(drop=True)
     share = pd.to_numeric(texts["POVPIP"]) // 50  # 0 to 9, and 10 for 500 percent and more

@@ -5,9 +5,8 @@
     python reports/census/run.py --table nearest     # `source` on the excerpts' nearest columns
     python reports/census/run.py --table maryland    # … on the document's own columns; needs the network
 
-Needs the census table and the evaluation protocol of ../shared; nothing of them is copied here. Each run is
-seeded, so that it can be repeated; its certificate therefore says "not private: seeded", and the
-epsilon shown is what the same run costs without a seed.
+Needs benchmark files of data/README.md: a census table and the evaluation protocol. Each run is seeded, so that it
+can be repeated; its certificate therefore says "not private: seeded", and the epsilon shown is what the same run costs without a seed.
 """
 
 import argparse
@@ -38,7 +37,9 @@ from tabsynth.synthesizers.gan.estimator import Networks
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SHARED = ROOT.parent / "shared"
+sys.path.append(str(ROOT / "data"))
+from benchmark_data import PROTOCOL, data_file  # noqa: E402
+
 SCHEMA = Schema.load(ROOT / "data" / "census.schema.json")
 RESULTS = HERE / "results.json"
 PAPER = ROOT / "docs" / "explanation" / "papers" / "dp-wgan-census.md"  # the page on the document
@@ -100,19 +101,18 @@ def name_of(preset: str, epsilon: float, seed: int) -> str:
 
 
 def split(folder: Path) -> None:
-    script = SHARED / "yardstick" / "yardstick.py"
-    if not script.exists():
-        sys.exit(f"{script} is missing: this report needs the shared folder beside the checkout.")
-    subprocess.run([sys.executable, script, "split", folder], check=True, stdout=subprocess.DEVNULL)
+    protocol("split", folder, data_file("census_national_2019.csv"))
 
 
-def yardstick(folder: Path, table: Path) -> dict:
+def protocol_scores(folder: Path, table: Path) -> dict:
     """The one JSON line of the independent evaluation."""
-    script = SHARED / "yardstick" / "yardstick.py"
-    done = subprocess.run(
-        [sys.executable, script, "score", folder, table], check=True, capture_output=True, text=True
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(protocol("score", folder, table).splitlines()[-1])
+
+
+def protocol(*arguments: str | Path) -> str:
+    """Run a command of the evaluation protocol and return what it prints."""
+    command = [sys.executable, data_file(PROTOCOL), *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 class SharedCoder:
@@ -170,7 +170,7 @@ def scored(folder: Path, model: DPWGAN, rows: int, name: str) -> tuple[pd.DataFr
     path = folder / f"{name}.csv"
     write_table(table, path)
     labels = label_scores(folder / "train.csv", path)
-    return table, {"yardstick": yardstick(folder, path), "labels": labels}
+    return table, {"yardstick": protocol_scores(folder, path), "labels": labels}
 
 
 def row_of(
@@ -242,8 +242,8 @@ def reference(folder: Path) -> dict:
     train, test = (read_table(folder / f"{part}.csv", SCHEMA) for part in ("train", "test"))
     itself = evaluate(real=train, synthetic=train, holdout=test, schema=SCHEMA)
     return {
-        "real": yardstick(folder, folder / "train.csv"),
-        "shuffled": yardstick(folder, shuffled(folder)),
+        "real": protocol_scores(folder, folder / "train.csv"),
+        "shuffled": protocol_scores(folder, shuffled(folder)),
         "disclosure": disclosure(itself),
         "counts": value_counts(train),
         "rows": len(train),
@@ -314,7 +314,7 @@ def run_table(
         results = json.loads(path.read_text()) if path.exists() else {"runs": {}}
         if "real" not in results:
             results |= {"rows": len(table), "columns": list(schema.names)}
-            results["real"] = yardstick(folder, folder / "train.csv")
+            results["real"] = protocol_scores(folder, folder / "train.csv")
         for seed in seeds:
             for epsilon in epsilons:
                 run = name_of("source", epsilon, seed)
@@ -323,7 +323,7 @@ def run_table(
                 train = read_table(folder / "train.csv", schema)
                 model, seconds = fitted(schema, "source", epsilon, seed, train)
                 write_table(model.sample(len(train)), folder / "synthetic.csv")
-                scores_of_run = {"yardstick": yardstick(folder, folder / "synthetic.csv")}
+                scores_of_run = {"yardstick": protocol_scores(folder, folder / "synthetic.csv")}
                 results["runs"][run] = row_of(
                     model, "source", epsilon, seed, seconds, scores_of_run
                 )
@@ -669,7 +669,7 @@ def main() -> None:
         start(options, run_all, write_readme)
         return
     if options.table == "nearest":
-        table, schema = nearest(SHARED, SCHEMA)
+        table, schema = nearest(SCHEMA)
     else:
         table, schema = maryland(options.year, options.period, options.pumas, options.cache)
     run_table(options.table, table, schema, options.epsilons, options.seeds)

@@ -22,7 +22,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "synthesizers"))
 from fitted_tables import frame, small, wgan  # noqa: E402
 
-SHARED = ROOT.parent / "shared"
 PERSONS = """RT,SERIALNO,PUMA,AGEP,SEX,ESR,RAC1P
 P,1,00301,41,1,1,1
 P,1,00301,9,2,,9
@@ -68,10 +67,9 @@ def test_an_area_that_is_not_there(report: Any, cache: Path) -> None:
         report.maryland(2019, "5-Year", ["00301", "99999"], cache)
 
 
+@pytest.mark.data("census_ma_2018.csv", "census_ma_2019.csv")
 def test_the_nearest_columns(report: Any) -> None:
-    if not SHARED.exists():
-        pytest.skip("needs the census files of ../shared")
-    table, schema = report.nearest(SHARED, report.SCHEMA)
+    table, schema = report.nearest(report.SCHEMA)
     assert list(table) == list(report.NEAREST.values()) == list(schema.names)
     assert len(table) == 7_244 + 7_634 and report.NEAREST.keys() == report.TABLE_1.keys()
     index = TableEncoder(schema).to_index(table)
@@ -185,12 +183,19 @@ def test_the_accuracy_that_the_methods_page_quotes_is_in_the_results(report: Any
     assert cells("`margnet`")[:2] == [f"{int(100 * kept / real)}%" for kept in margnet]
 
 
+def test_the_split_is_of_the_census_table(report: Any, protocol: Path, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"census_national_2019\.csv: set TABSYNTH_DATA"):
+        report.split(tmp_path)
+    rows = pd.DataFrame({"SEX": [1, 2] * 5})
+    rows.to_csv(protocol / "census_national_2019.csv", index=False)
+    report.split(tmp_path)
+    assert [len(pd.read_csv(tmp_path / f"{part}.csv")) for part in ("train", "test")] == [7, 3]
+
+
 def test_source_on_another_table(
-    report: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    report: Any, protocol: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Each run is kept as it ends, none is made twice, and the page shows them beside the document's."""
-    if not SHARED.exists():
-        pytest.skip("needs the evaluation protocol of ../shared")
     for name in ("source_wgan", "source_autoencoder"):
         real = getattr(dpwgan, name)
         steps = "critic_steps" if name == "source_wgan" else "steps"

@@ -5,7 +5,7 @@
     python reports/gans/run.py --only warm
     python reports/gans/run.py --only tried   # only what was tried with a quarter of the batch
 
-Needs the census table and the evaluation protocol of ../shared. Each run is seeded, so that it can be repeated;
+Needs benchmark files of data/README.md: the census table and the evaluation protocol. Each run is seeded, so that it can be repeated;
 its certificate therefore says "not private: seeded", and the epsilon shown is what the same run costs
 without a seed. Of DP-WGAN from scratch the figures are those of reports/census/, of MargNet alone those of
 reports/benchmark/, which has the same split and evaluation.
@@ -142,7 +142,7 @@ def measure(folder: Path, name: str, epsilon: float, seed: int) -> dict:
         "fit_seconds": round(fitted, 1),
         "cpu_seconds": round(worked, 1),
         "code": certificate["code"]["sha256"][:12],
-        "yardstick": census.yardstick(folder, path),
+        "yardstick": census.protocol_scores(folder, path),
         "critic_per_generator": last_pace(certificate),
     }
 

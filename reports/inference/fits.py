@@ -12,11 +12,13 @@ import pandas as pd
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "benchmark"))
 
-from tables import CENSUS, DATA, TABLES  # noqa: E402
+from tables import CENSUS, TABLES, data_file  # noqa: E402
 
 from tabsynth import MargNet, MargNetConfig, Schema, load, read_table  # noqa: E402
 
-CACHE = HERE.parents[2] / "inference-cache"  # beside the checkout; models are large
+CACHE = (
+    HERE.resolve().parents[1] / "build" / "inference"
+)  # models are large, and `make clean` removes them
 ROWS = {"census": 19_077, "hospital": 4_999}
 # A third of the time of a fit of 3,000 steps at ε = 8. On a table of the census population at ε = 8, 3,000, 1,000 and 500 steps have the same
 # intervals (z scores of all classes within 0.02 in root mean square), for these follow from the counts.
@@ -48,7 +50,7 @@ class Population:
 def population(name: str) -> Population:
     """The census excerpts of 2018 and 2019 together, or the hospital table."""
     if name == "census":
-        files = [DATA / f"census_national_{year}.csv" for year in (2018, 2019)]
+        files = [data_file(f"census_national_{year}.csv") for year in (2018, 2019)]
         texts = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in files]
         table = pd.concat(texts, ignore_index=True)[list(CENSUS.names)]
         with tempfile.TemporaryDirectory() as scratch:

@@ -33,7 +33,7 @@ from tabsynth.synthesizers.mixture import SWEEPS, Mixture, _Draw, _Triples
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
 from fit import fitted
 from limits import limit_cpu
-from tables import DATA, TABLES, excerpt, half_of_adult, parsed
+from tables import TABLES, data_file, excerpt, half_of_adult, parsed
 
 
 def equal_shares(cells: Sequence[int], *_: Any) -> list[float]:
@@ -294,7 +294,7 @@ def shuffled(schema: Schema) -> pd.DataFrame:
 def elsewhere(schema: Schema) -> pd.DataFrame:
     """Massachusetts for the nation: its rows in areas of the nation that are drawn at random."""
     rng = np.random.default_rng(3)
-    raw = pd.read_csv(DATA / "census_ma_2018.csv", dtype=str, keep_default_na=False)
+    raw = pd.read_csv(data_file("census_ma_2018.csv"), dtype=str, keep_default_na=False)
     raw = raw[list(schema.names)]
     areas = schema["PUMA"].categories or ()
     return parsed(raw.assign(PUMA=rng.choice(areas, len(raw))), schema)

@@ -104,10 +104,20 @@ def test_what_nearly_constant_columns_do_to_macro_f1_is_that_of_the_row(script):
 def test_the_noise_of_scores(script):
     """Against the closed form: one Gaussian of the whole budget, its share of it, and the root of the number of pairs."""
     margnet = script("margnet")
-    if not margnet.DATA.exists():
-        pytest.skip("the shared tables are not beside this checkout")
     noise = math.sqrt(1128 / MargNetConfig().scores_share) / gaussian_mu(0.5, 1e-5)
     assert f" and {noise:,.0f} of 3,499 rows (hospital, 48 columns)." in margnet.noise_of_scores()
+
+
+@pytest.mark.data(
+    *(f"census_{area}.csv" for area in ("national_2018", "national_2019", "ma_2018", "ma_2019")),
+    "diabetes_hospital_5000.csv",
+)
+def test_the_shapes_of_wide_tables(script):
+    margnet = script("margnet")
+    assert margnet.WIDE_SHAPES.keys() == {table for table, _ in margnet.WIDE_CELLS}
+    for table, shape in margnet.WIDE_SHAPES.items():
+        schema, train, _ = margnet.TABLES[table].split()
+        assert (len(train), len(schema.names)) == shape
 
 
 def test_the_code_of_each_epsilon_is_stated(script, monkeypatch):

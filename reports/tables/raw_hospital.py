@@ -1,9 +1,7 @@
 """The hospital table as it comes: all 50 columns, identifiers and ICD-9 codes included."""
 
-from pathlib import Path
-
 import pandas as pd
-from tables import DATA, ROOT
+from tables import ROOT, data_file
 
 from tabsynth import Hierarchical, Identifier, Schema, read_table
 from tabsynth.datasets.shipped import DIAGNOSES, IDENTIFIERS
@@ -11,7 +9,7 @@ from tabsynth.schema.column import Column
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES
 from tabsynth.tables.files import read_any
 
-FILE = DATA / "diabetes_hospital_5000.csv"
+FILE = "diabetes_hospital_5000.csv"
 NULLS = (*DEFAULT_NULL_VALUES, "?")  # as of --null "?"
 ICD9 = "ICD-9-CM: three-character categories, and the subclassification of diabetes"
 
@@ -42,9 +40,9 @@ def _with_codes(column: Column) -> Column:
 
 def texts(train: pd.DataFrame) -> pd.DataFrame:
     """Some of the rows with all 50 columns, as the file has them."""
-    return read_any(FILE, NULLS).loc[train.index]
+    return read_any(data_file(FILE), NULLS).loc[train.index]
 
 
-def rows(declared: Schema, path: Path = FILE) -> pd.DataFrame:
+def rows(declared: Schema) -> pd.DataFrame:
     """All rows of the file, read as a user reads them."""
-    return read_table(path, declared)
+    return read_table(data_file(FILE), declared)

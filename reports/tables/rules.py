@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from tables import DATA, census_24
+from tables import census_24, data_file
 
 from tabsynth import Column, Numeric, Ordinal, Schema
 
@@ -24,7 +24,7 @@ NULL_BELOW = {
 def pairs(source: str, target: str) -> list[list[Any]]:
     """The values of a column that follow from another one, in the three other public files."""
     tables = [
-        pd.read_csv(DATA / f"{name}.csv", dtype=str, keep_default_na=False) for name in OTHERS
+        pd.read_csv(data_file(f"{name}.csv"), dtype=str, keep_default_na=False) for name in OTHERS
     ]
     both = pd.concat(tables)[[source, target]].drop_duplicates()
     assert both[source].is_unique, (source, target)
@@ -56,7 +56,7 @@ def dictionary_rules(schema: Schema) -> list[dict[str, Any]]:
     density = {
         puma: float(value)
         for name in ("census_national_2018", "census_national_2019")
-        for puma, value in pd.read_csv(DATA / f"{name}.csv", dtype=str)[["PUMA", "DENSITY"]]
+        for puma, value in pd.read_csv(data_file(f"{name}.csv"), dtype=str)[["PUMA", "DENSITY"]]
         .drop_duplicates()
         .to_numpy()
     }

@@ -1,9 +1,10 @@
 """Linked tables of public files: households with persons, patients with visits, and patients with stays and diagnoses.
 
-Files are those of ../shared/data. Every rule here is public: it follows from the files' documentation.
+The files are benchmark files of data/README.md. Every rule here is public: it follows from the files' documentation.
 """
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "data"))
+from benchmark_data import data_file
+
 from tabsynth import Categorical, Column, Numeric, Ordinal, Schema
 from tabsynth.schema.linked import LinkedSchema, TableKeys
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT.parent / "shared" / "data"
 NIST = "NIST Diverse Communities Data Excerpts, data dictionary (ACS 2018-2019)"
 UCI = "UCI Diabetes 130-US Hospitals, Strack et al. 2014, tables 1 and 2"
 HOUSEHOLD = ["PUMA", "WGTP", "NPF", "NOC", "OWN_RENT"]  # what the members of a household share
@@ -151,7 +153,7 @@ def households(year: int) -> dict[str, pd.DataFrame]:
 
     The household's type follows from NPF and from the first member, whom the survey lists first as the householder.
     """
-    file = DATA / f"census_national_{year}.csv"
+    file = data_file(f"census_national_{year}.csv")
     people = pd.read_csv(file, na_values="N", keep_default_na=False)
     people["household"] = household_numbers(people)
     people = people[people["household"] >= 0].sort_values("household", kind="stable")
@@ -241,7 +243,7 @@ def chapter(code: str) -> str:
 
 def encounters() -> pd.DataFrame:
     """All rows of the file, in the order of encounter_id, which is that of time; texts."""
-    file = DATA / "diabetes_hospital_5000.csv"
+    file = data_file("diabetes_hospital_5000.csv")
     rows = pd.read_csv(file, dtype=str, keep_default_na=False)
     rows["encounter_id"] = rows["encounter_id"].astype(int)
     return rows.sort_values("encounter_id", ignore_index=True)

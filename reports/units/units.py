@@ -17,7 +17,7 @@ import pandas as pd
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "benchmark")]
 
-from tables import DATA, TABLES  # noqa: E402
+from tables import TABLES, data_file  # noqa: E402
 
 from tabsynth import MargNet, Schema  # noqa: E402
 from tabsynth.encoding import TableEncoder  # noqa: E402
@@ -55,7 +55,7 @@ def encounters() -> tuple[Schema, pd.DataFrame]:
     whole = TABLES["hospital"].schema()
     schema = Schema([whole[name] for name in COLUMNS], null_values=whole.null_values)
     rows = TABLES["hospital"].rows(whole)[list(COLUMNS)]
-    patients = read_any(DATA / "diabetes_hospital_5000.csv")[UNIT]
+    patients = read_any(data_file("diabetes_hospital_5000.csv"))[UNIT]
     return schema, rows.assign(**{UNIT: patients.to_numpy()}).dropna(subset=[UNIT])
 
 

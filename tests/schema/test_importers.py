@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from benchmark_data import data_file
 
 from tabsynth import Column, FileFormatError, InputError, Schema, read_table
 from tabsynth.schema.column import KINDS
@@ -14,7 +15,8 @@ from tabsynth.schema.editing import Edit
 from tabsynth.schema.exporters import to_frictionless, to_sdv
 from tabsynth.schema.importers import import_schema
 
-NIST = Path("/work/shared/data/census_data_dictionary.json")
+NIST = "census_data_dictionary.json"
+EXCERPTS = ("census_ma_2019.csv", "census_national_2018.csv")
 SDV: dict[str, Any] = {
     "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",
     "primary_key": "guest_email",
@@ -332,14 +334,14 @@ def test_what_cannot_be_imported(text: str, says: str, tmp_path: Path) -> None:
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.skipif(not NIST.exists(), reason="the data dictionary is not on this machine")
+@pytest.mark.data(NIST, *EXCERPTS)
 def test_the_nist_dictionary_takes_the_census_tables() -> None:
     with pytest.raises(InputError, match="1 of 24 columns: 'INDP': no list"):
-        import_schema(NIST)
-    schema = import_schema(NIST, Edit(drop=["INDP"]))
+        import_schema(data_file(NIST))
+    schema = import_schema(data_file(NIST), Edit(drop=["INDP"]))
     assert len(schema.columns) == 23 and schema.null_values == ("", "N") and schema.drafted == ()
-    for name in ("census_ma_2019.csv", "census_national_2018.csv"):
-        table = read_table(NIST.with_name(name), schema)
+    for name in EXCERPTS:
+        table = read_table(data_file(name), schema)
         assert schema.validate(table) == []
     assert schema["POVPIP"].to_dict()["high"] == 501 and schema["SEX"].label(0) == "Male"
 

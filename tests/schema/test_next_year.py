@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from benchmark_data import data_file
 from command_lines import refused, run
 
 from tabsynth import Schema
@@ -13,7 +14,7 @@ from tabsynth.schema.conforming import conformed
 from tabsynth.synthesizers.private_schema import draft_private
 from tabsynth.tables.files import read_any
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+EXCERPTS = ("census_ma_2018.csv", "census_ma_2019.csv")
 MISTYPED = (16020, 14020, 11500, 1420, 1205, 906, -150, 1, 7, 11, 12, 13, 14, 15, 16, 20)
 
 
@@ -61,10 +62,10 @@ def test_a_draft_of_numbers_far_from_others_follows_them_where_they_are_many() -
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DATA.exists(), reason="needs census files that are not in the repository")
+@pytest.mark.data(*EXCERPTS)
 def test_a_draft_of_2018_takes_the_census_of_2019(tmp_path: Path) -> None:
     """The number of own children in Massachusetts was at most 4 in 2018, but for a few rows, and 5 in 2019."""
-    first, second = (DATA / f"census_ma_{year}.csv" for year in (2018, 2019))
+    first, second = map(data_file, EXCERPTS)
     run("schema", first, "--null", "N", "-o", "s.json", cwd=tmp_path)
     assert "fits s.json" in run("schema", second, "--check", "s.json", cwd=tmp_path).stdout
     schema = Schema.load(tmp_path / "s.json")
