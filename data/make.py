@@ -1,8 +1,8 @@
 """Make the tables that the project ships: synthetic, each with its certificate beside it.
 
-Run by hand by a maintainer who holds the source tables, which are no part of the project:
+Run by hand by a maintainer. The source tables are benchmark files (README.md), in the folder that TABSYNTH_DATA names:
 
-    python data/make.py --source ../shared/data [--only census]
+    python data/make.py [--source FOLDER] [--only census]
 
 What is written depends on the source tables through the private fit alone. The numbers of rows are
 constants of this file, not the sources' (rule R14), and the schemas come from public codebooks (R12).
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from benchmark_data import data_file
 
 from tabsynth import MargNet, Schema, TabsynthError
 from tabsynth.datasets import prepare_census, prepare_hospital
@@ -52,11 +53,15 @@ RECIPES = {
 }
 
 
-def make(name: str, source: Path, out: Path) -> Path:
-    """Fit one table at (EPSILON, DELTA) and write its synthetic copy and certificate to ``out``."""
+def make(name: str, source: Path | None, out: Path) -> Path:
+    """Fit one table at (EPSILON, DELTA) and write its synthetic copy and certificate to ``out``.
+
+    Without ``source`` the table is a benchmark file.
+    """
     recipe = RECIPES[name]
     schema = Schema.load(HERE / f"{name}.schema.json")
-    private = recipe.prepare(source / recipe.source, schema)
+    file = source / recipe.source if source else data_file(recipe.source)
+    private = recipe.prepare(file, schema)
     synthesizer = MargNet(schema, epsilon=EPSILON, delta=DELTA)
     log.info("Fitting %s at epsilon=%g, delta=%g", name, EPSILON, DELTA)
     synthesizer.fit(private)
@@ -69,7 +74,9 @@ def make(name: str, source: Path, out: Path) -> Path:
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--source", type=Path, default=HERE.parent.parent / "shared" / "data")
+    parser.add_argument(
+        "--source", type=Path, help="the folder of the source tables, in place of TABSYNTH_DATA"
+    )
     parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--only", choices=sorted(RECIPES), action="append")
     options = parser.parse_args(arguments)

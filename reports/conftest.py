@@ -72,7 +72,8 @@ def score(folder, synthetic, quick=False):
     largest = {name: made[name].value_counts(normalize=True).max() for name in made}
     if not quick:
         result |= {"dwpre": largest, "dwpre_weighted": largest}
-        result["dwpre_weighted_mean"] = sum(largest.values()) / len(largest)
+        result["dwpre_macro_mean"] = sum(largest.values()) / len(largest)
+        result["dwpre_weighted_mean"] = result["dwpre_macro_mean"]
     return result
 
 if __name__ == "__main__":

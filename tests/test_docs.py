@@ -7,6 +7,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -57,6 +58,8 @@ def test_links_and_anchors_lead_somewhere(path):
         file, _, anchor = link.partition("#")
         target = path.parent / file if file else path
         assert target.exists(), f"{link} leads nowhere"
+        inside = Path(os.path.normpath(target)).is_relative_to(ROOT)
+        assert inside, f"{link} leads out of the repository"
         if path not in {ROOT / "README.md", ROOT / "CONTRIBUTING.md"}:
             assert not target.is_dir(), (
                 f"{link}: a folder has no page in the site; link a file of it"

@@ -24,7 +24,7 @@ def page(results: dict[str, Any]) -> str:
         " population is the 4,999 rows of the hospital table in 48 columns, drawn 4,999 at a time. Fits have 200 mixture components"
         " and 1,000 steps, in place of 3,000, which take a third of the time at ε = 8; estimates and intervals follow from the counts,"
         " so they hardly change. `python reports/inference/run.py`"
-        f" adds fits and writes this page. Code: {', '.join(codes)}.",
+        f" adds fits and writes this page. It needs [benchmark files](../../data/README.md#benchmark-files). Code: {', '.join(codes)}.",
         "",
         '- **Supported**: the share of intervals that are given; the others say "not supported by the measured marginals".',
         "- **Coverage**: of the intervals that are given. **±**: two standard errors over the fits. The fits of a table at both ε share"

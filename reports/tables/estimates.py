@@ -54,7 +54,8 @@ def page(results: dict[str, Any]) -> str:
         "# Estimates of time",
         "",
         "What `plan` tells before a fit, with the number of rows declared, and what the fit then takes: CPU seconds of one"
-        " thread, one fit each. `python reports/tables/estimates.py` writes this page.",
+        " thread, one fit each. `python reports/tables/estimates.py` writes this page."
+        " It needs [benchmark files](../../data/README.md#benchmark-files).",
         "",
         "| method | table | ε | rows | told, s | taken, s | told / taken | estimating, s |",
         "|---|---|---|---|---|---|---|---|",

@@ -268,7 +268,7 @@ def page(results: dict[str, Any]) -> str:
         "",
         "MargNet, seeded. Distances are total variation distances between the training rows and as many synthetic rows, by the"
         " cells of the declared schema: means over columns, pairs, and 200 triples. `python reports/tables/run.py` writes"
-        " this page.",
+        " this page. It needs [benchmark files](../../data/README.md#benchmark-files).",
         "",
         "## Rules of the census dictionary",
         "",

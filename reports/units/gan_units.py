@@ -88,7 +88,7 @@ def page(results: dict[str, Any]) -> str:
     lines = [
         "# GANs under a unit",
         "",
-        "`python reports/units/gan_units.py` writes this page. [The privacy unit](../../docs/how-to/privacy-unit.md) explains"
+        "`python reports/units/gan_units.py` writes this page. It needs [benchmark files](../../data/README.md#benchmark-files). [The privacy unit](../../docs/how-to/privacy-unit.md) explains"
         " the terms.",
         "",
         "## A private step",

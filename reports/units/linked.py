@@ -443,7 +443,7 @@ def page(results: dict[str, Any]) -> str:
         "# Linked tables: households of persons, patients with their stays",
         "",
         f"All fits have ε = {EPSILON:g} and δ = {DELTA:g} for one root with all that hangs on it, and are seeded. Figures are means of up to three seeds"
-        " ± their standard deviation. `python reports/units/linked.py` writes this page; `linked_tables.py` rebuilds the tables by"
+        " ± their standard deviation. `python reports/units/linked.py` writes this page from [benchmark files](../../data/README.md#benchmark-files); `linked_tables.py` rebuilds the tables by"
         " public rules. The metrics are those of [docs/reference/evaluation.md](../../docs/reference/evaluation.md#linked-tables): 0 is equal, and lower is better.",
         "",
         "- **LinkedMargNet**: the model of linked tables.",

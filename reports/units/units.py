@@ -115,7 +115,7 @@ def page(results: dict[str, Any]) -> str:
         f"MargNet at ε = {EPSILON:g}, δ = 1e-5, seeded, on {len(COLUMNS)} columns of the 4,999 encounters of 4,259 patients in the"
         " UCI diabetes excerpt. Distances are total variation distances of the counts of columns (tvd1) and of pairs (tvd2)"
         " between all encounters and as many synthetic ones: mean ± standard deviation over seeds. `python"
-        " reports/units/units.py` writes this page.",
+        " reports/units/units.py` writes this page. It needs [benchmark files](../../data/README.md#benchmark-files).",
         "",
         "| what ε protects | rows of a patient used | seeds | tvd1 | tvd2 | CPU s | code |",
         "|---|---|---|---|---|---|---|",

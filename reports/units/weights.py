@@ -168,7 +168,7 @@ def page(results: dict[str, Any], real: pd.DataFrame) -> str:
     lines = [
         "# Survey weights",
         "",
-        "`python reports/units/weights.py` writes this page. It compares weighted fits with fits of self-weighting samples",
+        "`python reports/units/weights.py` writes this page. It needs [benchmark files](../../data/README.md#benchmark-files). It compares weighted fits with fits of self-weighting samples",
         "of the same size, on the ten benchmark columns of the national census excerpt.",
         "",
         f"All fits have ε = 1 and δ = 1e-5. Each row has up to {len(SEEDS)} seeds, as mean and standard deviation, or one.",
