@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-spark test-plugins quick fuzz lint docs check-links bench mutants reports audit-dependencies build check-dist sbom clean
+.PHONY: demo test test-data test-spark test-plugins quick fuzz lint docs check-links bench mutants reports audit-dependencies build check-dist sbom clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -17,6 +17,11 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
+
+# The tests that need benchmark files (data/README.md), in the folder that TABSYNTH_DATA names.
+test-data: $(VENV)/.installed
+	@test -d "$$TABSYNTH_DATA" || { echo "make test-data needs benchmark files: set TABSYNTH_DATA to their folder; data/README.md says where to get them."; exit 1; }
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m data -rs
 
 # Spark in local mode with two workers. It needs a Java runtime of version 17 or newer.
 test-spark: $(VENV)/.installed
