@@ -34,7 +34,7 @@ def test_names_that_contributors_are_sent_to_exist():
     """``NAME`` in `file`: a list, function or class that a new component is added to."""
     expected = {
         f"/{path.relative_to(ROOT)}": path.read_text(encoding="utf-8")
-        for folder in ("tabsynth", "tests", "reports")
+        for folder in ("tabsynth", "tests", "reports", "data")
         for path in (ROOT / folder).rglob("*.py")
     }
     pairs = re.findall(r"`(_?[A-Za-z]\w+)` (?:in|of)\s+`([\w/]+\.py)`", TEXT)

@@ -20,7 +20,11 @@ from mutants.patches import ROOT
 
 FOLDERS = ("tabsynth", "tests", "reports", "data", "docs", "notebooks", "conda", ".ci")
 TEXTS = {".py", ".md", ".toml", ".ipynb", ".cff", ".yaml", ".html", ".txt", ""}
-GENERATED = {ROOT / "docs" / "examples", ROOT / "docs" / "reference" / "api"}
+GENERATED = {
+    ROOT / "docs" / "examples",
+    ROOT / "docs" / "reference" / "api",
+    ROOT / "reports" / "demo",
+}
 SYSTEM = ("/proc", "/dev", "/tmp")  # of every Linux
 PERSONAL = re.compile(r"(~/|/(home|root|work|mnt|media|srv|opt|Users)(/|$))")
 LEADING = (ast.Attribute, ast.Subscript, ast.BinOp, ast.Call, ast.Constant)
