@@ -24,12 +24,16 @@ MAX_JSON_BYTES = 16 * 2**20
 MAX_JSON_VALUES = 2_000_000
 MAX_JSON_DEPTH = 64
 MAX_DIGITS = 308  # of a whole number: all of them are floats too
+OWNER_ONLY = 0o600  # the mode of a confidential file
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path; on success it takes the place of ``path``, on failure it is removed."""
+def replacing(path: str | Path, *, confidential: bool = False) -> Iterator[Path]:
+    """Yield a temporary path; on success it takes the place of ``path``, on failure it is removed.
+
+    A ``confidential`` file is for its owner alone, whatever the mode of the file that it replaces.
+    """
     target = Path(path)
     try:
         _refuse_folder(target)
@@ -40,7 +44,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        if confidential:
+            mode = OWNER_ONLY
+        else:
+            mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
         temporary.chmod(mode)
         os.replace(temporary, target)
     except OSError as error:
@@ -263,9 +270,9 @@ def json_ready(value: Any, not_finite: Callable[[float], Any] = lambda _: None) 
     return str(value)
 
 
-def write_text(path: str | Path, text: str) -> None:
-    """Write UTF-8 text, whole or not at all."""
-    with replacing(path) as temporary:
+def write_text(path: str | Path, text: str, *, confidential: bool = False) -> None:
+    """Write UTF-8 text, whole or not at all; ``confidential`` as of :func:`replacing`."""
+    with replacing(path, confidential=confidential) as temporary:
         temporary.write_text(text, "utf-8")
 
 

@@ -358,7 +358,8 @@ def _export(path: Path | None, to: str, out: Path) -> None:
     one_of("--to", to, EXPORTS)
     check_not_input(out, path)
     facts = Schema.load(path)
-    write_text(out, json.dumps(EXPORTS[to](facts), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(EXPORTS[to](facts), indent=2, ensure_ascii=False) + "\n"
+    write_text(out, text, confidential=bool(facts.drafted))
     say(f"Exported {path} to {out}.")
     if to == "sdv":
         say("SDV metadata V1 has no categories, bounds and null texts; keep the schema file.")

@@ -3,13 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
-from tabsynth._files import write_text
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.evaluation.claims import is_conditional, is_private
@@ -81,26 +79,20 @@ class ComparisonReport(WrittenReport):
             "reports": [report.to_dict() for report in self.reports],
         }
 
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """A table with a column for each synthetic table; written to ``path`` if there is one."""
+    def _markdown(self) -> str:
+        """A table with a column for each synthetic table."""
         rows = [[name, *cells] for name, cells, _ in self._table()]
-        text = (
-            table(("Figure", *self.labels, "Hold-out reference", "Independent columns"), rows)
-            + "\n"
-        )
-        if path is not None:
-            write_text(path, text)
-        return text
+        header = ("Figure", *self.labels, "Hold-out reference", "Independent columns")
+        return table(header, rows) + "\n"
 
-    def to_html(self, path: str | Path) -> None:
-        """Write a page with the pictures and the table, that loads nothing else."""
+    def _html(self) -> str:
         header = ("Figure", *self.labels, "Hold-out reference", "Independent columns")
         keys = [compared.metrics[0].key for compared in self.comparison.metrics]
         rows = [
             (with_link(name, definition_of(key)), cells, worse)
             for key, (name, cells, worse) in zip(keys, self._table(), strict=True)
         ]
-        page = render_page(
+        return render_page(
             "Comparison",
             "comparison",
             self.summary(),
@@ -109,7 +101,6 @@ class ComparisonReport(WrittenReport):
             NOTICE,
             defined(keys),
         )
-        write_text(path, page)
 
     def _table(self) -> list[tuple[str, list[str], bool]]:
         out = []

@@ -1,12 +1,10 @@
 """The report of synthetic linked tables: one page of how they hang together, and a page for each table."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from tabsynth._files import write_text
 from tabsynth.evaluation import linked
 from tabsynth.evaluation.claims import is_private
 from tabsynth.evaluation.linked import LinkedEvaluation
@@ -118,8 +116,8 @@ class LinkedReport(WrittenReport):
             "evaluation": self.evaluation.to_dict(),
         }
 
-    def to_html(self, path: str | Path) -> None:
-        """Write the page of groups, keys and attacks as one HTML file; :attr:`reports` write those of each table."""
+    def _html(self) -> str:
+        """The page of groups, keys and attacks; :attr:`reports` write those of each table."""
         groups: Table = (
             (
                 "Groups, siblings and levels",
@@ -179,7 +177,7 @@ class LinkedReport(WrittenReport):
         ):
             tables += [_table(f"Table {name} {title}", item) for name, item in found.items()]
         tables.append((("Glossary", "Meaning"), [(name, [text], False) for name, text in GLOSSARY]))
-        page = render_page(
+        return render_page(
             f"{self.label}: linked tables",
             "report of linked tables",
             self.summary(),
@@ -188,16 +186,14 @@ class LinkedReport(WrittenReport):
             NOTICE,
             self._definitions(),
         )
-        write_text(path, page)
 
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """The summary and every metric of groups, keys and attacks as Markdown; written to ``path`` if there is one."""
+    def _markdown(self) -> str:
         rows = [
             [m.title, *_cells(m, baseline=m.of_relations), m.better, str(m.n)]
             for m in self.evaluation.metrics
         ]
         header = ("Metric", *HEADER, "Independent children", "Better", "n")
-        return markdown(self.label, self.summary(), table(header, rows), path)
+        return markdown(self.label, self.summary(), table(header, rows))
 
     def _of_groups(self) -> list[Metric]:
         return [

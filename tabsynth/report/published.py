@@ -3,12 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
-from tabsynth._files import json_ready, write_text
+from tabsynth._files import json_ready
 from tabsynth.evaluation import publishing
 from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
@@ -27,6 +26,7 @@ FORMAT = "tabsynth-published-report/3"
 class PublishedReport(WrittenReport):
     """What :func:`tabsynth.evaluate_private` measured, to be read and written."""
 
+    confidential: ClassVar[bool] = False
     evaluation: PrivateEvaluation
 
     @property
@@ -158,12 +158,10 @@ class PublishedReport(WrittenReport):
         """A row per metric, as :meth:`tabsynth.Report.to_frame`."""
         return metrics_frame(self.metrics)
 
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """The summary and every figure as Markdown; written to ``path`` if there is one."""
-        return markdown(self.label, self.summary(), metrics_markdown(self.metrics), path)
+    def _markdown(self) -> str:
+        return markdown(self.label, self.summary(), metrics_markdown(self.metrics))
 
-    def to_html(self, path: str | Path) -> None:
-        """Write a page of its own that loads nothing else."""
+    def _html(self) -> str:
         frame = [
             (
                 with_link(metric.title, definition_of(metric.key, ("published",))),
@@ -173,7 +171,7 @@ class PublishedReport(WrittenReport):
             for metric in self.metrics
         ]
         header = ("Figure, with noise", "Synthetic", "Independent columns")
-        page = render_page(
+        return render_page(
             self.label,
             "published report",
             self.summary(),
@@ -181,7 +179,6 @@ class PublishedReport(WrittenReport):
             [],
             definitions=defined([metric.key for metric in self.metrics], ("published",)),
         )
-        write_text(path, page)
 
 
 evaluate_private = as_report(publishing.evaluate_private, PublishedReport)

@@ -5,14 +5,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from tabsynth._files import write_text
 from tabsynth.evaluation import evaluating
 from tabsynth.evaluation.column_summaries import QUANTILES
 from tabsynth.evaluation.metric import Evaluation, Metric
@@ -273,17 +271,15 @@ class Report(WrittenReport):
             "evaluation": self.evaluation.to_dict(),
         }
 
-    def to_html(self, path: str | Path) -> None:
-        """Write the report as one HTML file that loads nothing else, whole or not at all."""
-        write_text(path, render(self))
+    def _html(self) -> str:
+        return render(self)
 
     def to_frame(self) -> pd.DataFrame:
         """A row per metric: value, interval, n, hold-out reference, independent columns, citation."""
         return metrics_frame(self.evaluation.metrics)
 
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """The summary and every metric as Markdown; written to ``path`` if there is one."""
-        return markdown(self.label, self.summary(), metrics_markdown(self.evaluation.metrics), path)
+    def _markdown(self) -> str:
+        return markdown(self.label, self.summary(), metrics_markdown(self.evaluation.metrics))
 
     def prediction_frame(self) -> pd.DataFrame:
         """Table 1: a row per column, F1 by table, ratio and gain, each with its interval.

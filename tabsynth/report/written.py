@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from tabsynth._files import write_text
 from tabsynth.report.tabular import escaped
@@ -17,7 +17,12 @@ Reported = TypeVar("Reported")
 
 
 class WrittenReport(ABC):
-    """A report that is read as text and written to files, each whole or not at all."""
+    """A report that is read as text and written to files, each whole or not at all.
+
+    Only the owner may read the files of a report on real rows without noise.
+    """
+
+    confidential: ClassVar[bool] = True
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -26,16 +31,35 @@ class WrittenReport(ABC):
     def to_json(self, path: str | Path) -> None:
         """Write :meth:`to_dict` as JSON, whole or not at all."""
         text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        write_text(path, text + "\n")
+        self._write(path, text + "\n")
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report as one HTML file that loads nothing else, whole or not at all."""
+        self._write(path, self._html())
+
+    def to_markdown(self, path: str | Path | None = None) -> str:
+        """The summary and every figure as Markdown; written to ``path`` if there is one."""
+        text = self._markdown()
+        if path is not None:
+            self._write(path, text)
+        return text
+
+    @abstractmethod
+    def _html(self) -> str:
+        """The text of the page."""
+
+    @abstractmethod
+    def _markdown(self) -> str:
+        """The text of the Markdown file."""
+
+    def _write(self, path: str | Path, text: str) -> None:
+        write_text(path, text, confidential=self.confidential)
 
 
-def markdown(title: str, lines: list[str], figures: str, path: str | Path | None) -> str:
-    """A title, the lines of a summary and a table of figures as Markdown; written to ``path`` if there is one."""
+def markdown(title: str, lines: list[str], figures: str) -> str:
+    """A title, the lines of a summary and a table of figures as Markdown."""
     parts = [f"# {escaped(title)}", "", *(f"- {escaped(line)}" for line in lines)]
-    text = "\n".join(parts) + "\n\n" + figures + "\n"
-    if path is not None:
-        write_text(path, text)
-    return text
+    return "\n".join(parts) + "\n\n" + figures + "\n"
 
 
 def as_report(

@@ -421,8 +421,8 @@ class LinkedSchema:
         return f'{{\n  "format": "{FORMAT}",\n  "tables": {{\n{tables}\n  }}\n}}\n'
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON (to a temporary file, then renamed)."""
-        write_text(path, self.to_json())
+        """Write the schemas as JSON, whole or not at all; only its owner may read a file with drafted columns."""
+        write_text(path, self.to_json(), confidential=bool(self.drafted))
 
     @cached_property
     def _fingerprint(self) -> str:

@@ -757,8 +757,8 @@ class Schema:
         return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as JSON (to a temporary file, then renamed)."""
-        write_text(path, self.to_json())
+        """Write the schema as JSON, whole or not at all; only its owner may read one with drafted columns."""
+        write_text(path, self.to_json(), confidential=bool(self.drafted))
 
 
 def _values(values: Any) -> str:

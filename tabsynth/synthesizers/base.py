@@ -694,11 +694,11 @@ class Synthesizer(BaseEstimator):
                 made[self._weight_column(n).name] = float(self.trained_.population or 0.0) / n
             return made
 
-        with replacing(path) as temporary:
+        certificate = self.certificate()
+        with replacing(path, confidential=not certificate["private"]) as temporary:
             write_parquet_parts(
                 map(table, ahead(draw(length, for_codes) for length in lengths)), temporary
             )
-        certificate = self.certificate()
         if weights is not None:
             state_weights(certificate)
         return write_beside(certificate, path, n)
@@ -719,9 +719,13 @@ class Synthesizer(BaseEstimator):
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row."""
-        self._check_fitted()
-        write_model(path, self._file_facts(), self._file_tensors())
+        """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row.
+
+        Only its owner may read the file of a model that is not private.
+        """
+        confidential = not self.certificate()["private"]
+        facts, tensors = self._file_facts(), self._file_tensors()
+        write_model(path, facts, tensors, confidential=confidential)
 
     def _show(self, plan: Plan) -> None:
         """Log the plan; with ``verbose``, show it on stderr too."""

@@ -36,8 +36,10 @@ DRAFTED = "drafted by the fit"  # in place of a schema's hash
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 
 
-def write_model(path: str | Path, facts: dict[str, Any], weights: dict[str, Tensor]) -> None:
-    """Write facts (JSON-ready) and weights, whole or not at all."""
+def write_model(
+    path: str | Path, facts: dict[str, Any], weights: dict[str, Tensor], *, confidential: bool
+) -> None:
+    """Write facts (JSON-ready) and weights, whole or not at all; a ``confidential`` file is for its owner alone."""
     if not all(torch.isfinite(t).all() for t in weights.values()):
         raise InputError(
             f"The model's weights are not finite, so {path} was not written: its training diverged;"
@@ -51,7 +53,7 @@ def write_model(path: str | Path, facts: dict[str, Any], weights: dict[str, Tens
         )
     text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=json_default)
     data = packed(json.loads(text), tensors)
-    with replacing(path) as temporary:
+    with replacing(path, confidential=confidential) as temporary:
         temporary.write_bytes(data)
 
 

@@ -401,9 +401,11 @@ def write_table(
     mark = "." if decimal is None else one_of("decimal", decimal, DECIMAL_MARKS)
     if _is_text(base) and formulas == "refuse":
         refuse_formulas(table)
+    certificate = table.attrs.get("certificate")
+    confidential = isinstance(certificate, Mapping) and certificate.get("private") is False
     if _is_text(base) and formulas == "escape":
         table = escape_formulas(table)
-    with replacing(path) as temporary:
+    with replacing(path, confidential=confidential) as temporary:
         if base in TEXT:
             usual = "\t" if base == ".tsv" else ";" if mark == "," else ","
             separator = usual if sep is None else _written_separator(sep)
