@@ -138,7 +138,17 @@ def test_reports_with_exact_figures(tmp_path, monkeypatch, report):
 
 
 def column(provenance):
-    return Schema([Column(name="job", kind="categorical", dtype="str", categories=("a", "b"), provenance=provenance)])
+    return Schema(
+        [
+            Column(
+                name="job",
+                kind="categorical",
+                dtype="str",
+                categories=("a", "b"),
+                provenance=provenance,
+            )
+        ]
+    )
 
 
 @pytest.mark.parametrize("provenance", ["declared", "drafted"])

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import tabsynth
+from tabsynth.privacy.accounting.attackers import group_delta, group_epsilon, percent, rounded_up
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 EXPLANATION = DOCS / "explanation"
@@ -33,26 +34,77 @@ def figures():
 def test_the_page_for_stewards_has_the_computed_figures(figures):
     text = figures.PAGE.read_text("utf-8")
     assert figures.page(text) == text, "run: python docs/explanation/figures.py"
-    # What its sentences quote.
-    odds = {row.split(" | ")[0].strip("| "): row for row in figures.tables()["odds"].splitlines()}
-    assert (
-        odds["1"].split(" | ")[1] == "2.72" and "| 2.7% |" in odds["1"] and "| 74% |" in odds["1"]
+
+
+def test_sentences_on_odds_and_groups_have_the_figures_of_the_certificate(figures):
+    """Each page quotes what a certificate of a Gaussian release states, by the function that computes it there."""
+    bounds = figures.bounds(1.0)
+    odds, exception = rounded_up(bounds.odds), rounded_up(bounds.exception)
+    beliefs = {prior: percent(bounds.posterior(prior)) for prior in (0.01, 0.05, 0.5)}
+    of_contents = rounded_up(bounds.odds**2)
+    beyond = rounded_up(bounds.exception * (1 + bounds.odds), 2)
+    mu = figures.gaussian_mu(1.0, figures.DELTA)
+    above = stats.norm.sf(1.0 / mu - mu / 2)  # of e^ε, which is not δ
+    size = rounded_up(group_epsilon(figures.release(1.0), 5, figures.DELTA))
+    delta = group_delta(figures.release(1.0), 5, 5.0)
+    assert (odds, exception, beliefs[0.01], beliefs[0.5]) == ("2.99", "0.0001", "3%", "75%")
+    assert (of_contents, beyond, size) == ("8.94", "0.0004", "6.17")
+    assert above == pytest.approx(1.6e-4, rel=0.01) and delta == pytest.approx(3.04e-4, rel=0.01)
+    quoted = {
+        figures.PAGE: (
+            f"grow by a factor of at most {odds}.",
+            f"come to {beliefs[0.01]} at most",
+            f"come to {beliefs[0.5]} at most",
+            f"exceeded with a probability of {exception}, which is ten times δ",
+            f"this is a factor of {of_contents}, except with probability {beyond}.",
+            f"that probability is {above:.2g}.",
+            f"{odds}, except with probability {exception}.",
+            f"With 5 rows, ε is {size} at the same δ. At 5 times ε, δ is about {delta / 1e-5:.0f} times",
+        ),
+        DOCS / "tutorials" / "first-table.md": (
+            f"at most {odds} to 1",
+            f"probability of {exception}",
+        ),
+        DOCS / "how-to" / "choose-epsilon-and-delta.md": (
+            f"their odds by at most {odds}, except with probability {exception}",
+            f"from 1% to {beliefs[0.01]}, or from 50% to {beliefs[0.5]}",
+            f"With ε = 8 a belief of 1% can rise to {percent(figures.bounds(8.0).posterior(0.01))}",
+            f"at most {rounded_up(bounds.advantage)}. Of two",
+            f"in at most {bounds.right} of cases",
+            f"odds rise at most {odds}-fold, such as from 5% to {beliefs[0.05]}, except with probability {exception}",
+        ),
+    }
+    for path, sentences in quoted.items():
+        text = " ".join(path.read_text("utf-8").split())
+        assert [sentence for sentence in sentences if sentence not in text] == [], path.name
+
+
+def test_no_page_has_another_statement_on_delta_or_groups():
+    """e^ε alone bounds odds only where δ is 0, δ is no probability of its failure, and only one page has figures of groups."""
+    wrong = re.compile(
+        r"odds[^.]{0,80}at most e\^|e\^2ε|\bg·ε|\bg times |odds (may )?fail|bound to fail|epsilon does not hold"
     )
-    assert (
-        "factor of at most 2.72" in text
-        and "come to 2.7%" in text
-        and "come to 74% at most" in text
-    )
+    pages = [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]
+    sources = [
+        p for p in (DOCS.parent / "tabsynth").rglob("*") if p.suffix in (".py", ".html", ".json")
+    ]
+    found = {
+        f"{path.relative_to(DOCS.parent)}: {match[0]}"
+        for path in (*pages, *sources)
+        for match in wrong.finditer(" ".join(path.read_text("utf-8").split()))
+    }
+    assert found == set()
 
 
 def test_the_bounds_for_stewards_hold_against_independent_computations(figures):
-    """Against randomised response, which attains ε, and a numerical test between two normal distributions."""
+    """Against a numerical test between two normal distributions."""
+    # The odds of two contents of a record: one is taken out, another is put in, so that the means are 2μ apart.
     for epsilon in figures.EPSILONS:
-        truth = math.exp(epsilon) / (1 + math.exp(epsilon))  # probability of an honest answer
-        assert figures.advantage(epsilon) == pytest.approx(truth - (1 - truth))
-        for prior in figures.PRIORS:
-            bayes = prior * truth / (prior * truth + (1 - prior) * (1 - truth))
-            assert figures.posterior(prior, epsilon) == pytest.approx(bayes)
+        bounds, mu = figures.bounds(epsilon), figures.gaussian_mu(epsilon, figures.DELTA)
+        assert bounds.advantage == pytest.approx(2 * stats.norm.cdf(mu / 2) - 1)
+        assert stats.norm.sf(math.log(bounds.odds) / mu - mu / 2) <= bounds.exception
+        beyond = stats.norm.sf(2 * math.log(bounds.odds) / (2 * mu) - mu)
+        assert beyond <= bounds.exception * (1 + bounds.odds)
     # δ of two unit normals μ apart, by numerical integration of the excess of one density over e^ε times the other.
     epsilon = 1.0
     mu = figures.gaussian_mu(epsilon, figures.DELTA)
@@ -64,12 +116,6 @@ def test_the_bounds_for_stewards_hold_against_independent_computations(figures):
     assert figures.detected(epsilon, 0.05) == pytest.approx(stats.norm.sf(threshold - mu))
     assert figures.composed(1.0, 1) == pytest.approx(1.0, abs=1e-5)
     assert 1.0 < figures.composed(1.0, 4) < 4.0
-
-
-def test_bounds_are_rounded_up(figures):
-    for share in (0.0, 0.0027, 0.0501, 0.731, 0.9991, 0.99966, 0.5):
-        shown = float(figures.percent(share).rstrip("%")) / 100
-        assert share - 1e-9 <= shown <= share + 0.01
 
 
 @pytest.mark.parametrize("path", METHODS, ids=lambda path: path.stem)

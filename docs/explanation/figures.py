@@ -11,21 +11,31 @@ import numpy as np
 from scipy import optimize, stats
 
 from tabsynth.privacy.accounting.accountants import gaussian_delta, gaussian_mu
+from tabsynth.privacy.accounting.attackers import (
+    AttackBounds,
+    attack_bounds,
+    group_delta,
+    group_epsilon,
+    percent,
+    rounded_up,
+)
+from tabsynth.privacy.accounting.mechanisms import Gaussian
 
 PAGE = Path(__file__).with_name("differential-privacy-for-data-stewards.md")
 EPSILONS, DELTA = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0), 1e-5
 PRIORS = (0.001, 0.01, 0.1, 0.5)
 
 
-def posterior(prior: float, epsilon: float) -> float:
-    """The most that a prior chance can become, apart from δ: its odds grow by e^ε at most."""
-    odds = prior / (1 - prior) * math.exp(epsilon)
-    return odds / (1 + odds)
+def release(epsilon: float, delta: float = DELTA) -> list[tuple[Gaussian, int]]:
+    """One Gaussian release that is exactly (ε, δ), as a certificate lists it."""
+    return [(Gaussian(noise_multiplier=1 / gaussian_mu(epsilon, delta)), 1)]
 
 
-def advantage(epsilon: float, delta: float = 0.0) -> float:
-    """The largest true positive rate less false positive rate under (ε, δ) (Kairouz et al. 2015)."""
-    return (math.exp(epsilon) - 1 + 2 * delta) / (math.exp(epsilon) + 1)
+def bounds(epsilon: float, delta: float = DELTA) -> AttackBounds:
+    """The bounds of the certificate of a table by MargNet."""
+    found = attack_bounds(release(epsilon, delta), epsilon, delta)
+    assert found is not None
+    return found
 
 
 def detected(epsilon: float, false_alarms: float, delta: float = DELTA) -> float:
@@ -39,13 +49,6 @@ def composed(epsilon: float, releases: int, delta: float = DELTA) -> float:
     return float(optimize.brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, 500.0, xtol=1e-6))
 
 
-def percent(share: float) -> str:
-    """A bound in per cent, rounded up: with one decimal below 10%, with two above 99%."""
-    decimals = 1 if share < 0.1 else 2 if share > 0.99 else 0
-    scale = 10**decimals
-    return f"{math.ceil(100 * share * scale - 1e-9) / scale:.{decimals}f}%"
-
-
 def markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """A table."""
     lines = [header, ("---",) * len(header), *rows]
@@ -57,9 +60,10 @@ def tables() -> dict[str, str]:
     odds = [
         (
             f"{e:g}",
+            rounded_up(bounds(e).odds),
+            *(percent(bounds(e).posterior(p)) for p in PRIORS),
+            rounded_up(bounds(e).advantage),
             f"{math.exp(e):,.0f}" if e > 5 else f"{math.exp(e):.3g}",
-            *(percent(posterior(p, e)) for p in PRIORS),
-            percent(advantage(e)),
         )
         for e in EPSILONS
     ]
@@ -75,10 +79,26 @@ def tables() -> dict[str, str]:
             )
         )
     several = [(str(k), f"{k * 1.0:g}", f"{composed(1.0, k):.2f}") for k in (1, 2, 4, 10)]
+    groups = [
+        (
+            str(size),
+            rounded_up(group_epsilon(release(1.0), size, DELTA)),
+            rounded_up(group_delta(release(1.0), size, size * 1.0), 2),
+        )
+        for size in (1, 2, 5, 10)
+    ]
     return {
         "odds": markdown(
-            ("ε", "factor e^ε", *(f"from {100 * p:g}% to at most" for p in PRIORS), "advantage at most"), odds
+            (
+                "ε",
+                "odds rise at most",
+                *(f"from {100 * p:g}% to at most" for p in PRIORS),
+                "advantage at most",
+                "e^ε, the factor if δ = 0",
+            ),
+            odds,
         ),
+        "groups": markdown(("rows", "ε at the same δ", "δ at so many times ε"), groups),
         "noise": markdown(
             ("ε", "standard deviation of one count", "95% of errors within", "detected at 5% false alarms, at most"),
             noise,
@@ -106,7 +126,7 @@ def draw(path: Path) -> None:
         label = "no table published" if epsilon == 0 else f"ε = {epsilon:g}"
         axis.plot(
             priors,
-            [posterior(p, epsilon) for p in priors],
+            priors if epsilon == 0 else [bounds(epsilon).posterior(p) for p in priors],
             label=label,
             ls="--" if epsilon == 0 else "-",
         )

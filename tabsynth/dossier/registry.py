@@ -186,9 +186,7 @@ def _domain(material: Material) -> str:
 def _rows(material: Material) -> str:
     if not material.by_row:
         return ""
-    return (
-        " A unit with several rows has a weaker guarantee: with g rows of at least g times epsilon."
-    )
+    return " A unit with several rows has a weaker guarantee, which these parameters do not state."
 
 
 def _unprotected(material: Material) -> str:
@@ -219,7 +217,7 @@ def _parameters(material: Material) -> str:
         _sentence(certificate["statement"]),
         f"With all of these files, no attacker's true positive rate of deciding whether a unit is in the confidential table exceeds their"
         f" false positive rate by more than {short(bounds.advantage)} ({bounds.basis}). Odds rise at most {short(bounds.odds)}-fold, from 50% to"
-        f" {percent(bounds.posterior(0.5))} at most, except with probability {bounds.exception:.1g}.",
+        f" {percent(bounds.posterior(0.5))} at most{bounds.exception_clause}.",
     ]
     if material.report is not None:
         own = f"({rounded_up(material.epsilon)}, {material.delta:g})"

@@ -44,9 +44,9 @@ def statement(material: Material) -> str:
             one_project=material.one_project,
             by_row=material.by_row,
             advantage=short(bounds.advantage),
-            right=percent((1 + bounds.advantage) / 2),
+            right=bounds.right,
             odds=short(bounds.odds),
-            exception=f"{bounds.exception:.1g}" if bounds.exception else "",
+            exception=bounds.exception_clause,
             beliefs=[
                 (f"{belief:.0%}", percent(bounds.posterior(belief)), _least(bounds, belief))
                 for belief in BELIEFS

@@ -612,12 +612,12 @@ DEFINITIONS = (
         keys=("epsilon",),
         group="page",
         meaning="Parameters of differential privacy. Adding or removing one unit, such as a row, changes the probability of"
-        " any result by a factor of at most e^ε. δ is the probability that may be left out of this.",
+        " any result by a factor of at most e^ε. δ is the most by which it may change in addition.",
         formula="P(result in S | table) ≤ e^ε · P(result in S | neighbouring table) + δ, for every set S of results",
         range="ε: 0 upwards; δ: 0 to 1",
         better="lower",
         best="Choose δ well below 1 / number of rows. The chance of a right guess of an even question is at most"
-        " e^ε / (1 + e^ε), apart from δ.",
+        " (e^ε + δ) / (1 + e^ε).",
         caveat="They hold for the unit and under the conditions that the certificate states.",
         source="Dwork et al. 2006; Wood et al. 2018",
     ),

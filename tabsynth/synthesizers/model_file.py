@@ -37,7 +37,11 @@ NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 
 
 def write_model(
-    path: str | Path, facts: dict[str, Any], weights: dict[str, Tensor], *, confidential: bool
+    path: str | Path,
+    facts: dict[str, Any],
+    weights: dict[str, Tensor],
+    *,
+    confidential: bool = False,
 ) -> None:
     """Write facts (JSON-ready) and weights, whole or not at all; a ``confidential`` file is for its owner alone."""
     if not all(torch.isfinite(t).all() for t in weights.values()):

@@ -9,6 +9,8 @@ bounds hold for every such attacker, whatever else they know:
 * Odds: by Bayes' rule the release multiplies the attacker's odds that the record is in the table by e^L, where L is the
   privacy loss. For pure ε-differential privacy L is at most ε, which gives the table of posterior beliefs of Wood et al. 2018
   (*Differential privacy: a primer for a non-technical audience*). With δ it may be more, with a small probability.
+  This probability is not δ: a Gaussian release of (1, 1e-5) has L > 1 with probability 1.6e-4. So :func:`attack_bounds`
+  states a factor together with the probability of exceeding it.
 
 Notes
 -----
@@ -25,12 +27,13 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth._validate import between
+from tabsynth._validate import between, integer
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import (
     GAUSSIAN_FILTER,
     PrivacyFilter,
     Spend,
+    epsilon_of,
     gaussian_delta,
     gaussian_epsilon,
 )
@@ -39,6 +42,7 @@ from tabsynth.privacy.accounting.mechanisms import (
     NoisyVote,
     is_private,
     steps_of,
+    thresholds_of,
     without_thresholds,
 )
 from tabsynth.privacy.accounting.pld import pld_delta
@@ -54,6 +58,8 @@ PRIORS = (0.01, 0.1, 0.5)  # whose posterior probabilities are stated
 EXCEPTIONS = 10  # times δ: the probability with which odds may rise further
 ROUGH = 0.1  # the δ near which a curve is computed first, for δ(0)
 POINTS = 400  # of the curve, from 0 to 2ε
+MOST_GROWTH = 4.0  # of the ε of each unit of a group, at most, to which a curve is searched
+NEAR = 1e-5  # δ of a group near which a curve is closest
 MOST_EXPONENT = 700.0  # of odds that a float holds
 
 
@@ -103,12 +109,21 @@ class AttackBounds:
         beliefs = ", ".join(
             f"from {percent(prior)} to {percent(self.posterior(prior))}" for prior in priors
         )
-        but = f", except with probability {self.exception:.1g}" if self.exception else ""
         return [
-            f"Attacker's advantage: at most {rounded_up(self.advantage)}, the true minus the false positive rate of telling"
-            f" tables with and without {what} apart (from: {self.basis})",
-            f"Attacker's belief: odds rise at most {rounded_up(self.odds)}-fold, such as {beliefs}{but}",
+            f"Attacker's advantage: at most {rounded_up(self.advantage)}. Of two equally likely tables, with and without {what},"
+            f" an attacker names the right one in at most {self.right} of cases; a coin does in 50% (from: {self.basis})",
+            f"Attacker's belief: odds rise at most {rounded_up(self.odds)}-fold, such as {beliefs}{self.exception_clause}",
         ]
+
+    @property
+    def right(self) -> str:
+        """The share of right decisions, as a percentage, of an attacker to whom both tables are equally likely."""
+        return percent((1 + self.advantage) / 2)
+
+    @property
+    def exception_clause(self) -> str:
+        """What is said after the factor of the odds: the probability of exceeding it; empty where it is 0."""
+        return f", except with probability {rounded_up(self.exception)}" if self.exception else ""
 
 
 def rounded_up(value: float, digits: int = 3) -> str:
@@ -203,6 +218,47 @@ def epsilon_of_advantage(advantage: float, delta: float, *, gaussian: bool = Fal
     return gaussian_epsilon(mu, delta)
 
 
+def group_epsilon(spends: Iterable[Spend], size: int, delta: float) -> float:
+    """Return ε at ``delta`` for ``size`` units of privacy together, such as the rows of one person.
+
+    Gaussians on the whole table have the exact value: ``size`` units move the answer ``size`` times as far. For other
+    mechanisms it is a bound, infinite where :func:`group_delta` gives none at this δ.
+    """
+    listed, size = [(m, n) for m, n in spends if n], integer("size", size)
+    alone = epsilon_of(listed, delta)
+    mu = None if thresholds_of(listed) else _whole_table_mu(listed)
+    if mu is not None:
+        return gaussian_epsilon(size * mu, delta)
+    if alone == 0 or math.isinf(alone):
+        return alone
+    grid = size * alone * np.linspace(1.0, MOST_GROWTH, POINTS)
+    possible = grid[_group_curve(listed, size, grid) <= delta]
+    return float(possible.min()) if len(possible) else math.inf
+
+
+def group_delta(spends: Iterable[Spend], size: int, epsilon: float) -> float:
+    """Return δ at ``epsilon`` for ``size`` units of privacy together.
+
+    It is exact as :func:`group_epsilon`. For other mechanisms the tables with and without the group are ``size`` steps
+    apart, so that δ(ε/g)(1 + e^(ε/g) + … + e^((g-1)ε/g)) bounds it, with the curve δ of one unit and g = ``size``
+    (Vadhan 2017, *The complexity of differential privacy*, lemma 2.2).
+    """
+    listed = [(m, n) for m, n in spends if n]
+    return float(_group_curve(listed, integer("size", size), np.array([float(epsilon)]))[0])
+
+
+def _group_curve(spends: Sequence[Spend], size: int, epsilons: np.ndarray) -> np.ndarray:
+    """The δ of ``size`` units at each ε."""
+    plain, left = without_thresholds(spends, 0.0)
+    mu = _whole_table_mu(plain)
+    if mu is not None and not left:
+        return np.array([gaussian_delta(size * mu, e) for e in epsilons])
+    steps = epsilons / size
+    growth = np.exp(np.minimum(np.outer(np.arange(size), steps), MOST_EXPONENT)).sum(axis=0)
+    deltas, _ = _composed(plain, steps, NEAR / float(growth[0]))
+    return np.minimum(1.0, (deltas - left) * growth)
+
+
 def _advantage(epsilon: float, delta: float) -> float:
     """(e^ε − 1 + 2δ)/(e^ε + 1), 1 at most."""
     return min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
@@ -245,10 +301,8 @@ def _composed(
     """δ at each ε of mechanisms whose parameters were fixed before the first of them ran."""
     if not all(is_private(mechanism) for mechanism, _ in spends):
         return np.ones(len(epsilons)), POINT
-    votes = any(isinstance(m, NoisyVote) and m.accounting != GAUSSIAN for m, _ in spends)
-    events = [] if votes else [steps_of(mechanism, count) for mechanism, count in spends]
-    if events and all(rate == 1.0 for _, rate, _ in events):
-        mu = math.sqrt(math.fsum(count / sigma**2 for sigma, _, count in events))
+    mu = _whole_table_mu(spends)
+    if mu is not None:
         return np.array([gaussian_delta(mu, e) for e in epsilons]), EXACT
     deltas = pld_delta(spends, epsilons, near=delta)
     # δ(0) is far from ``delta``, and the grid of losses is accurate near one δ.
@@ -257,6 +311,18 @@ def _composed(
     if rough < ROUGH / 10:
         deltas[0] = min(deltas[0], float(pld_delta(spends, np.zeros(1), near=max(rough, delta))[0]))
     return deltas, CURVE
+
+
+def _whole_table_mu(spends: Sequence[Spend]) -> float | None:
+    """μ of all ``spends`` together; None if they are not all Gaussians on the whole table."""
+    of_sums = all(
+        is_private(m) and (not isinstance(m, NoisyVote) or m.accounting == GAUSSIAN)
+        for m, _ in spends
+    )
+    events = [steps_of(mechanism, count) for mechanism, count in spends] if of_sums else []
+    if not events or any(rate != 1.0 for _, rate, _ in events):
+        return None
+    return math.sqrt(math.fsum(count / sigma**2 for sigma, _, count in events))
 
 
 def _filtered(
