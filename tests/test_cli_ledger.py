@@ -68,7 +68,7 @@ def test_a_project_end_to_end(folder, monkeypatch):
     refused(*evaluated, cwd=folder, says="ledger goes with epsilon")
     refused(*evaluated, "--epsilon", 1.4, cwd=folder, says="exceed its limit of 1.5")
     said = done(*evaluated, "--epsilon", 0.2, cwd=folder)
-    assert "charged to ledger project.ledger: all fits and reports under it" in said
+    assert "All fits and reports under ledger project.ledger, these figures among them" in said
     assert json.loads((folder / "report" / "metrics.json").read_text())["project"]["limit"] == 1.5
 
     result = json.loads(done("ledger", "show", "project.ledger", "--json", cwd=folder))

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import tabsynth
+from tabsynth.privacy.accounting.accountants import gaussian_epsilon
 from tabsynth.privacy.accounting.attackers import group_delta, group_epsilon, percent, rounded_up
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -50,6 +51,8 @@ def test_sentences_on_odds_and_groups_have_the_figures_of_the_certificate(figure
     assert (odds, exception, beliefs[0.01], beliefs[0.5]) == ("2.99", "0.0001", "3%", "75%")
     assert (of_contents, beyond, size) == ("8.94", "0.0004", "6.17")
     assert above == pytest.approx(1.6e-4, rel=0.01) and delta == pytest.approx(3.04e-4, rel=0.01)
+    mu_of_both = math.hypot(mu, figures.gaussian_mu(0.4, figures.DELTA))
+    both = rounded_up(gaussian_epsilon(mu_of_both, figures.DELTA))
     quoted = {
         figures.PAGE: (
             f"grow by a factor of at most {odds}.",
@@ -61,6 +64,7 @@ def test_sentences_on_odds_and_groups_have_the_figures_of_the_certificate(figure
             f"{odds}, except with probability {exception}.",
             f"With 5 rows, ε is {size} at the same δ. At 5 times ε, δ is about {delta / 1e-5:.0f} times",
         ),
+        DOCS / "tutorials" / "publishing-a-table.md": (f"together cost ε = {both}, which",),
         DOCS / "tutorials" / "first-table.md": (
             f"at most {odds} to 1",
             f"probability of {exception}",

@@ -94,6 +94,7 @@ def show(
         say(f"Table: {ledger.table}")
     if ledger.unit:
         say(f"Unit of privacy: all records of one {shown(ledger.unit)}")
+    say(_standing(ledger))
     if runs:
         say_table(
             ("run", "method", "started (UTC)", "planned ε", "share of the budget", "ended"),
@@ -109,7 +110,6 @@ def show(
                 for item in runs
             ],
         )
-    say(_standing(ledger))
     say(UNCHECKED)
 
 

@@ -19,6 +19,7 @@ from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.attackers import PRIORS
 
 if TYPE_CHECKING:
+    from tabsynth.dossier.material import Material
     from tabsynth.privacy.certificate.verification import Verification
 
 
@@ -198,9 +199,12 @@ def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json
         tables = {name: _facts_of(one, prior) for name, one in found.tables.items()}
         say(json.dumps({**facts(found), "tables": tables}))
     else:
-        alike = not found.problems  # then all tables state the same claim
+        material, alike = found.material, not found.problems  # then all tables state the same claim
+        several = material is not None and material.report is not None
+        if material is not None and several:
+            _print_total(material, prior)
         for name, verification in [*found.tables.items()][: 1 if alike else None]:
-            say(f"{folder / name}:")
+            say(f"{folder / name}{', without the published figures' if several else ''}:")
             _print_result(verification, prior)
         if alike and len(found.tables) > 1:
             say(f"The same claim and checks: {', '.join([*found.tables][1:])}")
@@ -212,9 +216,9 @@ def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json
             f"Dossier {folder}: every file is listed and unchanged, and they agree with each other."
         )
         if found.state is State.AUTHENTICATED:
-            statement = next(iter(found.tables.values())).certificate["statement"]
+            assert found.material is not None  # of what nothing contradicts
             say("It is authenticated: all files are signed with the given key.")
-            say(str(statement))
+            say(found.material.statement)
         elif found.state is State.CONDITIONAL:
             say(
                 "Its claim is CONDITIONAL: what the schema says of some columns was copied from a table."
@@ -225,6 +229,19 @@ def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json
                 " give it with --key."
             )
     return EXIT[found.state.value]
+
+
+def _print_total(material: "Material", prior: float | None) -> None:
+    """Print what everything in a dossier costs together, and what that means for an attacker."""
+    from tabsynth.privacy.certificate.certificate import neighbour_in, rounded_up
+
+    epsilon, delta = material.total
+    say("Everything in the dossier together:")
+    say(f"Claimed: ε = {rounded_up(epsilon)}, δ = {delta:g} ({material.total_basis})")
+    for line in material.bounds.lines(
+        neighbour_in(material.public), PRIORS if prior is None else [prior]
+    ):
+        say(line)
 
 
 def _verify_folder(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> None:

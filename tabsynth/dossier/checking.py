@@ -28,7 +28,7 @@ from tabsynth.dossier.making import (
 from tabsynth.dossier.material import Material, gather
 from tabsynth.dossier.registry import differences, read_record, record
 from tabsynth.errors import FileFormatError, TabsynthError
-from tabsynth.privacy.certificate.certificate import beside, code
+from tabsynth.privacy.certificate.certificate import beside, code, rounded_up
 from tabsynth.privacy.certificate.verification import (
     UNSIGNED,
     State,
@@ -57,12 +57,15 @@ class DossierVerification:
         Of the checksums, and with them of every file.
     authenticated : bool
         Whether the checksums are signed with the given key.
+    material : Material or None
+        What the dossier is made of, if nothing contradicts it. Its ``statement`` and ``total`` cover all that it holds.
     """
 
     tables: dict[str, Verification]
     problems: tuple[str, ...]
     signature: str
     authenticated: bool
+    material: Material | None = None
 
     @property
     def state(self) -> State:
@@ -116,13 +119,16 @@ def verify_dossier(folder: str | Path, key: str | Path | None = None) -> Dossier
             problems.append(str(error).rstrip("."))
     if not tables:
         problems.append("it has no table with a certificate")
+    material = None
     if not problems:
-        problems += _agreement(place)
+        material, wrong = _agreement(place)
+        problems += wrong
     return DossierVerification(
         tables=tables,
         problems=tuple(dict.fromkeys(problems)),
         signature=said,
         authenticated=authenticated and not problems,
+        material=None if problems else material,
     )
 
 
@@ -176,15 +182,15 @@ def _signature(place: Path, key: str | Path | None) -> tuple[str, bool, list[str
     return f"signed by {whose}, the key given", True, over
 
 
-def _agreement(place: Path) -> list[str]:
-    """What the files say of each other, and is not so."""
+def _agreement(place: Path) -> tuple[Material | None, list[str]]:
+    """What the dossier is made of, and what its files say of each other that is not so."""
     try:
         answers = read_answers(place / questions.NAME)
         material = gather(place, answers, None, folder_of_files=place)
         lacking = [name for name in _expected(material) if not (place / name).is_file()]
         if lacking:
-            return [f"{name} is missing" for name in lacking]
-        return [
+            return None, [f"{name} is missing" for name in lacking]
+        return material, [
             *_record(place, material),
             *_statement(place, material),
             *_croissant(place, material),
@@ -192,9 +198,9 @@ def _agreement(place: Path) -> list[str]:
             *_same(place, material),
         ]
     except TabsynthError as error:
-        return [str(error).rstrip(".")]
+        return None, [str(error).rstrip(".")]
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        return [f"a file of it has not the form that it should have ({type(error).__name__})"]
+        return None, [f"a file of it has not the form that it should have ({type(error).__name__})"]
 
 
 def _expected(material: Material) -> list[str]:
@@ -210,10 +216,18 @@ def _record(place: Path, material: Material) -> list[str]:
 
 
 def _statement(place: Path, material: Material) -> list[str]:
-    """The page must have the claim and the table's hash, as texts of it."""
-    page = read_json_text(place / STATEMENT, "statement")
-    needed = [str(material.certificate["statement"]), *(t.sha256 for t in material.tables)]
-    unescaped = html.unescape(page)
+    """The page must have the claim for everything in the dossier and the table's hash, as texts of it.
+
+    Release 0.2 stated the claim of the table in its place, and the total below.
+    """
+    unescaped = html.unescape(read_json_text(place / STATEMENT, "statement"))
+    epsilon, delta = material.total
+    earlier = [
+        str(material.certificate["statement"]),
+        f"ε = {rounded_up(epsilon)}, δ = {delta:g}",
+    ]
+    claims = earlier if earlier[0] in unescaped else [material.statement]
+    needed = [*claims, *(table.sha256 for table in material.tables)]
     lacking = [text for text in needed if text not in unescaped]
     return [f"{STATEMENT} lacks the text {shown(text)}" for text in lacking]
 
@@ -261,7 +275,18 @@ def _same(place: Path, material: Material) -> list[str]:
 
 def facts(verification: DossierVerification) -> dict[str, Any]:
     """JSON-ready, without the results of its tables."""
+    material = verification.material
+    claim: dict[str, Any] = {}
+    if material is not None:
+        epsilon, delta = material.total
+        claim = {
+            "statement": material.statement,
+            "epsilon": epsilon,
+            "delta": delta,
+            "attacker": material.bounds.to_dict(),
+        }
     return {
+        **claim,
         "state": verification.state.value,
         "problems": list(verification.problems),
         "signature": verification.signature,

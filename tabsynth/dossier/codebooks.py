@@ -159,7 +159,7 @@ def ddi(material: Material) -> str:
     _add(summary, "dataKind", "Synthetic data, made under differential privacy")
     use = SubElement(SubElement(study, "dataAccs"), "useStmt")
     _add(use, "conditions", f"Licence: {answers.license}. Intended use: {answers.use}")
-    _add(use, "disclaimer", str(material.certificate["statement"]))
+    _add(use, "disclaimer", material.statement)
     for number, table in enumerate(material.tables, 1):
         text = SubElement(SubElement(root, "fileDscr", ID=f"F{number}"), "fileTxt")
         _add(text, "fileName", table.name)

@@ -118,9 +118,11 @@ def provenance(material: Material) -> dict[str, Any]:
     certificate, answers = material.certificate, material.answers
     code = section_of(certificate, "code").get("sha256")
     versions = section_of(certificate, "versions")
+    epsilon, delta = material.total
+    what = "synthesis" if material.report is None else "synthesis, published figures included,"
     label = (
-        f"({rounded_up(material.epsilon)}, {certificate['delta']:g})-differentially private synthesis by method"
-        f" {certificate['method']}, {certificate['adjacency']}"
+        f"({rounded_up(epsilon)}, {delta:g})-differentially private {what} by method {certificate['method']},"
+        f" {certificate['adjacency']}"
     )
     software: dict[str, Any] = {
         "@type": "prov:SoftwareAgent",

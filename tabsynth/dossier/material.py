@@ -15,7 +15,14 @@ from tabsynth.evaluation.claims import section_of
 from tabsynth.privacy.accounting.accountants import NAMES, PrivacyFilter
 from tabsynth.privacy.accounting.attackers import AttackBounds, attack_bounds, claimed_bounds
 from tabsynth.privacy.accounting.mechanisms import check_listed, mechanism_from
-from tabsynth.privacy.certificate.certificate import beside, design_of, inexact_by, neighbour_in
+from tabsynth.privacy.certificate.certificate import (
+    beside,
+    design_of,
+    inexact_by,
+    neighbour_in,
+    rounded_up,
+    statement_of,
+)
 from tabsynth.privacy.certificate.verification import State, Verification, verify
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.report.published import FORMAT as PUBLISHED
@@ -200,6 +207,31 @@ class Material:
         return (
             self.epsilon + float(self.report["epsilon"]),
             self.delta + float(self.report["delta"]),
+        )
+
+    @property
+    def total_basis(self) -> str:
+        """Where :attr:`total` comes from, in words."""
+        if self.report is None:
+            return "the certificate"
+        if self.one_project:
+            return "the limit of the project ledger that kept both"
+        return "the sum, for budgets that were fixed before the first was spent"
+
+    @property
+    def statement(self) -> str:
+        """The claim for everything in the dossier: the total comes first, then what each part costs alone."""
+        if self.report is None:
+            return str(self.certificate["statement"])
+        report = (float(self.report["epsilon"]), float(self.report["delta"]))
+        alone = [
+            f"({rounded_up(epsilon)}, {delta:g})"
+            for epsilon, delta in ((self.epsilon, self.delta), report)
+        ]
+        return (
+            f"{statement_of(*self.total, False, self.public)} This covers everything in the dossier: it is {self.total_basis}."
+            f" {'The table' if len(self.tables) == 1 else 'The tables'} alone cost{'s' * (len(self.tables) == 1)} {alone[0]}, the"
+            f" published figures {alone[1]}."
         )
 
 

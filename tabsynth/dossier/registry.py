@@ -19,7 +19,7 @@ from tabsynth.errors import FileFormatError
 from tabsynth.evaluation.claims import items_of, section_of
 from tabsynth.privacy.accounting.attackers import percent
 from tabsynth.privacy.accounting.attackers import rounded_up as short
-from tabsynth.privacy.certificate.certificate import condition, conditional_of, rounded_up
+from tabsynth.privacy.certificate.certificate import condition, conditional_of
 
 MOST_NAMED = 30
 # What a program may change in a record without changing what it says of privacy.
@@ -212,24 +212,12 @@ def _unprotected(material: Material) -> str:
 
 
 def _parameters(material: Material) -> str:
-    certificate, bounds = material.certificate, material.bounds
-    parts = [
-        _sentence(certificate["statement"]),
-        f"With all of these files, no attacker's true positive rate of deciding whether a unit is in the confidential table exceeds their"
-        f" false positive rate by more than {short(bounds.advantage)} ({bounds.basis}). Odds rise at most {short(bounds.odds)}-fold, from 50% to"
-        f" {percent(bounds.posterior(0.5))} at most{bounds.exception_clause}.",
-    ]
-    if material.report is not None:
-        own = f"({rounded_up(material.epsilon)}, {material.delta:g})"
-        epsilon, delta = float(material.report["epsilon"]), float(material.report["delta"])
-        how = "the limit of the project ledger that kept both"
-        if not material.one_project:
-            how = "the sum, for budgets that were fixed beforehand"
-        parts.append(
-            f"The tables alone cost {own}, the published figures about them ({rounded_up(epsilon)}, {delta:g}); the parameters are"
-            f" {how}, ({rounded_up(material.total[0])}, {material.total[1]:g})."
-        )
-    return " ".join(parts)
+    bounds = material.bounds
+    return (
+        f"{_sentence(material.statement)} With all of these files, no attacker's true positive rate of deciding whether a unit is in the"
+        f" confidential table exceeds their false positive rate by more than {short(bounds.advantage)} ({bounds.basis}). Odds rise at most"
+        f" {short(bounds.odds)}-fold, from 50% to {percent(bounds.posterior(0.5))} at most{bounds.exception_clause}."
+    )
 
 
 def _model(material: Material) -> dict[str, Any]:

@@ -81,24 +81,26 @@ class PublishedReport(WrittenReport):
 
     @property
     def statement(self) -> str:
-        """The cost of the figures; under a project's ledger, also the budget that covers all of them.
+        """The cost of the figures; under a project's ledger, first the budget that covers all fits and reports.
 
         A condition comes before it.
         """
         condition = condition_sentence(self.certificate)
-        own = (
-            f"{condition}{' ' if condition else ''}The figures alone cost ({rounded_up(self.epsilon)},"
-            f" {self.delta:g})-differential privacy for adding or removing {neighbour_of(self.evaluation.unit)}."
-        )
+        unit = neighbour_of(self.evaluation.unit)
+        own = f"({rounded_up(self.epsilon)}, {self.delta:g})"
+        alone = f"The figures alone cost {own}-differential privacy for adding or removing {unit}."
         if self.project is None or self.budget is None:
-            return own
-        name, (epsilon, delta) = self.project["ledger"], self.budget
-        if math.isinf(epsilon):
-            return f"{own} Ledger {name} counts them, but has no limit: it bounds no total."
-        return (
-            f"{own} They are charged to ledger {name}: all fits and reports under it are together within its"
-            f" budget, ({rounded_up(epsilon)}, {delta:g})-differential privacy."
-        )
+            stated = alone
+        elif math.isinf(self.budget[0]):
+            stated = f"{alone} Ledger {self.project['ledger']} counts them, but has no limit: it bounds no total."
+        else:
+            epsilon, delta = self.budget
+            stated = (
+                f"All fits and reports under ledger {self.project['ledger']}, these figures among them, are together within its"
+                f" budget, ({rounded_up(epsilon)}, {delta:g})-differential privacy for adding or removing {unit}. The figures"
+                f" alone cost {own}."
+            )
+        return f"{condition} {stated}".lstrip()
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -14,16 +14,28 @@ import pytest
 import yaml
 from command_lines import refused, run
 from dossiers import ANSWERS, SCHEMA, certified, frame, linked, published, write_answers
+from markupsafe import escape
 from scipy.stats import norm
 
 import tabsynth
-from tabsynth import Schema, release
+from tabsynth import (
+    Categorical,
+    MargNet,
+    Numeric,
+    ProjectLedger,
+    Schema,
+    evaluate_private,
+    read_table,
+    release,
+    verify,
+)
 from tabsynth.dossier import registry
 from tabsynth.dossier.answers import QUESTIONS, Answers
 from tabsynth.dossier.checking import verify_dossier
+from tabsynth.dossier.making import SUMS, checksums
 from tabsynth.errors import FileFormatError
 from tabsynth.privacy.accounting.attackers import rounded_up
-from tabsynth.privacy.certificate.certificate import read_certificate
+from tabsynth.privacy.certificate.certificate import code, read_certificate
 from tabsynth.privacy.certificate.signing import make_keys, read_private
 from tabsynth.privacy.certificate.verification import State
 from tabsynth.schema.editing import Edit
@@ -239,6 +251,98 @@ def test_a_published_report_is_added_up(tmp_path):
     assert verify_dossier(dossier).problems == ()
 
 
+COST = re.compile(r"ε = ([\d.]+)|\(([\d.]+), [\d.e-]+\)-differential")
+
+
+def first_costs(dossier, *key):
+    """The first ε that each text of a dossier states, and the last that `verify` prints."""
+    page = (dossier / "privacy-statement.html").read_text("utf-8")
+    record = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))["deployment"]
+    croissant = json.loads((dossier / "croissant.json").read_text("utf-8"))
+    printed = run("verify", dossier, *key, cwd=dossier.parent).stdout
+    texts = {
+        "banner": page.split("<header>")[1],
+        "section 2": page.split("<h2>2.")[1],
+        "record": record["privacy_loss"]["privacy_parameters_details"],
+        "croissant": croissant["prov:wasGeneratedBy"]["prov:label"],
+        "codebook": (dossier / "codebook.xml").read_text("utf-8"),
+        "verify": printed,
+        "last line": printed.splitlines()[-1],
+    }
+    stated = {name: COST.search(html.unescape(text)) for name, text in texts.items()}
+    return {name: float(match[1] or match[2]) for name, match in stated.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ledger", [True, False])
+def test_the_total_comes_first(tmp_path, monkeypatch, ledger):
+    """Of a table and figures that are charged apart, every text first states what both cost together."""
+    monkeypatch.chdir(tmp_path)
+    schema = Schema(
+        [
+            Categorical(name="sex", dtype="str", categories=("f", "m")),
+            Numeric(name="age", dtype="int64", low=0, high=99),
+        ]
+    )
+    real = frame(200)[["sex", "age"]]
+    make_keys("a.key")
+    schema.save("schema.json")
+    path = None
+    if ledger:
+        ProjectLedger.create("l", epsilon=1.2, composition="gaussian")
+        path = "l"
+    model = MargNet(schema, epsilon=1.0).fit(real, ledger=path)
+    model.sample_to("synthetic.csv", 100)
+    certificate = verify("synthetic.csv")
+    figures = evaluate_private(
+        real,
+        read_table("synthetic.csv", schema),
+        schema=schema,
+        epsilon=0.4,
+        certificate=certificate,
+        ledger=path,
+    )
+    Path("report").mkdir()
+    figures.to_json("report/metrics.json")
+    write_answers(tmp_path, report="report")
+    folder = release("synthetic.csv", "dossier", sign=read_private("a.key"))
+    total = 1.2 if ledger else 1.4
+    costs = first_costs(tmp_path / folder, "--key", "a.key.pub")
+    assert costs == dict.fromkeys(costs, pytest.approx(total, abs=0.005))
+    found = verify_dossier(folder, "a.key.pub")
+    assert found.material is not None and found.material.statement.startswith("Private: (1.")
+    facts = json.loads(run("verify", folder, "--json", cwd=tmp_path, code=4).stdout)
+    assert facts["epsilon"] == pytest.approx(total, abs=0.005)
+    assert facts["attacker"]["odds"] > facts["tables"]["synthetic.csv"]["attacker"]["odds"]
+    # The published report is a text of several charged releases too.
+    assert (COST.search(figures.statement)[2] == "1.2") is ledger
+    assert ("All fits and reports" in figures.statement) is ledger
+    if ledger:
+        shown = run("ledger", "show", "l", cwd=tmp_path).stdout
+        assert COST.search(shown)[2] == "1.2"
+
+
+def test_a_statement_of_release_0_2_is_accepted_and_a_forged_one_is_not(tmp_path):
+    """It had the claim of the table in its banner, and the total in its section 2."""
+    table = certified(tmp_path / "made", answers={"report": "report"})
+    certificate = read_certificate(f"{table}.certificate.json")
+    published(tmp_path / "made" / "report", certificate)
+    dossier = release(table, tmp_path / "dossier")
+    total = verify_dossier(dossier).material.statement
+    path = dossier / "privacy-statement.html"
+    page = path.read_text("utf-8").replace(code()["sha256"], "0" * 64)
+
+    def written(banner):
+        path.write_text(page.replace(escape(total), escape(banner)), "utf-8")
+        (dossier / SUMS).write_text(checksums(dossier), "utf-8")
+        return verify_dossier(dossier).problems
+
+    assert escape(total) in page
+    assert written(total) == written(certificate["statement"]) == ()
+    (problem,) = written(total.replace("(", "(0.", 1))
+    assert "lacks the text" in problem
+
+
 def test_linked_tables(tmp_path):
     dossier = release(linked(tmp_path / "tables"), tmp_path / "dossier")
     assert verify_dossier(dossier).problems == ()
@@ -248,7 +352,9 @@ def test_linked_tables(tmp_path):
     (foreign,) = visits["tableSchema"]["foreignKeys"]
     assert foreign["reference"] == {"resource": "people.csv", "columnReference": "person"}
     page = (dossier / "privacy-statement.html").read_text("utf-8")
-    assert "one row of table people" in page and "g times" not in page
+    assert "one row of table people" in page and "weaker guarantee, which" not in " ".join(
+        page.split()
+    )
     record = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))
     assert "all that hangs on it" in record["deployment"]["privacy_loss"]["privacy_unit"]
     mlc = pytest.importorskip("mlcroissant", reason="validates Croissant")
