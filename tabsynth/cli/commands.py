@@ -28,7 +28,7 @@ from tabsynth.cli.evaluate import (
     write_linked,
     write_report,
 )
-from tabsynth.cli.fit import fit_and_print, follow, joined
+from tabsynth.cli.fit import fit_and_print, follow, joined, population_text
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.options import (
     AcceptDrafted,
@@ -528,6 +528,8 @@ def sample(
             certify(table, key=key, expires=last)
         say(f"Table: {table} ({n:,} rows)")
         say(f"Certificate: {certificate}")
+    if weights is not None:
+        say(f"Population, the sum of the weights: {population_text(synthesizer)}.")
     claim = synthesizer.certificate()
     if claim["conditional"]:
         say(claim["statement"])

@@ -96,17 +96,33 @@ def fit_and_print(
     synthesizer.save(out)
     if drafts:
         _print_draft(synthesizer.schema_)
+    from tabsynth.privacy.noise.counts import stated_count
+
     certificate = synthesizer.certificate()
     for item in certificate["mechanisms"]:
         if "noisy_number" in item["details"]:
+            stated = stated_count(item["details"]["noisy_number"], item["details"]["interval"])
             say(
-                f"About {item['details']['noisy_number']} {item['purpose']} of the schema, by a noisy count."
+                f"{stated[:1].upper()}{stated[1:]} {item['purpose']} of the schema, by a noisy count."
             )
+    if synthesizer.population_ is not None:
+        say(f"Population: {population_text(synthesizer)}.")
     if certificate["training"]["stopped"]:
         say(f"Stopped early: {certificate['training']['stopped']}.")
     say(certificate["statement"])
     if ledger is not None:
         say(ledger_status(ledger))
+
+
+def population_text(synthesizer: "Synthesizer") -> str:
+    """The noisy total of the survey weights with its interval, in words."""
+    from tabsynth.privacy.noise.counts import stated_count
+
+    total, ends = synthesizer.population_, synthesizer.population_interval_
+    assert total is not None
+    if ends is None:
+        return f"about {total:,.0f}, by noisy counts; its interval is unknown"
+    return stated_count(total, ends)
 
 
 def _print_draft(schema: "Schema") -> None:

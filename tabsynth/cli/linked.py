@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tabsynth._files import check_writable
 from tabsynth._validate import shown
 from tabsynth.cli.console import say
-from tabsynth.cli.fit import fit_and_print, launched
+from tabsynth.cli.fit import fit_and_print, launched, population_text
 from tabsynth.cli.options import FLAGS
 from tabsynth.errors import InputError
 from tabsynth.schema.linked import LinkedSchema
@@ -101,6 +101,8 @@ def sample_linked(
             certify(out / f"{name}.csv", key=key, expires=expires)
         say(f"Table: {out / name}.csv")
     say(f"Certificates: beside each table in {out}")
+    if weights is not None:
+        say(f"Population, the sum of the weights: {population_text(synthesizer)}.")
     claim = synthesizer.certificate()
     if claim["conditional"]:
         say(claim["statement"])

@@ -290,6 +290,7 @@ def _draft_private(
 def _suggest(
     table: Path, path: Path, out: Path, epsilon: float, delta: float, options: dict[str, Any]
 ) -> None:
+    from tabsynth.privacy.noise.counts import stated_share
     from tabsynth.synthesizers.suggestions import suggest_constraints
 
     facts = Schema.load(path)
@@ -312,9 +313,11 @@ def _suggest(
     )
     listed = zip(suggested.suggested, suggested.suggested_rules, strict=True)
     for number, (item, rule) in enumerate(listed, 1):
-        say(
-            f"  {number}. {shown(rule.text, 120)}: broken by about {item['share']:.2%} of the rows."
+        ends = item.get("interval")  # files of release 0.2 have none
+        share = (
+            f"about {item['share']:.2%}" if ends is None else stated_share(item["share"], ends, 2)
         )
+        say(f"  {number}. {shown(rule.text, 120)}: broken by {share} of the rows.")
 
 
 def _check(table: Path, path: Path, options: dict[str, str]) -> None:

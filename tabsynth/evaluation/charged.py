@@ -19,11 +19,11 @@ from tabsynth.evaluation.utility.marginals import WAYS, cell_numbers, column_set
 from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
 from tabsynth.privacy.noise import samplers as noise
+from tabsynth.privacy.noise.counts import Z_OF_TWO, interval
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
 
 CITATION = "Gaussian mechanism, Dwork & Roth 2014; distance as Tao et al. 2021"
-Z_HALF = 2.241402727604947  # two-sided 97.5%: two noises, together 95% (Bonferroni)
 ROUNDING = 2.0**-20  # of the sensitivity of a distance, set aside for the rounding of its sum
 LEAST = 1.0  # of the noisy size of a table, in its largest weights
 
@@ -132,7 +132,7 @@ def charged_metrics(
 
         scale = len(sets) * std * (1 + ROUNDING)
         value = min(1.0, max(0.0, noisy(total, scale) / len(sets) / (2 * size)))
-        half = Z_HALF * std * (2 + 2 * value) / (2 * size)
+        half = Z_OF_TWO * std * (2 + 2 * value) / (2 * size)
         return Estimate(value, max(0.0, value - half), min(1.0, value + half), round(rows))
 
     metrics = []
@@ -146,7 +146,7 @@ def charged_metrics(
     sets = marginal_sets(list(names))
     value, baseline = estimate(public_rows, sets, bins), estimate(alone, sets, bins)
     metrics.append(_score(value, baseline))
-    metrics.append(_count(_counted(rows, of_rows, rows), design))
+    metrics.append(_count(_counted(rows, of_rows, rows, whole=True), design))
     if weighted:
         metrics.append(_population(_counted(size, std, rows), design))
     return metrics
@@ -178,10 +178,9 @@ def _total(rows: PrivateRows) -> float:
     return 0.0 if weights is None else float(weights.sum())
 
 
-def _counted(value: float, std: float, rows: float) -> Estimate:
+def _counted(value: float, std: float, rows: float, whole: bool = False) -> Estimate:
     """A noisy number with the interval of its noise."""
-    half = 1.959963984540054 * std
-    return Estimate(value, max(0.0, value - half), value + half, round(rows))
+    return Estimate(value, *interval(value, std, whole=whole), round(rows))
 
 
 def _distance(order: int, value: Estimate, baseline: Estimate | None, weighted: bool) -> Metric:

@@ -348,6 +348,8 @@ class RuleCheck(Result):
     synthetic_share, training_share : float
     released : float or None
         Of a suggested rule: the noisy share of rows that break it, as the schema states it.
+    interval : tuple of float or None
+        The 95% interval of ``released``, where the schema states it.
     """
 
     text: str
@@ -357,6 +359,7 @@ class RuleCheck(Result):
     synthetic_share: float
     training_share: float
     released: float | None = None
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

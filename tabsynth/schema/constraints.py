@@ -372,15 +372,28 @@ def checked_suggestions(suggested: Any) -> tuple[dict[str, Any], ...]:
         share = item.get("share") if isinstance(item, Mapping) else None
         if (
             not isinstance(item, Mapping)
-            or set(item) != {"rule", "share"}
-            or not isinstance(share, int | float)
-            or not 0 <= share <= 1
+            or set(item) not in ({"rule", "share"}, {"rule", "share", "interval"})
+            or not _is_share(share)
+            or not _is_interval(item.get("interval", [0, 1]))
         ):
             raise InputError(
-                f"suggested[{i}]: expected a dict with the rule and the share of rows that break it, from 0 to 1; got"
-                f" {shown(item)}."
+                f"suggested[{i}]: expected a dict with the rule and the share of rows that break it, from 0 to 1, and perhaps its"
+                f" interval; got {shown(item)}."
             )
     return tuple(plainly(item) for item in suggested)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1
+
+
+def _is_interval(ends: Any) -> bool:
+    return (
+        isinstance(ends, list | tuple)
+        and len(ends) == 2
+        and all(map(_is_share, ends))
+        and ends[0] <= ends[1]
+    )
 
 
 def rules_from(columns: Columns, constraints: Sequence[Any]) -> tuple[Rule, ...]:

@@ -44,8 +44,8 @@ TOP_LEVEL: dict[str, dict[str, Any]] = {
     "suggested": {
         "type": "array",
         "items": {"type": "object"},
-        "description": "Rules that noisy counts suggest, each with the noisy share of rows that break it; they do not"
-        " hold until a person moves them to constraints.",
+        "description": "Rules that noisy counts suggest, each with the noisy share of rows that break it and its 95%"
+        " interval; they do not hold until a person moves them to constraints.",
     },
     "released": {
         "type": ["object", "null"],

@@ -237,6 +237,7 @@ class Trained:
     )  # released numbers that a certificate states
     rows: float | None = None  # declared, or released with noise
     population: float | None = None  # the noisy total of the weights, where rows have weights
+    population_interval: tuple[float, float] | None = None  # 95%
     likely_steps: dict[str, int] = field(default_factory=dict)  # of a trial, where a fit ends early
     measured: Any = None  # the noisy counts of a fit to counts, for intervals
     tables: Sequence[Any] = ()  # declared tables, with their noisy counts
@@ -494,6 +495,12 @@ class Synthesizer(BaseEstimator):
         """The noisy total of the survey weights, at least 1; None of a fit that released none."""
         self._check_fitted()
         return self.trained_.population
+
+    @property
+    def population_interval_(self) -> tuple[float, float] | None:
+        """The 95% interval of the total of the survey weights, each up to the cap; None where a model file states none."""
+        self._check_fitted()
+        return self.trained_.population_interval
 
     def sample(
         self,
@@ -1023,8 +1030,14 @@ class Synthesizer(BaseEstimator):
         FileFormatError
             If they do not belong together.
         """
-        model, generator, rows, population = rebuilt(cls, facts, weights, path)
-        model.trained_ = Trained(generator=generator, curves={}, rows=rows, population=population)
+        model, generator, rows, (population, ends) = rebuilt(cls, facts, weights, path)
+        model.trained_ = Trained(
+            generator=generator,
+            curves={},
+            rows=rows,
+            population=population,
+            population_interval=ends,
+        )
         fitted: Self = model
         return fitted
 

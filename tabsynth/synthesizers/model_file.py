@@ -101,12 +101,44 @@ def file_facts(model: Any) -> dict[str, Any]:
         "encoding": encoding if isinstance(encoding, str) else dict(encoding),
         "config": model.config_,
         "rows": model.rows_,
-        **({} if model.trained_.population is None else {"population": model.trained_.population}),
+        **population_facts(model.trained_),
         "ledger": model.ledger_.to_list(),
         "seeded": model.seeded_,
         "facts": model.facts_,
         "table": model.table_kind_.to_dict(),
     }
+
+
+def population_facts(trained: Any) -> dict[str, Any]:
+    """What a model file says of the noisy total of the survey weights."""
+    if trained.population is None:
+        return {}
+    ends = trained.population_interval
+    stated = {} if ends is None else {"population_interval": list(ends)}
+    return {"population": trained.population, **stated}
+
+
+def population_from(
+    facts: Mapping[str, Any], damaged: FileFormatError
+) -> tuple[float | None, tuple[float, float] | None]:
+    """The noisy total of the survey weights and its interval, as far as a file states them.
+
+    Raises
+    ------
+    FileFormatError
+        ``damaged``, where they are no such numbers.
+    """
+    total, ends = facts.get("population"), facts.get("population_interval")
+    if ends is not None and not (isinstance(ends, list) and len(ends) == 2):
+        raise damaged
+    for value, least in ((total, 1), *((end, 0) for end in ends or ())):
+        if value is not None and not (isinstance(value, float) and least <= value < math.inf):
+            raise damaged
+    if ends is None:
+        return total, None
+    if None in ends or ends[0] > ends[1]:
+        raise damaged
+    return total, (ends[0], ends[1])
 
 
 def kept_facts(facts: dict[str, Any]) -> dict[str, Any]:
@@ -136,10 +168,10 @@ def take_facts(model: Any, facts: Mapping[str, Any]) -> None:
 
 def rebuilt(
     cls: Any, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any
-) -> tuple[Any, Any, int | None, float | None]:
+) -> tuple[Any, Any, int | None, tuple[float | None, tuple[float, float] | None]]:
     """A synthesizer of class ``cls`` from the facts and weights of a model file, and what its fit left besides.
 
-    That is the generator, the number of rows, and the noisy total of their weights.
+    That is the generator, the number of rows, and the noisy total of their weights with its interval.
 
     Raises
     ------
@@ -181,12 +213,7 @@ def rebuilt(
     rows = facts.get("rows")  # older files do not say
     if rows is not None and not (type(rows) is int and 1 <= rows <= MAX_ROWS):
         raise damaged
-    population = facts.get("population")
-    if population is not None and not (
-        isinstance(population, float) and 1 <= population < math.inf
-    ):
-        raise damaged
-    return model, generator.to(model._device()).eval(), rows, population
+    return model, generator.to(model._device()).eval(), rows, population_from(facts, damaged)
 
 
 def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:

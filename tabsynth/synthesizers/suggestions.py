@@ -23,7 +23,11 @@ from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, Mechanism, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, exact
 from tabsynth.privacy.noise import samplers
-from tabsynth.privacy.noise.counts import probabilities
+from tabsynth.privacy.noise.counts import (
+    noise_of_estimated_rows,
+    probabilities,
+    share_interval,
+)
 from tabsynth.schema.column import Column, plain
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.numeric import Numeric
@@ -206,6 +210,7 @@ class _Suggestions:
         noisy = [samplers.noisy(c, std, self._bits, whole=True) for c in counts]
         weights = np.array([1 / c.size for c in self._columns])
         rows = max(1.0, float(weights @ [c.sum() for c in noisy] / weights.sum()))
+        self._rows_std = noise_of_estimated_rows([c.size for c in self._columns], std)
         return [probabilities(c, rows, std) for c in noisy], rows
 
     def _selected(self, shares: Sequence[np.ndarray], rows: float) -> list[_Candidate]:
@@ -390,7 +395,7 @@ class _Suggestions:
             given = _values(one, candidate.first, candidate.last)
             then = [None] if candidate.form == "null" else _values(other, 0, other.cells - 1)
             rule = {"if": {one.name: given}, "then": {other.name: then}}
-        return [{"rule": rule, "share": _share(broken, rows)}]
+        return [self._stated(rule, broken, std, rows)]
 
     def _dependency(
         self, candidate: _Candidate, numbers: np.ndarray, std: float, rows: float
@@ -409,13 +414,11 @@ class _Suggestions:
         spread = std * math.sqrt(float(clear.sum()) * (other.size - 1))
         if wrong > 2 * spread + TOLERANCE * float(most[clear].sum()):
             return []
-        share = _share(wrong, rows)
         tabular = not _continuous(one) and not _continuous(other)
         if clear.all() and tabular:
             table = [[_value(one, j), _value(other, int(values[j]))] for j in range(one.size)]
-            return [
-                {"rule": {"derive": other.name, "from": one.name, "table": table}, "share": share}
-            ]
+            rule = {"derive": other.name, "from": one.name, "table": table}
+            return [self._stated(rule, wrong, spread, rows)]
         out = []
         for value in np.unique(values[clear]):
             keys = np.flatnonzero(clear & (values == value))
@@ -428,13 +431,22 @@ class _Suggestions:
             )
             then = _values(other, int(value), int(value))
             few = float((numbers[keys].sum(axis=1) - most[keys]).sum())
-            rule = {"if": {one.name: given}, "then": {other.name: then}}
-            out.append({"rule": rule, "share": _share(few, rows)})
+            of_keys = std * math.sqrt(len(keys) * (other.size - 1))
+            out.append(
+                self._stated(
+                    {"if": {one.name: given}, "then": {other.name: then}}, few, of_keys, rows
+                )
+            )
         return out
 
-
-def _share(broken: float, rows: float) -> float:
-    return round(float(np.clip(broken / rows, 0, 1)), 4)
+    def _stated(
+        self, rule: dict[str, Any], broken: float, std: float, rows: float
+    ) -> dict[str, Any]:
+        """A rule with the share of rows that break it and its 95% interval, by the noise ``std`` of their number."""
+        ends = share_interval(broken, std, rows, self._rows_std)
+        share = float(np.clip(broken / rows, 0, 1))
+        low, high = (math.floor(1e4 * ends[0]) / 1e4, math.ceil(1e4 * ends[1]) / 1e4)
+        return {"rule": rule, "share": round(share, 4), "interval": [low, high]}
 
 
 def _temporal(column: Column) -> bool:

@@ -18,6 +18,7 @@ from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact
 from tabsynth.privacy.noise import samplers
+from tabsynth.privacy.noise.counts import interval, stated_count
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.counter import RowCounter
@@ -184,8 +185,10 @@ def release_number(
         None if seed is None else int(seed) + (1 << 96) + (counted.stream << 100)
     ).noise()
     noisy = int(samplers.noisy(number, noise, bits, whole=True)[0])
-    account.details["noisy_number"] = noisy
-    logger.info("about %d %s of the schema; the noise is %.0f", noisy, counted.purpose, noise)
+    ends = interval(noisy, noise, whole=True)
+    account.details |= {"noisy_number": noisy, "interval": list(ends)}
+    stated = stated_count(noisy, ends)
+    logger.info("%s %s of the schema", stated, counted.purpose)
     if counted.warning is not None and noisy > 2 * noise:
-        logger.warning("about %d %s: %s", noisy, counted.purpose, counted.warning)
+        logger.warning("%s %s: %s", stated, counted.purpose, counted.warning)
     return noisy

@@ -168,7 +168,7 @@ def test_more_teachers_than_rows_are_told(caplog: pytest.LogCaptureFixture) -> N
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
     model = small_pate(teachers=300).fit(frame(20))
     (said,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert said.startswith("300 teachers for about ") and "\n" not in said
+    assert said.startswith("300 teachers are more than there are rows, ") and "\n" not in said
     assert len(model.sample(3)) == 3
 
 

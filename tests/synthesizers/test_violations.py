@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 
 import numpy as np
 import pandas as pd
@@ -59,7 +60,9 @@ def test_a_fit_counts_it_within_its_budget(make, caplog) -> None:
     noisy = item["details"]["noisy_number"]
     assert abs(noisy - 137) < 6 * 38
     said = " ".join(caplog.messages)
-    assert f"about {noisy} rows that break a rule" in said
+    low, high = item["details"]["interval"]
+    stated = f"about {noisy} (95%: {math.floor(low)} to {math.ceil(high)}) rows that break a rule"
+    assert stated in said and low < 137 < high
     assert noisy == 137 or "137" not in said
 
 

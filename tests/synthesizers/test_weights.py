@@ -16,11 +16,12 @@ from scipy import stats
 from tabsynth import DPWGAN, Categorical, MargNet, MargNetConfig, Schema, load
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows
-from tabsynth.errors import InputError
+from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import (
     NoisyCounts,
+    interval,
     noisy_marginals,
     noisy_row_count,
     noisy_total,
@@ -29,6 +30,7 @@ from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.margnet.weighting import WeightClasses, WeightedColumns
 from tabsynth.synthesizers.mixture import Mixture
+from tabsynth.synthesizers.model_file import population_from
 from tabsynth.synthesizers.pate.aggregation import deal
 from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
 from tabsynth.synthesizers.violations import release_number
@@ -252,6 +254,12 @@ def test_a_fit_estimates_the_population(tmp_path, caplog) -> None:
     assert abs(noisy - exact) < 6 * 20
     said = " ".join(caplog.messages).split()
     assert str(noisy) in said and (noisy == exact or str(exact) not in said)
+    assert item["details"]["interval"] == list(
+        interval(noisy, item["noise_added"]["standard_deviation"], whole=True)
+    )
+    low, high = model.population_interval_
+    assert low < clipped.sum() < high and high - low < 0.2 * model.population_
+    assert load(tmp_path / "m").population_interval_ == (low, high)
     plan = str(MargNet(SCHEMA, epsilon=2).plan(estimate_time=False))
     assert "weighted by 'w', clipped at 300" in plan
 
@@ -267,6 +275,37 @@ def test_a_gan_estimates_the_population() -> None:
     truth = clipped.groupby(table["a"]).sum() / clipped.sum()
     found = model.sample(3000)["a"].value_counts(normalize=True)
     assert np.abs(found.reindex(truth.index, fill_value=0) - truth).max() < 0.12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("method", ["margnet", "dp-wgan"])
+def test_the_interval_covers_the_population(method, epsilon) -> None:
+    """By the noise of the counts; of MargNet also by the widths of the classes, which its fit has besides."""
+    few = MargNetConfig(components=20, steps=40, hidden=(8,), latent_dim=4)
+    short = WGANConfig(critic_steps=2, critic_hidden=(4,), generator_hidden=(4,))
+    hits, runs = 0, 10
+    for seed in range(runs):
+        table = rows(1500, seed)
+        model = (
+            MargNet(SCHEMA, epsilon=epsilon, config=few)
+            if method == "margnet"
+            else DPWGAN(SCHEMA, epsilon=epsilon, autoencoder=None, config=short)
+        ).fit(table)
+        low, high = model.population_interval_
+        hits += low <= np.minimum(table["w"], CAP).sum() <= high
+        assert 0 < high - low < 0.8 * high
+    assert hits >= 8  # of 10 at 95%: fewer with probability 0.012
+
+
+@pytest.mark.parametrize("ends", [5.0, [1.0], [2.0, 1.0], [None, 1.0], ["a", 1.0], [0.0, math.inf]])
+def test_a_file_with_another_interval_of_the_population_is_damaged(ends) -> None:
+    damaged = FileFormatError("damaged")
+    with pytest.raises(FileFormatError, match="damaged"):
+        population_from({"population": 5.0, "population_interval": ends}, damaged)
+    assert population_from({"population": 5.0}, damaged) == (5.0, None)
+    assert population_from({"population_interval": [1.0, 2.0]}, damaged) == (None, (1.0, 2.0))
+    assert population_from({}, damaged) == (None, None)
 
 
 def test_weights_of_samples_that_there_cannot_be() -> None:

@@ -1,6 +1,7 @@
 """Rows that the schema rules out: structural zeros, broken rules, and values outside what is declared."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -76,16 +77,21 @@ def rule_checks(
         Of both tables, for shares; numbers are of rows.
     """
 
-    def check(rule: Rule, suggested: bool, released: float | None = None) -> RuleCheck:
+    def check(rule: Rule, item: Mapping[str, Any] | None = None) -> RuleCheck:
         hits = [rule.broken(table) for table in (synthetic, training)]
         shares = [mean_share(hit, each) for hit, each in zip(hits, weights[::-1], strict=True)]
         broken = [int(hit.sum()) for hit in hits]
-        return RuleCheck(rule.text, suggested, broken[0], broken[1], shares[0], shares[1], released)
+        figures = (broken[0], broken[1], shares[0], shares[1])
+        if item is None:
+            return RuleCheck(rule.text, False, *figures)
+        ends = item.get("interval")  # files of release 0.2 have none
+        interval = None if ends is None else (float(ends[0]), float(ends[1]))
+        return RuleCheck(rule.text, True, *figures, float(item["share"]), interval)
 
     return (
-        *(check(rule, False) for rule in schema.row_rules),
+        *(check(rule) for rule in schema.row_rules),
         *(
-            check(rule, True, float(item["share"]))
+            check(rule, item)
             for rule, item in zip(schema.suggested_rules, schema.suggested, strict=True)
         ),
     )

@@ -15,6 +15,9 @@ from tabsynth.privacy.noise.samplers import Bits
 
 T = TypeVar("T")
 
+Z = 1.959963984540054  # two-sided 95% of a normal distribution
+Z_OF_TWO = 2.241402727604947  # two-sided 97.5%: two noises, together 95% (Bonferroni)
+
 # For each column, the number of the group of each of its values: 0, 1, … without a gap.
 Groups = Sequence[np.ndarray]
 
@@ -283,6 +286,53 @@ def _variances_of_totals(measured: Sequence[Measured]) -> np.ndarray:
     return np.array([m.counts.size * m.std**2 for m in measured])
 
 
+def interval(value: float, std: float, *, whole: bool = False) -> tuple[float, float]:
+    """Return the 95% interval of an exact number, 0 or more, from the number with Gaussian noise.
+
+    Parameters
+    ----------
+    value : float
+        With the noise.
+    std : float
+        Standard deviation of the noise.
+    whole : bool
+        Whether noise made a whole number of a whole number: its rounding adds up to a half.
+    """
+    half = Z * std + (0.5 if whole and std else 0.0)
+    return max(0.0, value - half), max(0.0, value + half)
+
+
+def share_interval(
+    count: float, std: float, total: float, total_std: float = 0.0
+) -> tuple[float, float]:
+    """Return the 95% interval of a share of two exact numbers, from both with Gaussian noise, dependent or not.
+
+    ``std`` and ``total_std`` are the standard deviations of the noise; ``total_std`` is 0 of an exact total.
+    """
+    z = Z_OF_TWO if std and total_std else Z
+    low = (count - z * std) / (total + z * total_std)
+    high = (count + z * std) / max(total - z * total_std, 1.0)
+    return min(1.0, max(0.0, low)), min(1.0, max(0.0, high))
+
+
+def stated_count(value: float, ends: Sequence[float]) -> str:
+    """A released count with its interval in words: "about 12 (95%: 3 to 21)"; the exact one alone where there is no noise."""
+    low, high = ends
+    if low == value == high:
+        return f"{value:,.0f}"
+    return f"about {value:,.0f} (95%: {math.floor(low):,} to {math.ceil(high):,})"
+
+
+def stated_share(value: float, ends: Sequence[float], digits: int = 1) -> str:
+    """A released share with its interval in words: "about 8.3% (95%: 6.1% to 10.5%)"."""
+    low, high = ends
+    if low == value == high:
+        return f"{value:.{digits}%}"
+    unit = 10.0 ** (digits + 2)
+    low, high = math.floor(low * unit) / unit, math.ceil(high * unit) / unit
+    return f"about {value:.{digits}%} (95%: {low:.{digits}%} to {high:.{digits}%})"
+
+
 def noisy_marginals(
     table: PrivateTable[Any],
     account: Account,
@@ -351,6 +401,11 @@ def estimated_rows(counts: Sequence[np.ndarray]) -> float:
     sizes = np.array([len(c) for c in counts], dtype=float)
     totals = np.array([c.sum() for c in counts])
     return max(1.0, float((totals / sizes).sum() / (1 / sizes).sum()))
+
+
+def noise_of_estimated_rows(sizes: Sequence[int], std: float) -> float:
+    """Standard deviation of the noise on :func:`estimated_rows`, of that on one cell."""
+    return std / math.sqrt(sum(1 / size for size in sizes))
 
 
 def probabilities(counts: np.ndarray, rows: float, std: float) -> np.ndarray:

@@ -27,7 +27,9 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import (
     estimated_rows,
+    interval,
     marginal_noise,
+    noise_of_estimated_rows,
     noisy_marginals,
     noisy_row_count,
     noisy_total,
@@ -218,12 +220,15 @@ class FirstCounts:
         One-way distributions, where they were measured.
     population : float or None
         The total of the weights, where rows have any and it was measured.
+    population_interval : tuple of float or None
+        Its 95% interval.
     overlap : dict
         The noisy number of private rows that are public too, where it is charged.
     """
 
     rows: float
     population: float | None = None
+    population_interval: tuple[float, float] | None = None
     marginals: list[np.ndarray] | None = None
     overlap: dict[str, float] = field(default_factory=dict)
 
@@ -241,6 +246,7 @@ def first_counts(
     """Release every count that has an account; ``declared`` is the number of rows where it is public."""
     rows, marginals, overlap = float(declared or 0), None, {}
     population: float | None = None
+    ends: tuple[float, float] | None = None
     if MARGINALS in accounts:
         account = accounts[MARGINALS]
         released = monitor.once(
@@ -253,11 +259,12 @@ def first_counts(
             },
         )
         counts = [released[str(j)] for j in range(len(sizes))]
+        std = marginal_noise(account, len(sizes), design.bound)
         if design.weight is None:
             total = rows = rows or estimated_rows(counts)
         else:
             total = population = estimated_rows(counts)
-        std = marginal_noise(account, len(sizes), design.bound)
+            ends = interval(population, noise_of_estimated_rows(sizes, std))
         marginals = [probabilities(c, total, std) for c in counts]
     if TOTAL in accounts:
         account = accounts[TOTAL]
@@ -265,6 +272,7 @@ def first_counts(
             TOTAL, lambda: {"total": np.array(noisy_total(table, account, bits, design.bound))}
         )
         population = float(released["total"])
+        ends = interval(population, account.whole_table_noise * design.bound)
     if COUNT in accounts:
         account = accounts[COUNT]
         released = monitor.once(
@@ -279,7 +287,13 @@ def first_counts(
         )
         noise = account.noise_multiplier * design.rows
         overlap = {"noisy_count": float(released["rows"]), "noise_std": noise}
-    return FirstCounts(rows=rows, population=population, marginals=marginals, overlap=overlap)
+    return FirstCounts(
+        rows=rows,
+        population=population,
+        population_interval=ends,
+        marginals=marginals,
+        overlap=overlap,
+    )
 
 
 class Streams(NamedTuple):
@@ -661,9 +675,14 @@ class GAN(Synthesizer):
         rows = PrivateTable(index, ledger)
         design = self.schema.design
         counts = first_counts(rows, accounts, sizes, self.rows, free, counts_noise, monitor, design)
-        marginals, population = counts.marginals, counts.population
+        marginals, population, ends = (
+            counts.marginals,
+            counts.population,
+            counts.population_interval,
+        )
         if design.weight is not None and population is None and self.warm_start is not None:
-            population = self.warm_start.trained_.population
+            earlier = self.warm_start.trained_
+            population, ends = earlier.population, earlier.population_interval
         if self.warm_start is not None and free is not None:
             marginals = one_way(free, sizes)
         inputs = self._inputs(networks, index)
@@ -686,6 +705,7 @@ class GAN(Synthesizer):
             notes=counts.overlap,
             rows=counts.rows or None,  # 0: neither declared nor counted
             population=population,
+            population_interval=ends,
         )
 
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:

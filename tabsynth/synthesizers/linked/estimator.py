@@ -30,6 +30,7 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import share_interval, stated_share
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.base import (
@@ -63,7 +64,12 @@ from tabsynth.synthesizers.margnet.measurement import (
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.mixture import EVERYTHING, Box
-from tabsynth.synthesizers.model_file import MAX_ROWS, take_facts
+from tabsynth.synthesizers.model_file import (
+    MAX_ROWS,
+    population_facts,
+    population_from,
+    take_facts,
+)
 from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
@@ -178,15 +184,17 @@ def _more_children(records: Records, one_way: OneWay) -> list[str]:
     out = []
     for j, column in enumerate(records.columns):
         if _is(column, CHILDREN, records.table):
-            counts = one_way.counts[j].counts
-            share = max(0.0, float(counts[column.column.size - 1])) / one_way.rows
+            children = one_way.counts[j]
+            count = float(children.counts[column.column.size - 1])
+            ends = share_interval(count, children.std, one_way.rows, one_way.rows_std)
+            share = stated_share(max(0.0, count) / one_way.rows, ends)
             child = column.column.name.removeprefix("number of ")
             which = (
                 "" if not records.context else " (of those that are not the first of their parent)"
             )
             out.append(
-                f"About {share:.1%} of the rows of {records.table}{which} have more rows of {child} than are used, by a noisy"
-                " count; the rest of these was left out."
+                f"{share[:1].upper()}{share[1:]} of the rows of {records.table}{which} have more rows of {child} than are used, by a"
+                " noisy count; the rest of these was left out."
             )
     return out
 
@@ -531,7 +539,7 @@ class LinkedMargNet(Synthesizer):
                 measured[name] = toward_first(
                     records, measured[name], root, measured[self.schema.root]
                 )
-        rows, population = measured[self.schema.root].rows, None
+        rows, population, population_interval = measured[self.schema.root].rows, None, None
         components = self._components(encoder)
         generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
         groups = int(min(max(rows, LEAST_GROUPS), MOST_GROUPS))
@@ -567,12 +575,14 @@ class LinkedMargNet(Synthesizer):
             curves |= {f"{name}: {of}": curve for of, curve in fit.curves.items()}
         if weighted is not None:
             mixture, population = weighted.of_population(mixture, root.layout, rows)
+            population_interval = weighted.interval_of_population(measured[self.schema.root].counts)
             generator.set_root(mixture)
         return Trained(
             generator=generator.to(self._device()),
             curves=curves,
             rows=rows,
             population=population,
+            population_interval=population_interval,
             notes={"children": notes},
         )
 
@@ -629,9 +639,7 @@ class LinkedMargNet(Synthesizer):
             "delta": self.ledger_.delta,
             "config": self.config_,
             "rows": self.rows_,
-            **(
-                {} if self.trained_.population is None else {"population": self.trained_.population}
-            ),
+            **population_facts(self.trained_),
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
@@ -661,11 +669,7 @@ class LinkedMargNet(Synthesizer):
             rows = facts["rows"]
             if not (type(rows) is int and 1 <= rows <= MAX_ROWS):
                 raise damaged
-            population = facts.get("population")
-            if population is not None and not (
-                isinstance(population, float) and 1 <= population < math.inf
-            ):
-                raise damaged
+            population, population_interval = population_from(facts, damaged)
             model.encoder_ = encoder = LinkedEncoder(schema)
             model.table_kind_ = TableKind(PANDAS, {})
             # An untrusted file must not make us build more than it holds.
@@ -688,6 +692,7 @@ class LinkedMargNet(Synthesizer):
             curves={},
             rows=rows,
             population=population,
+            population_interval=population_interval,
         )
         return model
 

@@ -486,11 +486,12 @@ class MargNet(Synthesizer):
             most,
             public,
         )
-        generator, population = estimate.mixture(), None
+        generator, population, population_interval = estimate.mixture(), None, None
         if prior is not None:
             generator = prior.with_rows(generator)
         if weighted is not None:
             generator, population = weighted.of_population(generator, encoder.layout, measured.rows)
+            population_interval = weighted.interval_of_population(measured.counts)
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
         return Trained(
@@ -498,6 +499,7 @@ class MargNet(Synthesizer):
             curves=estimate.curves,
             rows=measured.rows,
             population=population,
+            population_interval=population_interval,
             measured=measured if not self.schema.design and measured.keepable else None,
             tables=measured.tables,
             notes={} if public is None else used(prior, measured.followed),

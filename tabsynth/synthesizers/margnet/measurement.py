@@ -29,10 +29,12 @@ from tabsynth.privacy.noise.counts import (
     count_rows,
     count_sets,
     in_groups,
+    interval,
     noise_of_total,
     number_of,
     probabilities,
     shares_by_cells,
+    stated_count,
     total_rows,
 )
 from tabsynth.privacy.noise.samplers import Bits
@@ -125,11 +127,14 @@ class OneWay:
         Estimated or declared.
     derived : list of (int, ndarray, Measured)
         A column, the group of each of its values that a derived column has one value for, and counts of groups.
+    rows_std : float
+        Standard deviation of the noise on ``rows``; 0 where these are declared.
     """
 
     counts: list[Measured]
     rows: float
     derived: list[tuple[int, np.ndarray, Measured]] = field(default_factory=list)
+    rows_std: float = 0.0
 
     @property
     def agreed(self) -> list[Measured]:
@@ -377,7 +382,8 @@ class PrivateMarginals:
         ]
         rows = self._total([*singles, *levels])
         derived = [(j, g, m) for (j, g), m in zip(self.derived, coarse, strict=True)]
-        return OneWay(singles, rows, derived)
+        std = 0.0 if rows == self.rows else noise_of_total([*singles, *levels])
+        return OneWay(singles, rows, derived, std)
 
     def select(self, one_way: OneWay) -> Selection:
         """The pairs and triples to count; in a wide table by noisy scores of all pairs.
@@ -493,13 +499,13 @@ class PrivateMarginals:
         counted = total_rows(singles)
         if self.rows is None:
             return counted
-        if abs(self.rows - counted) <= self.config.rows_tolerance * noise_of_total(singles):
+        std = noise_of_total(singles)
+        if abs(self.rows - counted) <= self.config.rows_tolerance * std:
             return float(self.rows)
         logger.warning(
-            "rows=%d is declared, but the noisy counts hold some %.0f rows: that number is used; correct rows, or"
-            " leave it out.",
+            "rows=%d is declared, but the noisy counts hold %s rows: that number is used; correct rows, or leave it out.",
             self.rows,
-            counted,
+            stated_count(counted, interval(counted, std)),
         )
         return counted
 

@@ -25,6 +25,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from tabsynth.encoding.rows import Rows
 from tabsynth.encoding.table import Block, Layout, codebook
+from tabsynth.privacy.noise.counts import Measured, interval
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.mixture import Mixture
@@ -55,8 +56,13 @@ class WeightClasses:
     @property
     def means(self) -> np.ndarray:
         """The weight that each class stands for, shape (size,): the middle of its bounds, or the cap."""
-        bounds = self.cap * (np.arange(CLASSES + 1) / CLASSES) ** 2
-        return np.append((bounds[1:] + bounds[:-1]) / 2, self.cap)
+        return self.bounds.mean(axis=0)
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """The least and the largest weight of each class, shape (2, size)."""
+        ends = self.cap * (np.arange(CLASSES + 1) / CLASSES) ** 2
+        return np.array([ends, [*ends[1:], self.cap]])
 
     def codes(self, weights: np.ndarray) -> np.ndarray:
         """The class of each weight from 0 to the cap, shape (n,), int64."""
@@ -148,6 +154,16 @@ class WeightedColumns:
         out = Mixture(layout, len(every), shared=True).to(mixture.probabilities.device)
         p, s = (torch.from_numpy(x).float() for x in (np.concatenate(raked, axis=1), shares))
         return out.set(p, s), max(1.0, rows * float(heavy.mean()))
+
+    def interval_of_population(self, counts: Sequence[Measured]) -> tuple[float, float]:
+        """The 95% interval of the size of the population: by the noise of the counts of classes, and by their widths."""
+        by_class = [m for m in counts if m.columns == (len(self.learned),)]
+        best = min(by_class, key=lambda m: m.std)
+        low, high = (
+            interval(float(best.counts @ ends), best.std * float(np.linalg.norm(ends)))
+            for ends in self.classes.bounds
+        )
+        return low[0], high[1]
 
 
 def _raked(

@@ -232,10 +232,9 @@ class PATE(GeneratorTraining):
     def _warn_of_idle_teachers(self, rows: float) -> None:
         if 0 < rows < self.ensemble.teachers:  # 0: they were not asked for
             logger.warning(
-                "%s teachers for about %s rows, as counted with noise: many have no record, and nothing"
+                "%s teachers are more than there are rows, declared or by a noisy count: many have no record, and nothing"
                 " to say; choose fewer teachers",
                 f"{self.ensemble.teachers:,}",
-                f"{rows:,.0f}",
             )
 
     def _release_shares(self) -> None:
