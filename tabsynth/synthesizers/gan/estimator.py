@@ -675,11 +675,8 @@ class GAN(Synthesizer):
         rows = PrivateTable(index, ledger)
         design = self.schema.design
         counts = first_counts(rows, accounts, sizes, self.rows, free, counts_noise, monitor, design)
-        marginals, population, ends = (
-            counts.marginals,
-            counts.population,
-            counts.population_interval,
-        )
+        marginals, population = counts.marginals, counts.population
+        ends = counts.population_interval
         if design.weight is not None and population is None and self.warm_start is not None:
             earlier = self.warm_start.trained_
             population, ends = earlier.population, earlier.population_interval

@@ -575,7 +575,8 @@ class LinkedMargNet(Synthesizer):
             curves |= {f"{name}: {of}": curve for of, curve in fit.curves.items()}
         if weighted is not None:
             mixture, population = weighted.of_population(mixture, root.layout, rows)
-            population_interval = weighted.interval_of_population(measured[self.schema.root].counts)
+            of_root = measured[self.schema.root].counts
+            population, population_interval = weighted.within_interval(population, of_root)
             generator.set_root(mixture)
         return Trained(
             generator=generator.to(self._device()),

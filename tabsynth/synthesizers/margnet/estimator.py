@@ -491,7 +491,7 @@ class MargNet(Synthesizer):
             generator = prior.with_rows(generator)
         if weighted is not None:
             generator, population = weighted.of_population(generator, encoder.layout, measured.rows)
-            population_interval = weighted.interval_of_population(measured.counts)
+            population, population_interval = weighted.within_interval(population, measured.counts)
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
         return Trained(

@@ -155,15 +155,22 @@ class WeightedColumns:
         p, s = (torch.from_numpy(x).float() for x in (np.concatenate(raked, axis=1), shares))
         return out.set(p, s), max(1.0, rows * float(heavy.mean()))
 
-    def interval_of_population(self, counts: Sequence[Measured]) -> tuple[float, float]:
-        """The 95% interval of the size of the population: by the noise of the counts of classes, and by their widths."""
+    def within_interval(
+        self, population: float, counts: Sequence[Measured]
+    ) -> tuple[float, tuple[float, float]]:
+        """The size of the population, moved into its 95% interval, and the interval.
+
+        The interval follows from the noise of the counts of classes, and from their widths. A fit that ended early may be
+        outside.
+        """
         by_class = [m for m in counts if m.columns == (len(self.learned),)]
         best = min(by_class, key=lambda m: m.std)
         low, high = (
             interval(float(best.counts @ ends), best.std * float(np.linalg.norm(ends)))
             for ends in self.classes.bounds
         )
-        return low[0], high[1]
+        ends = (low[0], high[1])
+        return max(1.0, float(np.clip(population, *ends))), ends
 
 
 def _raked(
