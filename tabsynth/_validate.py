@@ -22,7 +22,11 @@ def native(value: Any) -> Any:
 def shown(value: object, limit: int = 60) -> str:
     """``repr`` on one line, cut to ``limit`` characters."""
     value = native(value)
-    text = " ".join(repr(value[:limit] if isinstance(value, str | list) else value).split())
+    try:
+        text = repr(value[:limit] if isinstance(value, str | list) else value)
+    except Exception:  # of whole numbers with thousands of digits, and of what people define
+        text = f"<{type(value).__name__}>"
+    text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -25,7 +25,7 @@ from tabsynth.encoding.rows import Rows, SharedRows, names_of
 from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
 from tabsynth.errors import InputError, TableError
 from tabsynth.schema.column import Column
-from tabsynth.schema.design import beyond_floats
+from tabsynth.schema.design import not_told_apart
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.tables.frames import to_pandas
@@ -368,7 +368,7 @@ class LinkedEncoder:
                     f"Table {shown(name)} has a null in column {shown(column)} of its keys; fill it in, or take the row out."
                 )
             elif column in keys.columns:
-                value = beyond_floats(values)
+                value = not_told_apart(values)
                 if value is not None:
                     problems.append(
                         f"Table {shown(name)} has {column}={shown(value)}, which is too large for a float to tell from others;"

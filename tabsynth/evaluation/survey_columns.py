@@ -14,7 +14,7 @@ import pandas as pd
 from tabsynth._validate import positive, shown
 from tabsynth.errors import InputError, TableError
 from tabsynth.evaluation.utility.survey import Design, Linearised, Replicated
-from tabsynth.schema.number_texts import with_plain_numbers
+from tabsynth.schema.number_texts import numbers_of
 
 SURVEY = "the description of the survey"  # what problems are of
 
@@ -180,9 +180,8 @@ class SurveyReader:
         self, values: pd.Series, name: str, what: str, *, negative: bool = False
     ) -> np.ndarray | None:
         """Finite numbers, from 0 unless ``negative``; None if some are none, which is a problem."""
-        numbers = pd.to_numeric(with_plain_numbers(values, self.decimal), errors="coerce")
-        out = numbers.to_numpy(dtype=float, na_value=np.nan)
-        wrong = ~np.isfinite(out) if negative else ~((out >= 0) & np.isfinite(out))
+        out = numbers_of(values, decimal=self.decimal)
+        wrong = np.isnan(out) if negative else ~(out >= 0)
         if not wrong.any():
             return out
         value = values.iloc[int(wrong.argmax())]

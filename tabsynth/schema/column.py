@@ -5,12 +5,14 @@ whole numbers from 0; null, where a column has nulls, is the last code.
 """
 
 import dataclasses
+import datetime
 import math
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, lru_cache
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -29,6 +31,11 @@ COPIED = "copied_from_private_rows"  # key of a schema file: it follows from the
 MAX_CATEGORIES = 100_000
 TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
 LARGEST_FLOAT = float(np.finfo(np.float64).max)
+_EXPONENT = math.frexp(LARGEST_FLOAT)[1]  # whole numbers of so many bits, and less than that, are floats
+_PLAIN = {
+    bool, float, type(None), type(pd.NA), type(pd.NaT), np.datetime64, np.timedelta64,
+    datetime.date, datetime.datetime, datetime.time, datetime.timedelta, pd.Timedelta,
+}  # fmt: skip
 # Values that tables may hold and schemas hardly declare; audits try them.
 UNDECLARED_TEXT = "unheard of"
 LONG_TEXT = "long " * 1000
@@ -126,6 +133,119 @@ def range_ends(value: Mapping[str, Any]) -> tuple[Any, Any]:
 def is_null(value: Any) -> bool:
     """Whether a scalar stands for a missing value."""
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+@dataclass(frozen=True)
+class OtherObject:
+    """A cell that is no number, truth value or time, and no text that a file could hold.
+
+    Attributes
+    ----------
+    text : str
+        What the object is for people: valid Unicode.
+    exact : bool
+        Whether ``text`` is ``str`` of the object. Otherwise objects that differ may have the same text.
+    cell : object
+        The object.
+    """
+
+    text: str
+    exact: bool
+    cell: Any = field(compare=False)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def with_plain_cells(values: pd.Series) -> pd.Series:
+    """A column of objects whose cells are of types that every conversion takes; the same Series where they are already.
+
+    Returns
+    -------
+    Series, shape (n,)
+        Texts, ``bool``, ``int`` and ``float`` within the range of 64-bit floats, finite ``Decimal``, missing values, and
+        dates and times stay. Other numbers become these: of numbers beyond every float the largest float, of NaNs null.
+        What is none of them, such as a list or a text that is not valid Unicode, becomes an :class:`OtherObject`, which no
+        schema declares.
+
+    Formal guarantees
+    -----------------
+    Each cell of the result is a function of the cell in its place.
+    """
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        listed = pd.Series(values.dtype.categories)
+        return values if with_plain_cells(listed) is listed else with_plain_cells(values.astype(object))
+    if values.dtype != object and getattr(values.dtype, "storage", None) != "python":
+        return values
+    cells = values.to_numpy(dtype=object)
+    if all(map(_is_plain, cells)):
+        return values
+    plain = np.empty(len(cells), dtype=object)
+    for row, cell in enumerate(cells):
+        plain[row] = cell if _is_plain(cell) else _plain(cell)
+    return pd.Series(plain, index=values.index, name=values.name, dtype=object)
+
+
+def _is_plain(cell: Any) -> bool:
+    kind = type(cell)
+    if kind is str:
+        return cell.isascii() or _is_unicode(cell)
+    if kind is int:
+        return bool(cell.bit_length() < _EXPONENT)
+    if kind is Decimal:
+        return bool(cell.is_finite() and cell.adjusted() < 308)
+    if kind is pd.Timestamp or kind is pd.Period:
+        return 1 <= cell.year <= 9999
+    return kind in _PLAIN
+
+
+def _plain(cell: Any) -> Any:
+    """What takes the place of a cell that is not plain."""
+    if isinstance(cell, np.bool_):
+        return bool(cell)
+    if isinstance(cell, pd.Timestamp):
+        return cell.to_datetime64()
+    if isinstance(cell, Real | Decimal):
+        return _number(cell)
+    if isinstance(cell, str) and _is_unicode(cell):
+        return str.__str__(cell)
+    return _other(cell)
+
+
+def _number(cell: Any) -> Any:
+    """A number in Python's types; None for a NaN."""
+    try:
+        if isinstance(cell, Integral):
+            whole = int(cell)
+            return whole if _is_plain(whole) else math.copysign(LARGEST_FLOAT, whole)
+        if isinstance(cell, Decimal) and cell.is_nan():
+            return None
+        number = float(cell)
+    except OverflowError:  # of a fraction
+        return LARGEST_FLOAT if cell > 0 else -LARGEST_FLOAT
+    except Exception:  # of what people define
+        return _other(cell)
+    if math.isinf(number) and isinstance(cell, Decimal) and cell.is_finite():
+        return math.copysign(LARGEST_FLOAT, number)
+    return None if math.isnan(number) else number
+
+
+def _other(cell: Any) -> OtherObject:
+    try:
+        text = str(cell)
+    except Exception:  # of what people define, and of lists of long numbers
+        return OtherObject(f"<{type(cell).__name__}>", False, cell)
+    if _is_unicode(text):
+        return OtherObject(text, True, cell)
+    return OtherObject(text.encode("utf-8", "backslashreplace").decode(), False, cell)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class LeftOut(Exception):
@@ -710,9 +830,11 @@ class Column:
         converted: dict[Any, Any] = {}
         out = []
         for cell in cells:
-            if not isinstance(cell, Hashable):  # a list, for example
-                raise self._outside(cell)
             key = (type(cell), cell)
+            try:
+                hash(key)
+            except TypeError:  # of a list, for example
+                raise self._outside(cell) from None
             if key not in converted:
                 converted[key] = convert(cell)
             out.append(converted[key])
@@ -727,7 +849,8 @@ class Column:
             return self._parse_text(value)
         if isinstance(value, int | float | Decimal):
             self._check_exact(value)
-            if base == "int" and math.isfinite(value) and value == int(value):
+            finite = isinstance(value, int) or math.isfinite(value)
+            if base == "int" and finite and value == int(value):
                 return self._within_dtype(int(value))
             if base == "float" and -LARGEST_FLOAT <= value <= LARGEST_FLOAT:
                 return float(value)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.schema.column import Column, base_dtype
-from tabsynth.schema.number_texts import with_plain_numbers
+from tabsynth.schema.number_texts import numbers_of
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Temporal
@@ -23,18 +23,6 @@ def truths_of(values: pd.Series) -> np.ndarray:
         return values.astype("boolean").to_numpy(dtype=float, na_value=np.nan)
     lower = values.astype(object).map(lambda v: str(v).strip().lower())
     return np.where(lower == "true", 1.0, np.where(lower == "false", 0.0, np.nan))
-
-
-def numbers_of(values: pd.Series, nulls: Sequence[str], decimal: str | None = None) -> np.ndarray:
-    """Values as numbers, shape (n,), NaN for what is none; texts by the declared decimal mark, if there is one."""
-    if base_dtype(str(values.dtype)) in ("int", "float"):
-        numbers = values.to_numpy(dtype=float, na_value=np.nan).copy()
-    else:
-        texts = values.astype(object).where(~values.isin(list(nulls)), None)
-        texts = with_plain_numbers(texts, decimal)
-        numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=float).copy()
-    numbers[~np.isfinite(numbers)] = np.nan
-    return numbers
 
 
 def conformed(table: Any, schema: Schema) -> pd.DataFrame:
@@ -79,7 +67,8 @@ def _conformed(
         cells = np.array([None if np.isnan(t) else bool(t) for t in truths], dtype=object)
         return column.to_series(cells, np.isnan(truths)).set_axis(values.index)
     texts = values.astype(object).map(str).to_numpy(dtype=object)
-    missing = values.isna().to_numpy() | np.isin(texts.astype(str), list(nulls))
+    null_texts = frozenset(nulls)
+    missing = values.isna().to_numpy() | np.array([t in null_texts for t in texts], dtype=bool)
     known = column.positions
     if column.value_type == "int":
         texts = numbers_of(values, nulls, decimal).astype(object)

@@ -10,7 +10,8 @@ import pandas as pd
 
 from tabsynth._validate import check_text, integer, positive, shown
 from tabsynth.errors import InputError
-from tabsynth.schema.number_texts import with_plain_numbers
+from tabsynth.schema.column import OtherObject
+from tabsynth.schema.number_texts import numbers_of
 
 MOST_ROWS, MOST_WEIGHT = 10_000, 1e9  # of a unit, and of a row: past them noise is all that is left
 LEAST_WEIGHT = 2.0**-20  # as a cap
@@ -167,14 +168,19 @@ class Design:
                 )
             )
         elif self.unit in names:
-            value = beyond_floats(table.iloc[:, names.index(self.unit)])
+            value = not_told_apart(table.iloc[:, names.index(self.unit)])
             if value is not None:
+                reason = (
+                    "too large for a float to tell from others"
+                    if isinstance(value, float)
+                    else "no valid Unicode or has no text of its own"
+                )
                 out.append(
                     (
                         self.unit,
                         value,
-                        f"Column {shown(self.unit)} has unit {shown(value)}, which is too large for a float to tell from"
-                        " others; give units as whole numbers or texts.",
+                        f"Column {shown(self.unit)} has unit {shown(value)}, which is {reason}; give units as whole"
+                        " numbers or texts.",
                     )
                 )
         return out
@@ -194,9 +200,7 @@ class Design:
 
     def _numbers(self, values: pd.Series, decimal: str | None) -> np.ndarray:
         """Weights as numbers, NaN for what is none."""
-        numbers = pd.to_numeric(with_plain_numbers(values, decimal), errors="coerce")
-        out = numbers.to_numpy(dtype=float, na_value=math.nan)
-        return np.where(np.isfinite(out), out, math.nan)
+        return numbers_of(values, decimal=decimal)
 
 
 def neighbour_of(unit: str | None) -> str:
@@ -204,11 +208,13 @@ def neighbour_of(unit: str | None) -> str:
     return "one record" if unit is None else f"all records of one {shown(unit)}"
 
 
-def beyond_floats(units: pd.Series) -> Any:
-    """The first float that several whole numbers may have become; None if there is none."""
+def not_told_apart(units: pd.Series) -> Any:
+    """The first unit that may stand for several, such as a float that several whole numbers became; None if there is none."""
     limit = 2.0**24 if units.dtype == np.float32 else 2.0**53
     for unit in units:
         if isinstance(unit, float | np.floating) and limit <= abs(float(unit)) < math.inf:
+            return float(unit)
+        if isinstance(unit, OtherObject) and not unit.exact:
             return unit
     return None
 

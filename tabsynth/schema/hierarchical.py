@@ -291,18 +291,19 @@ class Hierarchical(Column):
         if not self.shorten:
             return values
         known = {str(code): code for code in self.codes}
-        shortest = min(map(len, known))
-        replaced: dict[Any, Any] = {}
-        for value in pd.unique(values.dropna().astype(object)):
+        shortest, longest = min(map(len, known)), max(map(len, known))
+
+        def shortened(value: Any) -> Any:
             text = str(native(value)) if isinstance(native(value), str | int) else ""
-            if text and text not in known:
-                ends = range(len(text) - 1, shortest - 1, -1)
-                found = next((known[text[:end]] for end in ends if text[:end] in known), None)
-                if found is not None:
-                    replaced[value] = found
-        if not replaced:
+            if not text or text in known:
+                return value
+            ends = range(min(len(text) - 1, longest), shortest - 1, -1)
+            return next((known[text[:end]] for end in ends if text[:end] in known), value)
+
+        before = values.to_numpy(dtype=object)
+        cells = self._each(before, shortened)
+        if all(after is value for after, value in zip(cells, before, strict=True)):
             return values
-        cells = [replaced.get(v, v) if isinstance(v, str | int | np.integer) else v for v in values]
         return pd.Series(cells, index=values.index, name=values.name, dtype=object)
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:

@@ -5,10 +5,14 @@ meaning. ``1,234.50``, ``1.234,50``, ``1'234.50``, ``1,5``, ``1,234,567``, ``$ 3
 1234 or 1.234. Percent signs are taken off: 12 % is 12.
 """
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 DECIMAL_MARKS = (".", ",")
@@ -68,6 +72,40 @@ def with_plain_numbers(values: pd.Series, decimal: str | None) -> pd.Series:
         return value if number is None else number
 
     return values.astype(object).map(changed)
+
+
+def number_of(value: Any, decimal: str | None = None) -> float:
+    """A value as a number; NaN for what is none, and for infinities and what no float holds."""
+    if isinstance(value, str):
+        value = plain_number(value, decimal) or value
+        if "_" in value:  # Python reads 1_000
+            return math.nan
+    elif not isinstance(value, Real | Decimal):
+        return math.nan
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def numbers_of(
+    values: pd.Series, nulls: Collection[str] = (), decimal: str | None = None
+) -> np.ndarray:
+    """Values as numbers, shape (n,), NaN for what is none; texts by the declared decimal mark, if there is one."""
+    if values.dtype.kind in "iuf":
+        numbers = values.to_numpy(dtype=float, na_value=np.nan).copy()
+        numbers[~np.isfinite(numbers)] = np.nan
+        return numbers
+    null_texts = frozenset(nulls)
+    number = once_each(
+        lambda value: (
+            math.nan
+            if isinstance(value, str) and value in null_texts
+            else number_of(value, decimal)
+        )
+    )
+    return np.array([number(value) for value in values.astype(object)], dtype=float)
 
 
 def once_each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -5,6 +5,7 @@ groups are those of a :class:`~tabsynth.Numeric` column of these numbers.
 """
 
 import datetime
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from pandas.errors import OutOfBoundsTimedelta
 
 from tabsynth._validate import check_text, shown
 from tabsynth.errors import InputError
@@ -30,6 +32,13 @@ from tabsynth.schema.numeric import Numeric, StepRanges
 from tabsynth.schema.placing import Cells
 
 MICROSECONDS_A_DAY = 86_400_000_000
+FARTHEST = 106_751_991 * MICROSECONDS_A_DAY  # microseconds of whole days that 64 bits hold
+EPOCH, MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
+# The first and the last microsecond of Python's dates, since 1970.
+YEARS = (
+    (datetime.datetime.min - EPOCH) // MICROSECOND,
+    (datetime.datetime.max - EPOCH) // MICROSECOND,
+)
 EXAMPLE_ROWS = 200  # texts that a draft tries to read as dates, before it reads them all
 
 
@@ -84,6 +93,17 @@ class Temporal(Column):
             check_text(where, text)
         if self.units.cells < 1:  # made here, so that it refuses what it cannot be made of
             raise InputError(f"{where}: declare low and high.")
+        first, last = self._held
+        if not first <= self.units.bounds[0] <= self.units.bounds[1] <= last:
+            raise InputError(
+                f"{where}: dtype {self.dtype} cannot hold all values from {self.low} to {self.high}; narrow the bounds,"
+                " or declare a dtype of another unit, such as datetime64[us]."
+            )
+
+    @property
+    def _held(self) -> tuple[float, float]:
+        """The least and the largest number of units that values of the dtype have."""
+        return -math.inf, math.inf
 
     def unit_of(self, text: Any, where: str) -> int:
         """The number of units of one value, of the column's type or a text as the bounds are.
@@ -203,12 +223,14 @@ class Temporal(Column):
         low, high = self.units.bounds
         outside = ~nulls & ((numbers < low) | (numbers > high))
         if outside.any() and not self.clip:
-            value = values.iloc[int(outside.argmax())]
-            raise InputError(
-                f"Column {shown(self.name)}: {shown(str(value))} is outside its declared bounds, {self.low}"
-                f" to {self.high}; correct it, widen the bounds, or declare clip=true."
-            )
+            raise self._beyond(values.iloc[int(outside.argmax())])
         return self.units.encode(pd.Series(numbers))
+
+    def _beyond(self, value: Any) -> InputError:
+        return InputError(
+            f"Column {shown(self.name)}: {shown(str(value))} is outside its declared bounds, {self.low}"
+            f" to {self.high}; correct it, widen the bounds, or declare clip=true."
+        )
 
     def placing(self, held: str) -> Cells | None:
         """As :meth:`Column.placing`: a cell begins where its first unit does."""
@@ -263,7 +285,7 @@ class Temporal(Column):
         return self.convert(texts)
 
     def convert(self, values: pd.Series) -> pd.Series:
-        """As :meth:`Column.convert`."""
+        """As :meth:`Column.convert`; with ``clip``, a value that the dtype does not hold becomes the nearest bound."""
         if str(values.dtype) == self.dtype and base_dtype(self.dtype) != "text":
             return values
         nulls = values.isna().to_numpy()
@@ -271,8 +293,12 @@ class Temporal(Column):
         wrong = np.isnan(numbers) & ~nulls
         if wrong.any():
             raise self._not_of_type(values.iloc[int(wrong.argmax())])
-        numbers = np.where(nulls, 0, numbers).astype(np.int64)
-        return self._with_nulls(numbers, nulls).set_axis(values.index)
+        (first, last), (low, high) = self._held, self.units.bounds
+        before, after = numbers < first, numbers > last
+        if (before | after).any() and not self.clip:
+            raise self._beyond(values.iloc[int((before | after).argmax())])
+        numbers = np.where(before, low, np.where(after, high, np.where(nulls, low, numbers)))
+        return self._with_nulls(numbers.astype(np.int64), nulls).set_axis(values.index)
 
     # Conditions and combinations of values.
 
@@ -360,40 +386,80 @@ class Temporal(Column):
         return self.text_of(low), self.text_of(high)
 
 
+def _microseconds(times: np.ndarray) -> np.ndarray:
+    """Microseconds of numpy's times or lengths of time, shape (n,) float64, rounded down; at most :data:`FARTHEST`."""
+    numbers, unit = times.astype("int64"), np.datetime_data(times.dtype)[0]
+    if unit == "ns":
+        whole = numbers // 1_000
+    else:
+        size = {"us": 1, "ms": 1_000, "s": 1_000_000}[unit]
+        whole = np.clip(numbers, -FARTHEST // size, FARTHEST // size) * size
+    return np.where(np.isnat(times), np.nan, whole)
+
+
+def _limits(dtype: str, others: tuple[int, int]) -> tuple[int, int]:
+    """The least and the largest microsecond that a dtype holds; ``others``: those of texts and of Python's objects."""
+    if base_dtype(dtype) == "text":
+        return others
+    most = (2**63 - 1) // 1_000 if "64[ns" in dtype else FARTHEST
+    return -most, most
+
+
 def _instants(values: pd.Series, form: str | None) -> np.ndarray:
     """Microseconds since 1970, shape (n,) float64, NaN for what is no date or time; zones are UTC."""
-    found = values
     if base_dtype(str(values.dtype)) != "datetime":
-        found = _parsed(values.astype(object), form)
-    if getattr(found.dtype, "tz", None) is not None:
-        found = found.dt.tz_convert("UTC").dt.tz_localize(None)
-    numbers = found.astype("datetime64[us]").to_numpy().astype("int64").astype(float)
-    numbers[found.isna().to_numpy()] = np.nan
+        return _parsed(values.astype(object), form)
+    if getattr(values.dtype, "tz", None) is not None:
+        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
+    return _microseconds(values.to_numpy())
+
+
+def _parsed(cells: pd.Series, form: str | None) -> np.ndarray:
+    """As :func:`_instants`, of texts and of Python's dates, each by itself."""
+    texts = cells.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
+    out = np.full(len(cells), np.nan)
+    if texts.any():
+        out[texts] = _of_texts(cells[texts], form)
+    for place in np.flatnonzero(~texts):
+        out[place] = _of_object(cells.iloc[place])
+    return out
+
+
+def _of_texts(texts: pd.Series, form: str | None) -> np.ndarray:
+    def read(some: Any) -> Any:
+        return pd.to_datetime(some, format=form or "ISO8601", errors="coerce", utc=True)
+
+    found = read(texts).dt.tz_localize(None).to_numpy()
+    numbers = _microseconds(found)
+    if np.datetime_data(found.dtype)[0] == "ns":
+        # Where one text has nanoseconds, pandas reads all of them as such, and none of the year 9999.
+        unread = np.flatnonzero(np.isnan(numbers))
+        alone = {text: None for text in texts.iloc[unread]}
+        known = {text: _microseconds(read([text]).tz_localize(None).to_numpy())[0] for text in alone}
+        numbers[unread] = [known[text] for text in texts.iloc[unread]]
+    # Digits alone, as 2020 or 20200131, are dates in ISO 8601, but may be any number.
+    if form is None:
+        bare = texts.str.fullmatch(r"\s*[+-]?\d+\s*").to_numpy(dtype=bool)
+        numbers[bare] = np.nan
     return numbers
 
 
-def _parsed(cells: pd.Series, form: str | None) -> pd.Series:
-    """Instants in UTC of texts and of Python's dates, each by itself; NaT for what is none."""
-    texts = cells.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
-    out = np.full(len(cells), np.datetime64("NaT", "us"))
-    if texts.any():
-        found = pd.to_datetime(cells[texts], format=form or "ISO8601", errors="coerce", utc=True)
-        naive = found.dt.tz_localize(None).astype("datetime64[us]").to_numpy()
-        # Digits alone, as 2020 or 20200131, are dates in ISO 8601, but may be any number.
-        if form is None:
-            bare = cells[texts].str.fullmatch(r"\s*[+-]?\d+\s*").to_numpy(dtype=bool)
-            naive = np.where(bare, np.datetime64("NaT", "us"), naive)
-        out[texts] = naive
-    for place in np.flatnonzero(~texts):
-        cell = cells.iloc[place]
-        if isinstance(cell, datetime.date | np.datetime64):
-            instant = pd.Timestamp(cell)
-            if instant is pd.NaT:
-                continue
-            if instant.tzinfo is not None:
-                instant = instant.tz_convert("UTC").tz_localize(None)
-            out[place] = instant.to_datetime64().astype("datetime64[us]")
-    return pd.Series(out, index=cells.index)
+def _of_object(cell: Any) -> float:
+    """As :func:`_instants`, of one object."""
+    if isinstance(cell, np.datetime64) and not np.isnat(cell):
+        try:
+            cell = pd.Timestamp(cell).to_datetime64()
+        except (ValueError, OverflowError):  # of more years than 64 bits of seconds have
+            return float(math.copysign(FARTHEST, int(cell.astype("int64"))))
+        return float(_microseconds(np.array([cell]))[0])
+    if not isinstance(cell, datetime.date) or cell is pd.NaT:
+        return math.nan
+    if isinstance(cell, pd.Timestamp):
+        cell = cell.to_pydatetime(warn=False)
+    if not isinstance(cell, datetime.datetime):
+        cell = datetime.datetime.combine(cell, datetime.time())
+    moved = cell.utcoffset() or datetime.timedelta(0)
+    return float((cell.replace(tzinfo=None) - EPOCH - moved) // MICROSECOND)
 
 
 def _check_format(column: Any, where: str) -> None:
@@ -455,6 +521,11 @@ class Date(Temporal):
     def _numbers(self, values: pd.Series) -> np.ndarray:
         instants = _instants(values, self.format)
         return np.where(instants % MICROSECONDS_A_DAY == 0, instants / MICROSECONDS_A_DAY, np.nan)
+
+    @property
+    def _held(self) -> tuple[float, float]:
+        first, last = _limits(self.dtype, YEARS)
+        return -(-first // MICROSECONDS_A_DAY), last // MICROSECONDS_A_DAY
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
         days = pd.Series(numbers.astype("datetime64[D]").astype("datetime64[s]"))
@@ -546,6 +617,11 @@ class Datetime(Temporal):
         instants = _instants(values, self.format)
         return np.floor(instants / _unit(self.resolution, self.name))
 
+    @property
+    def _held(self) -> tuple[float, float]:
+        (first, last), unit = _limits(self.dtype, YEARS), _unit(self.resolution, self.name)
+        return -(-first // unit), last // unit
+
     def _values(self, numbers: np.ndarray) -> pd.Series:
         instants = (numbers * _unit(self.resolution, self.name)).astype("datetime64[us]")
         series = pd.Series(instants)
@@ -636,8 +712,7 @@ class Time(Temporal):
                 return np.nan
             return int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
 
-        distinct = {value: seconds(value) for value in values.unique()}
-        numbers = np.array([distinct[value] for value in values], dtype=float)
+        numbers = np.array(self._each(values.to_numpy(dtype=object), seconds), dtype=float)
         return np.floor(numbers / (60 if self.resolution == "1min" else 1))
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
@@ -704,19 +779,18 @@ class Duration(Temporal):
         super()._check(where)
 
     def _numbers(self, values: pd.Series) -> np.ndarray:
-        if base_dtype(str(values.dtype)) != "timedelta":
-            cells = values.map(
-                lambda v: (
-                    v
-                    if isinstance(v, str | datetime.timedelta | np.timedelta64)
-                    and not (isinstance(v, str) and re.fullmatch(r"\s*[+-]?\d+\s*", v))
-                    else None
-                )
+        if base_dtype(str(values.dtype)) == "timedelta":
+            lengths = _microseconds(values.to_numpy())
+        else:
+            lengths = np.array(
+                self._each(values.to_numpy(dtype=object), _length_of), dtype=float
             )
-            values = pd.to_timedelta(cells.astype(object), errors="coerce")
-        lengths = values.astype("timedelta64[us]").to_numpy().astype("int64").astype(float)
-        lengths[values.isna().to_numpy()] = np.nan
         return np.floor(lengths / _unit(self.resolution, self.name))
+
+    @property
+    def _held(self) -> tuple[float, float]:
+        (first, last), unit = _limits(self.dtype, (-FARTHEST, FARTHEST)), _unit(self.resolution, self.name)
+        return -(-first // unit), last // unit
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
         lengths = pd.Series((numbers * _unit(self.resolution, self.name)).astype("timedelta64[us]"))
@@ -763,12 +837,11 @@ class Period(Temporal):
         def ordinal(value: Any) -> float:
             try:
                 period = pd.Period(value, freq=self._frequency())
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 return np.nan
             return np.nan if period is pd.NaT else period.ordinal
 
-        distinct = {value: ordinal(value) for value in values.unique()}
-        return np.array([distinct[value] for value in values], dtype=float)
+        return np.array(self._each(values.to_numpy(dtype=object), ordinal), dtype=float)
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
         array = pd.PeriodIndex.from_ordinals(numbers.astype(np.int64), freq=self._frequency())
@@ -784,6 +857,23 @@ class Period(Temporal):
     def draft(cls, source: DraftSource) -> Column | None:
         """A draft of a dtype of periods."""
         return cls._draft_bounds(source) if base_dtype(source.dtype) == "period" else None
+
+
+def _length_of(value: Any) -> float:
+    """Microseconds of one length of time, NaN for what is none."""
+    if isinstance(value, datetime.timedelta) and not isinstance(value, pd.Timedelta):
+        return float(min(max(value // MICROSECOND, -FARTHEST), FARTHEST))
+    if not isinstance(value, str | pd.Timedelta | np.timedelta64) or (
+        isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+\s*", value)
+    ):
+        return math.nan
+    try:
+        length = pd.Timedelta(value).to_timedelta64()
+    except (ValueError, OverflowError) as error:
+        if isinstance(value, str) or not isinstance(error, OverflowError | OutOfBoundsTimedelta):
+            return math.nan
+        return float(math.copysign(FARTHEST, int(value.astype("int64"))))
+    return float(_microseconds(np.array([length]))[0])
 
 
 def _unit(resolution: Any, where: str) -> int:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tabsynth._validate import native, shown
 from tabsynth.errors import InputError
-from tabsynth.schema.column import Column, is_null
+from tabsynth.schema.column import Column, OtherObject, is_null
 
 MOST_VALUES = 10  # listed for each column
 
@@ -100,6 +100,8 @@ def value_problems(
         except InputError as error:
             if len(part) == 1:
                 value = native(distinct.iloc[part[0]])
+                if isinstance(value, OtherObject):
+                    value = value.cell
                 none = None if is_null(value) else value
                 problems.append(Problem(column.name, none, str(error)))
             else:

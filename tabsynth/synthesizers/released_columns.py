@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth._validate import MAX_TEXT
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, base_dtype
-from tabsynth.schema.conforming import numbers_of
 from tabsynth.schema.identifiers import value_format
-from tabsynth.schema.number_texts import decimal_mark, one_group, plain_number
+from tabsynth.schema.number_texts import decimal_mark, numbers_of, one_group, plain_number
 from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Temporal, Time
 
@@ -303,6 +303,7 @@ class TextDraft(ColumnDraft):
         missing = self._missing(column.values)
         values = column.values.map(str)
         new = ~missing[:-1] & ~values.isin(self.texts).to_numpy()
+        new &= values.map(len).to_numpy(dtype=int) <= MAX_TEXT  # longer ones are no categories
         keys = np.full(len(missing), -1)
         keys[:-1][new] = np.arange(new.sum())
         asked = [Question(self.name, keys, int(new.sum()), values[new].tolist())]
@@ -698,7 +699,7 @@ def _dated(
 
     def numbers(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
         if base_dtype(str(values.dtype)) == "period":
-            values = values.dt.to_timestamp()
+            values = values.map(_first_moment).astype(object)
         kept = values.where(~values.isin(list(nulls)), None) if values.dtype == object else values
         return wide.amounts(kept) * _UNITS[wide.kind]
 
@@ -715,6 +716,14 @@ def _dated(
     decades = np.arange(len(grid) - 1) // 10 * 10
     draft = GridDraft(**facts, dtype=dtype, grid=grid, coarse=decades, numbers=numbers, make=make)
     return draft
+
+
+def _first_moment(period: pd.Period) -> Any:
+    """When a period begins; NaT of those that no date has."""
+    try:
+        return period.to_timestamp()
+    except (ValueError, OverflowError):
+        return pd.NaT
 
 
 def _temporal(facts: dict[str, Any], dtype: str) -> ColumnDraft:

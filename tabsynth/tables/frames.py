@@ -19,7 +19,7 @@ import pandas as pd
 
 from tabsynth._validate import one_of, shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.column import Column, base_dtype, with_plain_cells
 
 PANDAS, POLARS, PYARROW = LIBRARIES = ("pandas", "polars", "pyarrow")
 CHOICES = ("fitted", *LIBRARIES)
@@ -89,12 +89,13 @@ def column_from_arrow(values: Any, name: str) -> pd.Series:
         if pa.types.is_dictionary(values.type):
             kind = values.type.value_type
             values = pa.chunked_array([c.dictionary_decode() for c in values.chunks], type=kind)
-        return values.to_pandas(types_mapper=_nullable_dtypes().get).rename(name)
+        series = values.to_pandas(types_mapper=_nullable_dtypes().get).rename(name)
     except pa.ArrowException:
         raise InputError(
             f"Column {shown(name)} holds {shown(str(values.type))}, which pandas cannot hold; convert it"
             " to text or numbers."
         ) from None
+    return with_plain_cells(series)
 
 
 def table_from_arrow(table: Any) -> pd.DataFrame:
@@ -106,14 +107,16 @@ def table_from_arrow(table: Any) -> pd.DataFrame:
     return frame.set_axis(list(table.column_names), axis=1)
 
 
-def without_arrow_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
-    """A DataFrame with its Arrow-backed columns converted by :func:`column_from_arrow`.
+def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """A DataFrame whose Arrow-backed columns are converted by :func:`column_from_arrow`, and others by :func:`with_plain_cells`.
 
-    The same object where there are none.
+    The same object where nothing changes.
     """
-    if not any(isinstance(dtype, pd.ArrowDtype) for dtype in frame.dtypes):
+    columns = [frame.iloc[:, j] for j in range(frame.shape[1])]
+    plain = [with_plain_cells(_without_arrow_dtype(values)) for values in columns]
+    if all(after is before for after, before in zip(plain, columns, strict=True)):
         return frame
-    parts = {j: _without_arrow_dtype(frame.iloc[:, j]) for j in range(frame.shape[1])}
+    parts = dict(enumerate(plain))
     result = pd.DataFrame(parts, index=frame.index).set_axis(frame.columns, axis=1)
     result.attrs = frame.attrs
     return result
@@ -149,17 +152,18 @@ def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
     """A pandas DataFrame from any eager DataFrame that narwhals knows (polars, pyarrow, …).
 
     Whole numbers and booleans of Arrow data come in pandas' nullable dtypes, whether or not there is a null:
-    see :func:`tabsynth.tables.frames.column_from_arrow`. Other pandas columns are taken as they are.
+    see :func:`tabsynth.tables.frames.column_from_arrow`. Cells of objects become plain ones: see
+    :func:`tabsynth.schema.column.with_plain_cells`. Other pandas columns are taken as they are.
     """
     if isinstance(table, pd.DataFrame):
         check_names(table, what)
-        return without_arrow_dtypes(table)
+        return plain_frame(table)
     try:
         frame = nw.from_native(table, eager_only=True)
     except TypeError:
         raise InputError(f"The {what} must be a DataFrame, got {type(table).__name__}.") from None
     if frame.implementation.is_modin():  # pandas columns, which Arrow would read again
-        return without_arrow_dtypes(frame.to_pandas())
+        return plain_frame(frame.to_pandas())
     return table_from_arrow(frame.to_arrow())
 
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, Numeric, Schema, draft_private
-from tabsynth.schema.conforming import numbers_of
 from tabsynth.schema.drafting import draft_schema, review
-from tabsynth.schema.number_texts import decimal_mark, one_group, plain_number
+from tabsynth.schema.number_texts import decimal_mark, numbers_of, one_group, plain_number
 
 
 @pytest.mark.parametrize(
