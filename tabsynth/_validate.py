@@ -15,8 +15,9 @@ MAX_LAYERS = 100  # hidden ones of a network
 
 
 def native(value: Any) -> Any:
-    """A number of numpy's as Python's own type has it; anything else as it is."""
-    return value.item() if isinstance(value, np.generic) else value
+    """A number of numpy's as Python's own type has it; anything else as it is, times in nanoseconds included."""
+    number = isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64)
+    return value.item() if number else value
 
 
 def shown(value: object, limit: int = 60) -> str:
@@ -28,6 +29,14 @@ def shown(value: object, limit: int = 60) -> str:
         text = f"<{type(value).__name__}>"
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def shown_text(value: object) -> str:
+    """:func:`shown` of a value's text; of the value itself where Python writes none, as of years beyond 9999."""
+    try:
+        return shown(str(value))
+    except Exception:  # of what people define, too
+        return shown(value)
 
 
 def real(name: str, value: Any) -> float:

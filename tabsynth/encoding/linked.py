@@ -189,10 +189,13 @@ class CodedTable:
     weights: np.ndarray | None = None
 
 
+NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+
+
 def _sortable(value: Any) -> tuple[int, Any]:
     """What a value of an order column is compared by, whatever other rows hold: numbers come before times and texts."""
     if isinstance(value, pd.Timestamp | pd.Timedelta):
-        return 1, value.value
+        return 1, int(value.asm8.astype("int64")) * NANOSECONDS[value.unit]
     try:
         number = (
             int(value) if re.fullmatch(r"\s*[+-]?[0-9]{1,400}\s*", str(value)) else float(value)
@@ -371,8 +374,8 @@ class LinkedEncoder:
                 value = not_told_apart(values)
                 if value is not None:
                     problems.append(
-                        f"Table {shown(name)} has {column}={shown(value)}, which is too large for a float to tell from others;"
-                        " give keys as whole numbers or texts."
+                        f"Table {shown(name)} has {column}={shown(value)}, which may stand for several keys; give keys as"
+                        " whole numbers or texts."
                     )
                 out[column] = names_of(values)
         return out

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth.schema.column import with_plain_cells
 from tabsynth.schema.design import Design
 
 KEY_BYTES = 16
@@ -93,7 +94,8 @@ def name_of(unit: Any) -> str:
 
 def names_of(units: pd.Series) -> np.ndarray:
     """Texts of the units of rows, shape (n,), object: each follows from the row's own value alone."""
-    return np.array([name_of(unit) for unit in units.astype(object)], dtype=object)
+    cells = with_plain_cells(units.astype(object))
+    return np.array([name_of(cell) for cell in cells], dtype=object)
 
 
 def hashed(texts: np.ndarray, key: bytes) -> np.ndarray:

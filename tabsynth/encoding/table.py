@@ -11,7 +11,7 @@ import category_encoders as ce
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import one_of, shown, shown_text
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.encoding.rows import PrivateRows, rows_of
 from tabsynth.errors import InputError
@@ -302,7 +302,7 @@ class TableEncoder:
                 continue  # the column is not read
             if broken.any() and self.whole.violations == "refuse":
                 row = table.iloc[int(broken.argmax())]
-                values = ", ".join(f"{name}={shown(str(row[name]))}" for name in rule.names)
+                values = ", ".join(f"{name}={shown_text(row[name])}" for name in rule.names)
                 raise InputError(
                     f"The {what} has a row with {values}, which breaks the rule {shown(rule.text, 120)}; correct it,"
                     " or declare violations='drop' or 'repair' in the schema."

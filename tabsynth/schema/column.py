@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import check_text, one_of, shown
+from tabsynth._validate import check_text, native, one_of, shown
 from tabsynth.errors import FileFormatError, InputError, one_line
 from tabsynth.schema.number_texts import one_group
 from tabsynth.schema.placing import Placing
@@ -31,7 +31,9 @@ COPIED = "copied_from_private_rows"  # key of a schema file: it follows from the
 MAX_CATEGORIES = 100_000
 TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
 LARGEST_FLOAT = float(np.finfo(np.float64).max)
-_EXPONENT = math.frexp(LARGEST_FLOAT)[1]  # whole numbers of so many bits, and less than that, are floats
+_EXPONENT = math.frexp(LARGEST_FLOAT)[
+    1
+]  # whole numbers of so many bits, and less than that, are floats
 _PLAIN = {
     bool, float, type(None), type(pd.NA), type(pd.NaT), np.datetime64, np.timedelta64,
     datetime.date, datetime.datetime, datetime.time, datetime.timedelta, pd.Timedelta,
@@ -48,7 +50,7 @@ def base_dtype(dtype: str) -> str:
     ``"unsupported"`` for every other pandas dtype name.
     """
     name = dtype.lower()
-    if name.startswith(("int", "uint")):
+    if re.match(r"u?int(\d|$)", name):  # and no interval
         return "int"
     if name.startswith(("float", "double")):
         return "float"
@@ -114,8 +116,7 @@ def _is_pandas_dtype(dtype: str) -> bool:
 
 def plain(value: Any) -> Any:
     """Return a cell's value in Python's own type, with None for NaN and ``pd.NA``."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = native(value)
     nan = isinstance(value, float) and math.isnan(value)
     return None if value is pd.NA or nan else value
 
@@ -174,7 +175,11 @@ def with_plain_cells(values: pd.Series) -> pd.Series:
     """
     if isinstance(values.dtype, pd.CategoricalDtype):
         listed = pd.Series(values.dtype.categories)
-        return values if with_plain_cells(listed) is listed else with_plain_cells(values.astype(object))
+        return (
+            values
+            if with_plain_cells(listed) is listed
+            else with_plain_cells(values.astype(object))
+        )
     if values.dtype != object and getattr(values.dtype, "storage", None) != "python":
         return values
     cells = values.to_numpy(dtype=object)
@@ -843,8 +848,7 @@ class Column:
     def _convert_value(self, value: Any) -> Any:
         """A value as a number or truth value of the column's dtype."""
         base = base_dtype(self.dtype)
-        if isinstance(value, np.generic):
-            value = value.item()
+        value = native(value)
         if isinstance(value, str):
             return self._parse_text(value)
         if isinstance(value, int | float | Decimal):
@@ -852,8 +856,12 @@ class Column:
             finite = isinstance(value, int) or math.isfinite(value)
             if base == "int" and finite and value == int(value):
                 return self._within_dtype(int(value))
-            if base == "float" and -LARGEST_FLOAT <= value <= LARGEST_FLOAT:
-                return float(value)
+            if base == "float" and finite:
+                most = float(np.finfo(self.dtype.lower()).max)
+                if -most <= value <= most:
+                    return float(value)
+                substitute = self._substitute(value)
+                return self._not_of_type(value) if substitute is None else substitute
             if base == "bool" and value in (0, 1):
                 return bool(value)
         return self._not_of_type(value)
@@ -884,8 +892,8 @@ class Column:
             )
         return substitute
 
-    def _substitute(self, number: int) -> Any:
-        """What stands for a whole number that the dtype cannot hold; None if it is refused."""
+    def _substitute(self, number: float) -> Any:
+        """What stands for a number that the dtype cannot hold; None if it is refused."""
         return self.other
 
     def _not_of_type(self, value: Any) -> Any:

@@ -170,17 +170,12 @@ class Design:
         elif self.unit in names:
             value = not_told_apart(table.iloc[:, names.index(self.unit)])
             if value is not None:
-                reason = (
-                    "too large for a float to tell from others"
-                    if isinstance(value, float)
-                    else "no valid Unicode or has no text of its own"
-                )
                 out.append(
                     (
                         self.unit,
                         value,
-                        f"Column {shown(self.unit)} has unit {shown(value)}, which is {reason}; give units as whole"
-                        " numbers or texts.",
+                        f"Column {shown(self.unit)} has unit {shown(value)}, which may stand for several units; give units"
+                        " as whole numbers or texts.",
                     )
                 )
         return out

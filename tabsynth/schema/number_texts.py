@@ -80,7 +80,7 @@ def number_of(value: Any, decimal: str | None = None) -> float:
         value = plain_number(value, decimal) or value
         if "_" in value:  # Python reads 1_000
             return math.nan
-    elif not isinstance(value, Real | Decimal):
+    elif not isinstance(value, Real | Decimal) or isinstance(value, np.timedelta64):
         return math.nan
     try:
         number = float(value)

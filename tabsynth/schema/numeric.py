@@ -431,9 +431,11 @@ class Numeric(Column):
         values[kept] = numbers
         return self.to_series(values, nulls)
 
-    def _substitute(self, number: int) -> Any:
-        low, high = self.bounds
-        return int(low if number < low else high) if self.clip else None
+    def _substitute(self, number: float) -> Any:
+        if not self.clip:
+            return None
+        bound = self.bounds[0 if number < self.bounds[0] else 1]
+        return int(bound) if base_dtype(self.dtype) == "int" else float(bound)
 
     # Heaping.
 
@@ -723,7 +725,7 @@ def _decimals(number: float) -> int:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_ | np.timedelta64)
 
 
 # Drafts. Whole numbers with at most FEW values are drafted as codes, not as amounts. Other numbers are, too, that

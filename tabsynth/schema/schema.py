@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import parse_json, position, read_json_text, write_text
-from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown
+from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown, shown_text
 from tabsynth.errors import InputError, TableError, TabsynthError
 from tabsynth.schema.column import COPIED, Column, column_from, plain
 from tabsynth.schema.constraints import (
@@ -654,7 +654,7 @@ class Schema:
             broken = rule.broken(values)
             if broken.any():
                 row = values.iloc[int(broken.argmax())]
-                shown_values = ", ".join(f"{name}={shown(str(row[name]))}" for name in rule.names)
+                shown_values = ", ".join(f"{name}={shown_text(row[name])}" for name in rule.names)
                 text = (
                     f"The table has a row with {shown_values}, which breaks the rule {shown(rule.text, 120)}; correct it, or"
                     " declare violations='drop' or 'repair'."

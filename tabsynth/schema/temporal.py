@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pandas.errors import OutOfBoundsTimedelta
 
-from tabsynth._validate import check_text, shown
+from tabsynth._validate import check_text, shown, shown_text
 from tabsynth.errors import InputError
 from tabsynth.schema.column import (
     Column,
@@ -120,7 +120,7 @@ class Temporal(Column):
             number = replace(self, format=None)._numbers(one)[0]  # type: ignore[call-arg]
         if np.isnan(number):
             raise InputError(
-                f"{where}: {shown(str(text))} is no {self.kind}; write it like {self.example!r}."
+                f"{where}: {shown_text(text)} is no {self.kind}; write it like {self.example!r}."
             )
         return int(number)
 
@@ -228,7 +228,7 @@ class Temporal(Column):
 
     def _beyond(self, value: Any) -> InputError:
         return InputError(
-            f"Column {shown(self.name)}: {shown(str(value))} is outside its declared bounds, {self.low}"
+            f"Column {shown(self.name)}: {shown_text(value)} is outside its declared bounds, {self.low}"
             f" to {self.high}; correct it, widen the bounds, or declare clip=true."
         )
 
@@ -253,7 +253,7 @@ class Temporal(Column):
 
     def _not_of_type(self, value: Any) -> Any:
         raise InputError(
-            f"Column {shown(self.name)}: {shown(str(value))} is no {self.kind}; correct it, write it like"
+            f"Column {shown(self.name)}: {shown_text(value)} is no {self.kind}; correct it, write it like"
             f" {self.example!r}, or add it to the schema's null_values if it stands for a missing value."
         )
 
@@ -402,6 +402,10 @@ def _limits(dtype: str, others: tuple[int, int]) -> tuple[int, int]:
     if base_dtype(dtype) == "text":
         return others
     most = (2**63 - 1) // 1_000 if "64[ns" in dtype else FARTHEST
+    if (
+        "," in dtype
+    ):  # zones are known of Python's years; a day is more than any of them moves a time
+        return max(-most, YEARS[0] + MICROSECONDS_A_DAY), min(most, YEARS[1] - MICROSECONDS_A_DAY)
     return -most, most
 
 
@@ -435,7 +439,9 @@ def _of_texts(texts: pd.Series, form: str | None) -> np.ndarray:
         # Where one text has nanoseconds, pandas reads all of them as such, and none of the year 9999.
         unread = np.flatnonzero(np.isnan(numbers))
         alone = {text: None for text in texts.iloc[unread]}
-        known = {text: _microseconds(read([text]).tz_localize(None).to_numpy())[0] for text in alone}
+        known = {
+            text: _microseconds(read([text]).tz_localize(None).to_numpy())[0] for text in alone
+        }
         numbers[unread] = [known[text] for text in texts.iloc[unread]]
     # Digits alone, as 2020 or 20200131, are dates in ISO 8601, but may be any number.
     if form is None:
@@ -782,14 +788,15 @@ class Duration(Temporal):
         if base_dtype(str(values.dtype)) == "timedelta":
             lengths = _microseconds(values.to_numpy())
         else:
-            lengths = np.array(
-                self._each(values.to_numpy(dtype=object), _length_of), dtype=float
-            )
+            lengths = np.array(self._each(values.to_numpy(dtype=object), _length_of), dtype=float)
         return np.floor(lengths / _unit(self.resolution, self.name))
 
     @property
     def _held(self) -> tuple[float, float]:
-        (first, last), unit = _limits(self.dtype, (-FARTHEST, FARTHEST)), _unit(self.resolution, self.name)
+        (first, last), unit = (
+            _limits(self.dtype, (-FARTHEST, FARTHEST)),
+            _unit(self.resolution, self.name),
+        )
         return -(-first // unit), last // unit
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
@@ -836,7 +843,8 @@ class Period(Temporal):
     def _numbers(self, values: pd.Series) -> np.ndarray:
         def ordinal(value: Any) -> float:
             try:
-                period = pd.Period(value, freq=self._frequency())
+                year = isinstance(value, int) and not isinstance(value, bool)
+                period = pd.Period(str(value) if year else value, freq=self._frequency())
             except (ValueError, TypeError, OverflowError):
                 return np.nan
             return np.nan if period is pd.NaT else period.ordinal
@@ -868,12 +876,14 @@ def _length_of(value: Any) -> float:
     ):
         return math.nan
     try:
-        length = pd.Timedelta(value).to_timedelta64()
+        length = pd.Timedelta(value)
+        if length is pd.NaT:
+            return math.nan
+        return float(_microseconds(np.array([length.to_timedelta64()]))[0])
     except (ValueError, OverflowError) as error:
         if isinstance(value, str) or not isinstance(error, OverflowError | OutOfBoundsTimedelta):
             return math.nan
         return float(math.copysign(FARTHEST, int(value.astype("int64"))))
-    return float(_microseconds(np.array([length]))[0])
 
 
 def _unit(resolution: Any, where: str) -> int:

@@ -155,3 +155,31 @@ def test_one_row_decides_no_mark_of_a_private_draft():
     one.iloc[0] = "1,5"
     for seed in range(3):
         assert draft_private(one, 1.0, random_state=seed).decimal is None
+
+
+def test_a_number_is_read_by_itself():
+    cells = [
+        "-5",
+        "18446744073709551615",
+        "abc",
+        " 12",
+        "1e400",
+        "nan",
+        "1_000",
+        10**400,
+        True,
+        None,
+        [1],
+        1j,
+        np.timedelta64(1, "s"),
+    ]
+    values = np.empty(len(cells), dtype=object)
+    values[:] = cells
+    found = numbers_of(pd.Series(values, dtype=object), [], None)
+    assert np.array_equal(
+        found, [-5, 2.0**64, np.nan, 12, *[np.nan] * 4, 1, *[np.nan] * 4], equal_nan=True
+    )
+    for cell, number in zip(cells, found, strict=True):
+        alone = pd.Series([None], dtype=object)
+        alone.iat[0] = cell
+        assert np.array_equal(numbers_of(alone, [], None), [number], equal_nan=True)
