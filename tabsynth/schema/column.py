@@ -892,7 +892,7 @@ class Column:
             )
         return substitute
 
-    def _substitute(self, number: float) -> Any:
+    def _substitute(self, number: Any) -> Any:
         """What stands for a number that the dtype cannot hold; None if it is refused."""
         return self.other
 

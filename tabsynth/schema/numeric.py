@@ -431,7 +431,7 @@ class Numeric(Column):
         values[kept] = numbers
         return self.to_series(values, nulls)
 
-    def _substitute(self, number: float) -> Any:
+    def _substitute(self, number: Any) -> Any:
         if not self.clip:
             return None
         bound = self.bounds[0 if number < self.bounds[0] else 1]

@@ -438,7 +438,7 @@ def _of_texts(texts: pd.Series, form: str | None) -> np.ndarray:
     if np.datetime_data(found.dtype)[0] == "ns":
         # Where one text has nanoseconds, pandas reads all of them as such, and none of the year 9999.
         unread = np.flatnonzero(np.isnan(numbers))
-        alone = {text: None for text in texts.iloc[unread]}
+        alone = dict.fromkeys(texts.iloc[unread])
         known = {
             text: _microseconds(read([text]).tz_localize(None).to_numpy())[0] for text in alone
         }
