@@ -170,11 +170,13 @@ class Design:
         elif self.unit in names:
             value = not_told_apart(table.iloc[:, names.index(self.unit)])
             if value is not None:
+                why = "is too large for a float to tell from others"
+                why = why if isinstance(value, float) else "may stand for several units"
                 out.append(
                     (
                         self.unit,
                         value,
-                        f"Column {shown(self.unit)} has unit {shown(value)}, which may stand for several units; give units"
+                        f"Column {shown(self.unit)} has unit {shown(value)}, which {why}; give units"
                         " as whole numbers or texts.",
                     )
                 )
