@@ -212,5 +212,5 @@ def test_weights_and_units_of_odd_kinds_are_used_or_refused_before_a_draft() -> 
 def test_units_that_could_be_taken_for_one_are_refused() -> None:
     units = Design(unit="u", max_rows_per_unit=1)
     for pair in (["\ud800", "\udfff"], [10**400, 10**401], [[10**5000], [10**5001]]):
-        with pytest.raises(InputError, match="may stand for several units|too large for a float"):
+        with pytest.raises(InputError, match=r"may stand for several units|too large for a float"):
             draft_private(table_of(LETTERS[:2]).assign(u=objects(pair)), 1.0, **units.parameters())
