@@ -10,6 +10,15 @@ from dataclasses import dataclass
 ONE_WAY, JOINT, COUNT = "one-way counts", "joint counts", "row count"
 OVERLAP, CRITIC, VOTES = "overlap with the public table", "critic", "votes"
 AUTOENCODER, CLASS_VOTES = "autoencoder", "class votes"
+TABLES, TOTAL = "declared tables", "total of the survey weights"
+# Purposes of many releases, of which a time limit may leave some out. All others come before the first step.
+STEPS = (AUTOENCODER, CRITIC, VOTES, CLASS_VOTES)
+# A private draft of a schema charges all of these, whatever it releases.
+DRAFT = (
+    "schema: formats of columns",
+    *(f"schema: values of columns, round {number}" for number in range(1, 6)),
+    "schema: values that are not released",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +41,10 @@ class Fit:
         Whether teachers voted on classes besides.
     tables : tuple of str
         Of linked tables, those whose records are counted.
+    declared_tables : bool
+        Whether tables were declared that must be accurate.
+    weighted : bool
+        Whether rows have survey weights.
     """
 
     columns: int | None
@@ -41,6 +54,8 @@ class Fit:
     private_autoencoder: bool = False
     class_votes: bool = False
     tables: tuple[str, ...] = ()
+    declared_tables: bool = False
+    weighted: bool = False
 
 
 # Of each tuple, one purpose must be there.
@@ -49,7 +64,8 @@ Required = list[tuple[str, ...]]
 
 def _of_margnet(fit: Fit) -> Required:
     # All counts are released before the first step, so a fit that stopped early has them too.
-    return [(ONE_WAY,)] if fit.columns == 1 else [(ONE_WAY,), (JOINT,)]
+    tables: Required = [(TABLES,)] if fit.declared_tables else []
+    return [*tables, (ONE_WAY,), *([] if fit.columns == 1 else [(JOINT,)])]
 
 
 def _of_linked(fit: Fit) -> Required:
@@ -58,6 +74,8 @@ def _of_linked(fit: Fit) -> Required:
 
 def _of_critic(fit: Fit) -> Required:
     counts: Required = [] if fit.rows_declared else [(ONE_WAY, COUNT)]
+    if fit.weighted and not fit.warm_start:
+        counts.append((ONE_WAY, TOTAL))
     return counts if fit.stopped else [*counts, *_autoencoder(fit), (CRITIC,)]
 
 

@@ -430,7 +430,7 @@ class Synthesizer(BaseEstimator):
             trained = run.train(index, monitor)
         # What a later save or sample needs, as it was for this fit, even if parameters change later.
         self.seeded_ = run.seeded
-        self.facts_ = self._facts(monitor, trained) | run.project_facts()
+        self.facts_ = self._facts(monitor, trained) | run.facts()
         self.config_ = self._config()
         self.encoder_ = encoder
         self.trained_ = trained

@@ -19,7 +19,14 @@ from tabsynth.privacy.accounting.mechanisms import (
     SubsampledGaussian,
     mechanism_from,
 )
-from tabsynth.privacy.certificate.certificate import EXACT, ON_GPU, code, condition, versions
+from tabsynth.privacy.certificate.certificate import (
+    EXACT,
+    FIGURES,
+    ON_GPU,
+    code,
+    condition,
+    versions,
+)
 from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, as_earlier, recorder
 from tabsynth.privacy.ledger.project import ProjectLedger
@@ -422,9 +429,14 @@ class Run:
                 f" {error}"
             ) from None
 
-    def project_facts(self) -> dict[str, Any]:
-        """What a certificate says of the project's ledger, if there is one."""
-        return {} if self.project is None else {"project": self.project.statement(self.ledger.run)}
+    def facts(self) -> dict[str, Any]:
+        """What a certificate says of the plan, and of the project's ledger if there is one.
+
+        The plan: what was spent before it was made, and what it grants.
+        """
+        before = [{n: v for n, v in item.items() if n in (*FIGURES, "count")} for item in self.ledger.before()]
+        facts = {"plan": {"before": before, "fit": [_item(spend) for spend in self.spends]}}
+        return facts if self.project is None else {**facts, "project": self.project.statement(self.ledger.run)}
 
     def restore_model(self) -> None:
         """Make the model the one that the finished checkpoint holds."""
@@ -518,6 +530,7 @@ def stated_facts(model: Any, monitor: TrainingMonitor, trained: Any) -> dict[str
     """What a certificate says of a fit besides the ledger; ``trained`` is what training resulted in."""
     drafted = model.schema.drafted
     released = [c.name for c in model.schema.columns if c.provenance == "released"]
+    of_schema = sorted({str(item["purpose"]) for item in (model.schema.released or {}).get("mechanisms", ())})
     made = model.schema.generated
     names = {c.name for c in made}
     unread = [name for name in model.schema.names if name not in names]
@@ -528,6 +541,7 @@ def stated_facts(model: Any, monitor: TrainingMonitor, trained: Any) -> dict[str
             "declared": [c.name for c in made if c.provenance == "declared"],
             "drafted": list(drafted),
             **({"released": released} if released else {}),
+            **({"schema_mechanisms": of_schema} if of_schema else {}),
             "left_out": [*model.schema.names_left_out, *unread],
             "sources": {c.name: c.source for c in made if c.provenance == "declared"},
             "accepted_drafted_domain": bool(drafted) and model.accept_drafted_domain,

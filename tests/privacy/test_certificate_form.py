@@ -58,6 +58,11 @@ ONE_ROW = hashlib.sha256(ROW).hexdigest()
 AUDIT = {"method": "canary", "epsilon_lower_bound": 0.5, "confidence": 0.999, "date": "2026-11-21"}
 
 
+def planned(item: dict[str, Any]) -> dict[str, Any]:
+    """A mechanism as a plan lists it."""
+    return {name: value for name, value in item.items() if name != "details"}
+
+
 def made(**changes: Any) -> dict[str, Any]:
     ledger = Ledger(8.0, 1e-5)
     accounts: list[tuple[str, Any, int, dict[str, Any]]] = [
@@ -74,7 +79,6 @@ def made(**changes: Any) -> dict[str, Any]:
         ledger.spend(ledger.open(purpose, mechanism, count, details), count)
     facts: dict[str, Any] = {
         "method": "dp-wgan",
-        "epsilon_asked": 8.0,
         "seeded": False,
         "public": {
             "schema_sha256": "ab" * 32,
@@ -86,6 +90,8 @@ def made(**changes: Any) -> dict[str, Any]:
         "training": {"stopped": None, "curves": {}},
         "code": code(),
         "noise": EXACT,
+        "epsilon_asked": ledger.spent,
+        "plan": {"before": [], "fit": [planned(item) for item in ledger.to_list()]},
     }
     return make_certificate(ledger, **{**facts, **changes})
 

@@ -1,9 +1,10 @@
 """Certificates: what a table's maker claims about it, in a form that a machine can check.
 
-What every fit of a method must charge is part of its registration (:mod:`tabsynth.methods`), by the purpose of an account. Settings that
-a certificate states (a private autoencoder, votes on classes) require theirs. Options that it does not state (scores
-of pairs; in certificates without settings, all of them) may add mechanisms; those are not required, because their
-absence cannot be distinguished from an option that was not used.
+What every fit of a method must charge is part of its registration (:mod:`tabsynth.methods`), by the purpose of an account. Settings and
+public facts that a certificate states (a private autoencoder, released columns, declared tables) require theirs. The
+stated plan requires all that was spent before it was made, and all that it grants: each mechanism with its noise and
+its number of uses. In certificates without a plan, options that nothing states (scores of pairs, an earlier fit) may have
+added mechanisms; those are not required, because their absence cannot be distinguished from an option that was not used.
 
 A complete list is consistent with the method. It does not prove that the listed mechanisms ran as listed.
 
@@ -21,6 +22,7 @@ import json
 import logging
 import math
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -34,7 +36,7 @@ import pandas as pd
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.methods import LINKED, METHODS, OVERLAP, Fit, Required
+from tabsynth.methods import DRAFT, LINKED, METHODS, OVERLAP, STEPS, Fit, Method, Required
 from tabsynth.privacy.accounting.mechanisms import LAPLACE, NoisyVote, NoPrivacy, mechanism_from
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.design import NO_DESIGN, Design, design_from
@@ -43,6 +45,12 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
+# What a mechanism is, in a list of mechanisms and in a plan.
+FIGURES = (
+    *("purpose", "mechanism", "noise_multiplier", "sampling_rate", "threshold_delta"),
+    *("noise", "teachers", "accounting"),
+)
+TIME_LIMIT = "time limit"  # why a fit stopped
 PACKAGES = ("tabsynth", "torch", "opacus", "numpy", "scipy", "pandas")
 # How mechanisms are composed, by the name of the accountant.
 COMPOSITIONS = {
@@ -159,24 +167,75 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
             f"its method {shown(method)} is unknown, so its list of mechanisms cannot be checked"
         ]
     public, training = _section(certificate, "public"), _section(certificate, "training")
-    warm, settings = _section(public, "warm_start"), _section(certificate, "settings")
-    fit = Fit(
-        columns=columns_of(certificate),
-        rows_declared=public.get("rows") is not None,
-        warm_start=bool(warm),
-        stopped=training.get("stopped") is not None,
-        private_autoencoder=settings.get("autoencoder") in ("dp-sgd", "no-noise"),
-        class_votes=settings.get("mode") == "B",
-        tables=_counted_tables(public),
-    )
+    settings, columns = _section(certificate, "settings"), columns_of(certificate)
     own = {
         str(item.get("purpose")) for item in items if "warm_start" not in _section(item, "details")
     }
-    required = registered[method].required(fit)
+    stopped = training.get("stopped") is not None
+    required = _required(registered[method], public, settings, columns, stopped=stopped)
+    problems = _lacking(method, required, own)
+    if warm := _section(public, "warm_start"):
+        problems += _of_warm_start(warm, items, columns)
+    return [*problems, *_below_plan(certificate, items)]
+
+
+def _required(
+    method: Method,
+    public: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    columns: int | None,
+    *,
+    stopped: bool,
+) -> Required:
+    """What a fit of a method must have charged, by its settings and public facts."""
+    fit = Fit(
+        columns=columns,
+        rows_declared=public.get("rows") is not None,
+        warm_start=bool(_section(public, "warm_start")),
+        stopped=stopped,
+        private_autoencoder=settings.get("autoencoder") in ("dp-sgd", "no-noise"),
+        class_votes=settings.get("mode") == "B",
+        tables=_counted_tables(public),
+        declared_tables=isinstance(public.get("tables"), list),
+        weighted="weight" in _section(public, "design"),
+    )
+    required = list(method.required(fit))
     if isinstance(_section(public, "public_table").get("overlap"), Mapping):
         required.append((OVERLAP,))
-    problems = _lacking(method, required, own)
-    return problems if not warm else [*problems, *_of_warm_start(warm, items, fit.columns)]
+    of_schema = public.get("schema_mechanisms")
+    purposes = [*map(str, of_schema)] if isinstance(of_schema, list) else []
+    if public.get("released"):
+        purposes += DRAFT
+    return [*required, *((purpose,) for purpose in dict.fromkeys(purposes))]
+
+
+def _below_plan(
+    certificate: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """What the list lacks of the stated plan: each mechanism, by its purpose and figures, with its number of uses.
+
+    A fit may have spent more, where a later one of the same object failed. A time limit may leave out steps.
+    """
+    plan, needed, listed = _section(certificate, "plan"), Counter[str](), Counter[str]()
+    cut = _section(certificate, "training").get("stopped") == TIME_LIMIT
+    for part in ("before", "fit"):
+        for item in _charged(plan.get(part)):
+            if not (cut and part == "fit" and item.get("purpose") in STEPS):
+                needed[_figures(item)] += item["count"]
+    for item in items:
+        listed[_figures(item)] += item["count"]
+    lacking = [
+        f"{shown(json.loads(key)['purpose'])} ({listed[key]:,} of {count:,} uses)"
+        for key, count in needed.items()
+        if listed[key] < count
+    ]
+    below = "its list of mechanisms has less, or with other noise, than its plan charges: "
+    return [below + ", ".join(lacking)] if lacking else []
+
+
+def _figures(item: Mapping[str, Any]) -> str:
+    """The purpose and the figures of a mechanism, as JSON."""
+    return json.dumps({name: item.get(name) for name in FIGURES}, default=str)
 
 
 def _counted_tables(public: Mapping[str, Any]) -> tuple[str, ...]:
@@ -209,22 +268,18 @@ def _of_warm_start(
     listed = [item for item in items if _section(item, "details").get("warm_start") == method]
     if not listed:
         return [f"it lists no mechanism of its warm start, {method}"]
-    fit = Fit(
-        columns=columns,
-        rows_declared=public.get("rows") is not None,
-        warm_start=bool(_section(public, "warm_start")),
-        stopped=True,  # nothing says whether it was
-    )
     purposes = {str(item.get("purpose")) for item in listed}
-    return _lacking(f"its warm start, {method},", METHODS[method].required(fit), purposes)
+    # Nothing says whether its fit was stopped.
+    required = _required(METHODS[method], public, _section(warm, "settings"), columns, stopped=True)
+    return _lacking(f"its warm start, {method},", required, purposes)
 
 
 def _lacking(who: str, required: Required, purposes: set[str]) -> list[str]:
-    return [
-        f"its list of mechanisms is incomplete: a fit of {who} charges {' or '.join(map(repr, names))}"
-        for names in required
-        if purposes.isdisjoint(names)
+    lacking = [
+        " or ".join(map(repr, names)) for names in required if purposes.isdisjoint(names)
     ]
+    incomplete = f"its list of mechanisms is incomplete: a fit of {who} charges "
+    return [incomplete + ", ".join(lacking)] if lacking else []
 
 
 def _charged(items: Any) -> list[Mapping[str, Any]]:
@@ -259,12 +314,14 @@ def make_certificate(
     code: dict[str, Any] | None = None,
     noise: dict[str, Any] | None = None,
     settings: dict[str, Any] | None = None,
+    plan: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The certificate of everything that ``ledger`` has spent; JSON-ready.
 
     ``public`` says what was taken as public and from where; ``training`` holds only what follows from
     privatised state (post-processing); ``code`` is the hash of the code that fitted; ``noise`` says how noise
-    was made; ``settings`` says which of its ways the method went; ``project`` is what a project's ledger states of all fits under it. What each field means is in ``certificate.schema.json``.
+    was made; ``settings`` says which of its ways the method went; ``plan`` has what was spent before the fit and what it
+    was granted; ``project`` is what a project's ledger states of all fits under it. What each field means is in ``certificate.schema.json``.
     """
     epsilon = ledger.spent
     accountant = ledger.accountant()
@@ -288,6 +345,7 @@ def make_certificate(
         "accountant": accountant,
         "composition": COMPOSITIONS[accountant["name"]],
         "mechanisms": [describe_mechanism(item) for item in ledger.to_list()],
+        **({} if plan is None else {"plan": plan}),
         "public": public,
         "seeded": seeded,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -27,6 +27,7 @@ from tabsynth.privacy.accounting.accountants import (
     rdp_epsilon,
 )
 from tabsynth.privacy.accounting.attackers import AttackBounds
+from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import (
     NoisyVote,
     check_listed,
@@ -37,6 +38,7 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.accounting.pld import pld_epsilon
 from tabsynth.privacy.certificate.certificate import (
     COMPOSITIONS,
+    FIGURES,
     FORMAT,
     beside,
     code,
@@ -50,7 +52,7 @@ from tabsynth.privacy.certificate.certificate import (
     read_certificate,
     statement_of,
 )
-from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
 from tabsynth.tables.files import read_any
 
 COARSER = 4.0  # than PRV can be: a quarter of the time
@@ -114,16 +116,6 @@ def _looser(epsilon: float, spends: Sequence[Spend], delta: float, claimed_by: s
 UNSIGNED = "unsigned"
 # Another build of an accountant may differ in the last digits, and be a little looser.
 LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
-FIGURES = frozenset(
-    {
-        "noise_multiplier",
-        "sampling_rate",
-        "threshold_delta",
-        "noise",
-        "teachers",
-        "accounting",
-    }
-)
 INTERRUPTED = "interrupted"  # why a fit stopped, where a person stopped it
 SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
 
@@ -259,7 +251,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
             *_accountant(data, name),
             *_project(data, claimed, ledger),
         ]
-        notes += [*_groups(data), *_processes(data), *_code(data, name), *_noise(data)]
+        notes += [*_groups(data), *_processes(data), *_code(data, name), *_noise(data), *_spent(data)]
     said, authenticated, wrong = _signature(data, key)
     problems += [*wrong, *expiry_problems(data)]
     return Verification(
@@ -396,7 +388,7 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
         problems.append("its composition is not that of its accountant")
     for item in data["mechanisms"]:
-        parameters = {k: v for k, v in item.items() if k not in FIGURES}
+        parameters = {k: v for k, v in item.items() if k not in FIGURES[2:]}
         if describe_mechanism({**parameters, **mechanism_from(item).to_dict()}) != item:
             what = shown(item["purpose"])
             problems.append(
@@ -434,16 +426,30 @@ def _too_many(data: dict[str, Any]) -> list[str]:
 
 
 def _below_unit(item: Mapping[str, Any], public: Any) -> bool:
-    """Whether a mechanism of the last fit counts rows, with a sensitivity below the most rows of a unit.
+    """Whether the sensitivity of a mechanism is below what one unit of privacy may add, by the unit of its details.
 
-    Earlier fits may have had smaller bounds of the same unit.
+    Earlier fits may have had smaller bounds of the same unit, but at least one row.
     """
     details = item["details"]
     unit, value = str(details.get("unit", "")), details.get("l2_sensitivity")
-    counts = unit == "rows" or "counts of each set" in unit or unit == "weighted counts"
-    if item.get("earlier") or not counts or not isinstance(value, int | float):
+    if not isinstance(value, int | float):
         return False
-    return bool(value < design_of(public).rows)
+    design = design_of(public)
+    earlier, together = bool(item.get("earlier")), details.get("columns", details.get("rules", 1))
+    rows = 1 if earlier else design.rows
+    least = 0.0
+    if unit == "units" or unit.startswith(("rows, each", "units, each")):
+        least = 1.0
+    elif unit == "votes":
+        least = math.sqrt(2)
+    elif unit == "counts" and isinstance(together, int) and together > 0:
+        least = rows * math.sqrt(together)
+    elif unit in ("weights", "weighted counts") and not earlier:
+        sets = together if unit == "weighted counts" and isinstance(together, int) else 1
+        least = design.bound * math.sqrt(max(sets, 1))
+    elif unit == "rows" or unit.startswith(("counts of each set", "L1 distances", "sums over the rows")):
+        least = float(rows)
+    return bool(value < least * (1 - LEAST))
 
 
 def _of_groups(details: Mapping[str, Any]) -> float | None:
@@ -513,6 +519,26 @@ def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
     if not ledger.adaptive and stated["delta"] == data["delta"] and claimed > limit * (1 + LOOSE):
         problems.append(f"it claims epsilon={claimed:.4g}, past its project's limit of {limit:.4g}")
     return problems
+
+
+def _spent(data: dict[str, Any]) -> list[str]:
+    """What its plan, or else its list of mechanisms, leaves of the budget, where that is more than calibration does."""
+    plan, asked = data.get("plan"), _number(data["epsilon_asked"])
+    notes, items = [], data["mechanisms"]
+    if plan is None:
+        notes.append(
+            "it does not state its plan, so a mechanism that no public fact implies could be missing from its list"
+        )
+    else:
+        items = [*({**item, EARLIER: True} for item in plan["before"]), *plan["fit"]]
+    if math.isinf(asked) or (plan is None and data["training"].get("stopped") is not None):
+        return notes
+    ledger = Ledger.from_list(asked, data["delta"], items)
+    share = ledger.filter.share(ledger.spends()) if ledger.adaptive else ledger.spent / asked
+    if share < 1 - UNSPENT - TIGHT:
+        what = "list of mechanisms" if plan is None else "plan"
+        notes.append(f"its {what} leaves {1 - share:.1%} of the budget that was asked for unspent")
+    return notes
 
 
 def _groups(data: dict[str, Any]) -> list[str]:
