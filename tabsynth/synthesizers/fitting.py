@@ -434,9 +434,16 @@ class Run:
 
         The plan: what was spent before it was made, and what it grants.
         """
-        before = [{n: v for n, v in item.items() if n in (*FIGURES, "count")} for item in self.ledger.before()]
+        before = [
+            {n: v for n, v in item.items() if n in (*FIGURES, "count")}
+            for item in self.ledger.before()
+        ]
         facts = {"plan": {"before": before, "fit": [_item(spend) for spend in self.spends]}}
-        return facts if self.project is None else {**facts, "project": self.project.statement(self.ledger.run)}
+        return (
+            facts
+            if self.project is None
+            else {**facts, "project": self.project.statement(self.ledger.run)}
+        )
 
     def restore_model(self) -> None:
         """Make the model the one that the finished checkpoint holds."""
@@ -530,7 +537,9 @@ def stated_facts(model: Any, monitor: TrainingMonitor, trained: Any) -> dict[str
     """What a certificate says of a fit besides the ledger; ``trained`` is what training resulted in."""
     drafted = model.schema.drafted
     released = [c.name for c in model.schema.columns if c.provenance == "released"]
-    of_schema = sorted({str(item["purpose"]) for item in (model.schema.released or {}).get("mechanisms", ())})
+    of_schema = sorted(
+        {str(item["purpose"]) for item in (model.schema.released or {}).get("mechanisms", ())}
+    )
     made = model.schema.generated
     names = {c.name for c in made}
     unread = [name for name in model.schema.names if name not in names]

@@ -209,9 +209,7 @@ def _required(
     return [*required, *((purpose,) for purpose in dict.fromkeys(purposes))]
 
 
-def _below_plan(
-    certificate: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
-) -> list[str]:
+def _below_plan(certificate: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> list[str]:
     """What the list lacks of the stated plan: each mechanism, by its purpose and figures, with its number of uses.
 
     A fit may have spent more, where a later one of the same object failed. A time limit may leave out steps.
@@ -275,9 +273,7 @@ def _of_warm_start(
 
 
 def _lacking(who: str, required: Required, purposes: set[str]) -> list[str]:
-    lacking = [
-        " or ".join(map(repr, names)) for names in required if purposes.isdisjoint(names)
-    ]
+    lacking = [" or ".join(map(repr, names)) for names in required if purposes.isdisjoint(names)]
     incomplete = f"its list of mechanisms is incomplete: a fit of {who} charges "
     return [incomplete + ", ".join(lacking)] if lacking else []
 

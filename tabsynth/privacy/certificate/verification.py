@@ -251,7 +251,13 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
             *_accountant(data, name),
             *_project(data, claimed, ledger),
         ]
-        notes += [*_groups(data), *_processes(data), *_code(data, name), *_noise(data), *_spent(data)]
+        notes += [
+            *_groups(data),
+            *_processes(data),
+            *_code(data, name),
+            *_noise(data),
+            *_spent(data),
+        ]
     said, authenticated, wrong = _signature(data, key)
     problems += [*wrong, *expiry_problems(data)]
     return Verification(
@@ -447,7 +453,9 @@ def _below_unit(item: Mapping[str, Any], public: Any) -> bool:
     elif unit in ("weights", "weighted counts") and not earlier:
         sets = together if unit == "weighted counts" and isinstance(together, int) else 1
         least = design.bound * math.sqrt(max(sets, 1))
-    elif unit == "rows" or unit.startswith(("counts of each set", "L1 distances", "sums over the rows")):
+    elif unit == "rows" or unit.startswith(
+        ("counts of each set", "L1 distances", "sums over the rows")
+    ):
         least = float(rows)
     return bool(value < least * (1 - LEAST))
 
