@@ -13,9 +13,10 @@ from command_lines import FIT_GAN as FIT
 from command_lines import TABSYNTH, make_people, make_schema, refused, run, start
 from typer.testing import CliRunner
 
-from tabsynth import DPWGAN, Schema, load, read_table
+from tabsynth import DPWGAN, ProjectLedger, Schema, load, read_table
 from tabsynth.cli import app
 from tabsynth.cli.options import METHOD_NAMES
+from tabsynth.privacy.certificate.certificate import interrupted_claim, rounded_up
 from tabsynth.privacy.ledger.journal import Journal
 from tabsynth.synthesizers import METHODS
 
@@ -134,20 +135,20 @@ def test_warnings_are_lines(folder):
 SHORT = ("--preset", "source", "--autoencoder", "none", "--rows", 400, "--epsilon", 4)
 
 
-def spent(folder):
-    """Uses that are written off in the checkpoint's ledger."""
-    path = folder / "ck" / "ledger.jsonl"
+def spent(folder, ledger="ck/ledger.jsonl"):
+    """Uses that are written off in the checkpoint's ledger, or in a project's."""
+    path = folder / ledger
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return max([json.loads(line).get("spent", 0) for line in lines], default=0)
 
 
-def training(folder, words):
+def training(folder, words, ledger="ck/ledger.jsonl"):
     """The command in a process of its own, which has taken a hundred of its 625 steps."""
     process = start(*words, cwd=folder, told=folder)
     until = time.monotonic() + 300
-    while spent(folder) < 100 and process.is_alive() and time.monotonic() < until:
+    while spent(folder, ledger) < 100 and process.is_alive() and time.monotonic() < until:
         time.sleep(0.01)
-    assert spent(folder) >= 100
+    assert spent(folder, ledger) >= 100
     return process
 
 
@@ -167,6 +168,42 @@ def test_interrupt_leaves_a_model_and_says_what_was_spent(folder, presses):
     certificate = json.loads((folder / "s.csv.certificate.json").read_text())
     assert certificate["training"]["stopped"] == "interrupted"
     assert 0 < certificate["epsilon"] <= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checkpoint", [(), ("--checkpoint", "ck")], ids=["", "checkpoint"])
+def test_an_interrupt_under_a_ledger_is_told_alike_everywhere(folder, checkpoint):
+    """Message, certificate, verify and ledger: the ε of the whole plan, and the share of what was charged."""
+    run("ledger", "create", "l", "--epsilon", 9, cwd=folder)
+    process = training(folder, [*FIT, *SHORT, "--ledger", "l", *checkpoint], "l")
+    os.kill(process.pid, signal.SIGINT)
+    process.join(300)
+    message = " ".join((folder / "stderr").read_text("utf-8").split())
+    assert process.exitcode == 130, message
+    run("sample", "model.tabsynth", "-n", 5, "-o", "s.csv", cwd=folder)
+    verified = run("verify", "s.csv", cwd=folder, code=4)
+    certificate = json.loads((folder / "s.csv.certificate.json").read_text())
+    ledger = ProjectLedger.read(folder / "l")
+    (of_run,) = ledger.runs()
+    # The plan is 625 steps, of which some hundred were taken.
+    assert [item["count"] for item in certificate["mechanisms"]] == [625]
+    assert certificate["epsilon"] == pytest.approx(of_run.epsilon) and 3.9 < of_run.epsilon <= 4
+    assert certificate["project"]["share"] == ledger.share == of_run.share
+    (entry,) = ledger.journal.entries.values()
+    assert (entry.granted, ledger.share) == (
+        625,
+        ledger.filter.share([(entry.mechanism, entry.spent)]),
+    )
+    assert 64 <= entry.spent < 600
+    claim = interrupted_claim(certificate["epsilon"], certificate["project"])
+    assert f"epsilon={rounded_up(certificate['epsilon'])}, that of its whole plan" in claim
+    assert f"and {ledger.share:.1%} of its budget is used" in claim
+    assert f"model.tabsynth. I{claim[1:]}." in message
+    assert f"its fit was interrupted: {claim}" in " ".join(verified.stdout.split())
+    shown = run("ledger", "show", "l", cwd=folder).stdout
+    assert f"{of_run.epsilon:.4g}" in shown and f"{ledger.share:.1%}" in shown
+    assert "a fit that was interrupted claims its whole plan" in " ".join(shown.split())
+    assert of_run.ended is not bool(checkpoint)
 
 
 @pytest.mark.slow

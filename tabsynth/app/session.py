@@ -446,6 +446,8 @@ class Session:
         reading = dict(self.reading)
         fitted: dict[str, Any] = {}
 
+        from tabsynth.synthesizers.fitting import interrupted_cost
+
         def work(job: Job) -> list[str]:
             from tabsynth.synthesizers import METHODS
 
@@ -470,12 +472,12 @@ class Session:
             return [f"Model: {out}", str(model.certificate()["statement"])]
 
         def cancelled() -> list[str]:
-            ledger = getattr(fitted.get("model"), "ledger_", None)
-            if ledger is None:
+            model = fitted.get("model")
+            if not hasattr(model, "ledger_"):
                 return ["Cancelled before anything was charged."]
+            cost = interrupted_cost(model)
             return [
-                f"Cancelled. What was spent stays spent: ε = {ledger.spent:.4g}. Fit again with the same settings to resume"
-                f" from {checkpoint}."
+                f"Cancelled. {cost} Fit again with the same settings to resume from {checkpoint}."
             ]
 
         return self._start("Fit", work, cancelled)

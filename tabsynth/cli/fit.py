@@ -135,12 +135,13 @@ def _print_draft(schema: "Schema") -> None:
 
 def _interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | None) -> None:
     """Save the model if there is one, and print its privacy cost."""
-    ledger = getattr(synthesizer, "ledger_", None)
-    spent = "nothing" if ledger is None else f"epsilon={ledger.spent:.4g}"
+    from tabsynth.synthesizers.fitting import interrupted_cost
+
+    cost = interrupted_cost(synthesizer)
     resume = (
         "" if checkpoint is None else f" Run the same command again to resume from {checkpoint}."
     )
     if not hasattr(synthesizer, "trained_"):
-        fail(f"Interrupted before there was a model; privacy cost: {spent}.{resume}", INTERRUPTED)
+        fail(f"Interrupted before there was a model. {cost}{resume}", INTERRUPTED)
     synthesizer.save(out)
-    fail(f"Interrupted; the model so far ({spent}) is in {out}.{resume}", INTERRUPTED)
+    fail(f"Interrupted; the model so far is in {out}. {cost}{resume}", INTERRUPTED)

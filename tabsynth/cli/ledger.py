@@ -16,6 +16,10 @@ app = typer.Typer(
     help="One privacy budget for all fits and published reports of a table.", no_args_is_help=True
 )
 UNCHECKED = "tabsynth cannot check that all these runs used the same table, and that no run on it was made without this ledger."
+SHARES = (
+    "The planned ε is that of the whole plan of a run by itself; a fit that was interrupted claims its whole plan. The share"
+    " counts the uses that were charged."
+)
 LedgerPath = Annotated[Path, typer.Argument(help="The ledger file.")]
 
 
@@ -110,6 +114,7 @@ def show(
                 for item in runs
             ],
         )
+        say(SHARES)
     say(UNCHECKED)
 
 

@@ -974,7 +974,7 @@ class Synthesizer(BaseEstimator):
     def _earlier(self) -> Ledger:
         """A ledger for the next fit on which earlier fits of this object are already charged."""
         ledger = Ledger.from_list(self.epsilon, self.delta, self._earlier_spends())
-        check_left(ledger)
+        check_left(ledger, self)
         return ledger
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:

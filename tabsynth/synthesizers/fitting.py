@@ -12,7 +12,7 @@ from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.encoding.rows import PrivateRows
 from tabsynth.errors import BudgetError, FileFormatError, InputError
-from tabsynth.privacy.accounting.accountants import RENYI, Spend
+from tabsynth.privacy.accounting.accountants import RENYI, Spend, epsilon_of
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import (
     Mechanism,
@@ -21,10 +21,12 @@ from tabsynth.privacy.accounting.mechanisms import (
 )
 from tabsynth.privacy.certificate.certificate import (
     EXACT,
-    FIGURES,
+    LISTED,
     ON_GPU,
     code,
     condition,
+    interrupted_claim,
+    rounded_up,
     versions,
 )
 from tabsynth.privacy.ledger.journal import MOST_USES
@@ -284,7 +286,7 @@ class Run:
         if self.project is None:
             return model._earlier()
         ledger = self.project.ledger(model.epsilon, model.delta, earlier=model._earlier_spends())
-        check_left(ledger)
+        check_left(ledger, model)
         return ledger
 
     def __enter__(self) -> Self:
@@ -345,7 +347,7 @@ class Run:
                 self.checkpoint.start_over()
                 self.ledger = self.checkpoint.ledger()
             self.checkpoint.begin(None, seeded=self.seeded)
-        check_left(self.ledger)
+        check_left(self.ledger, self.model)
         design = self.model._design
         drafted = table.shape[1] - len(design.names)
         mu = draft_share(self.model.epsilon, self.model.delta, drafted)
@@ -387,7 +389,7 @@ class Run:
             ledger = self.project.ledger(model.epsilon, model.delta, earlier=before)
         else:
             ledger = Ledger.from_list(model.epsilon, model.delta, before)
-        check_left(ledger)
+        check_left(ledger, model)
         self._plan(ledger)
 
     def train(self, index: PrivateRows, monitor: TrainingMonitor) -> Any:
@@ -435,7 +437,7 @@ class Run:
         The plan: what was spent before it was made, and what it grants.
         """
         before = [
-            {n: v for n, v in item.items() if n in (*FIGURES, "count")}
+            {n: v for n, v in item.items() if n in (*LISTED, "count")}
             for item in self.ledger.before()
         ]
         facts = {"plan": {"before": before, "fit": [_item(spend) for spend in self.spends]}}
@@ -482,7 +484,7 @@ class Run:
         if checkpoint.finished or self.model.schema is None:
             return
         if checkpoint.plan is None:
-            check_left(self.ledger)
+            check_left(self.ledger, self.model)
             self._plan(self.ledger)
         else:
             self.spends = [_spend(item) for item in checkpoint.plan]
@@ -512,14 +514,31 @@ class Run:
         return self._given._earlier_spends()
 
 
-def check_left(ledger: Ledger) -> None:
-    """Refuse a ledger that leaves nothing for another fit."""
+def check_left(ledger: Ledger, model: Any) -> None:
+    """Refuse a ledger that leaves nothing for another fit of a model.
+
+    The ε that the message names is that of the model's certificate. The filter that composes it with another fit needs
+    more noise for the same ε than an accountant of a fixed list.
+    """
     if ledger.used_up:
+        before: Ledger | None = getattr(model, "ledger_", None)
+        spent = epsilon_of(ledger.spends(), ledger.delta) if before is None else before.spent
         raise BudgetError(
-            f"This synthesizer has already spent epsilon={ledger.spent:.4g} of {ledger.epsilon:g};"
+            f"This synthesizer has already spent epsilon={rounded_up(spent)} of {ledger.epsilon:g};"
             " another fit of the same rows adds to it: raise epsilon to pay for both, or fit a"
             " sklearn.base.clone of it and count both budgets."
         )
+
+
+def interrupted_cost(model: Any) -> str:
+    """What an interrupted fit has cost, in a sentence: of the model that it left, or without one of its budget."""
+    ledger: Ledger | None = getattr(model, "ledger_", None)
+    if ledger is None or not ledger.spends():
+        return "Nothing was charged."
+    if not hasattr(model, "trained_"):  # what a person saw may have decided how much was charged
+        return f"What was charged stays charged: count epsilon={rounded_up(ledger.epsilon)}, its budget."
+    claim = interrupted_claim(ledger.spent, model.facts_.get("project"))
+    return f"{claim[0].upper()}{claim[1:]}."
 
 
 def _item(spend: PlannedSpend) -> dict[str, Any]:

@@ -73,6 +73,28 @@ def test_a_use_is_on_disk_before_it_is_granted(tmp_path: Path) -> None:
     assert kinds(path).count("reserve") == 5 + 4
 
 
+def test_an_interrupted_reservation_is_in_neither_file_nor_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while a line is synced: no use was granted, and a reader finds what the process says."""
+    path = tmp_path / "l"
+    ledger = on(path)
+    account = ledger.open("p", FULL, 5000)
+    ledger.spend(account, BLOCK)
+
+    def interrupt(fd: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.spend(account)
+    assert account.spent == BLOCK
+    ledger.close(resumable=True)
+    released(ledger)
+    assert [a.spent for a in on(path).accounts] == [BLOCK]
+
+
 def test_several_uses_are_on_disk_before_they_are_granted(tmp_path: Path) -> None:
     ledger = on(tmp_path / "j")
     account = ledger.open("votes", FULL, 100)

@@ -15,10 +15,23 @@ from dp_accounting import pld
 from fitted_tables import SCHEMA, facts, frame, small, wgan
 from sklearn.base import clone
 
-from tabsynth import DPWGAN, BudgetError, InputError, Schema, TabsynthError, load
+from tabsynth import (
+    DPWGAN,
+    BudgetError,
+    InputError,
+    ProjectLedger,
+    Schema,
+    TabsynthError,
+    draft_private,
+    load,
+)
+from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.privacy.accounting.accountants import PrivacyFilter
+from tabsynth.privacy.certificate.certificate import rounded_up
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable
+from tabsynth.synthesizers import METHODS, private_schema
+from tabsynth.synthesizers.fitting import interrupted_cost
 
 torch.set_num_threads(1)
 
@@ -142,6 +155,86 @@ def test_an_interrupt_leaves_a_fitted_model(stage: str, steps: int, tmp_path: Pa
         model.fit(frame())
     model.save(tmp_path / "m")
     assert load(tmp_path / "m").certificate()["epsilon"] == certificate["epsilon"]
+
+
+STAGES = {"margnet": "generator", "dp-gan": "critic", "pate-gan": "votes"}
+
+
+@pytest.mark.parametrize("ledger", [False, True])
+@pytest.mark.parametrize("method", STAGES)
+def test_an_interrupt_is_told_alike_of_every_method(
+    method: str, ledger: bool, tmp_path: Path
+) -> None:
+    """R23: the message and verify state the certificate's ε, that of the plan, and what the project's filter counts."""
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if stage == STAGES[method] and done < total:
+            raise KeyboardInterrupt
+
+    fixture = find_fixture(method).full_batches(SCHEMA)
+    model = METHODS[method](SCHEMA, epsilon=3.0, rows=60, device="cpu", **fixture)
+    project = tmp_path / "l" if ledger else None
+    if project is not None:
+        ProjectLedger.create(project, epsilon=9.0)
+    assert interrupted_cost(model) == "Nothing was charged."
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(frame(), progress=interrupt, ledger=project)
+    certificate, cost = model.certificate(), interrupted_cost(model)
+    assert certificate["training"]["stopped"] == "interrupted"
+    assert f"It claims epsilon={rounded_up(certificate['epsilon'])}, that of its whole plan" in cost
+    path = tmp_path / "t.csv"
+    model.sample_to(path, 9)
+    verification = verify(path)
+    assert verification.consistent
+    assert verification.notes == (f"its fit was interrupted: i{cost[1:-1]}",)
+    if project is None:
+        assert "ledger" not in cost
+        return
+    (of_run,) = ProjectLedger.read(project).runs()
+    assert of_run.epsilon == pytest.approx(certificate["epsilon"])
+    assert certificate["project"]["share"] == of_run.share
+    assert (
+        f"ledger l counts the uses that were charged, and {of_run.share:.1%} of its budget" in cost
+    )
+
+
+def test_an_interrupt_before_there_is_a_model_counts_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R23: how much of a draft was charged by then may depend on what a person saw."""
+    monkeypatch.setattr(private_schema._Draft, "_rest", lambda *_: _raise(KeyboardInterrupt))
+    model = DPWGAN(None, epsilon=3.0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(frame(600))
+    assert 0 < model.ledger_.spent < 3.0
+    assert interrupted_cost(model) == "What was charged stays charged: count epsilon=3, its budget."
+
+
+def _raise(error: type[BaseException]) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("method", STAGES)
+def test_a_second_fit_names_the_epsilon_of_the_certificate(method: str, tmp_path: Path) -> None:
+    """R6: and not what the filter that would compose both makes of it, which is larger."""
+    fixture = find_fixture(method).full_batches(SCHEMA)
+    model = METHODS[method](SCHEMA, epsilon=1.0, rows=60, device="cpu", **fixture).fit(frame())
+    model.save(tmp_path / "m")
+    claimed = rounded_up(model.certificate()["epsilon"])
+    assert float(claimed) <= 1
+    for fitted in (model, load(tmp_path / "m")):
+        for call in (fitted.plan, lambda fitted=fitted: fitted.fit(frame())):
+            with pytest.raises(BudgetError, match=f"already spent epsilon={claimed} of 1;"):
+                call()
+    with pytest.raises(BudgetError, match=f"warm_start has spent epsilon={claimed} of 1:"):
+        small(epsilon=1.0, warm_start=model).fit(frame())
+
+
+def test_a_fit_after_a_draft_names_the_epsilon_of_the_draft() -> None:
+    """R6: a schema whose draft took the whole budget."""
+    schema = draft_private(frame(2000), 1.0)
+    with pytest.raises(BudgetError, match=r"already spent epsilon=(1|0\.99\d*) of 1;"):
+        DPWGAN(schema, epsilon=1.0).plan()
 
 
 def test_a_time_limit_gives_a_smaller_epsilon() -> None:

@@ -121,7 +121,9 @@ def test_the_file_is_safetensors_and_json(held: bytes) -> None:
         *("format", "method", "schema", "epsilon", "delta", "encoding", "config", "ledger"),
         *("seeded", "facts", "rows", "table", "sha256"),
     }
-    assert set(facts["facts"]) == {*("settings", "public", "versions", "training", "code", "noise")}
+    assert set(facts["facts"]) == {
+        *("settings", "plan", "public", "versions", "training", "code", "noise")
+    }
     assert set(facts["facts"]["training"]) == {"stopped", "curves"}
     assert facts["seeded"] is False
     assert b"random_state" not in held and b"pickle" not in held and b"critic.0" not in held

@@ -45,11 +45,16 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
-# What a mechanism is, in a list of mechanisms and in a plan.
+# What the cost of a mechanism follows from.
 FIGURES = (
-    *("purpose", "mechanism", "noise_multiplier", "sampling_rate", "threshold_delta"),
-    *("noise", "teachers", "accounting"),
+    "noise_multiplier",
+    "sampling_rate",
+    "threshold_delta",
+    "noise",
+    "teachers",
+    "accounting",
 )
+LISTED = ("purpose", "mechanism", *FIGURES)  # of a mechanism in a plan, besides its count
 TIME_LIMIT = "time limit"  # why a fit stopped
 PACKAGES = ("tabsynth", "torch", "opacus", "numpy", "scipy", "pandas")
 # How mechanisms are composed, by the name of the accountant.
@@ -233,7 +238,7 @@ def _below_plan(certificate: Mapping[str, Any], items: Sequence[Mapping[str, Any
 
 def _figures(item: Mapping[str, Any]) -> str:
     """The purpose and the figures of a mechanism, as JSON."""
-    return json.dumps({name: item.get(name) for name in FIGURES}, default=str)
+    return json.dumps({name: item.get(name) for name in LISTED}, default=str)
 
 
 def _counted_tables(public: Mapping[str, Any]) -> tuple[str, ...]:
@@ -457,6 +462,24 @@ def rounded_up(epsilon: float, digits: int = 4) -> str:
     epsilon = max(epsilon, LEAST)
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - digits + 1)
     return f"{math.ceil(epsilon / unit - 1e-9) * unit:.{digits}g}"
+
+
+def interrupted_claim(epsilon: float, project: Mapping[str, Any] | None) -> str:
+    """What a fit that a person interrupted claims, and what its project's ledger counts, in a clause.
+
+    ``project``: what a certificate states of the ledger. It has a privacy filter, which covers what was charged whenever
+    the fit ended; the accountant of a single fit covers the whole plan only.
+    """
+    claim = (
+        f"it claims epsilon={rounded_up(epsilon)}, that of its whole plan, because the moment of an interruption may depend on"
+        " what a person saw"
+    )
+    if project is None:
+        return claim
+    return (
+        f"{claim}; ledger {project['ledger']} counts the uses that were charged, and {project['share']:.1%} of its"
+        " budget is used"
+    )
 
 
 def epsilon_to_json(value: float) -> float | str:

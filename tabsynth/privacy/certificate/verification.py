@@ -48,6 +48,7 @@ from tabsynth.privacy.certificate.certificate import (
     design_of,
     find_missing_mechanisms,
     inexact_by,
+    interrupted_claim,
     protected_by,
     read_certificate,
     statement_of,
@@ -258,6 +259,9 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
             *_noise(data),
             *_spent(data),
         ]
+        if data["training"].get("stopped") == INTERRUPTED:
+            claim = interrupted_claim(claimed, data.get("project"))
+            notes.append(f"its fit was interrupted: {claim}")
     said, authenticated, wrong = _signature(data, key)
     problems += [*wrong, *expiry_problems(data)]
     return Verification(
@@ -394,7 +398,7 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
         problems.append("its composition is not that of its accountant")
     for item in data["mechanisms"]:
-        parameters = {k: v for k, v in item.items() if k not in FIGURES[2:]}
+        parameters = {k: v for k, v in item.items() if k not in FIGURES}
         if describe_mechanism({**parameters, **mechanism_from(item).to_dict()}) != item:
             what = shown(item["purpose"])
             problems.append(

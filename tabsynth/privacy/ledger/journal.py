@@ -253,6 +253,10 @@ class Journal:
             raise InputError(
                 f"Cannot write ledger {self.path}: {error.strerror}; nothing was read."
             ) from None
+        except KeyboardInterrupt:
+            # Nothing was granted: the file is to say what this process, and so the certificate, knows.
+            os.ftruncate(self._fd, end)
+            raise
         self._apply(entry, end + len(line), chained)
 
     def _apply(self, entry: Entry | RunEntry | None, end: int, chain: str) -> None:

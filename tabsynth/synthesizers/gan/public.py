@@ -9,6 +9,7 @@ from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import codes_of
 from tabsynth.errors import BudgetError, InputError
+from tabsynth.privacy.certificate.certificate import rounded_up
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, as_earlier
 from tabsynth.privacy.ledger.ledger import exact as passed
 from tabsynth.privacy.noise import samplers as noise
@@ -30,7 +31,7 @@ def check_warm_start(warm: Any, schema: Schema, epsilon: float, delta: float) ->
     spent = Ledger.from_list(epsilon, delta, as_earlier(warm.ledger_.to_list()))
     if spent.used_up:
         raise BudgetError(
-            f"warm_start has spent epsilon={spent.spent:.4g} of {epsilon:g}: nothing is left for private"
+            f"warm_start has spent epsilon={rounded_up(warm.ledger_.spent)} of {epsilon:g}: nothing is left for private"
             " steps; raise epsilon, or fit the warm start with less."
         )
 
