@@ -17,8 +17,8 @@ app = typer.Typer(
 )
 UNCHECKED = "tabsynth cannot check that all these runs used the same table, and that no run on it was made without this ledger."
 SHARES = (
-    "The planned ε is that of the whole plan of a run by itself; a fit that was interrupted claims its whole plan. The share"
-    " counts the uses that were charged."
+    "The planned ε is that of all that a run was granted, by itself; a fit that was interrupted claims its whole plan. The"
+    " share counts the uses that were charged."
 )
 LedgerPath = Annotated[Path, typer.Argument(help="The ledger file.")]
 

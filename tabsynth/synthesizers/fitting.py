@@ -535,8 +535,12 @@ def interrupted_cost(model: Any) -> str:
     ledger: Ledger | None = getattr(model, "ledger_", None)
     if ledger is None or not ledger.spends():
         return "Nothing was charged."
-    if not hasattr(model, "trained_"):  # what a person saw may have decided how much was charged
-        return f"What was charged stays charged: count epsilon={rounded_up(ledger.epsilon)}, its budget."
+    if not hasattr(model, "trained_"):
+        # What a person saw may have decided how much was charged, which only a filter covers.
+        charged = "What was charged stays charged"
+        if ledger.project is not None:
+            return f"{charged}, and the project ledger counts it."
+        return f"{charged}: count epsilon={rounded_up(ledger.epsilon)}, its budget."
     claim = interrupted_claim(ledger.spent, model.facts_.get("project"))
     return f"{claim[0].upper()}{claim[1:]}."
 

@@ -198,16 +198,21 @@ def test_an_interrupt_is_told_alike_of_every_method(
     )
 
 
+@pytest.mark.parametrize("ledger", [False, True])
 def test_an_interrupt_before_there_is_a_model_counts_the_budget(
-    monkeypatch: pytest.MonkeyPatch,
+    ledger: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R23: how much of a draft was charged by then may depend on what a person saw."""
+    project = tmp_path / "l" if ledger else None
+    if project is not None:
+        ProjectLedger.create(project, epsilon=9.0)
     monkeypatch.setattr(private_schema._Draft, "_rest", lambda *_: _raise(KeyboardInterrupt))
     model = DPWGAN(None, epsilon=3.0)
     with pytest.raises(KeyboardInterrupt):
-        model.fit(frame(600))
+        model.fit(frame(600), ledger=project)
     assert 0 < model.ledger_.spent < 3.0
-    assert interrupted_cost(model) == "What was charged stays charged: count epsilon=3, its budget."
+    counted = ", and the project ledger counts it." if ledger else ": count epsilon=3, its budget."
+    assert interrupted_cost(model) == f"What was charged stays charged{counted}"
 
 
 def _raise(error: type[BaseException]) -> None:
