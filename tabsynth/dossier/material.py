@@ -403,11 +403,17 @@ def read_report(path: Path, tables: tuple[Table, ...]) -> Mapping[str, Any]:
             raise TypeError
         check_listed(items)
         ledger = Ledger.from_list(math.inf, delta, items)
+        releases = sum(count for _, count in ledger.spends())
+        figures = sum(1 + (baseline is not None) for _, _, baseline in metrics)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise FileFormatError(f"{path} is not a complete published report.") from None
     if of not in {table.sha256 for table in tables}:
         raise InputError(
             f"{path} is the report of another table ({shown(of, 80)}); evaluate this one."
+        )
+    if releases < figures:
+        raise InputError(
+            f"{path} shows {figures} noisy figures, and its mechanisms release {releases}; it is not published."
         )
     if not math.isfinite(epsilon) or ledger.spent > epsilon * (1 + LOOSE):
         raise InputError(

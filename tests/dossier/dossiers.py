@@ -186,7 +186,7 @@ def linked(folder, *, key=None):
 def published(folder, certificate, *, sigma=10.0, epsilon=None):
     """A published report of a table, in a folder of its own."""
     made = Ledger(2.0, 1e-6)
-    made.spend(made.open("report", Gaussian(noise_multiplier=sigma), 1))
+    made.spend(made.open("report", Gaussian(noise_multiplier=sigma), 2), 2)
     estimate = Estimate(0.1, 0.05, 0.2, 30)
     metric = Metric(
         key="k",

@@ -192,6 +192,9 @@ def test_reports_that_may_not_be_published(tmp_path, made):
     published(confidential, certificate, epsilon=0.01)
     no(tmp_path, made, ["claims epsilon=0.01", "its mechanisms give"])
     data = json.loads((confidential / "metrics.json").read_text("utf-8"))
+    data["mechanisms"][0]["count"] = 1  # a figure and its baseline are two releases
+    (confidential / "metrics.json").write_text(json.dumps({**data, "epsilon": 2.0}), "utf-8")
+    no(tmp_path, made, "shows 2 noisy figures, and its mechanisms release 1")
     del data["metrics"]
     (confidential / "metrics.json").write_text(json.dumps(data), "utf-8")
     no(tmp_path, made, "not a complete published report")
