@@ -242,8 +242,8 @@ def test_a_published_report_is_added_up(tmp_path):
     assert parameters["epsilon"] == pytest.approx(certificate["epsilon"] + report.epsilon)
     assert parameters["delta"] == pytest.approx(1.1e-5)
     page = (dossier / "privacy-statement.html").read_text("utf-8")
-    # Both Gaussians together: σ = 4/√2 and 10.
-    together = 2 * norm.cdf(math.sqrt(2 / 16 + 1 / 100) / 2) - 1
+    # All Gaussians together: σ = 4/√2 and 10/√2.
+    together = 2 * norm.cdf(math.sqrt(2 / 16 + 2 / 100) / 2) - 1
     assert f"<strong>{rounded_up(together)}</strong>" in page
     page = (dossier / "report.html").read_text("utf-8")
     assert "Distance &lt;of&gt; columns" in page and "somebody left" not in page
