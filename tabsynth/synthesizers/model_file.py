@@ -146,7 +146,9 @@ def kept_facts(facts: dict[str, Any]) -> dict[str, Any]:
     # Older model files do not state the hash of their code.
     required = ("public", "versions", "training")
     optional = tuple(
-        name for name in ("settings", "plan", "code", "noise", "project") if facts.get(name) is not None
+        name
+        for name in ("settings", "plan", "code", "noise", "project")
+        if facts.get(name) is not None
     )
     kept = {name: dict(facts[name]) for name in (*required, *optional)}
     return {name: kept[name] for name in facts if name in kept}  # in the file's own order
