@@ -46,7 +46,7 @@ def draft(table: Path, out: Path, reading: Reading) -> Step:
         python="\n".join(
             [
                 "from tabsynth import Schema",
-                *_read_any(table, reading),
+                *_read_table(table, reading),
                 f"schema = Schema.draft(frame{_decimal(reading)})",
                 *_labels(table),
                 f"schema.save({_path(out)})",
@@ -70,7 +70,7 @@ def draft_privately(
         python="\n".join(
             [
                 "from tabsynth import draft_private",
-                *_read_any(table, reading),
+                *_read_table(table, reading),
                 f"schema = draft_private(frame, {epsilon!r}, {delta!r}{given}{_decimal(reading)})",
                 *_labels(table),
                 f"schema.save({_path(out)})",
@@ -368,12 +368,12 @@ def _decimal(reading: Reading) -> str:
     return _arguments({name: value for name, value in reading.items() if name == "decimal"})
 
 
-def _read_any(table: Path, reading: Reading) -> list[str]:
+def _read_table(table: Path, reading: Reading) -> list[str]:
     given = _arguments({name: value for name, value in reading.items() if name != "decimal"})
     return [
-        "from tabsynth.tables.files import read_any",
+        "from tabsynth import read_table",
         "",
-        f"frame = read_any({_path(table)}, ask=True{given})",
+        f"frame = read_table({_path(table)}{given})",
     ]
 
 

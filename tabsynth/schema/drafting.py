@@ -35,6 +35,7 @@ from tabsynth.schema.number_texts import (
     with_plain_numbers,
 )
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
+from tabsynth.tables.frames import declared_types
 
 MIN_COUNT = 10  # rows that a category must have to be listed
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)")
@@ -81,9 +82,11 @@ def draft_schema(
     columns: list[Column] = []
     left_out: list[dict[str, str]] = []
     mark = _decimal_mark(table) if decimal is None else decimal
+    of_file = bool(declared_types(table))  # which has nullable dtypes, with nulls or without
     for label in table.columns:
+        values = _numpy_dtype(table[label]) if of_file else table[label]
         try:
-            columns.append(_draft(str(label), table[label], tuple(null_values), min_count, mark))
+            columns.append(_draft(str(label), values, tuple(null_values), min_count, mark))
         except LeftOut as reason:
             left_out.append({"name": str(label), "reason": str(reason)})
     if not columns:
@@ -124,6 +127,15 @@ def review(schema: Schema) -> list[str]:
         if column.provenance == "drafted":
             out += column.review()
     return out
+
+
+def _numpy_dtype(values: pd.Series) -> pd.Series:
+    """Whole numbers and truth values without a null in numpy's dtypes."""
+    dtype = str(values.dtype)
+    nullable = dtype == "boolean" or re.fullmatch(r"U?Int\d+", dtype)
+    if not nullable or values.isna().any():
+        return values
+    return values.astype("bool" if dtype == "boolean" else dtype.lower())
 
 
 def _draft(

@@ -79,7 +79,8 @@ def _fit_drafting(
     names = (*OPTIONS, *NO_DESIGN.parameters())
     for name in options.keys() - set(names):
         raise InputError(f"draft_options has {shown(name)}; its options are {', '.join(names)}.")
-    kind, table = TableKind.of(table), to_pandas(table)
+    # Types of a DataFrame of any library may have been inferred: as in its draft, they are not public.
+    kind, table = TableKind(TableKind.of(table).library, {}), to_pandas(table)
     check_design(table, model._design, options.get("decimal"))
     _stand_in(model, table)._check_parameters()
     with Run(model, checkpoint, ledger) as run:

@@ -1,7 +1,8 @@
 """A schema drafted from private rows under a budget: its facts are released with noise, and charged.
 
-Public by statement are the names and the order of the columns, and the types that a file format or a DataFrame
-declares. Everything else is a release: which formats the values of a column have, and with it its kind, dtype and
+Public by statement are the names and the order of the columns, and of a table that tabsynth read from a file the types
+that the file declares. Of any other DataFrame it is only which columns are numeric, text or time: pandas infers dtypes
+from the rows, and one row decides whether a column has whole numbers, truth values or reals. Everything else is a release: which formats the values of a column have, and with it its kind, dtype and
 precision; whether it has nulls; its categories; its bounds and cells; common values and heaping. Columns that identify
 people, by their name or by the released formats, are left out.
 
@@ -20,6 +21,7 @@ under noise for as many rows as the bound says, would count no unit more than th
 """
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +54,7 @@ from tabsynth.synthesizers.released_columns import (
     CLEAR,
     FORMAT,
     FORMAT_NAMES,
+    NUMBER,
     ColumnDraft,
     Distinct,
     Question,
@@ -60,9 +63,10 @@ from tabsynth.synthesizers.released_columns import (
     distinct,
     draft_of,
     format_codes,
+    public_dtype,
     without_marks,
 )
-from tabsynth.tables.frames import to_pandas
+from tabsynth.tables.frames import declared_types, to_pandas
 
 FORMATS = "formats of columns"
 OPTIONS = ("null_values", "decimal")  # of a draft, besides the design
@@ -71,6 +75,11 @@ SHARE = 1 / 120
 LEAST_SHARE, MOST_SHARE = 0.15, 0.4
 FORMATS_SHARE, REST_SHARE = 0.08, 0.04  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
+TYPES, KINDS = "types that the file declares", "which columns are numeric, text or time"  # public
+INFERRED = (
+    "The draft takes as public which columns of this DataFrame are numeric, text or time. Where pandas inferred that from the"
+    " rows, one row may have decided it. tabsynth.read_table reads a file without such inference."
+)
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT or less, so that sums are exact
 
 
@@ -95,7 +104,10 @@ def draft_private(
     Parameters
     ----------
     table : DataFrame
-        Texts that are numbers, dates or truth values in most rows become columns of these.
+        Texts that are numbers, dates or truth values in most rows become columns of these. Of a DataFrame only this is
+        public: its columns, in their order, and whether each is numeric, text or time (dates with their time zone, lengths of
+        time, or periods). A UserWarning says so, because pandas may have inferred it from the rows.
+        :func:`tabsynth.read_table` reads a file without inference, and the types that the file declares are then public.
     epsilon, delta : float
         The budget of the draft. It counts in every fit that takes the schema.
     null_values : sequence of str
@@ -192,6 +204,8 @@ def draft_on_ledger(
     ledger.unit = design.unit
     rows = _of_units(frame, design, key_of(random_state))
     draft = _Draft(*rows, design.rows, ledger, mu, null_values, random_state, composition, decimal)
+    if draft.inferred:
+        warnings.warn(INFERRED, stacklevel=3)
     try:
         columns, left_out = draft.columns()
     finally:
@@ -199,11 +213,7 @@ def draft_on_ledger(
     released: dict[str, Any] = {
         "mechanisms": ledger.to_list(),
         "seeded": random_state is not None,
-        "public": [
-            "names of columns",
-            "order of columns",
-            "types that the file or DataFrame declares",
-        ],
+        "public": ["names of columns", "order of columns", *draft.public],
         "facts": draft.sources,  # by column: the mechanisms that released them
     }
     if design.unit is not None:
@@ -261,7 +271,15 @@ class _Draft:
         self._threshold_delta = 0.0 if math.isinf(mu) else ledger.threshold_delta
         self._nulls = tuple(dict.fromkeys(("", *null_values)))
         self._bits = Randomness(seed).noise()
-        self._dtypes = {name: str(frame.dtypes[name]) for name in frame.columns}
+        kinds = {name: public_dtype(str(frame.dtypes[name])) for name in frame.columns}
+        declared = {
+            name: dtype
+            for name, dtype in declared_types(frame).items()
+            if name in kinds and public_dtype(dtype) == kinds[name]
+        }
+        self.inferred = len(declared) < len(kinds)
+        self.public = [TYPES] * bool(declared) + [KINDS] * self.inferred
+        self._dtypes = kinds | declared
         self._left: dict[str, str] = {
             name: "its name is that of an identifier"
             for name in self._dtypes
@@ -270,7 +288,7 @@ class _Draft:
         self._left |= {
             name: f"its dtype {dtype} is not supported"
             for name, dtype in self._dtypes.items()
-            if name not in self._left and base_dtype(dtype) == "unsupported"
+            if name not in self._left and dtype != NUMBER and base_dtype(dtype) == "unsupported"
         }
         names = [name for name in self._dtypes if name not in self._left]
         columns = {name: distinct(frame[name]) for name in names}

@@ -15,7 +15,7 @@ import pandas as pd
 
 from tabsynth._validate import MAX_TEXT
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.column import Column, base_dtype, with_nulls
 from tabsynth.schema.identifiers import value_format
 from tabsynth.schema.number_texts import decimal_mark, numbers_of, one_group, plain_number
 from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
@@ -40,7 +40,9 @@ NEAR = 4  # cells beyond the bounds that are not far
 SHAPES = 3  # the round that asks how numbers of many steps are distributed
 WIDE = "wide cells"  # what the rounds after that ask for where no cell was clear
 
-# Formats of values. A column of a DataFrame that declares numbers or dates has only some of them.
+NUMBER = "number"  # what is public of a numeric column of which no file declares the type
+
+# Formats of values. A column of numbers or times has only some of them.
 NULL, WHOLE, LONG_WHOLE, BOOL, DAY, INSTANT, CLOCK = (
     "null",
     "whole",
@@ -84,6 +86,28 @@ _LENGTH = re.compile(r"-?\d+ days?( [+-]?\d{1,2}:\d{2}:\d{2}(\.\d{1,6})?)?")
 LONG_DIGITS = 7  # of a whole number that may number records
 
 
+def public_dtype(dtype: str) -> str:
+    """What is public of a column of which no file declares the type: whether it is numeric, text or time.
+
+    Parameters
+    ----------
+    dtype : str
+        Of the column as it is, which pandas may have inferred from the rows.
+
+    Returns
+    -------
+    str
+        :data:`NUMBER`; ``"str"``, for truth values too, which pandas reads as objects beside a null; or a dtype of times in
+        microseconds, with their time zone.
+    """
+    base = base_dtype(dtype)
+    if base in ("int", "float"):
+        return NUMBER
+    if base in ("text", "category", "bool"):
+        return "str"
+    return re.sub(r"^(datetime64|timedelta64)\[\w+", r"\1[us", dtype)
+
+
 def decimal_of(formats: Mapping[str, Mapping[str, float]], clear: float) -> str | None:
     """The decimal mark of a table by its released formats: a comma where one column clearly has such fractions."""
 
@@ -114,7 +138,7 @@ def _if_clear(count: float, clear: float) -> float:
 
 def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
     """The format of each value, a function of that value and of the dtype alone."""
-    if base_dtype(str(values.dtype)) in ("datetime", "timedelta", "period", "bool"):
+    if base_dtype(str(values.dtype)) in ("datetime", "timedelta", "period"):
         return [NULL if missing else SHORT for missing in values.isna()]
     missing = values.isna().to_numpy()
     cells = values.astype(object).to_numpy()
@@ -203,8 +227,13 @@ class Distinct:
 
 
 def distinct(values: pd.Series) -> Distinct:
-    """Row by row: values of an object column are taken as texts."""
-    if base_dtype(str(values.dtype)) in ("text", "category") or values.dtype == object:
+    """Row by row, whatever the dtype: numbers as floats, and all other values but times as texts."""
+    base = base_dtype(str(values.dtype))
+    if isinstance(values.dtype, pd.CategoricalDtype):  # whose whole numbers would be floats beside a null
+        values = pd.Series(np.append(values.cat.categories.astype(object), None)[values.cat.codes])
+    if base in ("int", "float"):
+        values = pd.Series(values.to_numpy(dtype=float, na_value=np.nan))
+    elif base in ("text", "category", "bool"):
         values = values.astype(object)
         values = values.where(values.isna(), values.map(str))
     codes, found = pd.factorize(values, sort=True)
@@ -492,10 +521,12 @@ def draft_of(
     nulls: tuple[str, ...],
     decimal: str | None,
 ) -> ColumnDraft | str:
-    """What is asked of the values of a column, or why it is left out: of its dtype and released formats alone.
+    """What is asked of the values of a column, or why it is left out: of its public dtype and released formats alone.
 
     Parameters
     ----------
+    dtype : str
+        That of the file, or of :func:`public_dtype`.
     formats : mapping
         Noisy numbers of rows by format.
     clear : float
@@ -510,10 +541,6 @@ def draft_of(
         return "it has too few values to be released at this budget"
     share = {f: count / present for f, count in some.items()}
     facts: dict[str, Any] = {"name": name, "nulls": formats[NULL] > clear, "null_values": nulls}
-    if base == "bool":
-        whole = "boolean" if dtype == "boolean" else "bool"
-        facts["nulls"] &= whole == "boolean"
-        return ColumnDraft(**facts, dtype=whole, make=_of_truth)
     if base in ("datetime", "timedelta", "period"):
         return _temporal(facts, dtype)
     if share[IDENTIFIER] > IDENTIFYING:
@@ -521,7 +548,7 @@ def draft_of(
     if share[NAMES] + share[LONG_TEXT] > PROSE:
         return "its values look like names of persons or free text"
     numbers = [WHOLE, LONG_WHOLE, *DECIMALS, REAL]
-    if base in ("int", "float") or sum(share[f] for f in numbers) > NUMERIC:
+    if base in ("int", "float") or dtype == NUMBER or sum(share[f] for f in numbers) > NUMERIC:
         if share[LONG_WHOLE] > PROSE:
             return "its values are long whole numbers, as record numbers are"
         return _numeric(facts, dtype, formats, clear, decimal)
@@ -538,8 +565,13 @@ def draft_of(
     if share[CLOCK] > NUMERIC:
         return ColumnDraft(**facts, dtype="str", make=lambda facts: Time(**facts))
     if share[BOOL] > NUMERIC:
-        return ColumnDraft(**facts, dtype="boolean" if facts["nulls"] else "bool", make=_of_truth)
+        return ColumnDraft(**facts, dtype=_as_nulls_say("bool", facts), make=_of_truth)
     return TextDraft(**facts, dtype="str", make=lambda facts: "")
+
+
+def _as_nulls_say(dtype: str, facts: Mapping[str, Any]) -> str:
+    """A dtype of whole numbers or truth values: pandas' nullable one only where nulls were released."""
+    return with_nulls(dtype) if facts["nulls"] else dtype
 
 
 def _of_truth(facts: dict[str, Any]) -> Column:
@@ -568,18 +600,12 @@ def _numeric(
             decimals = n
     if formats[REAL] > clear * FAR / FORMAT:
         decimals = None
-    base = base_dtype(dtype)
-    if base == "int":
-        decimals = 0
-        facts["nulls"] &= dtype[0] in "IU"
+    whole = dtype.lower() if base_dtype(dtype) == "int" else "int64"
+    real = dtype if base_dtype(dtype) == "float" else None
 
     def make(facts: dict[str, Any]) -> Column | str:
-        if base not in ("int", "float"):
-            whole = "Int64" if facts["nulls"] else "int64"
-            facts = facts | {"dtype": whole if decimals == 0 else "float64"}
-        elif base == "int":
-            facts = facts | {"nulls": facts["nulls"] and dtype[0] in "IU"}
-        return _of_numbers(facts, draft)
+        of_decimals = _as_nulls_say(whole, facts) if decimals == 0 else "float64"
+        return _of_numbers(facts | {"dtype": real or of_decimals}, draft)
 
     draft = GridDraft(
         **facts,

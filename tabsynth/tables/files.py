@@ -1,7 +1,6 @@
 """Tables out of files as they are, and into files: the format follows from the suffix."""
 
 import csv
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,6 +21,7 @@ from tabsynth.tables.arrow_files import NAMES as ARROW
 from tabsynth.tables.arrow_files import read_arrow, write_arrow
 from tabsynth.tables.delimited import COMPRESSIONS, SEPARATORS, packed, read_texts
 from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
+from tabsynth.tables.frames import with_declared_types
 from tabsynth.tables.labelled import SUFFIXES as LABELLED
 from tabsynth.tables.labelled import read_labelled
 from tabsynth.tables.workbooks import read_sheet, write_sheet
@@ -117,7 +117,7 @@ def separator_of(text: str) -> str:
 
 def read_table(
     path: str | Path,
-    schema: Schema,
+    schema: Schema | None = None,
     *,
     sep: str | None = None,
     encoding: str | None = None,
@@ -127,7 +127,9 @@ def read_table(
 ) -> pd.DataFrame:
     """Read a table with the columns, dtypes and null texts of ``schema``, without identifiers and free text.
 
-    Columns of weights and of units come last, as the file has them, and so do those of ``aside``.
+    Columns of weights and of units come last, as the file has them, and so do those of ``aside``. Without a schema, as for
+    a private draft, all columns come: those of text files and workbooks as text, and others in dtypes that follow from
+    the types of the file. The table carries these types, so that a draft takes them, and no dtype that pandas infers.
 
     A table may have no rows. What a row becomes follows from the schema, from the row, and from the types of the
     columns where a file declares them; never from another row.
@@ -137,13 +139,14 @@ def read_table(
     path : path
         Of a format by its suffix: ``.csv``, ``.tsv`` or ``.txt``, also compressed (``.csv.gz``, ``.bz2``, ``.xz``,
         ``.zst``); ``.parquet``, ``.feather``, ``.arrow``, ``.orc``, ``.xlsx``, ``.sav``, ``.dta``.
-    schema : Schema
+    schema : Schema, optional
     sep : str, optional
         The separator of cells in a text file. Default: as the header says.
     encoding : str, optional
         Of a text file. Default: by its byte order mark; else UTF-8, and Windows-1252 for lines that are not.
     decimal : {".", ","}, optional
-        The decimal mark of numbers that are texts. Default: that of the schema.
+        The decimal mark of numbers that are texts. Default: that of the schema. It needs a schema; of a draft it is an
+        option.
     sheet : str, optional
         The sheet of a workbook that has several.
     aside : collection of str, or callable
@@ -155,6 +158,12 @@ def read_table(
     InputError
         Naming the columns and the values that do not fit, all of them at once, at most ten for each column.
     """
+    if schema is None:
+        if decimal is not None:
+            raise InputError(
+                "decimal needs a schema: without one, numbers in texts stay texts; give decimal to the draft."
+            )
+        return read_any(path, sep=sep, encoding=encoding, sheet=sheet, ask=True)
     if decimal is not None:
         one_of("decimal", decimal, DECIMAL_MARKS)
         if schema.decimal not in (None, decimal):
@@ -205,7 +214,7 @@ def _declared(
         beside[schema.weight] = with_plain_numbers(beside[schema.weight], decimal)
     beside |= {name: kept[name] for name in kept.columns if name not in series}
     names = [c.name for c in schema.columns if c.learned]
-    return pd.DataFrame({**series, **beside}, columns=[*names, *beside])
+    return with_declared_types(pd.DataFrame({**series, **beside}, columns=[*names, *beside]))
 
 
 def read_sample(
@@ -337,25 +346,14 @@ def read_any(
 ) -> pd.DataFrame:
     """Read a table without a schema; the columns of text files and workbooks come as text.
 
-    Columns of whole numbers and booleans without a null come in numpy's dtypes, so that a schema drafted from
-    the table declares those. The parameters are those of :func:`read_table`; ``ask``: refuse a text file of one
+    Dtypes follow from the types that the file declares, whatever its rows are: whole numbers and booleans come in
+    pandas' nullable dtypes. The parameters are those of :func:`read_table`; ``ask``: refuse a text file of one
     column unless ``sep`` is given.
     """
     frame = _read(path, null_values, sep, encoding, sheet)
     if ask and sep is None:
         _check_separator(path, frame, ())
-    if _is_text(_stored(path)[0]):
-        return frame
-    columns = {j: _numpy_dtype(frame.iloc[:, j]) for j in range(frame.shape[1])}
-    return pd.DataFrame(columns, index=frame.index).set_axis(frame.columns, axis=1)
-
-
-def _numpy_dtype(values: pd.Series) -> pd.Series:
-    dtype = str(values.dtype)
-    nullable = dtype == "boolean" or re.fullmatch(r"U?Int\d+", dtype)
-    if not nullable or values.isna().any():
-        return values
-    return values.astype("bool" if dtype == "boolean" else dtype.lower())
+    return with_declared_types(frame)
 
 
 def write_table(

@@ -6,8 +6,12 @@ the Arrow type alone.
 
 What a model remembers of the table that it was fitted to are the types that the DataFrame declares, which are public by
 statement. Nothing is looked up in its rows.
+
+A table that was read from a file carries the dtypes that follow from the types of the file. pandas infers dtypes from
+rows, but it does not change this declaration: no edit of rows makes a dtype public.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +35,7 @@ _SIMPLE = re.compile(
     r"|time32\[(s|ms)\]|time64\[(us|ns)\]|duration\[(s|ms|us|ns)\]"
 )
 _MOST_TEXT = 200
+DECLARED = "tabsynth: types that the file declares"  # key of attrs
 
 
 @lru_cache(maxsize=1)
@@ -131,6 +136,22 @@ def _without_arrow_dtype(values: pd.Series) -> pd.Series:
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     column = pa.chunked_array(chunks, type=values.dtype.pyarrow_dtype)
     return column_from_arrow(column, str(values.name)).set_axis(values.index)
+
+
+def with_declared_types(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same table, with its dtypes as the declaration of the file that it was read from."""
+    # As text: pandas copies attrs in each operation, and writes them to files as JSON.
+    frame.attrs[DECLARED] = json.dumps({str(n): str(d) for n, d in frame.dtypes.items()})
+    return frame
+
+
+def declared_types(frame: pd.DataFrame) -> dict[str, str]:
+    """The dtypes that the file of a table declares, by column; of a table from elsewhere none."""
+    try:
+        stated = json.loads(frame.attrs.get(DECLARED, "{}"))
+    except (TypeError, ValueError):
+        return {}
+    return {n: d for n, d in stated.items() if isinstance(d, str)} if isinstance(stated, dict) else {}
 
 
 def check_names(frame: pd.DataFrame, what: str = "table") -> None:

@@ -1,5 +1,6 @@
 """Rows of labelled SPSS (.sav) and Stata (.dta) files, and the labels of their values, through pyreadstat."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,11 @@ _DTYPES = {
     "float": "float32",
     "double": "float64",
 }
+# Formats of SPSS and Stata with which pyreadstat gives dates and times in place of numbers.
+_INSTANTS = re.compile(r"(DATETIME|YMDHMS)[\d.]*|%t[cC]")
+_DAYS_OR_CLOCKS = re.compile(
+    r"([AEJS]?DATE|D?TIME)[\d.]*|%d|%td|%tdD_m_Y|%tdCCYY-NN-DD|%tcHH:MM(:SS)?"
+)
 _TEXT = 8  # bytes that a variable without a stated width takes
 
 
@@ -54,30 +60,32 @@ def read_labelled(path: str | Path, ending: str, null_values: tuple[str, ...]) -
         # The number of rows that a file states may be missing, or wrong.
         most = min(limits.bytes // max(1, width), limits.cells // max(1, len(about.column_names)))
         frame, about = read(str(path), row_limit=most + 1)
+        nulls = list({"", *null_values})
+        columns = {j: _declared(frame.iloc[:, j], about, nulls) for j in range(frame.shape[1])}
     except InputError:
         raise
     except Exception as error:  # pyreadstat has no common base for "this is no such file"
         raise InputError(f"{path} cannot be read: {one_line(error).rstrip('.')}.") from None
     if len(frame) > most:
         limits.check(unpacked=limits.bytes + 1)
-    nulls = list({"", *null_values})
-    columns = {
-        j: _declared(frame.iloc[:, j], about.readstat_variable_types[name], nulls)
-        for j, name in enumerate(about.column_names)
-    }
     return pd.DataFrame(columns, index=frame.index).set_axis(list(about.column_names), axis=1)
 
 
-def _declared(values: pd.Series, declared: str, nulls: list[str]) -> pd.Series:
-    """A column in the dtype of the declared type; dates and times of day as ISO 8601 texts."""
-    if declared == "string":
+def _declared(values: pd.Series, about: Any, nulls: list[str]) -> pd.Series:
+    """A column in the dtype of its declared type and format; dates and times of day as ISO 8601 texts.
+
+    pyreadstat gives objects where a whole number or a time is missing, so the dtype that it gives says nothing.
+    """
+    declared = about.readstat_variable_types[values.name]
+    form = about.original_variable_types[values.name] or ""
+    if declared.startswith("string"):
         texts = values.astype("str")
         return texts.where(~texts.isin(nulls))
-    if pd.api.types.is_numeric_dtype(values.dtype):
-        return values.astype(_DTYPES.get(declared, "float64"))
-    if pd.api.types.is_datetime64_dtype(values.dtype):
+    if _INSTANTS.fullmatch(form):
         return values.astype("datetime64[us]")
-    return values.map(str, na_action="ignore").astype("str")  # ISO 8601
+    if _DAYS_OR_CLOCKS.fullmatch(form):
+        return values.map(str, na_action="ignore").astype("str")  # ISO 8601
+    return values.astype(_DTYPES.get(declared, "float64"))
 
 
 def with_labels(schema: Schema, path: Path) -> Schema:
