@@ -1,0 +1,431 @@
+"""R22 of drafts: of the rows of a file no type, no message and no kind of sample follows, but by the noisy sums.
+
+A table is read and drafted, and the same is replayed for a table with one row more: a row of nulls, of fractions, of long
+texts, of large numbers or of values of another form, in every column.
+"""
+
+import datetime as dt
+import warnings
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+from pyarrow import csv as arrow_csv
+from pyarrow import feather, orc, parquet
+from typer.testing import CliRunner
+
+from tabsynth import InputError, MargNet, Schema, draft_private, read_table
+from tabsynth.auditing.replay import Note, ReplayResult, replay, replay_run
+from tabsynth.cli.commands import app
+from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.private_schema import INFERRED, draft_on_ledger
+from tabsynth.tables.files import read_any
+from tabsynth.tables.frames import DECLARED as DECLARED_TYPES
+from tabsynth.tables.frames import to_pandas
+
+torch.set_num_threads(1)
+ROWS = 150
+Cells = dict[str, list[Any]]
+Reader = Callable[[Path], Any]
+ZONE = dt.timezone.utc
+RNG = np.random.default_rng(0)
+
+
+def few(*values: Any) -> list[Any]:
+    return [values[i] for i in RNG.integers(0, len(values), ROWS)]
+
+
+def day(number: int) -> dt.date:
+    return dt.date(2018, 1, 1) + dt.timedelta(days=number)
+
+
+def instant(number: int) -> dt.datetime:
+    return dt.datetime(2018, 1, 1, 3) + dt.timedelta(hours=5 * number)
+
+
+NUMBERS, DAYS = RNG.integers(0, 90, ROWS).tolist(), RNG.integers(0, 400, ROWS).tolist()
+# By column: its Arrow type, its cells, and the cells of further rows: a null first, then odd ones.
+ARROW: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
+    "whole": (pa.int64(), NUMBERS, [None, 2**62, -1]),
+    "narrow": (pa.int32(), NUMBERS, [None, 2**31 - 1, -1]),
+    "byte": (pa.int8(), NUMBERS, [None, 127, -128]),
+    "code": (pa.int64(), few(1, 2), [None, 3, 2**53 + 1]),
+    "real": (pa.float64(), [n / 4 for n in NUMBERS], [None, 1e300, 0.123456789]),
+    "whole real": (pa.float64(), [float(n) for n in NUMBERS], [None, 0.5, float("nan")]),
+    "short real": (pa.float32(), [n / 4 for n in NUMBERS], [None, 0.1, 1e30]),
+    "truth": (pa.bool_(), few(True, False), [None, True, False]),
+    "text": (pa.string(), few("a", "b"), [None, "long " * 900, "7"]),
+    "wide text": (pa.large_string(), few("a", "b"), [None, "True", "1.5"]),
+    "listed": (pa.dictionary(pa.int8(), pa.string()), few("a", "b"), [None, "new", "é"]),
+    "numbers": (pa.string(), few("1", "2", "30"), [None, "0.5", "seven"]),
+    "day": (pa.date32(), [day(n) for n in DAYS], [None, day(-(10**5)), day(10**6)]),
+    "instant": (pa.timestamp("us"), [instant(n) for n in DAYS], [None, instant(10**5), instant(0)]),
+    "second": (pa.timestamp("s"), [instant(n) for n in DAYS], [None, dt.datetime(1, 1, 1), instant(0)]),
+    "zoned": (
+        pa.timestamp("ms", "UTC"),
+        [instant(n).replace(tzinfo=ZONE) for n in DAYS],
+        [None, dt.datetime(9999, 1, 1, tzinfo=ZONE), instant(0).replace(tzinfo=ZONE)],
+    ),
+    "clock": (pa.time64("us"), [dt.time(n % 24, 30) for n in DAYS], [None, dt.time(1, 2, 3, 4), dt.time()]),
+    "length": (pa.duration("s"), [dt.timedelta(hours=n) for n in NUMBERS], [None, dt.timedelta(days=9**6), dt.timedelta()]),
+    "amount": (pa.decimal128(20, 2), [Decimal(n) / 4 for n in NUMBERS], [None, Decimal("0.01"), Decimal(10) ** 17]),
+}  # fmt: skip
+ODD = ("nulls", "first", "second")
+NOT_IN_ORC = ("listed", "clock", "length", "second", "zoned")
+
+
+def arrow_table(more: int | None, names: list[str]) -> pa.Table:
+    """The table, or that with one of the further rows of every column."""
+    arrays = {}
+    for name in names:
+        kind, cells, further = ARROW[name]
+        cells = cells if more is None else [*cells, further[more]]
+        if pa.types.is_dictionary(kind):
+            arrays[name] = pa.array(cells, kind.value_type).dictionary_encode().cast(kind)
+        else:
+            arrays[name] = pa.array(cells, kind)
+    return pa.table(arrays)
+
+
+def write_arrow(path: Path, more: int | None) -> None:
+    names = [n for n in ARROW if path.suffix != ".orc" or n not in NOT_IN_ORC]
+    table = arrow_table(more, names)
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path)
+    elif path.suffix == ".orc":
+        orc.write_table(table, path)
+    elif path.suffix == ".feather":
+        feather.write_feather(table, str(path))
+    else:
+        with pa.ipc.new_stream(path, table.schema) as writer:
+            writer.write_table(table)
+
+
+# Texts of cells, as they stand in a file that declares no types.
+TEXTS: dict[str, tuple[list[str], list[str]]] = {
+    "whole": ([str(n) for n in NUMBERS], ["", "12.5", "1e300"]),
+    "code": (few("1", "2"), ["", "3", "-8"]),
+    "real": ([str(n / 4) for n in NUMBERS], ["", "0.123456789", "9" * 30]),
+    "truth": (few("True", "False"), ["", "False", "True"]),
+    "text": (few("a", "b"), ["", "long " * 900, "7"]),
+    "same": (["x"] * ROWS, ["x", "x", "x"]),  # rows without any cell are no rows of a workbook
+    "day": ([str(day(n)) for n in DAYS], ["", "9000-12-31", "2019-01-01"]),
+    "instant": ([str(instant(n)) for n in DAYS], ["", "2019-01-01 00:00:00.000000001", "1700-01-01 00:00:00"]),
+}  # fmt: skip
+
+
+def write_texts(path: Path, more: int | None) -> None:
+    """Rows of text; in workbooks cells of the types that Python gives them."""
+    cells = {n: c if more is None else [*c, f[more]] for n, (c, f) in TEXTS.items()}
+    if path.suffix == ".xlsx":
+        openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+        book = openpyxl.Workbook()
+        for row in [[*cells], *zip(*cells.values(), strict=True)]:
+            book.active.append([_typed(cell) for cell in row])
+        book.save(path)
+        return
+    pd.DataFrame(cells).to_csv(path, index=False, sep="\t" if ".tsv" in path.name else ",")
+
+
+def _typed(text: str) -> Any:
+    for kind in (int, float, dt.datetime.fromisoformat):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"True": True, "False": False, "": None}.get(text, text)
+
+
+LABELLED: dict[str, tuple[str, str, list[Any], list[Any]]] = {
+    "whole": ("F8.0", "%8.0g", NUMBERS, [None, 2**31 - 200, -1]),
+    "real": ("F8.2", "%9.0g", [n / 4 for n in NUMBERS], [None, 1e300, 0.1]),
+    "text": ("A60", "%60s", few("a", "b"), ["", "long " * 10, "7"]),
+    "day": ("DATE11", "%td", [day(n) for n in DAYS], [None, dt.date(9000, 1, 1), day(0)]),
+    "instant": ("DATETIME20", "%tc", [instant(n) for n in DAYS], [None, dt.datetime(1600, 1, 1), instant(0)]),
+    "sortable": ("YMDHMS16", "%tC", [instant(n) for n in DAYS], [None, instant(10**5), instant(0)]),
+    "clock": ("TIME8", "%tcHH:MM:SS", [dt.time(n % 24, 30) for n in DAYS], [None, dt.time(1, 2, 3, 5000), dt.time()]),
+}  # fmt: skip
+
+
+def write_labelled(path: Path, more: int | None) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat", reason="pyreadstat is not installed")
+    columns, formats = {}, {}
+    for name, (spss, stata, cells, further) in LABELLED.items():
+        values = cells if more is None else [*cells, further[more]]
+        dtype = {"whole": "Int32", "real": "float64", "text": "str"}.get(name, object)
+        columns[name] = pd.Series(values, dtype=dtype)
+        formats[name] = spss if path.suffix == ".sav" else stata
+    write = pyreadstat.write_sav if path.suffix == ".sav" else pyreadstat.write_dta
+    write(pd.DataFrame(columns), path, variable_format=formats)
+
+
+FILES: dict[str, Callable[[Path, int | None], None]] = {
+    **dict.fromkeys(("t.parquet", "t.feather", "t.arrow", "t.orc"), write_arrow),
+    **dict.fromkeys(("t.csv", "t.tsv.gz", "t.xlsx"), write_texts),
+    **dict.fromkeys(("t.sav", "t.dta"), write_labelled),
+}
+
+
+def polars_of(path: Path) -> Any:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    return polars.read_csv(path, try_parse_dates=True, infer_schema_length=None)
+
+
+INFERRING: dict[str, Reader] = {
+    "pandas": pd.read_csv,
+    "pandas, times": lambda path: _with_times(pd.read_csv(path)),
+    "pandas, nullable": lambda path: pd.read_csv(path, dtype_backend="numpy_nullable"),
+    "pandas, Arrow-backed": lambda path: pd.read_csv(path, dtype_backend="pyarrow"),
+    "pandas, converted": lambda path: pd.read_csv(path).convert_dtypes(),
+    "pandas, categories": lambda path: pd.read_csv(path).astype({"code": "category", "text": "category"}),
+    "pandas, small": lambda path: pd.read_csv(path).apply(_small),
+    "pyarrow": arrow_csv.read_csv,
+    "polars": polars_of,
+}  # fmt: skip
+
+
+def _with_times(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(instant=pd.to_datetime(table["instant"], format="ISO8601"))
+
+
+def _small(values: pd.Series) -> pd.Series:
+    is_number = pd.api.types.is_numeric_dtype(values) and values.dtype != bool
+    return pd.to_numeric(values, downcast="integer") if is_number else values
+
+
+def drafted(read: Reader, table: Path, neighbour: Path, epsilon: float = 20.0) -> ReplayResult:
+    """A replay of reading and drafting, with all that is said."""
+
+    def run(path: Path, note: Note) -> None:
+        ledger = Ledger(epsilon, 1e-5)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            rows = read(path)
+            schema = draft_on_ledger(rows, gaussian_mu(epsilon, 0.9e-5), ledger, random_state=3)
+        note("messages", [str(item.message) for item in caught])
+        note("schema", schema.to_dict())
+        note("ledger", ledger.to_list())
+
+    return replay_run(run, table, neighbour)
+
+
+def pair_of(name: str, write: Callable[..., None], odd: str, folder: Path) -> tuple[Path, Path]:
+    """The files of two neighbours, of one name."""
+    paths = []
+    for part, more in (("table", None), ("neighbour", ODD.index(odd))):
+        (folder / part).mkdir()
+        paths.append(folder / part / name)
+        write(paths[-1], more)
+    return paths[0], paths[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", FILES)
+def test_one_row_shows_in_noisy_sums_alone(name: str, odd: str, tmp_path: Path) -> None:
+    table, neighbour = pair_of(name, FILES[name], odd, tmp_path)
+    frames = [read_table(path) for path in (table, neighbour)]
+    pd.testing.assert_series_equal(frames[0].dtypes, frames[1].dtypes)
+    assert frames[0].attrs == frames[1].attrs and len(frames[1]) == ROWS + 1
+    for one, other in ((table, neighbour), (neighbour, table)):
+        result = drafted(read_table, one, other)
+        assert result.passed, result.first_difference
+        assert 0.9 < result.worst_move <= 1 + 1e-9 and result.compared > 100
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("form", INFERRING)
+def test_inferred_dtypes_show_in_nothing(form: str, odd: str, tmp_path: Path) -> None:
+    """Where all columns stay numeric, text or time, whatever else the program inferred."""
+    table, neighbour = pair_of("t.csv", write_texts, odd, tmp_path)
+    for one, other in ((table, neighbour), (neighbour, table)):
+        result = drafted(INFERRING[form], one, other)
+        assert result.passed, result.first_difference
+        assert 0.9 < result.worst_move <= 1 + 1e-9 and result.compared > 100
+
+
+def test_the_neighbours_have_other_dtypes(tmp_path: Path) -> None:
+    """Else the replays of inferred dtypes would test nothing."""
+    pairs = {}
+    for odd in ODD:
+        (tmp_path / odd).mkdir()
+        pairs[odd] = pair_of("t.csv", write_texts, odd, tmp_path / odd)
+    for form, read in INFERRING.items():
+        both = [[to_pandas(read(path)).dtypes.map(str) for path in pairs[o]] for o in ODD]
+        assert any((one != other).any() for one, other in both), form
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("form", "odd"),
+    [("t.parquet", "nulls"), ("t.dta", "nulls"), ("pandas", "nulls"), ("pyarrow", "first")],
+)
+def test_fits_that_draft(form: str, odd: str, tmp_path: Path) -> None:
+    """The model, its file, its certificate and its samples, which are DataFrames of the library of the table."""
+    name = form if form in FILES else "t.csv"
+    paths = pair_of(name, FILES[name], odd, tmp_path)
+    tables = [INFERRING.get(form, read_table)(path) for path in paths]
+    config = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=5)
+    model = MargNet(epsilon=60.0, device="cpu", config=config)
+    for one, other in (tables, tables[::-1]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = replay(model, one, other, sampled=5)
+        assert result.passed, result.first_difference
+        assert 0.9 < result.worst_move <= 1 + 1e-9
+
+
+DECLARED = {
+    "whole": "int64",
+    "narrow": "int32",
+    "byte": "int8",
+    "code": "int64",
+    "real": "float64",
+    "whole real": "float64",
+    "short real": "float32",
+    "truth": "bool",
+    "text": "str",
+    "wide text": "str",
+    "listed": "str",
+    "numbers": "int64",
+    "day": "str",
+    "instant": "datetime64[us]",
+    "second": "datetime64[s]",
+    "zoned": "datetime64[ms, UTC]",
+    "clock": "str",
+    "length": "timedelta64[s]",
+    "amount": "float64",
+}
+NULLABLE = {"int64": "Int64", "int32": "Int32", "int8": "Int8", "bool": "boolean"}
+
+
+def silently_drafted(table: Any, epsilon: float = 500.0) -> Schema:
+    """The draft of a table, which warns of nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return draft_private(table, epsilon)
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_drafts_take_the_types_of_the_file(nulls: bool, tmp_path: Path) -> None:
+    """And nullable dtypes where nulls are released."""
+    table = arrow_table(None, [*ARROW])
+    if nulls:
+        columns = [pa.nulls(60, field.type) for field in table.schema]
+        table = pa.concat_tables([table, pa.table(columns, schema=table.schema)])
+    feather.write_feather(table, str(tmp_path / "t.feather"))
+    schema = silently_drafted(read_table(tmp_path / "t.feather"))
+    for name, dtype in DECLARED.items():
+        wanted = NULLABLE.get(dtype, dtype) if nulls else dtype
+        assert (schema[name].dtype, schema[name].nulls) == (wanted, nulls), name
+    assert schema.released is not None
+    assert schema.released["public"][2:] == ["types that the file declares"]
+
+
+def test_edits_of_rows_declare_no_types(tmp_path: Path) -> None:
+    """The declaration goes with the table; pandas' dtypes of edited columns do not count."""
+    names = ["whole", "narrow", "whole real", "truth", "text", "instant", "real"]
+    parquet.write_table(arrow_table(None, names), tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    wanted = [column.dtype for column in silently_drafted(table).columns]
+    for edited in (
+        table.convert_dtypes(),
+        table.astype({"whole": "float64", "narrow": "int64", "whole real": "int64"}),
+        table.astype(dict.fromkeys(("truth", "text"), object)),
+        table.sample(frac=1, random_state=1).reset_index(drop=True),
+        table.assign(instant=table["instant"].astype("datetime64[ns]")),
+        pd.concat([table[:70], table[70:]], ignore_index=True),
+    ):
+        assert [column.dtype for column in silently_drafted(edited).columns] == wanted
+    halves = silently_drafted(table.assign(narrow=table["narrow"] / 2))  # whole numbers no more
+    assert halves["narrow"].dtype == "float64"
+    with pytest.warns(UserWarning, match="read_table"):
+        other = draft_private(table.assign(narrow=table["text"], real=table["narrow"]), 500.0)
+    assert other["narrow"].dtype == "str" and other["real"].dtype == "float64"
+    assert other.released is not None
+    assert other.released["public"][2:] == [
+        "types that the file declares",
+        "which columns are numeric, text or time",
+    ]
+
+
+@pytest.mark.parametrize("attribute", ["{", "[1]", '{"a": 3}', 7, None])
+def test_damaged_declarations_are_none(attribute: Any) -> None:
+    table = pd.DataFrame({"a": [1.0, 2.0] * 50})
+    table.attrs[DECLARED_TYPES] = attribute
+    with pytest.warns(UserWarning, match="read_table"):
+        assert draft_private(table, 500.0)["a"].dtype == "int64"
+
+
+def test_truth_values_are_drafted_alike_in_any_dtype() -> None:
+    truths = few(True, False)
+    columns: list[pd.Series] = [
+        pd.Series(truths),
+        pd.Series(truths, dtype="boolean"),
+        pd.Series(truths, dtype=object),
+        pd.Series(truths, dtype="category"),
+        pd.Series(truths).map(str),
+    ]
+    drafts = []
+    for column in columns:
+        for values in (column, pd.concat([column, pd.Series([None], dtype=column.dtype)])[:ROWS]):
+            with pytest.warns(UserWarning, match="numeric, text or time"):
+                drafts.append(draft_private(values.to_frame("a"), 20.0, random_state=0))
+    assert all(draft == drafts[0] for draft in drafts) and drafts[0]["a"].dtype == "bool"
+
+
+@pytest.mark.parametrize("work", ["draft", "fit"])
+def test_one_warning_says_what_is_public(work: str) -> None:
+    table = pd.DataFrame({"a": NUMBERS, "b": few("x", "y"), "c": [n / 4 for n in NUMBERS]})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if work == "draft":
+            draft_private(table, 20.0)
+        else:
+            MargNet(epsilon=60.0, device="cpu", config=MargNetConfig(steps=2)).fit(table)
+    assert [str(item.message) for item in caught if item.category is UserWarning] == [INFERRED]
+
+
+@pytest.mark.slow
+def test_the_command_line_infers_nothing(tmp_path: Path) -> None:
+    for name in ("t.csv", "t.parquet"):
+        FILES[name](tmp_path / name, None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            out = tmp_path / f"{name}.json"
+            invoked = CliRunner().invoke(
+                app, ["schema", str(tmp_path / name), "--epsilon", "500", "-o", str(out)]
+            )
+        assert invoked.exit_code == 0, invoked.output
+        in_python = silently_drafted(read_table(tmp_path / name))
+        assert [c.dtype for c in Schema.load(out).columns] == [c.dtype for c in in_python.columns]
+
+
+def test_a_table_without_a_schema_is_read_as_the_file_has_it(tmp_path: Path) -> None:
+    for name, write in FILES.items():
+        write(tmp_path / name, None)
+        table = read_table(tmp_path / name)
+        pd.testing.assert_frame_equal(table, read_any(tmp_path / name))
+    with pytest.raises(InputError, match="decimal needs a schema"):
+        read_table(tmp_path / "t.csv", decimal=",")
+    (tmp_path / "one.csv").write_text("a;b\n1;2\n")
+    assert read_table(tmp_path / "one.csv", sep=";").shape == (1, 2)
+    (tmp_path / "one.csv").write_text("a\n1\n")
+    with pytest.raises(InputError, match="is the separator right"):
+        read_table(tmp_path / "one.csv")
+
+
+def test_review_drafts_declare_dtypes_of_what_is_there(tmp_path: Path) -> None:
+    """A schema to review takes numpy's dtypes where no value is missing."""
+    for more, wanted in ((None, ["int64", "bool"]), (0, ["Int64", "boolean"])):
+        parquet.write_table(arrow_table(more, ["code", "truth"]), tmp_path / "t.parquet")
+        schema = Schema.draft(read_table(tmp_path / "t.parquet"))
+        assert [column.dtype for column in schema.columns] == wanted
