@@ -34,7 +34,10 @@ def test_two_commands_make_a_private_table_of_a_messy_file(table, tmp_path):
     made_up.write_messy(table, tmp_path / "stays.csv")
     told = run("fit", "stays.csv", "--epsilon", 3, "--null", "?", "-o", "m", "--save-schema", "s",
                cwd=tmp_path)  # fmt: skip
-    assert "Private: (3, 1e-05)" in told.stdout and "Windows-1252" in told.stdout + told.stderr
+    assert "Private: (3, 1e-05)" in told.stdout
+    assert (
+        "Windows-1252" not in told.stdout + told.stderr
+    )  # the header is ASCII, and of rows nothing is said
     run("sample", "m", "-n", 400, "-o", "synthetic.csv", cwd=tmp_path)
     written = (tmp_path / "synthetic.csv").read_text("utf-8") + (tmp_path / "s").read_text("utf-8")
     for name in made_up.IDENTIFYING:

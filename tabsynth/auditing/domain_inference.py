@@ -8,6 +8,7 @@ was learned.
 
 import math
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import THRESHOLD_SHARE
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.private_schema import draft_private
+from tabsynth.synthesizers.private_schema import INFERRED, draft_private
 from tabsynth.training.loop import Progress
 
 KIND, METHOD = "domain-inference", "draft"
@@ -162,7 +163,9 @@ def audit_draft(
 def drafted(table: pd.DataFrame, epsilon: float, delta: float) -> Schema | None:
     """A private draft of a table; None if it could release nothing."""
     try:
-        return draft_private(table, epsilon, delta)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", INFERRED)  # the tables are made for the audit
+            return draft_private(table, epsilon, delta)
     except InputError:
         return None
 

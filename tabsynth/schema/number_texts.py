@@ -108,6 +108,13 @@ def numbers_of(
     return np.array([number(value) for value in values.astype(object)], dtype=float)
 
 
+def text_of(value: Any) -> str:
+    """The text of a cell by its value alone: 7 and 7.0 are one text, because a null beside it makes a whole number a float."""
+    if isinstance(value, float | np.floating) and abs(value) < 1e15 and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
 def once_each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A function of texts that remembers what it gave, as long as it is kept itself; other values are asked each time."""
     answers: dict[str, Any] = {}

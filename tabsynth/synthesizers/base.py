@@ -346,7 +346,9 @@ class Synthesizer(BaseEstimator):
         table : DataFrame
             pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares. MargNet also takes
             tables that count their own rows: a :class:`tabsynth.RowCounter`, a DuckDB relation, a polars LazyFrame or
-            a PySpark DataFrame.
+            a PySpark DataFrame. A fit without a schema drafts one, as :func:`tabsynth.draft_private` does. Of a DataFrame it
+            then takes as public which columns are numeric, text or time, and a UserWarning says so. Of a table that
+            :func:`tabsynth.read_table` read, it takes the types that the file declares.
         progress : callable, optional
             ``progress(stage, done, total)``.
         checkpoint : path, optional

@@ -105,8 +105,8 @@ def draft_private(
     ----------
     table : DataFrame
         Texts that are numbers, dates or truth values in most rows become columns of these. Of a DataFrame only this is
-        public: its columns, in their order, and whether each is numeric, text or time (dates with their time zone, lengths of
-        time, or periods). A UserWarning says so, because pandas may have inferred it from the rows.
+        public: its columns, in their order, and whether each is numeric, text or time (dates with their time zone, lengths
+        of time, or periods). A UserWarning says so, because pandas may have inferred it from the rows.
         :func:`tabsynth.read_table` reads a file without inference, and the types that the file declares are then public.
     epsilon, delta : float
         The budget of the draft. It counts in every fit that takes the schema.

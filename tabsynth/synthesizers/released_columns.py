@@ -17,7 +17,13 @@ from tabsynth._validate import MAX_TEXT
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, base_dtype, with_nulls
 from tabsynth.schema.identifiers import value_format
-from tabsynth.schema.number_texts import decimal_mark, numbers_of, one_group, plain_number
+from tabsynth.schema.number_texts import (
+    decimal_mark,
+    numbers_of,
+    one_group,
+    plain_number,
+    text_of,
+)
 from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Temporal, Time
 
@@ -229,13 +235,16 @@ class Distinct:
 def distinct(values: pd.Series) -> Distinct:
     """Row by row, whatever the dtype: numbers as floats, and all other values but times as texts."""
     base = base_dtype(str(values.dtype))
-    if isinstance(values.dtype, pd.CategoricalDtype):  # whose whole numbers would be floats beside a null
-        values = pd.Series(np.append(values.cat.categories.astype(object), None)[values.cat.codes])
+    if isinstance(
+        values.dtype, pd.CategoricalDtype
+    ):  # its whole numbers become floats beside a null
+        known = np.array([*values.cat.categories, None], dtype=object)
+        values = pd.Series(known[values.cat.codes])
     if base in ("int", "float"):
         values = pd.Series(values.to_numpy(dtype=float, na_value=np.nan))
     elif base in ("text", "category", "bool"):
         values = values.astype(object)
-        values = values.where(values.isna(), values.map(str))
+        values = values.where(values.isna(), values.map(text_of))
     codes, found = pd.factorize(values, sort=True)
     return Distinct(np.where(codes < 0, len(found), codes), pd.Series(found))
 

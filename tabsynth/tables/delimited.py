@@ -145,10 +145,8 @@ def _endless(path: str | Path) -> InputError:
 
 def _decoder(path: str | Path, encoding: str | None, quiet: bool) -> Callable[[str, int], str]:
     """What decodes a line of Latin-1 and its number, by the line alone."""
-    told = quiet
 
     def decode(line: str, number: int) -> str:
-        nonlocal told
         if line.isascii() and encoding is None:
             return line
         data = line.encode("latin-1")
@@ -165,13 +163,11 @@ def _decoder(path: str | Path, encoding: str | None, quiet: bool) -> Callable[[s
             raise InputError(
                 f"{path}, line {number} is not UTF-8 text, and not Windows-1252; name its encoding with --encoding."
             ) from None
-        if not told:
+        if number == 1 and not quiet:  # of other lines nothing is said: they are rows
             logger.warning(
-                "%s: line %d is not UTF-8. Such lines are read as Windows-1252; name the encoding with --encoding.",
+                "%s: the header is not UTF-8. Such lines are read as Windows-1252; name the encoding with --encoding.",
                 path,
-                number,
             )
-            told = True
         return line
 
     return decode

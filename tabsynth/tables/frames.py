@@ -151,7 +151,9 @@ def declared_types(frame: pd.DataFrame) -> dict[str, str]:
         stated = json.loads(frame.attrs.get(DECLARED, "{}"))
     except (TypeError, ValueError):
         return {}
-    return {n: d for n, d in stated.items() if isinstance(d, str)} if isinstance(stated, dict) else {}
+    return (
+        {n: d for n, d in stated.items() if isinstance(d, str)} if isinstance(stated, dict) else {}
+    )
 
 
 def check_names(frame: pd.DataFrame, what: str = "table") -> None:

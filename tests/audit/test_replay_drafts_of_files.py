@@ -25,6 +25,7 @@ from tabsynth.auditing.replay import Note, ReplayResult, replay, replay_run
 from tabsynth.cli.commands import app
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.schema.conforming import conformed
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.private_schema import INFERRED, draft_on_ledger
 from tabsynth.tables.files import read_any
@@ -35,7 +36,7 @@ torch.set_num_threads(1)
 ROWS = 150
 Cells = dict[str, list[Any]]
 Reader = Callable[[Path], Any]
-ZONE = dt.timezone.utc
+ZONE = dt.UTC
 RNG = np.random.default_rng(0)
 
 
@@ -113,9 +114,11 @@ def write_arrow(path: Path, more: int | None) -> None:
 TEXTS: dict[str, tuple[list[str], list[str]]] = {
     "whole": ([str(n) for n in NUMBERS], ["", "12.5", "1e300"]),
     "code": (few("1", "2"), ["", "3", "-8"]),
+    "number": (few("1234567", "7654321"), ["", "1234568", "12.5"]),
     "real": ([str(n / 4) for n in NUMBERS], ["", "0.123456789", "9" * 30]),
     "truth": (few("True", "False"), ["", "False", "True"]),
     "text": (few("a", "b"), ["", "long " * 900, "7"]),
+    "legacy": (few("c", "d"), ["", "é", "€"]),  # in bytes that are not UTF-8
     "same": (["x"] * ROWS, ["x", "x", "x"]),  # rows without any cell are no rows of a workbook
     "day": ([str(day(n)) for n in DAYS], ["", "9000-12-31", "2019-01-01"]),
     "instant": ([str(instant(n)) for n in DAYS], ["", "2019-01-01 00:00:00.000000001", "1700-01-01 00:00:00"]),
@@ -132,7 +135,8 @@ def write_texts(path: Path, more: int | None) -> None:
             book.active.append([_typed(cell) for cell in row])
         book.save(path)
         return
-    pd.DataFrame(cells).to_csv(path, index=False, sep="\t" if ".tsv" in path.name else ",")
+    sep, encoding = ("\t", "cp1252") if ".tsv" in path.name else (",", None)
+    pd.DataFrame(cells).to_csv(path, index=False, sep=sep, encoding=encoding)
 
 
 def _typed(text: str) -> Any:
@@ -185,7 +189,8 @@ INFERRING: dict[str, Reader] = {
     "pandas, nullable": lambda path: pd.read_csv(path, dtype_backend="numpy_nullable"),
     "pandas, Arrow-backed": lambda path: pd.read_csv(path, dtype_backend="pyarrow"),
     "pandas, converted": lambda path: pd.read_csv(path).convert_dtypes(),
-    "pandas, categories": lambda path: pd.read_csv(path).astype({"code": "category", "text": "category"}),
+    "pandas, categories": lambda path: pd.read_csv(path).astype({"number": "category", "text": "category"}),
+    "pandas, objects": lambda path: pd.read_csv(path).astype(dict.fromkeys(["code", "number"], object)),
     "pandas, small": lambda path: pd.read_csv(path).apply(_small),
     "pyarrow": arrow_csv.read_csv,
     "polars": polars_of,
@@ -380,6 +385,17 @@ def test_truth_values_are_drafted_alike_in_any_dtype() -> None:
             with pytest.warns(UserWarning, match="numeric, text or time"):
                 drafts.append(draft_private(values.to_frame("a"), 20.0, random_state=0))
     assert all(draft == drafts[0] for draft in drafts) and drafts[0]["a"].dtype == "bool"
+
+
+def test_a_number_beside_texts_has_one_text() -> None:
+    """pandas reads a part of a long file as whole numbers, or as floats where a value is missing there."""
+    cells = few(1, 2, "a", "b")
+    floats = [float(cell) if isinstance(cell, int) else cell for cell in cells]
+    tables = [pd.DataFrame({"a": pd.Series(part, dtype=object)}) for part in (cells, floats)]
+    drafts = [draft_private(table, 500.0, random_state=0) for table in tables]
+    assert drafts[0] == drafts[1] and drafts[0]["a"].categories == ("1", "2", "a", "b")
+    for table in tables:
+        assert conformed(table, drafts[0])["a"].tolist() == [str(cell) for cell in cells]
 
 
 @pytest.mark.parametrize("work", ["draft", "fit"])

@@ -226,7 +226,7 @@ def test_one_budget_covers_draft_and_fit(tmp_path) -> None:
     purposes = [item["purpose"] for item in certificate["mechanisms"]]
     assert purposes[:2] == ["schema: formats of columns", "schema: values of columns, round 1"]
     assert set(certificate["public"]["released"]) == set(model.schema_.names)
-    assert "if the names of the columns" in certificate["statement"]
+    assert "if the names and types of the columns" in certificate["statement"]
     # A later fit with the drafted schema counts the draft again.
     model.schema_.save(tmp_path / "schema.json")
     loaded = Schema.load(tmp_path / "schema.json")

@@ -451,7 +451,11 @@ def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str
             " table, and these real values appear as they are."
         )
     released = public.get("released") if isinstance(public, Mapping) else None
-    schema = "the names of the columns" if released and not public.get("declared") else "the schema"
+    schema = (
+        "the names and types of the columns"
+        if released and not public.get("declared")
+        else "the schema"
+    )
     return f"Private: {claim}, if {schema} and all else listed under 'public' are public."
 
 
