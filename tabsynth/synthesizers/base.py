@@ -413,7 +413,9 @@ class Synthesizer(BaseEstimator):
             if run.finished:
                 run.restore_model()
             else:
-                self._fit_run(run, table, TableKind.of(table), progress, started)
+                columns = {column.name: column for column in self.schema.columns}
+                kind = TableKind.of(table).for_columns(columns)
+                self._fit_run(run, table, kind, progress, started)
         return self
 
     def _fit_run(
@@ -541,8 +543,8 @@ class Synthesizer(BaseEstimator):
         random_state : int, optional
             Default: the synthesizer's own. Makes the draw reproducible.
         dataframe : {"fitted", "pandas", "polars", "pyarrow"}
-            The kind of table. ``fitted``: that of the table of the fit, with its Arrow types where it had any. The
-            others: that library, with the dtypes that the schema declares. Of an unknown fitted table, pandas.
+            The kind of table. ``fitted``: that of the table of the fit, with texts stored as there. Other types are those
+            that the schema declares. Of an unknown fitted table, pandas.
         weights : {None, "population"}
             Synthetic rows are self-weighting: each stands for as many people as any other. ``population`` adds a last
             column with the name of the schema's weight: the noisy total of the weights (``population_``) over ``n``,

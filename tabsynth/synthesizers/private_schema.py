@@ -2,9 +2,10 @@
 
 Public by statement are the names and the order of the columns, and of a table that tabsynth read from a file the types
 that the file declares. Of any other DataFrame it is only which columns are numeric, text or time: pandas infers dtypes
-from the rows, and one row decides whether a column has whole numbers, truth values or reals. Everything else is a release: which formats the values of a column have, and with it its kind, dtype and
-precision; whether it has nulls; its categories; its bounds and cells; common values and heaping. Columns that identify
-people, by their name or by the released formats, are left out.
+from the rows, and one row decides whether a column has whole numbers, truth values or reals. Everything else is a
+release: which formats the values of a column have, and with it its kind, dtype and precision; whether it has nulls; its
+categories; its bounds and cells; common values and heaping. Columns that identify people, by their name or by the
+released formats, are left out.
 
 One round releases noisy counts of formats. Then rounds of growing budgets release values, in each of which a row counts for
 those of its values only that no earlier round has released: iterative partition selection (Swanberg, Desfontaines, Haney

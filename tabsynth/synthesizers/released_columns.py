@@ -235,9 +235,7 @@ class Distinct:
 def distinct(values: pd.Series) -> Distinct:
     """Row by row, whatever the dtype: numbers as floats, and all other values but times as texts."""
     base = base_dtype(str(values.dtype))
-    if isinstance(
-        values.dtype, pd.CategoricalDtype
-    ):  # its whole numbers become floats beside a null
+    if isinstance(values.dtype, pd.CategoricalDtype):  # whole numbers are no floats beside a null
         known = np.array([*values.cat.categories, None], dtype=object)
         values = pd.Series(known[values.cat.codes])
     if base in ("int", "float"):

@@ -4,8 +4,8 @@ pyarrow's own conversion chooses the pandas dtype of a column by its values: who
 soon as one row is null, and numbers beyond 2**53 then change in every other row. Here the dtype follows from
 the Arrow type alone.
 
-What a model remembers of the table that it was fitted to are the types that the DataFrame declares, which are public by
-statement. Nothing is looked up in its rows.
+What a model remembers of the table that it was fitted to are its library and how it stores texts. All other types follow
+from the schema, because a program may have inferred them from rows.
 
 A table that was read from a file carries the dtypes that follow from the types of the file. pandas infers dtypes from
 rows, but it does not change this declaration: no edit of rows makes a dtype public.
@@ -34,6 +34,7 @@ _SIMPLE = re.compile(
     r"u?int(8|16|32|64)|halffloat|float|double|bool|(large_)?string|string_view|date(32\[day\]|64\[ms\])"
     r"|time32\[(s|ms)\]|time64\[(us|ns)\]|duration\[(s|ms|us|ns)\]"
 )
+_STORED = ("dictionary", "large_string")  # types that say how texts are stored
 _MOST_TEXT = 200
 DECLARED = "tabsynth: types that the file declares"  # key of attrs
 
@@ -100,7 +101,18 @@ def column_from_arrow(values: Any, name: str) -> pd.Series:
             f"Column {shown(name)} holds {shown(str(values.type))}, which pandas cannot hold; convert it"
             " to text or numbers."
         ) from None
+    # pandas infers the dtype of texts from their values: it is another one where all are null.
+    if _is_text(values.type):
+        return series.astype(pd.Series([""]).dtype)
     return with_plain_cells(series)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return any(
+        of(kind) for of in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    )
 
 
 def table_from_arrow(table: Any) -> pd.DataFrame:
@@ -247,6 +259,19 @@ class TableKind:
         enums = {name for name, dtype in frame.schema.items() if isinstance(dtype, nw.Enum)}
         types = {f.name: "enum" if f.name in enums else str(f.type) for f in fields}
         return cls(POLARS, _known(types))
+
+    def for_columns(self, columns: Mapping[str, Column]) -> Self:
+        """The kind with types that follow from a schema, but for how texts are stored.
+
+        Programs infer all other types from rows: one fraction makes whole numbers reals, in polars as in pandas.
+        """
+        types = {}
+        for name in columns if self.library != PANDAS else self.types.keys() & columns.keys():
+            column, text = columns[name], self.types.get(name, "")
+            own = _own_array(pd.Series([], dtype=column.dtype), column).type
+            stored = text.startswith(_STORED) and _holds(arrow_type(text), column, own)
+            types[name] = text if stored or text == "enum" else str(own)
+        return type(self)(self.library, _known(dict(sorted(types.items()))))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -396,9 +421,8 @@ def _holds(wanted: Any, column: Column, own: Any) -> bool:
             return False
         limit = {8: 2**7, 16: 2**15}.get(wanted.index_type.bit_width, 2**31)
         return column.size <= limit and _holds(wanted.value_type, column, own)
-    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if any(of(own) for of in texts):
-        return any(of(wanted) for of in texts)
+    if _is_text(own):
+        return _is_text(wanted)
     read = str(column_from_arrow(pa.chunked_array([], type=wanted), column.name).dtype)
     if pa.types.is_integer(own) or pa.types.is_floating(own) or pa.types.is_boolean(own):
         same = pa.types.is_boolean(own) == pa.types.is_boolean(wanted)

@@ -165,6 +165,8 @@ def write_labelled(path: Path, more: int | None) -> None:
     for name, (spss, stata, cells, further) in LABELLED.items():
         values = cells if more is None else [*cells, further[more]]
         dtype = {"whole": "Int32", "real": "float64", "text": "str"}.get(name, object)
+        if name in ("instant", "sortable"):
+            dtype = "datetime64[us]"
         columns[name] = pd.Series(values, dtype=dtype)
         formats[name] = spss if path.suffix == ".sav" else stata
     write = pyreadstat.write_sav if path.suffix == ".sav" else pyreadstat.write_dta
@@ -244,6 +246,31 @@ def test_one_row_shows_in_noisy_sums_alone(name: str, odd: str, tmp_path: Path) 
         result = drafted(read_table, one, other)
         assert result.passed, result.first_difference
         assert 0.9 < result.worst_move <= 1 + 1e-9 and result.compared > 100
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+@pytest.mark.parametrize("name", FILES)
+def test_a_column_without_a_value_has_the_dtype_of_the_file(
+    name: str, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether there is a row, and whether any has a value, shows in no dtype."""
+    write = FILES[name]
+    write(tmp_path / name, None)
+    dtypes = read_table(tmp_path / name).dtypes
+    for column, (kind, _, further) in [*ARROW.items()]:
+        monkeypatch.setitem(ARROW, column, (kind, [None] * rows, further))
+    for column, (cells, further) in [*TEXTS.items()]:
+        empty = cells[:rows] if column == "same" else [""] * rows
+        monkeypatch.setitem(TEXTS, column, (empty, further))
+    for column, (*formats, cells, further) in [*LABELLED.items()]:
+        if column in ("day", "clock"):  # of which pyreadstat writes texts where all are missing
+            monkeypatch.delitem(LABELLED, column)
+        else:
+            monkeypatch.setitem(LABELLED, column, (*formats, [further[0]] * rows, further))
+    write(tmp_path / name, None)
+    empty = read_table(tmp_path / name)
+    assert len(empty) == rows
+    pd.testing.assert_series_equal(empty.dtypes, dtypes[empty.columns])
 
 
 @pytest.mark.parametrize("odd", ODD)

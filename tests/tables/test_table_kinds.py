@@ -141,6 +141,28 @@ def test_what_is_remembered_is_the_same_of_any_rows() -> None:
     assert TableKind.of(frame) == TableKind("pandas", {})
 
 
+def test_no_type_that_rows_may_decide_is_remembered() -> None:
+    """pyarrow and polars infer types from rows, as pandas does: a model keeps those of the schema."""
+    polars = pytest.importorskip("polars")
+    columns = {"x": reals("float32"), "n": whole("Int8"), "b": texts(), "k": texts(), "w": texts()}
+    inferred = [
+        {"x": pa.int64(), "n": pa.int64(), "b": pa.null()},
+        {"x": pa.float64(), "n": pa.int8(), "b": pa.string()},
+        {"x": pa.bool_(), "n": pa.float64(), "b": pa.timestamp("ns")},
+    ]
+    stored = {"k": pa.dictionary(pa.int32(), pa.string()), "w": pa.large_string()}
+    tables = [pa.schema(list((types | stored).items())).empty_table() for types in inferred]
+    kinds = [TableKind.of(table).for_columns(columns) for table in tables]
+    assert kinds[0] == kinds[1] == kinds[2]
+    assert dict(kinds[0].types) == {
+        **{"x": "float", "n": "int8", "b": "string", "w": "large_string"},
+        "k": "dictionary<values=string, indices=int32, ordered=0>",
+    }
+    frames = [polars.from_arrow(table.drop_columns("b")) for table in tables]
+    assert len({str(TableKind.of(frame).for_columns(columns)) for frame in frames}) == 1
+    assert TableKind.of(pd.DataFrame({"x": [1]})).for_columns(columns) == TableKind("pandas", {})
+
+
 def test_an_enum_has_the_declared_categories() -> None:
     polars = pytest.importorskip("polars")
     table = polars.DataFrame({"a": ["x"]}, schema={"a": polars.Enum(["y", "x", "z"])})
