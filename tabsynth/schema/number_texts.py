@@ -110,8 +110,10 @@ def numbers_of(
 
 def text_of(value: Any) -> str:
     """The text of a cell by its value alone: 7 and 7.0 are one text, because a null beside it makes a whole number a float."""
-    if isinstance(value, float | np.floating) and abs(value) < 1e15 and float(value).is_integer():
-        return str(int(value))
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if abs(number) < 1e15 and number.is_integer():
+            return str(int(number))
     return str(value)
 
 

@@ -262,7 +262,7 @@ def test_a_column_without_a_value_has_the_dtype_of_the_file(
     for column, (cells, further) in [*TEXTS.items()]:
         empty = cells[:rows] if column == "same" else [""] * rows
         monkeypatch.setitem(TEXTS, column, (empty, further))
-    for column, (*formats, cells, further) in [*LABELLED.items()]:
+    for column, (*formats, _, further) in [*LABELLED.items()]:
         if column in ("day", "clock"):  # of which pyreadstat writes texts where all are missing
             monkeypatch.delitem(LABELLED, column)
         else:
