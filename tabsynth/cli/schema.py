@@ -1,7 +1,6 @@
 """``tabsynth schema``: draft, check, import and export schema files, edit them, and show their differences."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -243,7 +242,7 @@ def _given(out: Path | None) -> Path:
 def _draft(table: Path, frame: Any, out: Path, options: dict[str, Any], design: Design) -> None:
     from tabsynth.schema.drafting import draft_schema, review
 
-    drafted = replace(_labelled(draft_schema(frame, **options), table), **design.parameters())
+    drafted = _labelled(draft_schema(frame, **options), table).replace(**design.parameters())
     drafted.save(out)
     left = f", {len(drafted.left_out)} left out" if drafted.left_out else ""
     say(
@@ -322,7 +321,7 @@ def _suggest(
 
 def _check(table: Path, path: Path, options: dict[str, str]) -> None:
     facts = Schema.load(path)
-    facts = replace(facts, decimal=options.get("decimal") or facts.decimal)
+    facts = facts.replace(decimal=options.get("decimal") or facts.decimal)
     frame = read_any(table, facts.null_values, **without_decimal(options))
     problems = facts.validate(frame, parse=True)
     for problem in problems:

@@ -53,9 +53,7 @@ def with_gaps(schema: Schema, names: tuple[str, ...]) -> Schema:
     """The schema with the columns of gaps of some of its columns, in their order, as the last ones."""
     if not names:
         return schema
-    facts = schema.to_dict()
-    gaps = [gap_column(schema[name]).to_dict() for name in names]
-    return Schema.from_dict({**facts, "columns": [*facts["columns"], *gaps]}, "columns of gaps")
+    return schema.replace(columns=[*schema.columns, *(gap_column(schema[name]) for name in names)])
 
 
 def gaps_between(

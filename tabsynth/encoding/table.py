@@ -261,7 +261,7 @@ class TableEncoder:
             index = np.stack([c.encode(named[c.name]) for c in self.schema.columns], axis=1)
             refuse_impossible(self.schema.columns, self.zeros, index, what)
             return index, named
-        named = self._keeping_rules(named, what)
+        named = self.keeping_rules(named, what)
         columns = [self._codes(column, named) for column in self.schema.columns]
         return np.stack(columns, axis=1), named
 
@@ -289,7 +289,7 @@ class TableEncoder:
             else:
                 yield rule, rule.broken(table)
 
-    def _keeping_rules(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
+    def keeping_rules(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
         """The rows that satisfy all rules, or an error that names the first rule that one breaks."""
         repair = self.whole.violations == "repair"
         if repair:

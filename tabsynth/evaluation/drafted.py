@@ -81,7 +81,7 @@ def _with_amounts(
         return schema
     kept = [item for item in schema.left_out if item["name"] not in columns]
     ordered = [columns[name] for name in together.columns if name in columns]
-    return Schema(ordered, schema.null_values, left_out=kept, decimal=schema.decimal)
+    return schema.replace(columns=ordered, left_out=kept)
 
 
 def _only_in_some(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> dict[str, str]:

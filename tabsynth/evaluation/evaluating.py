@@ -175,11 +175,11 @@ def evaluate(
     columns = meaning(schema, target, by, boosting)
     weighing = _weights(survey, whole.decimal, training, made, kept_apart)
     indexed_table = indexed_synthetic(encoder, made.rows, whole.rules, weighing.synthetic)
-    train, train_rows = kept_index(encoder, training.rows, REAL)
+    train, train_rows = kept_index(whole, training.rows, REAL)
     refuse_no_rows(len(train), REAL)
     others, of_others = None, None
     if kept_apart is not None:
-        others, other_rows = indexed_holdout(encoder, kept_apart.rows, train, indexed_table.index)
+        others, other_rows = indexed_holdout(whole, kept_apart.rows, train, indexed_table.index)
         if weighing.holdout is not None:
             of_others = weighing.holdout[other_rows]
             others, of_others = others[of_others > 0], of_others[of_others > 0]

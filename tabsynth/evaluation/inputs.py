@@ -40,17 +40,19 @@ class Synthetic:
     fits: np.ndarray
 
 
-def indexed(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
-    """Category codes, shape (rows, columns); refuses what the schema does not declare."""
-    return kept_index(encoder, table, what)[0]
+def kept_index(schema: Schema, table: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Category codes of the columns that are compared, shape (rows, columns), and the numbers of the rows that they are of.
 
-
-def kept_index(encoder: TableEncoder, table: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`indexed`, and the numbers of the rows that the codes are of."""
-    frame = to_pandas(table, what)
-    frame = conformed(frame, encoder.whole)
+    Values that the schema does not declare are refused. Rows that break a rule are left out or repaired where a fit does so.
+    """
+    frame = named_by_text(conformed(to_pandas(table, what), schema)).reset_index(drop=True)
+    encoder = TableEncoder(schema.coded)
     try:
-        return encoder.kept_index(frame, what)
+        if schema.violations != "refuse":
+            encoder.whole.check_columns(frame, what)
+            frame = TableEncoder(schema).keeping_rules(frame, what)
+        index, kept = encoder.kept_index(frame, what)
+        return index, frame.index.to_numpy()[kept]
     except TableError as error:
         first = error.first if what in error.first else f"In the {what}: {error.first}"
         raise TableError(error.what, error.problems, first) from None
@@ -66,10 +68,10 @@ def named_by_text(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def indexed_holdout(
-    encoder: TableEncoder, table: Any, train: np.ndarray, synthetic: np.ndarray
+    schema: Schema, table: Any, train: np.ndarray, synthetic: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """As :func:`kept_index`; refuses the rows of one of the other two tables, in whatever order."""
-    index, kept = kept_index(encoder, table, HOLDOUT)
+    index, kept = kept_index(schema, table, HOLDOUT)
     refuse_no_rows(len(index), HOLDOUT)
     for other, what in ((train, "training"), (synthetic, "synthetic")):
         if same_rows(index, other) or (what == "training" and overlap(train, index).all_known):
@@ -86,7 +88,7 @@ def indexed_synthetic(
     rules: Sequence[Rule] = (),
     weights: np.ndarray | None = None,
 ) -> Synthetic:
-    """As :func:`indexed`, of a table that may break the schema: such rows are counted, with their weights if given.
+    """Category codes of a table that may break the schema: such rows are counted, with their weights if given.
 
     Rows with a value that the schema does not declare have no category code, and are left out of every
     other figure; rows with an impossible combination stay in.

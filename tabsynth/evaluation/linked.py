@@ -32,7 +32,7 @@ from tabsynth.evaluation.grouped import (
     with_ancestors,
     with_weight,
 )
-from tabsynth.evaluation.inputs import certificate_with, indexed, indexed_synthetic
+from tabsynth.evaluation.inputs import certificate_with, indexed_synthetic, kept_index
 from tabsynth.evaluation.metric import (
     UTILITY,
     Compared,
@@ -353,20 +353,17 @@ def levels_of(
     for name in schema.names:
         frame, keys, table = frames[name], schema.keys[name], schema.tables[name].coded
         where = f"table {name} of the {what}"
-        encoder = TableEncoder(table)
         values = frame[[c for c in frame.columns if c in table.names]]
-        if strict:
-            codes = (
-                indexed(encoder, values, where)
-                if len(values)
-                else np.zeros((0, len(table.names)), dtype=np.int64)
-            )
-            rows = np.arange(len(frame))
+        codes, rows = np.zeros((0, len(table.names)), dtype=np.int64), np.arange(0)
+        if strict and len(values):
+            codes, rows = kept_index(schema.tables[name], values, where)
+            if len(rows) < len(values):
+                raise InputError(
+                    f"In {where} a row breaks a rule and cannot be repaired; correct it."
+                )
         elif len(values):
-            fitting = indexed_synthetic(encoder, values.set_axis(range(len(values))))
+            fitting = indexed_synthetic(TableEncoder(table), values.set_axis(range(len(values))))
             codes, rows = fitting.index, fitting.rows.index.to_numpy()
-        else:
-            codes, rows = np.zeros((0, len(table.names)), dtype=np.int64), np.arange(0)
         if keys.parent is None:
             parent = np.arange(len(rows))
         else:

@@ -177,10 +177,9 @@ def release(
     """As :func:`evaluate_private`. ``rng`` is for audits alone: figures with seeded noise are not private."""
     given, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
-    fingerprint, rules, schema = schema.fingerprint(), schema.rules, schema.coded
-    encoder = TableEncoder(schema)
-    table, public = _public(encoder, synthetic, rules)
-    _check_certificate(given, fingerprint)
+    whole, schema = schema, schema.coded
+    table, public = _public(TableEncoder(schema), synthetic, whole.rules)
+    _check_certificate(given, whole.fingerprint())
     assert given is not None
     if delta is None:
         delta = float(given.get("delta", math.nan))
@@ -190,7 +189,7 @@ def release(
     sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
     spend = (Gaussian(noise_multiplier=sigma), count)
     with _charged(ledger, given, epsilon, delta, spend, design.unit) as (own, project):
-        rows = _used(encoder, real, rng)  # refused before it is entered
+        rows = _used(whole, real, rng)  # refused before it is entered
         if project is not None:
             project.begin(own.run, PURPOSE)
         account = own.open(PURPOSE, *spend)
@@ -230,10 +229,10 @@ def release(
     )
 
 
-def _used(encoder: TableEncoder, real: Any, rng: np.random.Generator | None) -> PrivateRows:
-    """The real rows with their weights, clipped at the cap, and of each unit at most so many as its bound says."""
-    design, mark = encoder.whole.design, encoder.whole.decimal
-    index, kept = kept_index(encoder, real, REAL)
+def _used(schema: Schema, real: Any, rng: np.random.Generator | None) -> PrivateRows:
+    """The real rows that a fit uses, with their weights, clipped at the cap, and of each unit as many as its bound says."""
+    design, mark = schema.design, schema.decimal
+    index, kept = kept_index(schema, real, REAL)
     if not design:
         return index
     frame = to_pandas(real, REAL)

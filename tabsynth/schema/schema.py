@@ -368,18 +368,12 @@ class Schema:
                 "The schema has no column that can be learned: all are identifiers, free text or derived from each"
                 " other; declare one."
             )
-        if len(columns) == len(self.columns) and not self.constraints:
+        if columns == list(self.columns) and not self.constraints:
             return self
         names = {column.name for column in columns}
         impossible = [c for c in self.impossible if set(c) <= names]
-        return Schema(
-            columns,
-            self.null_values,
-            impossible,
-            released=self.released,
-            decimal=self.decimal,
-            **self.design.parameters(),
-        )
+        without: dict[str, Any] = {"left_out": (), "constraints": (), "suggested": ()}
+        return self.replace(columns=columns, impossible=impossible, **without)
 
     @cached_property
     def coded(self) -> "Schema":
@@ -395,15 +389,7 @@ class Schema:
             *self.left_out,
             *({"name": c.name, "reason": f"it is of kind {c.kind}"} for c in kept if not c.learned),
         ]
-        return Schema(
-            columns,
-            self.null_values,
-            self.impossible,
-            left_out,
-            released=self.released,
-            decimal=self.decimal,
-            **self.design.parameters(),
-        )
+        return self.replace(columns=columns, left_out=left_out, constraints=(), suggested=())
 
     @cached_property
     def generated(self) -> tuple[Column, ...]:
@@ -471,6 +457,13 @@ class Schema:
                 return column
         raise InputError(f"The schema has no column {shown(name)}; it has {_list(self.names)}.")
 
+    def replace(self, **parameters: Any) -> "Schema":
+        """The schema with other values of some parameters; all others, such as what was released, stay as they are.
+
+        Every schema that is derived from another one is made here, so that none can lose a parameter.
+        """
+        return replace(self, **parameters)
+
     def select(self, names: Sequence[str]) -> "Schema":
         """The schema of the given columns, in the given order.
 
@@ -489,17 +482,8 @@ class Schema:
             for item, rule in zip(self.suggested, self.suggested_rules, strict=True)
             if set(rule.names) <= set(names)
         ]
-        return Schema(
-            columns,
-            self.null_values,
-            kept,
-            self.left_out,
-            rules,
-            self.violations,
-            self.released,
-            suggested,
-            self.decimal,
-            **self.design.parameters(),
+        return self.replace(
+            columns=columns, impossible=kept, constraints=rules, suggested=suggested
         )
 
     def check_columns(

@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -196,7 +195,7 @@ def _declared(
     frame = frame.drop(columns=[name for name in kept.columns if name not in declared])
     if check_sep:
         _check_separator(path, frame, schema.names)
-    marked = replace(schema, decimal=decimal or schema.decimal)
+    marked = schema.replace(decimal=decimal or schema.decimal)
     try:
         schema.check_columns(frame, str(path))
         frame = conformed(frame, marked)

@@ -102,7 +102,7 @@ def with_labels(schema: Schema, path: Path) -> Schema:
         listed = {str(value): labels.get(_code(value)) for value in column.categories}
         kept = {value: text for value, text in listed.items() if text is not None}
         columns.append(replace(column, labels=kept, description=facts.get("description")))
-    return replace(schema, columns=tuple(columns))
+    return schema.replace(columns=columns)
 
 
 def _code(value: Any) -> str:
