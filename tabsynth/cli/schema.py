@@ -122,8 +122,8 @@ def schema(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="With --epsilon: a project's ledger, which tabsynth ledger create made. The draft is charged to it, and"
-            " fits with the schema need it."
+            help="With --epsilon: a project's ledger, which tabsynth ledger create made. The draft or the suggestions are"
+            " charged to it, and fits with the schema need it."
         ),
     ] = None,
     check: Annotated[
@@ -217,7 +217,7 @@ def schema(
             raise InputError(
                 "--suggest-constraints needs --schema and --epsilon, and these go with it."
             )
-        return _suggest(file, given, target, epsilon, delta, options)
+        return _suggest(file, given, target, (epsilon, delta), ledger, options)
     if ledger is not None and epsilon is None:
         raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
     declared = Design(**design)  # type: ignore[arg-type]
@@ -287,7 +287,12 @@ def _draft_private(
 
 
 def _suggest(
-    table: Path, path: Path, out: Path, epsilon: float, delta: float, options: dict[str, Any]
+    table: Path,
+    path: Path,
+    out: Path,
+    budget: tuple[float, float],
+    ledger: Path | None,
+    options: dict[str, Any],
 ) -> None:
     from tabsynth.privacy.noise.counts import stated_share
     from tabsynth.synthesizers.suggestions import suggest_constraints
@@ -298,11 +303,13 @@ def _suggest(
         rows = read_any(table, facts.null_values, **without_decimal(options))
     else:
         rows = read_table(table, facts, **options)
-    suggested = suggest_constraints(rows, facts, epsilon, delta)
+    suggested = suggest_constraints(rows, facts, *budget, ledger=ledger)
     suggested.save(out)
     new = len(suggested.suggested) - len(facts.suggested)
     say(
-        f"Wrote {out}: {new} rule(s) suggested, with ({epsilon:g}, {delta:g})-differential privacy for adding or"
+        "Wrote {}: {} rule(s) suggested, with ({:g}, {:g})-differential privacy for adding or".format(
+            out, new, *budget
+        )
     )
     say(
         f"removing {facts.design.neighbour}. Their cost counts in every fit that takes the schema. They do not hold in samples"
@@ -317,6 +324,8 @@ def _suggest(
             f"about {item['share']:.2%}" if ends is None else stated_share(item["share"], ends, 2)
         )
         say(f"  {number}. {shown(rule.text, 120)}: broken by {share} of the rows.")
+    if ledger is not None:
+        say(ledger_status(ledger))
 
 
 def _check(table: Path, path: Path, options: dict[str, str]) -> None:

@@ -31,10 +31,10 @@ from tabsynth.privacy.certificate.certificate import (
 )
 from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, as_earlier, recorder
-from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger
 from tabsynth.schema.design import NO_DESIGN, neighbour_of
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.private_schema import OPTIONS, draft_on_ledger, draft_share
+from tabsynth.synthesizers.private_schema import OPTIONS, draft_on_ledger, draft_share, release_of
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
 from tabsynth.training.loop import INTERRUPTED, TrainingMonitor
 
@@ -205,10 +205,7 @@ def check_sources(model: Any, project: ProjectLedger | None) -> None:
     """Refuse what a project's ledger cannot count, and what would be counted nowhere."""
     # A recorded run is seeded so that it can be replayed, on a ledger that is thrown away.
     if project is not None and model._seeded() and recorder() is None:
-        raise InputError(
-            "A seeded fit is not private, so ledger"
-            f" {project.name} cannot count it; leave out the seed, or the ledger."
-        )
+        project.refuse_seed("A seeded fit")
     unit = model._design.unit
     if project is not None:
         project.check_unit(unit)
@@ -234,16 +231,9 @@ def check_sources(model: Any, project: ProjectLedger | None) -> None:
             sources.append((what, source_ledger.project, source_ledger.run))
     released = getattr(model.schema, "released", None)
     if released is not None:
-        draft = ("The draft of the schema", released.get("project"), released.get("run"))
-        sources.append(draft)
+        sources.append((release_of(released), released.get("project"), released.get("run")))
     for what, project_id, run in sources:
-        if project is not None:
-            project.check_on_it(what, project_id, run)
-        elif project_id:
-            raise InputError(
-                f"{what} is on a project's ledger; give that as ledger, so that this fit is counted"
-                " there too."
-            )
+        check_same_ledger(what, project_id, run, project)
 
 
 class Run:

@@ -153,10 +153,7 @@ def draft_private(
         return draft_on_ledger(table, mu, own, null_values, random_state, **options)
     with ProjectLedger(ledger) as project:
         if random_state is not None:
-            raise InputError(
-                f"A seeded draft is not private, so ledger {project.name} cannot count it; leave out the seed, or the"
-                " ledger."
-            )
+            project.refuse_seed("A seeded draft")
         project.check_unit(unit)
         own = project.ledger(epsilon, delta)
         project.admit_draft(own, mu)
@@ -235,6 +232,11 @@ def draft_on_ledger(
         decimal=draft.decimal,
         **design.parameters(),
     )
+
+
+def release_of(released: Mapping[str, Any]) -> str:
+    """What ``released`` of a schema is of, as errors name it."""
+    return f"The {'draft' if 'facts' in released else 'suggestions'} of the schema"
 
 
 def _of_units(frame: pd.DataFrame, design: Design, key: bytes) -> tuple[pd.DataFrame, np.ndarray]:

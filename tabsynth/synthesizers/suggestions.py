@@ -9,7 +9,9 @@ suggested if these counts say that nearly no row breaks it.
 import itertools
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, Mechanism, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, exact
+from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger
 from tabsynth.privacy.noise import samplers
 from tabsynth.privacy.noise.counts import (
     noise_of_estimated_rows,
@@ -33,7 +36,7 @@ from tabsynth.schema.conforming import conformed
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.private_schema import check_design
+from tabsynth.synthesizers.private_schema import check_design, release_of
 from tabsynth.tables.frames import to_pandas
 
 COLUMNS, SELECTION, COUNTS = "counts of columns", "selection of rules", "counts of rules"
@@ -79,6 +82,7 @@ def suggest_constraints(
     delta: float = 1e-5,
     *,
     random_state: int | None = None,
+    ledger: str | Path | None = None,
 ) -> Schema:
     """The schema with rules that the rows suggest, (epsilon, delta)-differentially private for one record.
 
@@ -93,16 +97,24 @@ def suggest_constraints(
         The budget of the suggestions. It counts in every fit that takes the schema, whichever are accepted.
     random_state : int, optional
         For tests; seeded suggestions are not private.
+    ledger : path, optional
+        A project's ledger (:class:`tabsynth.ProjectLedger`), to which the suggestions are charged before rows are read.
+        Fits that take the schema must be made under it, and it counts the suggestions once. The suggestions for a schema
+        that was drafted under a ledger need that ledger.
 
     Returns
     -------
     Schema
-        With ``suggested`` rules, each with the noisy share of rows that break it, and ``released``.
+        With ``suggested`` rules, each with the noisy share of rows that break it, and ``released``, to which their
+        mechanisms are added.
 
     Raises
     ------
     InputError
-        If the table does not fit the schema, or the schema has fewer than two columns.
+        If the table does not fit the schema, the schema has fewer than two columns, or its draft is not on the ledger;
+        nothing is charged.
+    BudgetError
+        If the suggestions would exceed the limit of the project; nothing is read.
     """
     positive("epsilon", epsilon, finite=False)
     between("delta", delta, 0, 1, low_open=True, high_open=True)
@@ -111,36 +123,60 @@ def suggest_constraints(
         raise InputError(
             "Rules between columns need two columns that are learned; the schema has fewer."
         )
+    with nullcontext() if ledger is None else ProjectLedger(ledger) as project:
+        released = schema.released
+        if released is not None:
+            on = (released.get("project"), released.get("run"))
+            check_same_ledger(release_of(released), *on, project, "run")
+        if project is None:
+            own = Ledger(epsilon, delta)
+        else:
+            if random_state is not None:
+                project.refuse_seed("A seeded run of suggestions")
+            project.check_unit(schema.unit)
+            own = project.ledger(epsilon, delta)
+        own.unit = schema.unit
+        index = _index(table, schema, columns, random_state)
+        stages = _Suggestions(columns, schema, PrivateTable(index, own), own, random_state)
+        if project is not None:
+            project.admit_suggestions(own, stages.mu)
+        try:
+            found = stages.rules()
+        finally:
+            own.close()
+    return schema.replace(
+        released=_with_suggestions(schema, own, random_state is not None),
+        suggested=[*schema.suggested, *found],
+    )
+
+
+def _index(table: Any, schema: Schema, columns: Sequence[Column], seed: int | None) -> np.ndarray:
+    """Category codes of the rows that are used, shape (rows, columns); refuses a table that does not fit the schema."""
     frame = conformed(table, schema) if schema.released is not None else to_pandas(table)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     schema.check_columns(frame)
     check_design(frame, schema.design, schema.decimal)
     index = np.stack([c.encode(frame[c.name]) for c in columns], axis=1)
     if schema.unit is not None:
-        key = key_of(random_state)
+        key = key_of(seed)
         index = codes_of(rows_of(index, frame, schema.design, key, schema.decimal))
-    ledger = Ledger(epsilon, delta)
-    ledger.unit = schema.unit
-    found = _Suggestions(columns, schema, PrivateTable(index, ledger), ledger, random_state).rules()
+    return index
+
+
+def _with_suggestions(schema: Schema, ledger: Ledger, seeded: bool) -> dict[str, Any]:
+    """``released`` of the schema with what the suggestions have spent; all that it says already stays."""
     before = schema.released or {"mechanisms": [], "seeded": False}
     released = {
+        **before,
         "mechanisms": [*before["mechanisms"], *ledger.to_list()],
-        "seeded": bool(before.get("seeded")) or random_state is not None,
+        "seeded": bool(before.get("seeded")) or seeded,
     }
     if schema.unit is not None:
         released |= {"unit": schema.unit, "max_rows_per_unit": schema.max_rows_per_unit}
-    return Schema(
-        schema.columns,
-        schema.null_values,
-        schema.impossible,
-        schema.left_out,
-        schema.constraints,
-        schema.violations,
-        released,
-        [*schema.suggested, *found],
-        schema.decimal,
-        **schema.design.parameters(),
-    )
+    if ledger.project is not None:
+        # The run of the draft was on this ledger before, and nothing is ever taken off a ledger.
+        released |= {"project": ledger.project, "run": ledger.run}
+    return released
 
 
 def selection_noise(mu: float) -> float:
@@ -177,11 +213,11 @@ class _Suggestions:
         self._table, self._ledger = table, ledger
         self._bits = Randomness(seed).noise()
         epsilon = ledger.epsilon
-        self._mu = (
+        self.mu = (
             math.inf if math.isinf(epsilon) else gaussian_mu(epsilon, ledger.delta) * (1 - 1e-9)
         )
         # More rules at a larger budget: each selection is then as accurate as at a smaller one.
-        self._most = int(np.clip(64 * math.sqrt(min(self._mu, 1.0)), 8, 64))
+        self._most = int(np.clip(64 * math.sqrt(min(self.mu, 1.0)), 8, 64))
 
     def rules(self) -> list[dict[str, Any]]:
         """Suggested rules with their shares, as a schema has them."""
@@ -191,7 +227,7 @@ class _Suggestions:
 
     def _open(self, stage: str, uses: int, details: dict[str, Any]) -> tuple[Account, float]:
         """The account of a stage, and μ of one use."""
-        mu = self._mu * math.sqrt(SHARES[stage] / uses)
+        mu = self.mu * math.sqrt(SHARES[stage] / uses)
         mechanism: Mechanism = NoPrivacy() if math.isinf(mu) else Gaussian(noise_multiplier=1 / mu)
         return self._ledger.open(f"suggestions: {stage}", mechanism, uses, details), mu
 

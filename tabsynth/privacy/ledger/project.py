@@ -37,6 +37,7 @@ from tabsynth.privacy.accounting.accountants import (
 )
 from tabsynth.privacy.accounting.mechanisms import (
     THRESHOLD_SHARE,
+    Gaussian,
     Mechanism,
     NoPrivacy,
     ThresholdedGaussian,
@@ -49,7 +50,10 @@ from tabsynth.schema.design import neighbour_of
 
 FORMAT, BEFORE = "tabsynth-project-ledger/2", "tabsynth-project-ledger/1"
 ALONE = "whole budget"  # of a run's line: see :class:`SharedJournal`
-DRAFT = "schema"  # what a run is that drafts one
+DRAFT, SUGGESTIONS = (
+    "schema",
+    "suggestions",
+)  # what a run is that drafts a schema, or suggests its rules
 LEAST_LEFT = 1e-3  # of epsilon: below it nothing is left
 
 
@@ -246,7 +250,7 @@ class LedgerRun:
     ----------
     run : str
     what : str
-        The synthesizer's method, ``report``, or ``schema`` of a draft.
+        The synthesizer's method, ``report``, ``schema`` of a draft, or ``suggestions`` of rules.
     when : str
         UTC, ISO 8601: when it began.
     epsilon : float
@@ -518,6 +522,31 @@ class ProjectLedger:
         self.journal.check_admitted(ledger.run, plan, "the draft and the fit", alone=False)
         self.journal.begin(ledger.run, {"what": DRAFT, "when": now()})
 
+    def admit_suggestions(self, ledger: Ledger, mu: float) -> None:
+        """Admit suggested rules as a run of its own, or refuse it before it reads a row.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            Of the suggestions.
+        mu : float
+            Of their Gaussian mechanisms together; infinite without noise.
+
+        Raises
+        ------
+        BudgetError
+        """
+        private = math.isfinite(mu)
+        mechanism: Mechanism = Gaussian(noise_multiplier=1 / mu) if private else NoPrivacy()
+        self.journal.check_admitted(ledger.run, [(mechanism, 1)], "the suggestions", alone=False)
+        self.journal.begin(ledger.run, {"what": SUGGESTIONS, "when": now()})
+
+    def refuse_seed(self, what: str) -> None:
+        """InputError for a run with a seed, which a project's ledger cannot count."""
+        raise InputError(
+            f"{what} is not private, so ledger {self.name} cannot count it; leave out the seed, or the ledger."
+        )
+
     def check_on_it(self, what: str, project: Any, run: Any) -> None:
         """Refuse to build on what was made outside of this ledger, for it counts on it too."""
         if project != self.project or run not in self.journal.runs:
@@ -546,3 +575,20 @@ class ProjectLedger:
             "share": self.share,
             "chain": self.journal.chain,
         }
+
+
+def check_same_ledger(
+    what: str, project_id: Any, run: Any, project: ProjectLedger | None, this: str = "fit"
+) -> None:
+    """Refuse to build on what another ledger counts than ``project``, or none; with None, on what any ledger counts.
+
+    Raises
+    ------
+    InputError
+    """
+    if project is not None:
+        project.check_on_it(what, project_id, run)
+    elif project_id:
+        raise InputError(
+            f"{what} is on a project's ledger; give that as ledger, so that this {this} is counted there too."
+        )
