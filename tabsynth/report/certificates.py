@@ -13,7 +13,7 @@ from tabsynth.evaluation.claims import (
     number_of,
     section_of,
 )
-from tabsynth.privacy.certificate.certificate import condition, conditional_of
+from tabsynth.privacy.certificate.certificate import UNCHANGED_FACTS, condition, conditional_of
 from tabsynth.report.page import format_number
 
 NO_CERTIFICATE = "No certificate came with this table: nothing is claimed about its privacy."
@@ -219,6 +219,11 @@ def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
     out = [
         ("Public: declared columns", _names(public.get("declared"))),
         ("Drafted columns, copied from rows", _names(public.get("drafted"))),
+        *(
+            [("Declared, unchanged from a draft of the rows", _text(public[UNCHANGED_FACTS]))]
+            if public.get(UNCHANGED_FACTS)
+            else []
+        ),
         ("Columns left out", _names(public.get("left_out"))),
         ("Drafted domain accepted", accepted),
         ("Public: number of rows", _text(public.get("rows"), "no, not used")),

@@ -27,7 +27,8 @@ from tabsynth.tables.formulas import unescaped
 Value = str | int | float | bool
 
 PROVENANCES = ("declared", "drafted", "released")
-COPIED = "copied_from_private_rows"  # key of a schema file: it follows from the other keys
+COPIED = "copied_from_private_rows"
+UNCHANGED = "declared, unchanged from a draft of the rows"  # provenance in words
 MAX_CATEGORIES = 100_000
 TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
 LARGEST_FLOAT = float(np.finfo(np.float64).max)
@@ -294,7 +295,7 @@ class DraftSource:
 
 
 _SHARED_FIRST = ("name", "kind", "dtype", "nulls")
-_SHARED_LAST = ("missing", "provenance", "source", "description", "labels")
+_SHARED_LAST = ("missing", "provenance", "source", "description", "labels", COPIED)
 _ALWAYS_WRITTEN = ("name", "kind", "dtype", "provenance")
 JsonTypes = Mapping[str, type | tuple[type, ...]]
 
@@ -318,8 +319,11 @@ class Column:
         Whether the column may hold nulls.
     provenance : {"declared", "drafted", "released"}
         ``declared``: from a public source, named in ``source``. ``released``: by a private draft, which the budget paid
-        for. ``drafted``: read off a table; the schema
-        file then lists, as ``copied_from_private_rows``, which of the facts were.
+        for. ``drafted``: read off a table.
+    copied_from_private_rows : sequence of str, optional
+        Facts that stand as a draft read them off a table. Default: of a drafted column all facts that a draft reads, of
+        others none. A declared column that has some is `declared, unchanged from a draft of the rows`, which
+        certificates and their statements say.
     source : str, optional
         The public source of the facts.
     missing : dict, optional
@@ -365,6 +369,7 @@ class Column:
     description: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    copied_from_private_rows: Sequence[str] | None = None
 
     dtypes: ClassVar[tuple[str, ...]] = ()
     json_types: ClassVar[JsonTypes] = {}
@@ -407,6 +412,16 @@ class Column:
                 f"{where}: a {self.kind} column cannot have dtype {shown(self.dtype)}."
             )
         self._check(where)
+        stated = self.copied_from_private_rows
+        if stated is not None:
+            if not isinstance(stated, list | tuple) or not all(isinstance(n, str) for n in stated):
+                raise InputError(
+                    f"{where}: expected {COPIED} to be a list of facts, got {shown(stated)}."
+                )
+            left = tuple(name for name in self._copied_facts() if name in stated)
+            default = self._copied_facts() if self.provenance == "drafted" else ()
+            stated = None if left == default or self.provenance == "released" else left
+            object.__setattr__(self, COPIED, stated)
 
     # What a kind must define.
 
@@ -945,13 +960,24 @@ class Column:
 
     # Schema files.
 
-    @property
-    def copied(self) -> tuple[str, ...]:
-        """The facts of a drafted column that were read off the rows of a table; none of a declared one."""
-        if self.provenance != "drafted":
-            return ()
+    def _copied_facts(self) -> tuple[str, ...]:
+        """The facts that a draft of the column reads off rows."""
         facts = (name for name in self.copied_facts if getattr(self, name) not in (None, ()))
         return (*facts, "dtype", "nulls")
+
+    @property
+    def copied(self) -> tuple[str, ...]:
+        """The facts that stand as a draft read them off the rows of a table."""
+        if self.copied_from_private_rows is not None:
+            return tuple(self.copied_from_private_rows)
+        return self._copied_facts() if self.provenance == "drafted" else ()
+
+    @property
+    def provenance_in_words(self) -> str:
+        """The provenance, with the facts of a declared column that no person has changed since a draft."""
+        if self.provenance != "declared" or not self.copied:
+            return self.provenance
+        return f"{UNCHANGED} ({', '.join(self.copied)})"
 
     @classmethod
     def _fact_names(cls) -> list[str]:
@@ -961,7 +987,7 @@ class Column:
         return [*_SHARED_FIRST, *(name for name in own if name not in shared), *_SHARED_LAST]
 
     def to_dict(self, *, copied: bool = True) -> dict[str, Any]:
-        """JSON-ready, defaults left out; ``copied``: with :attr:`copied` of a drafted column."""
+        """JSON-ready, defaults left out; ``copied``: with :attr:`copied` where it follows from the provenance, too."""
         out: dict[str, Any] = {}
         defaults = {f.name: f.default for f in dataclasses.fields(self)}
         for name in self._fact_names():
@@ -1035,11 +1061,8 @@ def register(kind: type[Column]) -> None:
 
 
 def column_from(item: Mapping[str, Any], where: str) -> Column:
-    """Inverse of :meth:`Column.to_dict`; refuses what it does not know.
-
-    ``copied_from_private_rows`` is not read: it follows from the provenance.
-    """
-    values = {key: value for key, value in item.items() if key != COPIED}
+    """Inverse of :meth:`Column.to_dict`; refuses what it does not know."""
+    values = dict(item)
     column = f"column {shown(values.get('name'))}"
     chosen = values.get("kind")
     named_kind = isinstance(chosen, str) and chosen in KINDS
@@ -1058,6 +1081,7 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
         "missing": dict,
         "source": str,
         "description": str,
+        COPIED: list,
     }
     for kind in kinds:
         types.update(kind.json_types)

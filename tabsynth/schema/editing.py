@@ -39,7 +39,8 @@ class Edit:
     drop_constraints : sequence of int
         Rules that are taken out, by their numbers from 1 before the edit.
     declare : sequence of str
-        Columns whose facts a person declares to be public.
+        Columns whose facts a person declares to be public. Facts that no edit has stated stay marked as unchanged from a
+        draft of the rows.
     declare_all : bool
         Whether all columns are.
     source : str, optional
@@ -88,7 +89,7 @@ class Edit:
 
     def apply(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """The facts of a column, as a schema file has them, with the changes of this column."""
-        out = {key: value for key, value in facts.items() if key != COPIED}
+        out = dict(facts)
         name = out["name"]
         if name in self.dtypes:
             out["dtype"] = self.dtypes[name]
@@ -111,7 +112,15 @@ class Edit:
                 out.pop("other", None)
         if self.declare_all or name in self.declare:
             out |= {"provenance": "declared", "source": self.source}
+        if COPIED in out:
+            out[COPIED] = [fact for fact in out[COPIED] if fact not in self.stated(name)]
         return out
+
+    def stated(self, name: str) -> set[str]:
+        """The facts of a column whose values the edit states."""
+        facts: dict[str, Mapping[str, Any]] = {"dtype": self.dtypes, "nulls": self.nulls}
+        facts |= {"low": self.bounds, "high": self.bounds, "categories": self.values}
+        return {fact for fact, given in facts.items() if name in given}
 
 
 def edit(schema: Schema, change: Edit) -> Schema:
@@ -251,7 +260,10 @@ def differences(first: Schema, second: Schema) -> list[str]:
     if shared != [name for name in second.names if name in first.names]:
         out.append(f"order of columns: {', '.join(first.names)} -> {', '.join(second.names)}")
     for name in shared:
-        old, new = first[name].to_dict(copied=False), second[name].to_dict(copied=False)
+        old, new = (
+            {**s[name].to_dict(copied=False), "provenance": s[name].provenance_in_words}
+            for s in (first, second)
+        )
         for key in dict.fromkeys((*old, *new)):
             out += _changes(f"column {shown(name)}, {key}", old.get(key), new.get(key))
     for key in dict.fromkeys((*before, *after)):

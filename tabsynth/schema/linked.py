@@ -349,6 +349,15 @@ class LinkedSchema:
         return tuple(f"{name}.{c}" for name, schema in self.tables.items() for c in schema.drafted)
 
     @property
+    def unchanged_facts(self) -> dict[str, list[str]]:
+        """As :attr:`tabsynth.Schema.unchanged_facts`, by ``table.column``."""
+        return {
+            f"{name}.{column}": facts
+            for name, schema in self.tables.items()
+            for column, facts in schema.unchanged_facts.items()
+        }
+
+    @property
     def unit(self) -> str:
         """The column whose values are the units of privacy: the key of the root."""
         return str(self.keys[self.root].key)

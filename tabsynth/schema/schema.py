@@ -144,7 +144,9 @@ MOST_PROBLEMS = 100  # lines of an error
 MAX_VALUES = 1_000_000  # categories and cells of all columns together
 NOTICE = (
     "The columns with provenance 'drafted' hold values that were copied from the rows of a table. If that table"
-    " is private, do not publish this file: replace these facts by public ones and set provenance to 'declared'."
+    " is private, do not publish this file: replace these facts by public ones, take them out of"
+    " 'copied_from_private_rows', and set provenance to 'declared'. Facts that are still listed there count as declared,"
+    " unchanged from a draft of the rows, and certificates say so."
 )
 DEFAULT_NULL_VALUES = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL")
 
@@ -445,6 +447,12 @@ class Schema:
     def drafted(self) -> tuple[str, ...]:
         """Names of the columns whose facts were read off a table rather than declared."""
         return tuple(c.name for c in self.columns if c.provenance == "drafted")
+
+    @property
+    def unchanged_facts(self) -> dict[str, list[str]]:
+        """By the name of each declared column: its facts that stand unchanged since a draft read them off a table."""
+        declared = (c for c in self.columns if c.provenance == "declared" and c.copied)
+        return {column.name: list(column.copied) for column in declared}
 
     @property
     def names_left_out(self) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ from tabsynth.privacy.certificate.certificate import (
     condition,
     interrupted_claim,
     rounded_up,
+    unchanged_facts,
+    unchanged_of,
     versions,
 )
 from tabsynth.privacy.ledger.journal import MOST_USES
@@ -162,6 +164,8 @@ def _plan_notes(
             f"CONDITIONAL: this epsilon holds only if {condition(drafted)}; it was copied from the rows"
             " of a table"
         )
+    if sentence := unchanged_of(unchanged_facts(model.schema.unchanged_facts)):
+        notes.append(f"note: {sentence}")
     if WEAK_EPSILON < model.epsilon < math.inf:
         notes.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
     if model.delta > WEAK_DELTA:
@@ -564,6 +568,7 @@ def stated_facts(model: Any, monitor: TrainingMonitor, trained: Any) -> dict[str
             "drafted": list(drafted),
             **({"released": released} if released else {}),
             **({"schema_mechanisms": of_schema} if of_schema else {}),
+            **unchanged_facts(model.schema.unchanged_facts),
             "left_out": [*model.schema.names_left_out, *unread],
             "sources": {c.name: c.source for c in made if c.provenance == "declared"},
             "accepted_drafted_domain": bool(drafted) and model.accept_drafted_domain,

@@ -39,6 +39,7 @@ from tabsynth.errors import FileFormatError, InputError
 from tabsynth.methods import DRAFT, LINKED, METHODS, OVERLAP, STEPS, Fit, Method, Required
 from tabsynth.privacy.accounting.mechanisms import LAPLACE, NoisyVote, NoPrivacy, mechanism_from
 from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.schema.column import UNCHANGED
 from tabsynth.schema.design import NO_DESIGN, Design, design_from
 
 if TYPE_CHECKING:
@@ -296,6 +297,7 @@ def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 FORMAT, BEFORE = "tabsynth-certificate/2", "tabsynth-certificate/1"
+UNCHANGED_FACTS = "unchanged_from_draft"  # of ``public``
 MOST_NAMED = 20  # columns in a statement; the certificate lists all of them
 LEAST = 1e-300  # below it a power of ten has no four digits
 # What every table of this library has in common; a reader of other tables' certificates must be told.
@@ -428,9 +430,30 @@ def conditional_of(public: Any) -> list[str]:
 
 def condition(names: Sequence[str]) -> str:
     """What a conditional claim depends on, in a clause: "what the schema says of … is public"."""
+    return f"what the schema says of {_named_columns(names)} is public"
+
+
+def _named_columns(names: Sequence[str]) -> str:
+    """Columns in words, at most :data:`MOST_NAMED` by name."""
     listed = ", ".join(map(shown, names[:MOST_NAMED]))
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"what the schema says of {'columns' if len(names) > 1 else 'column'} {listed}{more} is public"
+    return f"{'columns' if len(names) > 1 else 'column'} {listed}{more}"
+
+
+def unchanged_facts(facts: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """What ``public`` of a certificate says of declared facts that stand as a draft read them off rows; nothing without."""
+    return {UNCHANGED_FACTS: dict(facts)} if facts else {}
+
+
+def unchanged_of(public: Any) -> str:
+    """The sentence on declared facts that stand as a draft read them off rows; empty where there are none."""
+    facts = public.get(UNCHANGED_FACTS) if isinstance(public, Mapping) else None
+    if not isinstance(facts, Mapping) or not facts:
+        return ""
+    return (
+        f"Facts of {_named_columns([*map(str, facts)])} are {UNCHANGED}: no epsilon covers them, and whoever declared them vouches"
+        " that they are public."
+    )
 
 
 def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str:
@@ -444,11 +467,12 @@ def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str
             f"Not private: seeded. Without the seed this would be {claim}; whoever knows the seed"
             " can reproduce the noise and subtract it."
         )
+    unchanged = f" {text}" if (text := unchanged_of(public)) else ""
     drafted = conditional_of(public)
     if drafted:
         return (
             f"CONDITIONAL: {claim} holds only if {condition(drafted)}. It was copied from the rows of a"
-            " table, and these real values appear as they are."
+            f" table, and these real values appear as they are.{unchanged}"
         )
     released = public.get("released") if isinstance(public, Mapping) else None
     schema = (
@@ -456,7 +480,9 @@ def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str
         if released and not public.get("declared")
         else "the schema"
     )
-    return f"Private: {claim}, if {schema} and all else listed under 'public' are public."
+    return (
+        f"Private: {claim}, if {schema} and all else listed under 'public' are public.{unchanged}"
+    )
 
 
 def rounded_up(epsilon: float, digits: int = 4) -> str:

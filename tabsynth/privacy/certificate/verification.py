@@ -40,6 +40,7 @@ from tabsynth.privacy.certificate.certificate import (
     COMPOSITIONS,
     FIGURES,
     FORMAT,
+    UNCHANGED_FACTS,
     beside,
     code,
     columns_of,
@@ -54,6 +55,7 @@ from tabsynth.privacy.certificate.certificate import (
     statement_of,
 )
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
+from tabsynth.schema.column import UNCHANGED
 from tabsynth.tables.files import read_any
 
 COARSER = 4.0  # than PRV can be: a quarter of the time
@@ -253,6 +255,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
             *_project(data, claimed, ledger),
         ]
         notes += [
+            *_unchanged(data),
             *_groups(data),
             *_processes(data),
             *_code(data, name),
@@ -551,6 +554,15 @@ def _spent(data: dict[str, Any]) -> list[str]:
         what = "list of mechanisms" if plan is None else "plan"
         notes.append(f"its {what} leaves {1 - share:.1%} of the budget that was asked for unspent")
     return notes
+
+
+def _unchanged(data: dict[str, Any]) -> list[str]:
+    """The declared facts that stand as a draft read them off rows, by column."""
+    facts = data["public"].get(UNCHANGED_FACTS, {})
+    return [
+        f"column {shown(name)} is {UNCHANGED}: {', '.join(map(shown, names))}"
+        for name, names in facts.items()
+    ]
 
 
 def _groups(data: dict[str, Any]) -> list[str]:

@@ -26,6 +26,7 @@ from tabsynth.privacy.certificate.certificate import (
     attach,
     code,
     epsilon_to_json,
+    unchanged_facts,
     versions,
     write_beside,
 )
@@ -597,6 +598,7 @@ class LinkedMargNet(Synthesizer):
                 "schema_sha256": schema.fingerprint(),
                 "declared": declared,
                 "drafted": list(schema.drafted),
+                **unchanged_facts(schema.unchanged_facts),
                 "left_out": [
                     f"{t}.{n}" for t, s in schema.tables.items() for n in s.names_left_out
                 ],
