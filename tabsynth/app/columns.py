@@ -5,13 +5,22 @@ from typing import Any
 
 from nicegui import ui
 
+from tabsynth._validate import shown
 from tabsynth.app.elements import action, box, button, items, part, text
 from tabsynth.app.page import Page
-from tabsynth.app.session import PROVENANCES, ColumnView
-from tabsynth.schema.column import KINDS
+from tabsynth.app.session import ColumnView
+from tabsynth.schema.column import KINDS, UNCHANGED
 from tabsynth.schema.editing import Edit
 
 LISTED = 25  # columns in one table
+HINT = 60  # characters of what was read from the rows, beside a field
+MEANING = (
+    "You vouch that every fact of this column is public; no program checks it, and no ε covers it."
+)
+WHAT_STAYS = (
+    "What you type is declared from your source. A field that you leave empty keeps what was read from the rows: the schema, the certificate and its"
+    f" statement then call the column {UNCHANGED}."
+)
 PROVENANCE_MARKS = {"declared": "good", "drafted": "bad", "released": ""}
 
 
@@ -29,7 +38,16 @@ def review_columns(page: Page) -> None:
             ],
             "warn",
         )
-    else:
+    unchanged = sum(view.provenance == "declared" and bool(view.copied) for view in views)
+    if unchanged:
+        box(
+            [
+                f"{unchanged} of {len(views)} columns are {UNCHANGED}. The certificate and its statement name them: no ε covers"
+                " these facts, and whoever declared them vouches that they are public."
+            ],
+            "warn",
+        )
+    if not drafted and not unchanged:
         box(["No column has facts that were read from the rows."], "good")
     _list(page, views)
     _form(page, views[page.place.chosen], len(views))
@@ -43,16 +61,6 @@ def review_columns(page: Page) -> None:
             text("What to check", "summary")
             items(lines)
     _design(page)
-    with part("details"):
-        text("Declare all columns at once", "summary")
-        text(
-            "Only if you have compared every fact with the source. No program checks this.",
-            "p",
-            "soft",
-        )
-        with part("div", "fields"):
-            source = ui.input("Public source of all columns").props("outlined dense stack-label")
-        action("Declare all columns", lambda: page.do(lambda: session.declare_all(source.value)))
     action("Go on to constraints", lambda: page.go(3), main=True)
 
 
@@ -121,7 +129,12 @@ def _row(page: Page, view: ColumnView, i: int) -> None:
                 text("read from the rows", "span", "mark bad")
         text("yes" if view.nulls else "no", "td", "word")
         with part("td", "word"):
-            text(view.provenance, "span", f"mark {PROVENANCE_MARKS[view.provenance]}")
+            declared = view.provenance == "declared" and bool(view.copied)
+            text(
+                UNCHANGED if declared else view.provenance,
+                "span",
+                f"mark {'bad' if declared else PROVENANCE_MARKS[view.provenance]}",
+            )
         text(view.source or "none", "td", "" if view.source else "soft")
         with part("td", "word"):
             button("Edit", lambda: _open(page, i), name=f"Edit {view.name}")
@@ -146,30 +159,35 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
             f"Column {page.place.chosen + 1} of {number}: {view.name}", "h3", "column-heading"
         )
         title.props["tabindex"] = "-1"
-        text(f"Provenance: {PROVENANCES[view.provenance]}.")
-        if view.copied:
-            with part("p"):
-                text("Read from the rows, to be replaced: ", "span")
-                for fact in view.copied:
-                    text(fact, "span", "mark bad")
+        text(f"Provenance: {view.words}.")
+        read = dict(view.copied)
+        if read:
+            text("Read from the rows, to be replaced by what a public source says:")
+            items([f"{fact}: {value}" for fact, value in read.items()])
         with part("div", "fields"):
             kind = ui.select(list(KINDS), label="Kind", value=view.kind).props("outlined dense")
-            dtype = _field("Data type", view.dtype)
-            low = _field("Smallest value", view.low or "", copied="low" in view.copied)
-            high = _field("Largest value", view.high or "", copied="high" in view.copied)
+            dtype = _field("Data type", view.dtype, read=read.get("dtype"))
+            low = _field("Smallest value", view.low or "", read=read.get("low"))
+            high = _field("Largest value", view.high or "", read=read.get("high"))
             values = _field(
                 "Categories, with commas between",
                 view.values or "",
-                copied="categories" in view.copied,
+                read=read.get("categories"),
                 wide=True,
             )
+            now = "yes" if view.nulls else "no"
+            whose = "read from the rows" if "nulls" in read else "as it stands"
+            nulls = ui.select(
+                {"": f"{whose}: {now}", "yes": "yes", "no": "no"},
+                label="Values may be missing",
+                value="",
+            ).props("outlined dense")
             source = _field("Public source, such as: codebook 2019", view.source, wide=True)
         for made, fact in ((low, "low"), (high, "high"), (values, "categories")):
             made.bind_visibility_from(kind, "value", backward=partial(_has, fact))
         with part():
-            nulls = ui.checkbox("Values may be missing", value=view.nulls)
-        with part():
             declare = ui.checkbox("I declare that these facts are public, as the source has them")
+        text(f"{MEANING} {WHAT_STAYS}" if read else MEANING, "p", "soft")
         if view.others:
             with part("details"):
                 text("Further facts", "summary")
@@ -183,7 +201,7 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
                 low=low.value,
                 high=high.value,
                 values=values.value,
-                nulls=bool(nulls.value),
+                nulls={"yes": True, "no": False}.get(nulls.value),
                 declare=bool(declare.value),
                 source=source.value,
             )
@@ -203,8 +221,10 @@ def _has(fact: str, kind: str) -> bool:
     return fact in KINDS[kind]._fact_names()
 
 
-def _field(label: str, value: str, *, copied: bool = False, wide: bool = False) -> Any:
-    made = ui.input(label, value=value).props("outlined dense stack-label").classes("wide" * wide)
-    if copied:
-        made.props["hint"] = "read from the rows: replace it"
+def _field(label: str, value: str, *, read: str | None = None, wide: bool = False) -> Any:
+    """A field with a value; empty, with the value beside it, where that was read from the rows."""
+    made = ui.input(label, value=value if read is None else "")
+    made.props("outlined dense stack-label").classes("wide" * wide)
+    if read is not None:
+        made.props["hint"] = f"read from the rows: {shown(read, HINT)}"
     return made

@@ -42,8 +42,10 @@ class ColumnView:
     ----------
     low, high, values : str or None
         As a person edits them; None where a column of its kind has none.
-    copied : tuple of str
-        Facts that were read from the rows and must be replaced by public ones.
+    words : str
+        The provenance, for people.
+    copied : tuple of (str, str)
+        Facts that stand as they were read from the rows, with their values.
     others : tuple of (str, str)
         Further facts, which are shown and not edited.
     """
@@ -57,8 +59,9 @@ class ColumnView:
     values: str | None
     nulls: bool
     provenance: str
+    words: str
     source: str
-    copied: tuple[str, ...]
+    copied: tuple[tuple[str, str], ...]
     others: tuple[tuple[str, str], ...]
 
 
@@ -329,40 +332,41 @@ class Session:
         name: str,
         *,
         kind: str,
-        dtype: str,
+        dtype: str = "",
         low: str = "",
         high: str = "",
         values: str = "",
-        nulls: bool = False,
+        nulls: bool | None = None,
         declare: bool = False,
         source: str = "",
     ) -> None:
-        """Change the facts of a column to what a form says; facts that it leaves as they are are not part of the edit."""
+        """Change the facts of a column to what a form states.
+
+        A fact that it leaves empty, or as a person has stated it before, is not part of the edit. A fact that was read
+        from the rows is stated by whatever the form has in its place, the same value included.
+        """
         column = self.need_schema()[name]
         now = _view(column.to_dict(), column)
+        read = set(column.copied)
         if kind not in KINDS:
             raise InputError(f"There is no kind of column {shown(kind)}.")
         given: dict[str, Any] = {}
         if kind != now.kind:
             given["kinds"] = {name: kind}
-        if dtype.strip() and dtype.strip() != now.dtype:
+        if dtype.strip() and ("dtype" in read or dtype.strip() != now.dtype):
             given["dtypes"] = {name: dtype.strip()}
         ends = (low.strip(), high.strip())
-        if ends != (now.low or "", now.high or ""):
+        if any(ends) and (read & {"low", "high"} or ends != (now.low, now.high)):
             given["bounds"] = {name: parse_bounds("..".join(ends))}
-        if values.strip() and values.strip() != now.values:
+        if values.strip() and ("categories" in read or values.strip() != now.values):
             given["values"] = {name: tuple(parse_values(values.strip()))}
-        if nulls != now.nulls:
+        if nulls is not None and ("nulls" in read or nulls != now.nulls):
             given["nulls"] = {name: nulls}
         if declare:
             given |= {"declare": (name,), "source": source.strip()}
         if not given:
             raise InputError(f"Nothing of column {shown(name)} was changed.")
         self.change(Edit(**given))
-
-    def declare_all(self, source: str) -> None:
-        """Declare that the facts of all columns are public, as ``source`` has them."""
-        self.change(Edit(declare_all=True, source=source.strip()))
 
     def protect(self, unit: str, most_rows: str, weight: str, most_weight: str) -> None:
         """Declare what rows stand for: the unit that privacy protects, and survey weights; empty texts change nothing."""
@@ -686,6 +690,8 @@ def _view(facts: Mapping[str, Any], column: Any) -> ColumnView:
     shown_apart = {"name", "kind", "dtype", "nulls", "provenance", "source", "low", "high"}
     shown_apart |= {"categories", COPIED}
     values = facts.get("categories")
+    texts = {**facts, "nulls": "yes" if column.nulls else "no"}
+    texts |= {} if values is None else {"categories": steps.values_text(values)}
     return ColumnView(
         name=column.name,
         kind=column.kind,
@@ -696,8 +702,11 @@ def _view(facts: Mapping[str, Any], column: Any) -> ColumnView:
         values=None if values is None else steps.values_text(values),
         nulls=column.nulls,
         provenance=column.provenance,
+        words=column.provenance_in_words
+        if column.provenance == "declared" and column.copied
+        else PROVENANCES[column.provenance],
         source=column.source or "",
-        copied=tuple(facts.get(COPIED, ())),
+        copied=tuple((fact, str(texts.get(fact))) for fact in column.copied),
         others=tuple((k, shown(v, 200)) for k, v in facts.items() if k not in shown_apart),
     )
 

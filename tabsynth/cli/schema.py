@@ -388,12 +388,16 @@ def edit(
         bool,
         typer.Option(
             "--declare-all",
-            help="Declare that the facts of all columns are public, as --source has them. No rule checks this.",
+            help="Declare that the facts of all columns are public, as --source has them. No rule checks this. A fact that"
+            " you have not stated with another option stays marked in the schema, the certificate and its statement:"
+            " declared, unchanged from a draft of the rows.",
         ),
     ] = False,
     declare: Annotated[
         list[str] | None,
-        typer.Option(help="A column whose facts you declare to be public; repeatable."),
+        typer.Option(
+            help="A column whose facts you declare to be public, as with --declare-all; repeatable."
+        ),
     ] = None,
     source: Annotated[
         str | None,
@@ -421,6 +425,7 @@ def edit(
     drop_constraint: DropConstraint = None,
 ) -> None:
     """Change many columns of a schema file at once."""
+    from tabsynth.privacy.certificate.certificate import unchanged_facts, unchanged_of
     from tabsynth.schema.editing import differences
     from tabsynth.schema.editing import edit as edited
 
@@ -444,6 +449,8 @@ def edit(
     say(f"Wrote {target}: {len(lines)} change(s).")
     for line in lines:
         say(f"  - {line}")
+    if sentence := unchanged_of(unchanged_facts(changed.unchanged_facts)):
+        say(f"{sentence} Certificates will say so.")
 
 
 @app.command()

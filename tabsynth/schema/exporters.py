@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from tabsynth._validate import one_of
-from tabsynth.schema.column import Column
+from tabsynth.schema.column import COPIED, Column
 from tabsynth.schema.schema import Schema
 
 # What each kind is in other formats; kinds that these do not know are text.
@@ -14,6 +14,8 @@ SDTYPES |= {"categorical": "categorical", "ordinal": "categorical"}
 SDV_VERSIONS = ("V1", "V2")
 SDV_VALUES = 500  # SDV lists at most so many categories
 FIELD_TYPES = {"int": "integer", "float": "number", "bool": "boolean"}
+OWN = "tabsynth:"  # before the names of properties that frictionless does not know
+PROVENANCE, RELEASED = f"{OWN}provenance", f"{OWN}released"
 TEMPORAL_TYPES = ("date", "datetime", "time", "duration")
 
 
@@ -84,12 +86,22 @@ def _decimal_places(resolution: Any) -> int | None:
 
 
 def to_frictionless(schema: Schema) -> dict[str, Any]:
-    """A frictionless Table Schema; categories with labels are in the form of its version 2."""
+    """A frictionless Table Schema; categories with labels are in the form of its version 2.
+
+    Properties that begin with ``tabsynth:`` say what was drafted or released, so that an import keeps it.
+    """
     return {
         "$schema": "https://datapackage.org/profiles/2.0/tableschema.json",
-        "fields": [_field(column) for column in schema.columns],
+        "fields": [_field(column) | _trace(column) for column in schema.columns],
         "missingValues": list(schema.null_values),
+        **({} if schema.released is None else {RELEASED: schema.released}),
     }
+
+
+def _trace(column: Column) -> dict[str, Any]:
+    """Where the facts of a column are from, of a column that no person has declared by themselves."""
+    provenance = {} if column.provenance == "declared" else {PROVENANCE: column.provenance}
+    return provenance | ({f"{OWN}{COPIED}": list(column.copied)} if column.copied else {})
 
 
 def _field(column: Column) -> dict[str, Any]:

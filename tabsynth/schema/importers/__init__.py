@@ -79,7 +79,9 @@ def _imported(path: Path, where: str, change: Edit) -> Schema:
                     if hasattr(module, "null_values")
                     else DEFAULT_NULL_VALUES
                 )
-                return schema_of(module.declarations(value, where), where, change, nulls)
+                released = module.released(value, where) if hasattr(module, "released") else None
+                columns = module.declarations(value, where)
+                return schema_of(columns, where, change, nulls, released)
     elif codebook.matches(text):
         return schema_of(codebook.declarations(text, where), where, change)
     raise _unknown(where)

@@ -55,6 +55,7 @@ def schema_of(
     source: str,
     change: Edit,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
+    released: Mapping[str, Any] | None = None,
 ) -> Schema:
     """The schema of what a format states, with what a person adds.
 
@@ -66,6 +67,8 @@ def schema_of(
     change : Edit
         Facts that the format lacks, and columns to drop.
     null_values : sequence of str
+    released : mapping, optional
+        As of :class:`tabsynth.Schema`.
 
     Raises
     ------
@@ -106,7 +109,7 @@ def schema_of(
         )
     if not columns:
         raise InputError(f"{source} declares no column that can be learned.")
-    return Schema(columns, null_values, left_out=left_out)
+    return Schema(columns, null_values, left_out=left_out, released=released)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -5,7 +5,8 @@ from typing import Any
 
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError
-from tabsynth.schema.column import KINDS
+from tabsynth.schema.column import COPIED, KINDS
+from tabsynth.schema.exporters import OWN, PROVENANCE, RELEASED
 from tabsynth.schema.importers.declaration import (
     Declaration,
     bound,
@@ -44,6 +45,11 @@ def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
     return [value for value in values if isinstance(value, str)]
 
 
+def released(data: dict[str, Any], where: str) -> Any:
+    """The mechanisms of the private draft that a schema of tabsynth had, which this is exported from; else None."""
+    return _table(data, where).get(RELEASED)
+
+
 def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
     """What the Table Schema states of each field.
 
@@ -71,6 +77,9 @@ def _declaration(field: dict[str, Any], key: bool) -> Declaration:
     described = text_of(field.get("description")) or text_of(field.get("title"))
     required = rules.get("required") is True
     facts: dict[str, Any] = {"nulls": not required, "description": described}
+    if PROVENANCE in field:  # an export of tabsynth
+        facts |= {"provenance": field[PROVENANCE], "source": None}
+    facts |= {COPIED: field[f"{OWN}{COPIED}"]} if f"{OWN}{COPIED}" in field else {}
     listed = field.get("categories", rules.get("enum"))
     if kind in DTYPES:
         facts["dtype"] = DTYPES[kind]
