@@ -1,0 +1,291 @@
+"""A schema that is made from another one keeps what was released, who declared what, and what rows stand for.
+
+Functions that return a schema are found in the sources, so that a new one cannot be forgotten here.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tabsynth
+from tabsynth import Categorical, Column, Identifier, LinkedSchema, Numeric, Schema
+from tabsynth.app import steps
+from tabsynth.app.session import Session
+from tabsynth.auditing.fixtures import ReplayRequest, _unchanged, gan, margnet, pate
+from tabsynth.auditing.fixtures import with_unit as under_unit
+from tabsynth.auditing.fixtures import with_weight as under_weight
+from tabsynth.cli.schema import _labelled
+from tabsynth.dossier.material import read_schema
+from tabsynth.encoding.gaps import with_gaps
+from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.schema.editing import Edit, edit
+from tabsynth.schema.exporters import to_frictionless
+from tabsynth.schema.importers import import_schema
+from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.linked.estimator import LinkedMargNet
+from tabsynth.synthesizers.private_schema import draft_private
+from tabsynth.synthesizers.suggestions import suggest_constraints
+from tabsynth.tables.labelled import with_labels
+
+PACKAGE = Path(tabsynth.__file__).parent
+MECHANISM = {
+    "purpose": "schema: formats of columns",
+    "mechanism": "Gaussian",
+    "noise_multiplier": 20.0,
+    "count": 1,
+    "details": {},
+}
+RELEASED = {
+    "mechanisms": [MECHANISM],
+    "seeded": False,
+    "public": ["names of columns"],
+    "facts": {"x": {"kind": ["schema: formats of columns"]}},
+    "project": "the project",
+    "run": "the run of the draft",
+}
+X = Numeric(
+    name="x", dtype="float64", low=-5.0, high=5.0, clip=True, breaks=(-1.0, 0.0), heaping=(1.0,),
+    resolution=0.1, provenance="released",
+)  # fmt: skip
+PLAIN = [
+    X,
+    Categorical(name="a", dtype="str", categories=("u", "v"), copied_from_private_rows=["nulls"]),
+    Categorical(name="b", dtype="str", categories=("u", "v"), provenance="released"),
+    Numeric(name="y", dtype="int64", low=0, high=9, provenance="drafted"),
+]
+SUGGESTED = [{"rule": {"if": {"a": ["u"]}, "then": {"b": ["v"]}}, "share": 0.01}]
+BASE = Schema(
+    [*PLAIN, Identifier(name="key", dtype="str")],
+    null_values=("", "none"),
+    impossible=[{"a": ["v"], "b": ["v"]}],
+    left_out=[{"name": "z", "reason": "not needed"}],
+    constraints=[{"if": {"a": ["u"]}, "then": {"b": ["u"]}}],
+    violations="drop",
+    released=RELEASED,
+    suggested=SUGGESTED,
+    decimal=".",
+    weight="w",
+    max_weight=4.0,
+    unit=None,
+)
+# Without what the formats of other programs have no place for.
+NARROW = Schema(PLAIN, ("", "none"), released=RELEASED)
+
+
+def table(rows: int = 40) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "x": np.linspace(-5, 5, rows).round(1),
+            "a": ["u", "v"] * (rows // 2),
+            "b": ["u"] * rows,
+            "y": [3, 4] * (rows // 2),
+            "key": [str(i) for i in range(rows)],
+            "w": [1.0] * rows,
+        }
+    )
+
+
+def suggestions(folder: Path) -> Schema:
+    """Of a schema whose draft is on a project's ledger."""
+    ledger = folder / "ledger"
+    ProjectLedger.create(ledger, epsilon=5.0)
+    rows = table(2_000).drop(columns=["key", "w"])
+    drafted = draft_private(rows, 2.0, ledger=ledger)
+    made = suggest_constraints(rows, drafted, 1.0, ledger=ledger)
+    before, after = dict(drafted.released or {}), dict(made.released or {})
+    listed = after.pop("mechanisms")
+    assert listed[: len(before["mechanisms"])] == before.pop("mechanisms")
+    assert [i["purpose"] for i in listed if i["purpose"].startswith("suggestions: ")]
+    assert after.pop("run") in ProjectLedger.read(ledger).journal.runs
+    assert after == {name: value for name, value in before.items() if name != "run"}
+    return BASE
+
+
+def of_stata(folder: Path, label: Callable[[Schema, Path], Schema]) -> Schema:
+    rows = pd.DataFrame({"y": np.array([3, 4], dtype="int8")})
+    rows.to_stata(
+        folder / "t.dta", value_labels={"y": {3: "three"}}, variable_labels={"y": "a number"}
+    )
+    made = label(BASE, folder / "t.dta")
+    assert made["y"].description == "a number"
+    return made
+
+
+def saved(schema: Schema, folder: Path) -> Path:
+    schema.save(folder / "s.json")
+    return folder / "s.json"
+
+
+def imported(folder: Path) -> Schema:
+    (folder / "f.json").write_text(json.dumps(to_frictionless(NARROW)))
+    return import_schema(folder / "f.json")
+
+
+def of_session(folder: Path, what: str) -> Schema:
+    session = Session(folder / "work")
+    (folder / "t.csv").write_text("x\n")
+    session.choose(folder / "t.csv")
+    session.confirm()
+    session.take_schema(saved(BASE, folder))
+    session.planned = session.settings = SimpleNamespace()  # type: ignore[assignment]
+    found = getattr(session, what)()
+    return found[0] if isinstance(found, tuple) else found
+
+
+def linked(made: Callable[[LinkedSchema, Path], LinkedSchema]) -> Callable[[Path], Schema]:
+    """Linked tables take no released columns; all else stays."""
+
+    def case(folder: Path) -> Schema:
+        own = Schema([c for c in PLAIN if c.provenance != "released"], ("", "none"), decimal=".")
+        child = {"parent": "homes", "parent_key": "home", "max_children": 2}
+        both = LinkedSchema({"homes": own, "people": own}, {"homes": {"key": "home"}, "people": child})
+        result = made(both, folder)
+        assert result.fingerprint() == both.fingerprint() and result.drafted == both.drafted
+        assert result.unchanged_facts == both.unchanged_facts != {}
+        return BASE
+
+    return case
+
+
+def saved_linked(schema: LinkedSchema, folder: Path) -> Path:
+    schema.save(folder / "l.json")
+    return folder / "l.json"
+
+
+def fixture(make: Any, **options: Any) -> Callable[[Path], Schema]:
+    request = ReplayRequest(schema=BASE, epsilon=1.0, delta=1e-5, label="a")
+    return lambda folder: make(options, request)[0]
+
+
+def fitted(folder: Path) -> Schema:
+    model = SimpleNamespace(_check_fitted=lambda: None, encoder_=SimpleNamespace(whole=BASE))
+    return Synthesizer.schema_.fget(model)  # type: ignore[attr-defined]
+
+
+NEW = "of rows, a public table or a file that no schema was made into"
+CASES: dict[str, Callable[[Path], Schema] | str] = {
+    "app/session.py: Session.need_plan": lambda f: of_session(f, "need_plan"),
+    "app/session.py: Session.need_schema": lambda f: of_session(f, "need_schema"),
+    "app/steps.py: labelled": lambda f: of_stata(f, steps.labelled),
+    "auditing/domain_inference.py: drafted": NEW,
+    "auditing/fixtures/__init__.py: _unchanged": fixture(_unchanged),
+    "auditing/fixtures/__init__.py: with_unit": lambda f: under_unit(
+        BASE.replace(released={**RELEASED, "unit": "unit"}, unit="unit", max_rows_per_unit=2), 2
+    ),
+    "auditing/fixtures/__init__.py: with_weight": lambda f: under_weight(BASE, 4.0, "w"),
+    "auditing/fixtures/gan.py: make_tiny": fixture(gan.FIXTURES["dp-wgan"].tiny),
+    "auditing/fixtures/margnet.py: forbid_combination": lambda f: margnet.forbid_combination(BASE),
+    "auditing/fixtures/margnet.py: make_tiny": fixture(margnet.make_tiny, impossible=True),
+    "auditing/fixtures/pate.py: make_tiny": fixture(pate.make_tiny),
+    "auditing/fixtures/pate.py: make_tiny_conditional": fixture(pate.make_tiny_conditional),
+    "cli/schema.py: _labelled": lambda f: of_stata(f, _labelled),
+    "datasets/acs.py: _typed": NEW,
+    "datasets/acs.py: fetch_acs": NEW,
+    "datasets/shipped.py: _load": NEW,
+    "datasets/shipped.py: load_census": NEW,
+    "datasets/shipped.py: load_hospital": NEW,
+    "dossier/material.py: read_schema": lambda f: read_schema(saved(BASE, f)),  # type: ignore[return-value]
+    "encoding/gaps.py: with_gaps": lambda f: with_gaps(BASE, ("y",)),
+    "evaluation/drafted.py: _with_amounts": NEW,
+    "evaluation/drafted.py: drafted_for": NEW,
+    "integrations/synthcity.py: _schema": "Schema.load and Schema.from_dict; synthcity is not installed",
+    "planning.py: _any_schema": NEW,
+    "schema/drafting.py: draft_schema": NEW,
+    "schema/editing.py: edit": lambda f: edit(
+        BASE, Edit(drop=["y"], declare=["a"], source="s", nulls={"b": True}, accept_suggested="1")
+    ),
+    "schema/importers/__init__.py: _imported": imported,
+    "schema/importers/__init__.py: import_schema": imported,
+    "schema/importers/declaration.py: schema_of": imported,
+    "schema/linked.py: LinkedSchema.from_dict": linked(
+        lambda s, f: LinkedSchema.from_dict(s.to_dict())
+    ),
+    "schema/linked.py: LinkedSchema.load": linked(lambda s, f: LinkedSchema.load(saved_linked(s, f))),
+    "schema/schema.py: Schema.coded": lambda f: BASE.coded,
+    "schema/schema.py: Schema.draft": NEW,
+    "schema/schema.py: Schema.from_dict": lambda f: Schema.from_dict(BASE.to_dict()),
+    "schema/schema.py: Schema.learned": lambda f: BASE.learned,
+    "schema/schema.py: Schema.load": lambda f: Schema.load(saved(BASE, f)),
+    "schema/schema.py: Schema.replace": lambda f: BASE.replace(columns=BASE.columns[:4]),
+    "schema/schema.py: Schema.select": lambda f: BASE.select(["y", "a", "x"]),
+    "synthesizers/base.py: Synthesizer.schema_": fitted,
+    "synthesizers/fitting.py: Run.draft": NEW,
+    "synthesizers/linked/estimator.py: LinkedMargNet.schema_": linked(
+        lambda s, f: LinkedMargNet.schema_.fget(  # type: ignore[attr-defined]
+            SimpleNamespace(_check_fitted=lambda: None, encoder_=SimpleNamespace(schema=s))
+        )
+    ),
+    "synthesizers/private_schema.py: draft_on_ledger": NEW,
+    "synthesizers/private_schema.py: draft_private": NEW,
+    "synthesizers/suggestions.py: suggest_constraints": suggestions,
+    "tables/labelled.py: with_labels": lambda f: of_stata(f, with_labels),
+}
+# Where a schema is made by its constructor; everything else goes through Schema.replace, from_dict or load.
+CONSTRUCTED = {
+    "datasets/acs.py: _typed",
+    "planning.py: _any_schema",
+    "schema/drafting.py: draft_schema",
+    "schema/importers/declaration.py: schema_of",
+    "synthesizers/drafted_fits.py: _stand_in",  # the names of the columns alone
+    "synthesizers/private_schema.py: draft_on_ledger",
+}
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        where = path.relative_to(PACKAGE).as_posix()
+        for node in ast.parse(path.read_text("utf-8")).body:
+            inner = node.body if isinstance(node, ast.ClassDef) else [node]
+            of = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+            for function in inner:
+                if isinstance(function, ast.FunctionDef):
+                    yield f"{where}: {of}{function.name}", function
+
+
+def test_every_function_that_returns_a_schema_is_here() -> None:
+    schema = re.compile(r"\b(Linked)?Schema\b")
+    returning = {
+        name
+        for name, function in functions()
+        if function.returns is not None and schema.search(ast.unparse(function.returns))
+    }
+    assert returning == set(CASES)
+
+
+def test_schemas_are_constructed_where_there_is_none_yet() -> None:
+    made = {
+        name
+        for name, function in functions()
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Schema", "LinkedSchema")
+    }
+    # Those of the audits' own tables, which are made up.
+    assert {n for n in made if not n.startswith("auditing/neighbouring")} == CONSTRUCTED
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not isinstance(case, str)])
+def test_what_is_derived_keeps_what_was_released(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    assert callable(case)
+    made = case(tmp_path)
+    released = dict(made.released or {})
+    assert {key: released.get(key) for key in RELEASED} == RELEASED
+    same = made.names[0] in BASE.names
+    assert same and made.null_values == BASE.null_values
+    if "importers" not in name:  # a format without places for these
+        assert (made.decimal, made.weight, made.max_weight) == (".", "w", 4.0)
+        assert made.violations == "drop"
+    for column in made.columns:
+        before: Column | None = {c.name: c for c in BASE.columns}.get(column.name)
+        if before is not None and not (name.endswith(": edit") and column.name == "a"):
+            assert (column.provenance, column.copied) == (before.provenance, before.copied)
+    if name.endswith(": edit"):
+        assert made["a"].copied == ("nulls",)
