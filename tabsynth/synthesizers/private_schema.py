@@ -236,7 +236,7 @@ def draft_on_ledger(
 
 def release_of(released: Mapping[str, Any]) -> str:
     """What ``released`` of a schema is of, as errors name it."""
-    return f"The {'draft' if 'facts' in released else 'suggestions'} of the schema"
+    return f"The {'draft' if 'facts' in released else 'run of suggestions'} of the schema"
 
 
 def _of_units(frame: pd.DataFrame, design: Design, key: bytes) -> tuple[pd.DataFrame, np.ndarray]:

@@ -146,7 +146,9 @@ def linked(made: Callable[[LinkedSchema, Path], LinkedSchema]) -> Callable[[Path
     def case(folder: Path) -> Schema:
         own = Schema([c for c in PLAIN if c.provenance != "released"], ("", "none"), decimal=".")
         child = {"parent": "homes", "parent_key": "home", "max_children": 2}
-        both = LinkedSchema({"homes": own, "people": own}, {"homes": {"key": "home"}, "people": child})
+        both = LinkedSchema(
+            {"homes": own, "people": own}, {"homes": {"key": "home"}, "people": child}
+        )
         result = made(both, folder)
         assert result.fingerprint() == both.fingerprint() and result.drafted == both.drafted
         assert result.unchanged_facts == both.unchanged_facts != {}
@@ -208,7 +210,9 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "schema/linked.py: LinkedSchema.from_dict": linked(
         lambda s, f: LinkedSchema.from_dict(s.to_dict())
     ),
-    "schema/linked.py: LinkedSchema.load": linked(lambda s, f: LinkedSchema.load(saved_linked(s, f))),
+    "schema/linked.py: LinkedSchema.load": linked(
+        lambda s, f: LinkedSchema.load(saved_linked(s, f))
+    ),
     "schema/schema.py: Schema.coded": lambda f: BASE.coded,
     "schema/schema.py: Schema.draft": NEW,
     "schema/schema.py: Schema.from_dict": lambda f: Schema.from_dict(BASE.to_dict()),
@@ -271,7 +275,9 @@ def test_schemas_are_constructed_where_there_is_none_yet() -> None:
     assert {n for n in made if not n.startswith("auditing/neighbouring")} == CONSTRUCTED
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not isinstance(case, str)])
+@pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if not isinstance(case, str)]
+)
 def test_what_is_derived_keeps_what_was_released(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     assert callable(case)
