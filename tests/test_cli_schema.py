@@ -117,8 +117,10 @@ def test_edit_and_diff(folder):
         "--bounds",
         "age=0..120",
     )
-    run("schema", "edit", "draft.json", *words, "-o", "new.json", cwd=folder)
+    said = run("schema", "edit", "draft.json", *words, "-o", "new.json", cwd=folder).stdout
+    assert "Facts of columns 'age', 'sex' are declared, unchanged from a draft of the rows" in said
     schema = Schema.load(folder / "new.json")
+    assert "low" not in schema["age"].copied and "categories" in schema["sex"].copied
     assert schema.drafted == () and {c.source for c in schema.columns} == {"codebook 2019"}
     assert schema.names == ("age", "sex") and set(schema.names_left_out) == {"id", "code"}
     assert schema["age"].to_dict()["high"] == 120
@@ -128,7 +130,8 @@ def test_edit_and_diff(folder):
     assert "column 'code': removed" in lines
     assert any(line.startswith("left_out: added {'name': 'code'") for line in lines)
     assert "column 'age', high: 78 -> 120" in lines
-    assert "column 'sex', provenance: 'drafted' -> 'declared'" in lines
+    words = "declared, unchanged from a draft of the rows (categories, dtype, nulls)"
+    assert f"column 'sex', provenance: 'drafted' -> '{words}'" in lines
     done = run("schema", "diff", "new.json", "new.json", cwd=folder)
     assert done.stdout == "new.json and new.json state the same.\n"
     run("schema", "t.csv", "--check", "new.json", cwd=folder)

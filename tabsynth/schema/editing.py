@@ -265,7 +265,8 @@ def differences(first: Schema, second: Schema) -> list[str]:
             for s in (first, second)
         )
         for key in dict.fromkeys((*old, *new)):
-            out += _changes(f"column {shown(name)}, {key}", old.get(key), new.get(key))
+            if key != COPIED or old["provenance"] == new["provenance"]:  # whose words list it
+                out += _changes(f"column {shown(name)}, {key}", old.get(key), new.get(key))
     for key in dict.fromkeys((*before, *after)):
         if key not in ("columns", COPIED):
             listed = list in (type(before.get(key)), type(after.get(key)))

@@ -71,8 +71,9 @@ def reviewed(session):
         values='Quarnstedt,Wobbenbuell,Zzyzx,"x, y"',
         nulls=True,
     )
-    session.edit_column("begin", kind="numeric", dtype="int64", low="0", high="90")
-    session.declare_all("code book")
+    session.edit_column("begin", kind="numeric", dtype="int64", low="0", high="90", nulls=False)
+    session.edit_column("town", kind="categorical", declare=True, source="code book")
+    session.edit_column("begin", kind="numeric", declare=True, source="code book")
     session.change(Edit(constraints=({"order": ["begin", "age"]},)))
 
 
@@ -156,15 +157,15 @@ def test_a_draft_is_marked_and_replaces_no_earlier_work(session):
     assert job.state == DONE and "'email' is left out" in job.lines[1]
     age, begin, town = session.columns()
     assert (age.low, age.high, age.values) == ("35", "75", None) or age.provenance == "drafted"
-    assert {"low", "high"} <= set(age.copied) and "categories" in town.copied
+    assert {"low", "high", "dtype", "nulls"} <= set(dict(age.copied))
+    assert (dict(age.copied)["low"], dict(age.copied)["nulls"]) == (age.low, "no")
+    assert "categories" in dict(town.copied)
     assert [name for name, _ in session.left_out()] == ["email"]
     assert len(session.review()) >= 3 and begin.source == ""
     with pytest.raises(InputError, match="was changed"):
-        session.edit_column("age", kind="numeric", dtype="int64", low=age.low, high=age.high)
+        session.edit_column("age", kind="numeric")
     with pytest.raises(InputError, match="need a source"):
-        session.edit_column(
-            "age", kind="numeric", dtype="int64", low=age.low, high=age.high, declare=True
-        )
+        session.edit_column("age", kind="numeric", declare=True)
     before = session.schema_path.read_text()
     again = Session(Path("work"))
     again.choose("people.csv")
@@ -246,7 +247,7 @@ def test_a_plan_reads_no_row(session):
     with pytest.raises(InputError, match="no ledger"):
         session.plan(Settings(rows=10, ledger=Path("gone.ledger")))
     assert session.fit().wait().state == FAILED  # for there is no table any more
-    session.change(Edit(declare_all=True, source="another"))
+    session.change(Edit(declare=("age",), source="another"))
     with pytest.raises(InputError, match="Plan the privacy cost first"):
         session.fit()
 
@@ -285,9 +286,14 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
     assert Schema.load(session.schema_path).drafted == ()
     checkpoint = {p.name: p.read_bytes() for p in Path("work/fit.checkpoint").iterdir()}
     certificate = json.loads(Path("work/fit-synthetic.csv.certificate.json").read_text())
+    unchanged = certificate["public"]["unchanged_from_draft"]
+    assert "nulls" in unchanged["age"] and not {"low", "high", "dtype"} & set(unchanged["age"])
+    assert "declared, unchanged from a draft of the rows" in certificate["statement"]
+    page = Path("out/privacy-statement.html").read_text()
+    assert "declared, unchanged from a draft of the rows" in page
     titles = [step.title for step in session.history]
     assert titles == [
-        *("Make the folder", "Draft a schema to review", *["Edit the schema"] * 5),
+        *("Make the folder", "Draft a schema to review", *["Edit the schema"] * 6),
         *(
             "Plan the privacy cost",
             "Fit",
