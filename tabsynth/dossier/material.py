@@ -16,6 +16,7 @@ from tabsynth.privacy.accounting.accountants import NAMES, PrivacyFilter
 from tabsynth.privacy.accounting.attackers import AttackBounds, attack_bounds, claimed_bounds
 from tabsynth.privacy.accounting.mechanisms import check_listed, mechanism_from
 from tabsynth.privacy.certificate.certificate import (
+    UNCHANGED_FACTS,
     beside,
     design_of,
     inexact_by,
@@ -263,9 +264,15 @@ def gather(
     )
     schema = read_schema(schema_file)
     claim = verifications[0].certificate
-    if section_of(claim, "public").get("schema_sha256") != schema.fingerprint():
+    public = section_of(claim, "public")
+    if public.get("schema_sha256") != schema.fingerprint():
         raise InputError(
             f"{schema_file} is not the schema of the fit: the certificate of {files[0]} is for another one."
+        )
+    if public.get(UNCHANGED_FACTS, {}) != schema.unchanged_facts:
+        raise InputError(
+            f"The certificate of {files[0]} does not name the declared facts that stand unchanged since a draft, as"
+            f" {schema_file} lists them; sample the table again."
         )
     tables = _tables(files, verifications, schema)
     report = None

@@ -65,7 +65,7 @@ def test_figures_are_of_the_rows_of_the_fit(rule: str, detail: str, violations: 
         index, numbers = kept_index(schema, good, REAL)
         assert len(index) == len(numbers) == len(good)
         if rule in ("impossible", "all"):
-            with pytest.raises(InputError, match="declares impossible|breaks the rule"):
+            with pytest.raises(InputError, match=r"declares impossible|breaks the rule"):
                 kept_index(schema, rows(schema), REAL)
         return
     table = rows(schema)
