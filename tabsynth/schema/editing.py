@@ -293,7 +293,7 @@ def _changes(what: str, old: Any, new: Any) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    return "not stated" if value is None else shown(value)
+    return "not stated" if value is None else shown(value, 150)  # provenance names facts
 
 
 def _list(items: Sequence[Any], limit: int = 8) -> str:
