@@ -686,7 +686,7 @@ class Synthesizer(BaseEstimator):
         table = self.sample(n, random_state=random_state, **{**options, "dataframe": "pandas"})
         mark = decimal or self.encoder_.whole.decimal
         write_table(table, path, formulas=formulas, sep=sep, decimal=mark)
-        return write_beside(table.attrs["certificate"], path, len(table))
+        return beside(path)
 
     def _stream_to(self, path: Path, n: int, random_state: int | None, weights: str | None) -> Path:
         """Write rows to a Parquet file as they are drawn: a part is drawn while the one before it is written."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from tabsynth._files import replacing
+from tabsynth._files import check_writable, replacing
 from tabsynth._validate import integer, one_of, shown
 from tabsynth.errors import InputError
+from tabsynth.privacy.certificate.certificate import attached, beside, write_beside
 from tabsynth.schema.column import base_dtype
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.linked import LinkedSchema
@@ -365,8 +366,8 @@ def write_table(
 ) -> None:
     """Write a table in the format that the suffix names, whole or not at all.
 
-    ``attrs`` are not written: a certificate belongs in a file of its own, beside the table and with its hash
-    (:meth:`tabsynth.MargNet.sample_to`).
+    The certificate of a sample is written beside the table, as :meth:`tabsynth.MargNet.sample_to` does. A table that
+    was changed since it was sampled has none: a warning says so. Other ``attrs`` are not written.
 
     Parameters
     ----------
@@ -396,6 +397,9 @@ def write_table(
     if base not in TEXT and sep is not None:
         raise InputError(f"{path} is no file that takes --sep; leave it out.")
     mark = "." if decimal is None else one_of("decimal", decimal, DECIMAL_MARKS)
+    certificate = attached(table)
+    if certificate is not None:
+        check_writable(beside(path))
     if _is_text(base) and formulas == "refuse":
         refuse_formulas(table)
     certificate = table.attrs.get("certificate")
@@ -411,6 +415,8 @@ def write_table(
             write_sheet(table, temporary)
         else:
             write_arrow(table, temporary, base)
+    if certificate is not None:
+        write_beside(certificate, path, len(table))
 
 
 def _written_separator(text: str) -> str:

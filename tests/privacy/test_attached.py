@@ -1,7 +1,9 @@
 """A certificate in a DataFrame's attrs belongs to the content that was sampled, and to no other."""
 
+import json
 import logging
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +123,6 @@ def test_values_of_other_types_are_other_content() -> None:
 
 def test_the_hash_is_the_documented_one() -> None:
     """Written anew from docs/reference/certificate.md."""
-    from hashlib import sha256
-
     table = pd.DataFrame({"n": pd.array([5, None], dtype="Int64"), "t": ["é", "é"]})
     parts = [b"[2, 2]"]
     parts += [b"str n", b"Int64", bytes([0b01000000]), (5).to_bytes(8, "little")]
@@ -150,3 +150,26 @@ def test_files_hold_no_attrs(suffix: str, tmp_path: Path) -> None:
     write_table(table, tmp_path / f"t.{suffix}")
     assert b"epsilon" not in (tmp_path / f"t.{suffix}").read_bytes()
     assert "certificate" in table.attrs
+
+
+def test_a_sample_is_written_with_its_certificate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An edited table has none, and where no certificate can be written there is no table."""
+    sample, edited = bound().drop(columns="mixed"), bound().drop(columns="mixed")
+    attach(sample, {"epsilon": 1.0})
+    write_table(sample, tmp_path / "sample.csv")
+    written = json.loads((tmp_path / "sample.csv.certificate.json").read_text("utf-8"))
+    assert written["epsilon"] == 1.0
+    assert written["table"] == {
+        "file": "sample.csv",
+        "sha256": sha256((tmp_path / "sample.csv").read_bytes()).hexdigest(),
+        "rows": 4,
+    }
+    assert caplog.records == []
+    write_table(edited, tmp_path / "edited.csv")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    (tmp_path / "no.csv.certificate.json").mkdir()
+    with pytest.raises(InputError, match="it is a folder"):
+        write_table(sample, tmp_path / "no.csv")
+    assert not list(tmp_path.glob("edited.csv.*")) and not (tmp_path / "no.csv").exists()

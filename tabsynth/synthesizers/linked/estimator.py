@@ -28,7 +28,6 @@ from tabsynth.privacy.certificate.certificate import (
     epsilon_to_json,
     unchanged_facts,
     versions,
-    write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import share_interval, stated_share
@@ -394,7 +393,6 @@ class LinkedMargNet(Synthesizer):
                 file = folder / f"{name}{suffix}"
                 mark = decimal or self.schema_.tables[name].decimal
                 write_table(table, file, formulas=formulas, sep=sep, decimal=mark)
-                write_beside(table.attrs["certificate"], file, len(table))
         return Path(path)
 
     def plan(self, *, estimate_time: bool = False) -> Plan:
