@@ -242,7 +242,8 @@ def redirect(app: Any, exception: Exception | None) -> None:
 
 
 def setup(app: Any) -> None:
-    app.add_lexer("csv", TextLexer)
+    for language in ("csv", "pseudocode"):
+        app.add_lexer(language, TextLexer)
     app.connect("source-read", read)
     app.connect("autodoc-skip-member", skip)
     app.connect("missing-reference", reference)

@@ -2,17 +2,28 @@
 
 import ast
 import importlib.util
+import inspect
 import math
 import re
+from functools import partial
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import tabsynth
+from tabsynth import InputError, MargNetConfig, Ordinal, Schema
+from tabsynth.methods import AUTOENCODER, CLASS_VOTES, CRITIC, JOINT, LINKED, ONE_WAY, VOTES
+from tabsynth.methods import METHODS as SINGLE
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon
 from tabsynth.privacy.accounting.attackers import group_delta, group_epsilon, percent, rounded_up
+from tabsynth.synthesizers.gan.estimator import SHARES
+from tabsynth.synthesizers.margnet.measurement import INTERACTIONS, SCORES, TABLES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 EXPLANATION = DOCS / "explanation"
@@ -129,7 +140,7 @@ def test_a_page_on_a_method_has_its_parts(path):
     needed = ("How it works", "Where tabsynth departs", "Classes and parameters", "When to use it")
     for heading in needed:
         assert any(own.startswith(heading) for own in headings), heading
-    assert "```text\n" in text, "pseudocode"
+    assert "```pseudocode\n" in text
     assert "/reports/" in text, "measured results"
     images = re.findall(r"!\[([^\]]+)\]\(([\w-]+\.svg)\)", text)
     assert images and all(len(alternative) > 60 for alternative, _ in images)
@@ -138,9 +149,6 @@ def test_a_page_on_a_method_has_its_parts(path):
 
 
 def test_every_method_has_a_page_and_every_diagram_its_program():
-    from tabsynth.methods import LINKED
-    from tabsynth.methods import METHODS as SINGLE
-
     assert {*SINGLE, *LINKED, "dp-sgd", "dp-sat", "bam"} == {path.stem for path in METHODS}
     drawn = program(EXPLANATION / "methods" / "figures.py")
     used = {
@@ -156,6 +164,65 @@ def test_every_method_has_a_page_and_every_diagram_its_program():
             for line in text.split("\n"):
                 assert f">{line}<" in svg, f"{name}.svg lacks {line}: run figures.py beside it"
         assert {end for pair in arrows for end in pair[:2]} <= set(boxes)
+
+
+def charged(method: str) -> set[str]:
+    """The purposes of all mechanisms that plans of a method have, over its presets, variants, modes and options."""
+    schema = Schema(
+        Ordinal(name=name, dtype="int64", categories=range(3)) for name in ("a", "b", "c")
+    )
+    if method in LINKED:
+        keys = {"top": {"key": "id"}, "low": {"parent": "top", "parent_key": "id", "max_children": 2}}
+        schema = Schema.linked({"top": schema, "low": schema}, keys=keys)
+        makers = [partial(tabsynth.LinkedMargNet, schema)]
+    else:
+        weighted = Schema(schema.columns, weight="w", max_weight=9)
+        makers = [partial(getattr(tabsynth, SINGLE[method].estimator), each) for each in (schema, weighted)]
+    table = pd.DataFrame({name: [0, 1, 2] for name in ("a", "b", "c")})
+    public = {"public": table, "provenance": "made up"}
+    changes: list[dict[str, Any]] = [
+        *({}, {"rows": 100}, public, {**public, "overlap": "charged"}, {"tables": [("a", "b")]}),
+        *({"preset": "source"}, {"preset": "paper"}, {"variant": "basic"}),
+        *({"autoencoder": "dp-sgd", **change} for change in ({}, {"preset": "paper"})),
+        *({"mode": "B"}, {"config": MargNetConfig(max_unscored=0)}),
+    ]
+    needed = {"epsilon": math.inf, **({"label": "a"} if method == "pate-acgan" else {})}
+    purposes = set()
+    for make, change in product(makers, changes):
+        taken = inspect.signature(make).parameters
+        if {*change} <= {*taken} and ("net" in method or "config" not in change):
+            try:
+                planned = make(**needed, **change).plan(estimate_time=False)
+            except InputError:
+                continue
+            purposes |= {spend.purpose.rpartition(": ")[2] for spend in planned.spends}
+    if "warm_start" in inspect.signature(makers[0]).parameters:  # from a fit that released no total
+        warm = SimpleNamespace(trained_=SimpleNamespace(population=None))
+        for make in makers:
+            purposes |= {*make(**needed, warm_start=warm)._once()}
+    return purposes
+
+
+@pytest.mark.parametrize("method", [*SINGLE, *LINKED])
+def test_a_page_and_its_diagram_have_all_reads_that_the_method_plans(method):
+    text = (EXPLANATION / "methods" / f"{method}.md").read_text("utf-8")
+    section = re.search(r"^### Reads of private rows\n(.*?)(?=^#)", text, re.MULTILINE | re.DOTALL)
+    listed = re.findall(r"^\| `([^`]+)` \|", section[1], re.MULTILINE)
+    assert sorted(listed) == sorted(charged(method))
+    drawn = program(EXPLANATION / "methods" / "figures.py")
+    reads = drawn.READS[method]
+    boxes = drawn.DIAGRAMS[method][0]
+    assert {*reads} == {name for name, box in boxes.items() if box[3] == drawn.RELEASED}
+    assert {read for box in reads.values() for read in box} == {*listed}
+    assert not re.search(r"only (?:reads|.*reads private rows)", text)
+
+
+def test_every_purpose_is_a_read_of_some_method():
+    """So that the options above reach all of them."""
+    names = {*SHARES, AUTOENCODER, CRITIC, VOTES, CLASS_VOTES}
+    names |= {ONE_WAY, SCORES, INTERACTIONS, TABLES, JOINT}
+    drawn = program(EXPLANATION / "methods" / "figures.py").READS.values()
+    assert {read for boxes in drawn for box in boxes.values() for read in box} == names
 
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)

@@ -28,7 +28,9 @@ DIAGRAMS = {
             "encode": (1, 0, "codes by the\nschema", PRIVATE),
             "critic": (2, 0, "critic: gradient of\neach row, clipped at C", PRIVATE),
             "noise": (3, 0, "sum + N(0, (σC)²)\nis released", RELEASED),
+            "coder": (0, 1, "autoencoder, clipped\ngradients + noise", RELEASED),
             "counts": (1, 1, "one-way counts\n+ noise", RELEASED),
+            "others": (2, 1, "row count, weights,\noverlap + noise", RELEASED),
             "update": (3, 1, "step of the critic", PUBLIC),
             "z": (0, 2, "z ~ N(0, I)", PUBLIC),
             "generator": (1, 2, "generator g(z)", PUBLIC),
@@ -38,7 +40,8 @@ DIAGRAMS = {
         [
             ("rows", "encode", ""), ("encode", "critic", ""), ("critic", "noise", ""), ("noise", "update", ""),
             ("encode", "counts", ""), ("counts", "generator", "start, anchor"), ("z", "generator", ""),
-            ("generator", "decoder", ""), ("decoder", "fake", ""), ("update", "generator", "steps of g"),
+            ("generator", "decoder", ""), ("decoder", "fake", ""), ("update", "generator", ""),
+            ("rows", "coder", ""), ("coder", "decoder", ""), ("encode", "others", ""),
         ],
     ),
     "dp-gan": (
@@ -50,13 +53,14 @@ DIAGRAMS = {
             "sum": (3, 0, "sum + noise,\none release", RELEASED),
             "public": (1, 1, "public, generated or\nreleased rows", PUBLIC),
             "critic": (3, 1, "step of D (Adam)", PUBLIC),
-            "generator": (3, 2, "step of G after\n4 steps of D", PUBLIC),
-            "fake": (2, 2, "synthetic rows", PUBLIC),
+            "first": (1, 2, "counts and autoencoder,\nwith noise", RELEASED),
+            "generator": (2, 2, "step of G after\n4 steps of D", PUBLIC),
+            "fake": (3, 2, "synthetic rows", PUBLIC),
         },
         [
             ("rows", "loss", ""), ("loss", "basic", ""), ("loss", "advanced", ""), ("public", "advanced", ""),
             ("basic", "sum", ""), ("advanced", "sum", ""), ("sum", "critic", ""), ("critic", "generator", ""),
-            ("generator", "fake", ""),
+            ("generator", "fake", ""), ("rows", "first", ""), ("first", "generator", ""),
         ],
     ),
     "pate-gan": (
@@ -69,12 +73,14 @@ DIAGRAMS = {
             "questions": (2, 1, "generated rows\nas questions", PUBLIC),
             "student": (3, 1, "student learns from\nlabels", PUBLIC),
             "fake": (0, 2, "synthetic rows", PUBLIC),
+            "first": (1, 2, "counts and autoencoder,\nwith noise", RELEASED),
             "generator2": (3, 2, "step of the generator\nagainst the student", PUBLIC),
         },
         [
             ("rows", "shards", ""), ("shards", "teachers", ""), ("teachers", "vote", ""), ("vote", "student", "labels"),
             ("generator", "questions", ""), ("questions", "teachers", ""), ("questions", "student", ""),
             ("generator", "fake", ""), ("student", "generator2", ""), ("generator2", "generator", ""),
+            ("rows", "first", ""), ("first", "generator", ""),
         ],
     ),
     "pate-acgan": (
@@ -83,14 +89,14 @@ DIAGRAMS = {
             "teachers": (1, 0, "K teachers with a source\nand a class head", PRIVATE),
             "source": (2, 0, "noisy vote: real?", RELEASED),
             "class": (2, 1, "noisy vote: which\nclass? (mode B)", RELEASED),
-            "counts": (1, 2, "one-way counts\n+ noise", RELEASED),
+            "first": (1, 2, "counts and autoencoder,\nwith noise", RELEASED),
             "student": (3, 1, "student with source\nand class head", PUBLIC),
             "generator": (2, 2, "generator G(z, class)", PUBLIC),
             "fake": (3, 2, "rows of each class", PUBLIC),
         },
         [
             ("rows", "teachers", ""), ("teachers", "source", ""), ("teachers", "class", ""), ("source", "student", ""),
-            ("class", "student", ""), ("rows", "counts", ""), ("counts", "generator", ""),
+            ("class", "student", ""), ("rows", "first", ""), ("first", "generator", ""),
             ("student", "generator", ""), ("generator", "fake", ""),
         ],
     ),
@@ -98,7 +104,8 @@ DIAGRAMS = {
         {
             "rows": (0, 0, "private rows", PRIVATE),
             "one": (1, 0, "1: one-way counts\n+ noise", RELEASED),
-            "scores": (2, 0, "2: distances of pairs from\nindependence + noise", RELEASED),
+            "tables": (0, 1, "declared tables\n+ noise", RELEASED),
+            "scores": (2, 0, "2: scores of pairs, sign\ninteractions + noise", RELEASED),
             "joint": (3, 0, "3: counts of pairs and\ntriples + noise", RELEASED),
             "select": (2, 1, "which sets, which groups\nof rare values", PUBLIC),
             "fit": (3, 1, "4: network fitted to all\nnoisy counts", PUBLIC),
@@ -107,7 +114,7 @@ DIAGRAMS = {
             "hints": (1, 1, "hints: workload,\ntarget", PUBLIC),
         },
         [
-            ("rows", "one", ""), ("one", "scores", ""), ("scores", "select", ""), ("select", "joint", ""),
+            ("rows", "tables", ""), ("tables", "one", ""), ("rows", "one", ""), ("one", "scores", ""), ("scores", "select", ""), ("select", "joint", ""),
             ("joint", "fit", ""), ("fit", "mixture", ""), ("mixture", "fake", ""), ("hints", "select", ""),
         ],
     ),
@@ -127,6 +134,22 @@ DIAGRAMS = {
             ("mixture", "roots", ""), ("network", "children", ""), ("roots", "children", "context"),
         ],
     ),
+}  # fmt: skip
+
+# Of each diagram: the reads of private rows that its boxes of releases show, by their names in a certificate.
+FIRST = ("one-way counts", "row count", "total of the survey weights", "overlap with the public table")
+STAGES = ("one-way counts", "scores of pairs", "signs of triples", "joint counts")
+READS = {
+    "dp-wgan": {"counts": FIRST[:1], "others": FIRST[1:], "coder": ("autoencoder",), "noise": ("critic",)},
+    "dp-gan": {"first": (*FIRST, "autoencoder"), "sum": ("critic",)},
+    "pate-gan": {"first": (*FIRST, "autoencoder"), "vote": ("votes",)},
+    "pate-acgan": {
+        "first": (*FIRST, "autoencoder"), "source": ("votes",), "class": ("class votes",),
+    },
+    "margnet": {
+        "tables": ("declared tables",), "one": STAGES[:1], "scores": STAGES[1:3], "joint": STAGES[3:],
+    },
+    "linked-margnet": {"countsr": STAGES, "countsc": STAGES},
 }  # fmt: skip
 
 
