@@ -172,12 +172,18 @@ def charged(method: str) -> set[str]:
         Ordinal(name=name, dtype="int64", categories=range(3)) for name in ("a", "b", "c")
     )
     if method in LINKED:
-        keys = {"top": {"key": "id"}, "low": {"parent": "top", "parent_key": "id", "max_children": 2}}
+        keys = {
+            "top": {"key": "id"},
+            "low": {"parent": "top", "parent_key": "id", "max_children": 2},
+        }
         schema = Schema.linked({"top": schema, "low": schema}, keys=keys)
         makers = [partial(tabsynth.LinkedMargNet, schema)]
     else:
         weighted = Schema(schema.columns, weight="w", max_weight=9)
-        makers = [partial(getattr(tabsynth, SINGLE[method].estimator), each) for each in (schema, weighted)]
+        makers = [
+            partial(getattr(tabsynth, SINGLE[method].estimator), each)
+            for each in (schema, weighted)
+        ]
     table = pd.DataFrame({name: [0, 1, 2] for name in ("a", "b", "c")})
     public = {"public": table, "provenance": "made up"}
     changes: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from test_readme import blocks
+from pages import blocks
 
 import tabsynth
 
@@ -75,7 +75,11 @@ def run(folder, *command):
 
 @pytest.mark.slow
 def test_the_quickstart_runs_in_an_empty_folder(environment, tmp_path):
-    quickstart = next(block for block in blocks("python") if "report.html" in block)
+    quickstart = next(
+        block.text
+        for block in blocks((ROOT / "README.md").read_text("utf-8"))
+        if block.language == "python" and "report.html" in block.text
+    )
     loaded = "table, schema = load_census()\n"
     assert quickstart.count(loaded) == 1
     fewer = f"{loaded}table, schema = table[{COLUMNS}][:2000], schema.select({COLUMNS})\n"

@@ -1,8 +1,6 @@
 """Linked tables from fit to file: keys that match, orders that hold, what a fit charges and claims."""
 
 import math
-import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -251,17 +249,6 @@ def test_a_household_of_two_hundred_is_bounded_and_the_noisy_share_is_told():
 def test_no_rows_at_all():
     empty = {name: table.iloc[:0] for name, table in GIVEN.items()}
     assert orphans(make().fit(empty).sample(5)) == 0
-
-
-def test_the_blocks_of_the_guide_run(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "linked-tables.md").read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    names: dict = {}
-    for block in blocks:
-        exec(block.replace("time_limit=5.0", "time_limit=1.0"), names)
-    assert len(names["synthetic"]["homes"]) == 200 and len(blocks) == 4
-    assert (tmp_path / "linked.json").is_file()
 
 
 def counted(first, later, noise):

@@ -285,7 +285,7 @@ def test_spark_on_the_command_line(tmp_path: Path) -> None:
     """The commands of the documentation as they stand: Spark's log is not among what they print."""
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "large-tables.md").read_text("utf-8")
     (block,) = (
-        block for block in re.findall(r"```text\n(.*?)```", page, re.DOTALL) if "--spark" in block
+        block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "--spark" in block
     )
     (tmp_path / "people").mkdir()
     pq.write_table(some_rows(200), tmp_path / "people" / "0.parquet")
