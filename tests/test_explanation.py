@@ -1,6 +1,7 @@
 """Pages of explanation and programs of the gallery: computed figures, diagrams, sections and public names."""
 
 import ast
+import dataclasses
 import importlib.util
 import inspect
 import math
@@ -221,6 +222,41 @@ def test_a_page_and_its_diagram_have_all_reads_that_the_method_plans(method):
     assert {*reads} == {name for name, box in boxes.items() if box[3] == drawn.RELEASED}
     assert {read for box in reads.values() for read in box} == {*listed}
     assert not re.search(r"only (?:reads|.*reads private rows)", text)
+
+
+def test_settings_on_a_page_are_the_defaults():
+    configurations = [getattr(tabsynth, name) for name in tabsynth.__all__ if "Config" in name]
+    defaults = {
+        field.name: field.default for each in configurations for field in dataclasses.fields(each)
+    }
+    stated = [
+        (name, value)
+        for path in [*METHODS, DOCS / "reference" / "methods.md"]
+        for code in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", path.read_text("utf-8"))
+        for name, value in re.findall(r"\b(\w+)=([\d.]+)", code)
+        if name in defaults
+    ]
+    assert len(stated) >= 2
+    assert [(name, value) for name, value in stated if float(value) != defaults[name]] == []
+    margnet = " ".join((EXPLANATION / "methods" / "margnet.md").read_text("utf-8").split())
+    most = max(n for n in range(50) if math.comb(n, 3) <= defaults["max_interactions"])
+    assert (
+        f"in tables of 3 to {most} columns, with {100 * defaults['interactions_share']:g}% of the budget"
+        in margnet
+    )
+    assert f"more than {100 * defaults['tree_noise']:g}% of the rows (`tree_noise`)" in margnet
+
+
+def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():
+    """By default it is trained with charged steps, on a public table if there is one, and not after a warm start."""
+    schema = Schema([Ordinal(name="a", dtype="int64", categories=range(3))])
+    make = partial(tabsynth.DPWGAN, schema, epsilon=1.0)
+    assert make()._training() == "dp-sgd"
+    assert make(public=pd.DataFrame({"a": [1]}), provenance="made up")._training() == "public"
+    assert make(warm_start=object())._training() is None
+    page = " ".join((EXPLANATION / "methods" / "dp-wgan.md").read_text("utf-8").split())
+    assert "By default the first is done, or the second if there is a public table." in page
+    assert "After a warm start there is no autoencoder" in page
 
 
 def test_every_purpose_is_a_read_of_some_method():

@@ -17,9 +17,10 @@ FEWER = {
         "table, schema = load_census()": "table, schema = load_census()\n"
         'names = ["AGEP", "SEX", "MSP", "NPF"]\n'
         "table, schema = table[names], schema.select(names)",
-        "table[:7000], table[7000:]": "table[:1000], table[1000:1500]",
-        "time_limit=20": "time_limit=1",
-        "sample(7000)": "sample(1000)",
+        "table[:7000], table[7000:]": "table[:2000], table[2000:2800]",
+        "epsilon=1.0, time_limit=20": "epsilon=8.0, time_limit=4",  # the verdict is then the same
+        "epsilon=epsilon, time_limit=20": "epsilon=epsilon, time_limit=1",
+        "sample(7000)": "sample(2000)",
         "budgets = [0.03, 0.3, 3.0]": "budgets = [0.03, 3.0]",
     },
     "inference": {"steps=600": "steps=100", "implicates=4": "implicates=2"},
