@@ -40,7 +40,7 @@ SHORTER = {
         **CENSUS,
         "epsilon=0.1, public=table": "time_limit=1, epsilon=0.1, public=table",
     },
-    "docs/how-to/resume-a-fit": {"--time-limit 30s": "--time-limit 8s"},
+    "docs/how-to/resume-a-fit": {"--time-limit 30s": "--time-limit 1s"},
     "docs/how-to/structural-zeros-and-dependencies": {"--time-limit 60s": "--time-limit 1s"},
     "docs/how-to/valid-inference": {**CENSUS, "epsilon=1.0)": "epsilon=4.0, time_limit=1)"},
 }
