@@ -137,7 +137,12 @@ DIAGRAMS = {
 }  # fmt: skip
 
 # Of each diagram: the reads of private rows that its boxes of releases show, by their names in a certificate.
-FIRST = ("one-way counts", "row count", "total of the survey weights", "overlap with the public table")
+FIRST = (
+    "one-way counts",
+    "row count",
+    "total of the survey weights",
+    "overlap with the public table",
+)
 STAGES = ("one-way counts", "scores of pairs", "signs of triples", "joint counts")
 READS = {
     "dp-wgan": {"counts": FIRST[:1], "others": FIRST[1:], "coder": ("autoencoder",), "noise": ("critic",)},
