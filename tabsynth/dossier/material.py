@@ -12,6 +12,7 @@ from tabsynth._validate import shown
 from tabsynth.dossier.answers import Answers
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.evaluation.claims import section_of
+from tabsynth.evaluation.utility.constraints import VIOLATIONS
 from tabsynth.privacy.accounting.accountants import NAMES, PrivacyFilter
 from tabsynth.privacy.accounting.attackers import AttackBounds, attack_bounds, claimed_bounds
 from tabsynth.privacy.accounting.mechanisms import check_listed, mechanism_from
@@ -411,7 +412,8 @@ def read_report(path: Path, tables: tuple[Table, ...]) -> Mapping[str, Any]:
         check_listed(items)
         ledger = Ledger.from_list(math.inf, delta, items)
         releases = sum(count for _, count in ledger.spends())
-        figures = sum(1 + (baseline is not None) for _, _, baseline in metrics)
+        noisy = [m for m in data["metrics"] if m["key"] != VIOLATIONS]
+        figures = sum(1 + (m["baseline"] is not None) for m in noisy)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise FileFormatError(f"{path} is not a complete published report.") from None
     if of not in {table.sha256 for table in tables}:
