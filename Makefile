@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-data test-spark test-plugins quick fuzz lint docs check-links bench mutants reports audit-dependencies build check-dist sbom clean
+.PHONY: demo test test-data test-spark test-plugins quick fuzz lint docs pictures check-links bench mutants reports audit-dependencies build check-dist sbom clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -52,7 +52,12 @@ lint: $(VENV)/.installed
 docs: $(VENV)/.docs
 	rm -rf docs/reference/api
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/doctrees . build/docs
+	@if command -v chromium >/dev/null; then $(BIN)/python docs/tutorials/pictures/make.py build/docs/_images; \
+	else echo "There is no Chromium, so the site has the screenshots of the repository."; fi
 	@echo "The site is in build/docs/index.html."
+
+pictures: $(VENV)/.installed  # the screenshots of the repository; needs Chromium
+	$(BIN)/python docs/tutorials/pictures/make.py
 
 check-links: $(VENV)/.docs  # the links to other sites; asks the network
 	$(BIN)/python -m sphinx -q -b linkcheck -D sphinx_gallery_conf.plot_gallery=0 -c docs -d build/doctrees-links . build/links

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tabsynth._files import json_ready
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.encoding.rows import PrivateRows
@@ -435,11 +436,9 @@ class Run:
             for item in self.ledger.before()
         ]
         facts = {"plan": {"before": before, "fit": [_item(spend) for spend in self.spends]}}
-        return (
-            facts
-            if self.project is None
-            else {**facts, "project": self.project.statement(self.ledger.run)}
-        )
+        if self.project is not None:
+            facts["project"] = self.project.statement(self.ledger.run)
+        return facts
 
     def restore_model(self) -> None:
         """Make the model the one that the finished checkpoint holds."""
@@ -540,7 +539,9 @@ def interrupted_cost(model: Any) -> str:
 
 
 def _item(spend: PlannedSpend) -> dict[str, Any]:
-    return {"purpose": spend.purpose, **spend.mechanism.to_dict(), "count": spend.count}
+    item = {"purpose": spend.purpose, **spend.mechanism.to_dict(), "count": spend.count}
+    plain: dict[str, Any] = json_ready(item)  # parameters may be numbers of numpy
+    return plain
 
 
 def _spend(item: dict[str, Any]) -> PlannedSpend:

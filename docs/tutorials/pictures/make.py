@@ -1,19 +1,28 @@
-"""Makes the pictures of the tutorials, and docs/report.png: ``python docs/tutorials/pictures/make.py``, three minutes on two cores.
+"""Make all screenshots of the documentation: ``python docs/tutorials/pictures/make.py [FOLDER]``, three minutes on two cores.
+
+Without a folder they replace those of the repository (``make pictures``). ``make docs`` puts them into the site.
 
 Three reports on the bundled census table are written and photographed in headless Chromium: a good table, one with too
-little budget for its rows, and a copy of the real rows, which leaks. Needs playwright and the system's Chromium.
+little budget for its rows, and a copy of the real rows, which leaks. So is a page of ``tabsynth app``. The program needs
+playwright, nicegui and the system's Chromium.
 """
 
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from tabsynth import MargNet, evaluate, load_census
 
 HERE = Path(__file__).resolve().parent
+DOCS = HERE.parent.parent
+sys.path.insert(0, str(DOCS.parent / "tests" / "app"))
+
+import page_server  # noqa: E402  (how the tests run the page)
+
 WIDTH, MARGIN = 980, 12
 # By file: the report, the element to photograph, and the height in pixels after which it is cut off.
 SHOTS = {
@@ -29,8 +38,9 @@ SHOTS = {
     "column-poor": ("poor", "#columns figure:has(img[alt*='values of AGEP'])", 900),
     "pairs-good": ("good", "#distances figure", 900),
     "pairs-poor": ("poor", "#distances figure", 900),
-    "../../report": ("good", "body", 1150),  # of the README and the first page
+    "report": ("good", "body", 1150),  # of the README and the first page
 }
+PLACES = {"report": DOCS, "app": DOCS / "how-to"}  # of the repository; those of the others are here
 
 
 def write_reports(folder: Path) -> None:
@@ -49,29 +59,66 @@ def write_reports(folder: Path) -> None:
         report.to_html(folder / f"{name}.html")
 
 
-def photograph(folder: Path) -> None:
-    """Every picture of ``SHOTS``, in 256 colours."""
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"))
-        page = browser.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
-        for name, (report, selector, height) in SHOTS.items():
-            page.goto((folder / f"{report}.html").as_uri())
-            box = page.locator(selector).first.bounding_box()
-            assert box is not None, f"{report}.html has no {selector}"
-            file = HERE / f"{name}.png"
-            clip = {
-                "x": box["x"] - MARGIN,
-                "y": box["y"] - MARGIN,
-                "width": box["width"] + 2 * MARGIN,
-                "height": min(box["height"], height) + 2 * MARGIN,
-            }
-            page.screenshot(path=file, clip=clip, full_page=True)
-            picture = Image.open(file).convert("RGB").quantize(method=Image.Quantize.FASTOCTREE)
-            picture.save(file, optimize=True)
-        browser.close()
+def path_of(name: str, folder: Path | None) -> Path:
+    """Return where a picture is written: in the folder, or else at its place in the repository."""
+    return (folder or PLACES.get(name, HERE)) / f"{name}.png"
+
+
+def reduce_colours(file: Path) -> None:
+    """Write a picture again, in 256 colours."""
+    picture = Image.open(file).convert("RGB").quantize(method=Image.Quantize.FASTOCTREE)
+    picture.save(file, optimize=True)
+
+
+def photograph_reports(browser: Browser, reports: Path, folder: Path | None) -> None:
+    """Make every picture of ``SHOTS``."""
+    page = browser.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
+    for name, (report, selector, height) in SHOTS.items():
+        page.goto((reports / f"{report}.html").as_uri())
+        box = page.locator(selector).first.bounding_box()
+        assert box is not None, f"{report}.html has no {selector}"
+        clip = {
+            "x": box["x"] - MARGIN,
+            "y": box["y"] - MARGIN,
+            "width": box["width"] + 2 * MARGIN,
+            "height": min(box["height"], height) + 2 * MARGIN,
+        }
+        page.screenshot(path=path_of(name, folder), clip=clip, full_page=True)
+        reduce_colours(path_of(name, folder))
+
+
+def photograph_app(browser: Browser, workplace: Path, folder: Path | None) -> None:
+    """Make the picture of the app: the review of a drafted schema."""
+    page_server.people().to_csv(workplace / "people.csv", index=False)
+    with page_server.running(workplace, "people.csv") as served:
+        page = browser.new_context(viewport={"width": 1180, "height": 1150}).new_page()
+        page.set_default_timeout(120_000)
+        page.goto(served.url)
+        page.get_by_role("button", name="Use this table").click()
+        page.get_by_text("Only people who may see the private table").click()
+        page.get_by_role("button", name="Confirm", exact=True).click()
+        page.get_by_role("button", name="Draft a schema to review").click()
+        page.get_by_role("button", name="Edit town").click()
+        page.get_by_text("Column 3 of 3").wait_for()
+        page.evaluate("window.scrollTo(0, 0)")
+        page.screenshot(path=path_of("app", folder), full_page=True)
+        page.context.close()
+    reduce_colours(path_of("app", folder))
+
+
+def main(folder: Path | None = None) -> None:
+    """Make all pictures."""
+    with tempfile.TemporaryDirectory() as made, sync_playwright() as driver:
+        write_reports(Path(made))
+        browser = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        try:
+            photograph_reports(browser, Path(made), folder)
+            photograph_app(browser, Path(made), folder)
+        finally:
+            browser.close()
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as made:
-        write_reports(Path(made))
-        photograph(Path(made))
+    main(*map(Path, sys.argv[1:]))
