@@ -15,7 +15,7 @@ MAX_LAYERS = 100  # hidden ones of a network
 
 
 def native(value: Any) -> Any:
-    """A number of numpy's as Python's own type has it; anything else as it is, times in nanoseconds included."""
+    """Return a number of numpy's in Python's own type; anything else as it is, times in nanoseconds included."""
     number = isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64)
     return value.item() if number else value
 
@@ -32,7 +32,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def shown_text(value: object) -> str:
-    """:func:`shown` of a value's text; of the value itself where Python writes none, as of years beyond 9999."""
+    """Return :func:`shown` of a value's text; of the value itself where Python writes none, as of years beyond 9999."""
     try:
         return shown(str(value))
     except Exception:  # of what people define, too

@@ -175,16 +175,16 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
                 read=read.get("categories"),
                 wide=True,
             )
-            now = "yes" if view.nulls else "no"
+            current = "yes" if view.nulls else "no"
             whose = "read from the rows" if "nulls" in read else "as it stands"
             nulls = ui.select(
-                {"": f"{whose}: {now}", "yes": "yes", "no": "no"},
+                {"": f"{whose}: {current}", "yes": "yes", "no": "no"},
                 label="Values may be missing",
                 value="",
             ).props("outlined dense")
             source = _field("Public source, such as: codebook 2019", view.source, wide=True)
-        for made, fact in ((low, "low"), (high, "high"), (values, "categories")):
-            made.bind_visibility_from(kind, "value", backward=partial(_has, fact))
+        for field, fact in ((low, "low"), (high, "high"), (values, "categories")):
+            field.bind_visibility_from(kind, "value", backward=partial(_has, fact))
         with part():
             declare = ui.checkbox("I declare that these facts are public, as the source has them")
         text(f"{MEANING} {WHAT_STAYS}" if read else MEANING, "p", "soft")
@@ -222,9 +222,9 @@ def _has(fact: str, kind: str) -> bool:
 
 
 def _field(label: str, value: str, *, read: str | None = None, wide: bool = False) -> Any:
-    """A field with a value; empty, with the value beside it, where that was read from the rows."""
-    made = ui.input(label, value=value if read is None else "")
-    made.props("outlined dense stack-label").classes("wide" * wide)
+    """Return a field with a value; an empty one, with the value as its hint, where that was read from the rows."""
+    field = ui.input(label, value=value if read is None else "")
+    field.props("outlined dense stack-label").classes("wide" * wide)
     if read is not None:
-        made.props["hint"] = f"read from the rows: {shown(read, HINT)}"
-    return made
+        field.props["hint"] = f"read from the rows: {shown(read, HINT)}"
+    return field

@@ -115,7 +115,7 @@ def fit_and_print(
 
 
 def population_text(synthesizer: "Synthesizer") -> str:
-    """The noisy total of the survey weights with its interval, in words."""
+    """Return the noisy total of the survey weights with its interval, in words."""
     from tabsynth.privacy.noise.counts import stated_count
 
     total, ends = synthesizer.population_, synthesizer.population_interval_

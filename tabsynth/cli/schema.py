@@ -306,10 +306,9 @@ def _suggest(
     suggested = suggest_constraints(rows, facts, *budget, ledger=ledger)
     suggested.save(out)
     new = len(suggested.suggested) - len(facts.suggested)
+    epsilon, delta = budget
     say(
-        "Wrote {}: {} rule(s) suggested, with ({:g}, {:g})-differential privacy for adding or".format(
-            out, new, *budget
-        )
+        f"Wrote {out}: {new} rule(s) suggested, with ({epsilon:g}, {delta:g})-differential privacy for adding or"
     )
     say(
         f"removing {facts.design.neighbour}. Their cost counts in every fit that takes the schema. They do not hold in samples"

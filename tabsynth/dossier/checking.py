@@ -183,7 +183,7 @@ def _signature(place: Path, key: str | Path | None) -> tuple[str, bool, list[str
 
 
 def _agreement(place: Path) -> tuple[Material | None, list[str]]:
-    """What the dossier is made of, and what its files say of each other that is not so."""
+    """Return the material of the dossier, and the contradictions between its files."""
     try:
         answers = read_answers(place / questions.NAME)
         material = gather(place, answers, None, folder_of_files=place)
@@ -216,7 +216,7 @@ def _record(place: Path, material: Material) -> list[str]:
 
 
 def _statement(place: Path, material: Material) -> list[str]:
-    """The page must have the claim for everything in the dossier and the table's hash, as texts of it.
+    """Refuse a page without the claim for everything in the dossier or without the hash of a table.
 
     Release 0.2 stated the claim of the table in its place, and the total below.
     """

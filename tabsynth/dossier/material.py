@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tabsynth._files import parse_json, read_json, read_json_text, sha256
+from tabsynth._files import parse_json, read_json, read_json_text
 from tabsynth._validate import shown
 from tabsynth.dossier.answers import Answers
 from tabsynth.errors import FileFormatError, InputError
@@ -213,11 +213,11 @@ class Material:
 
     @property
     def total_basis(self) -> str:
-        """Where :attr:`total` comes from, in words."""
+        """The basis of :attr:`total`, in words."""
         if self.report is None:
             return "the certificate"
         if self.one_project:
-            return "the limit of the project ledger that kept both"
+            return "the limit of the project ledger that counted both"
         return "the sum, for budgets that were fixed before the first was spent"
 
     @property
@@ -226,14 +226,20 @@ class Material:
         if self.report is None:
             return str(self.certificate["statement"])
         report = (float(self.report["epsilon"]), float(self.report["delta"]))
-        alone = [
+        costs = [
             f"({rounded_up(epsilon)}, {delta:g})"
             for epsilon, delta in ((self.epsilon, self.delta), report)
         ]
+        covered = "everything in the dossier"
+        scope = (
+            f"The limit of the project ledger covers {covered}."
+            if self.one_project
+            else f"The sum covers {covered}, for budgets that were fixed before the first was spent."
+        )
         return (
-            f"{statement_of(*self.total, False, self.public)} This covers everything in the dossier: it is {self.total_basis}."
-            f" {'The table' if len(self.tables) == 1 else 'The tables'} alone cost{'s' * (len(self.tables) == 1)} {alone[0]}, the"
-            f" published figures {alone[1]}."
+            f"{statement_of(*self.total, False, self.public)} {scope}"
+            f" {'The table' if len(self.tables) == 1 else 'The tables'} alone cost{'s' * (len(self.tables) == 1)} {costs[0]}, the"
+            f" published figures {costs[1]}."
         )
 
 
@@ -429,15 +435,3 @@ def read_report(path: Path, tables: tuple[Table, ...]) -> Mapping[str, Any]:
             f"{path} claims epsilon={epsilon:.4g}, and its mechanisms give {ledger.spent:.4g}; it is not published."
         )
     return data
-
-
-def copy_of(file: Path, certificate_sha256: str) -> bytes:
-    """The bytes of a table, if they are those of its certificate.
-
-    Raises
-    ------
-    InputError
-    """
-    if sha256(file) != certificate_sha256:
-        raise InputError(f"{file} changed while it was read; release it again.")
-    return file.read_bytes()

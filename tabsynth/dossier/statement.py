@@ -45,7 +45,7 @@ def statement(material: Material) -> str:
             total_basis=material.total_basis,
             by_row=material.by_row,
             advantage=short(bounds.advantage),
-            right=bounds.right,
+            share_of_right_guesses=bounds.share_of_right_guesses,
             odds=short(bounds.odds),
             exception=bounds.exception_clause,
             beliefs=[

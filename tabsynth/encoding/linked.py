@@ -25,7 +25,7 @@ from tabsynth.encoding.rows import Rows, SharedRows, names_of
 from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
 from tabsynth.errors import InputError, TableError
 from tabsynth.schema.column import Column
-from tabsynth.schema.design import not_told_apart
+from tabsynth.schema.design import ambiguous_unit
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.tables.frames import to_pandas
@@ -371,7 +371,7 @@ class LinkedEncoder:
                     f"Table {shown(name)} has a null in column {shown(column)} of its keys; fill it in, or take the row out."
                 )
             elif column in keys.columns:
-                value = not_told_apart(values)
+                value = ambiguous_unit(values)
                 if value is not None:
                     problems.append(
                         f"Table {shown(name)} has {column}={shown(value)}, which may stand for several keys; give keys as"

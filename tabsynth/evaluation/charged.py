@@ -146,7 +146,7 @@ def charged_metrics(
     sets = marginal_sets(list(names))
     value, baseline = estimate(public_rows, sets, bins), estimate(alone, sets, bins)
     metrics.append(_score(value, baseline))
-    metrics.append(_count(_counted(rows, of_rows, rows, whole=True), design))
+    metrics.append(_count(_counted(rows, of_rows, rows, rounded=True), design))
     if weighted:
         metrics.append(_population(_counted(size, std, rows), design))
     return metrics
@@ -178,9 +178,9 @@ def _total(rows: PrivateRows) -> float:
     return 0.0 if weights is None else float(weights.sum())
 
 
-def _counted(value: float, std: float, rows: float, whole: bool = False) -> Estimate:
+def _counted(value: float, std: float, rows: float, rounded: bool = False) -> Estimate:
     """A noisy number with the interval of its noise."""
-    return Estimate(value, *interval(value, std, whole=whole), round(rows))
+    return Estimate(value, *interval(value, std, rounded=rounded), round(rows))
 
 
 def _distance(order: int, value: Estimate, baseline: Estimate | None, weighted: bool) -> Metric:

@@ -41,7 +41,7 @@ class Synthetic:
 
 
 def kept_index(schema: Schema, table: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Category codes of the columns that are compared, shape (rows, columns), and the numbers of the rows that they are of.
+    """Return category codes of the columns that are compared, shape (rows, columns), and the numbers of their rows.
 
     Values that the schema does not declare are refused. Rows that break a rule are left out or repaired where a fit does so.
     """
@@ -88,7 +88,7 @@ def indexed_synthetic(
     rules: Sequence[Rule] = (),
     weights: np.ndarray | None = None,
 ) -> Synthetic:
-    """Category codes of a table that may break the schema: such rows are counted, with their weights if given.
+    """Return category codes of a table that may break the schema: such rows are counted, with their weights if given.
 
     Rows with a value that the schema does not declare have no category code, and are left out of every
     other figure; rows with an impossible combination stay in.

@@ -189,7 +189,7 @@ def release(
     sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
     spend = (Gaussian(noise_multiplier=sigma), count)
     with _charged(ledger, given, epsilon, delta, spend, design.unit) as (own, project):
-        rows = _used(whole, real, rng)  # refused before it is entered
+        rows = _rows_of_fit(whole, real, rng)  # refused before it is entered
         if project is not None:
             project.begin(own.run, PURPOSE)
         account = own.open(PURPOSE, *spend)
@@ -229,8 +229,8 @@ def release(
     )
 
 
-def _used(schema: Schema, real: Any, rng: np.random.Generator | None) -> PrivateRows:
-    """The real rows that a fit uses, with their weights, clipped at the cap, and of each unit as many as its bound says."""
+def _rows_of_fit(schema: Schema, real: Any, rng: np.random.Generator | None) -> PrivateRows:
+    """Return the real rows that a fit uses, with weights clipped at the cap, and of each unit as many as its bound says."""
     design, mark = schema.design, schema.decimal
     index, kept = kept_index(schema, real, REAL)
     if not design:

@@ -80,13 +80,11 @@ class ComparisonReport(WrittenReport):
         }
 
     def _markdown(self) -> str:
-        """A table with a column for each synthetic table."""
+        """Return a table with a column for each synthetic table."""
         rows = [[name, *cells] for name, cells, _ in self._table()]
-        header = ("Figure", *self.labels, "Hold-out reference", "Independent columns")
-        return table(header, rows) + "\n"
+        return table(self._header, rows) + "\n"
 
     def _html(self) -> str:
-        header = ("Figure", *self.labels, "Hold-out reference", "Independent columns")
         keys = [compared.metrics[0].key for compared in self.comparison.metrics]
         rows = [
             (with_link(name, definition_of(key)), cells, worse)
@@ -96,11 +94,15 @@ class ComparisonReport(WrittenReport):
             "Comparison",
             "comparison",
             self.summary(),
-            [(header, rows)],
+            [(self._header, rows)],
             self._pictures(),
             NOTICE,
             defined(keys),
         )
+
+    @property
+    def _header(self) -> tuple[str, ...]:
+        return ("Figure", *self.labels, "Hold-out reference", "Independent columns")
 
     def _table(self) -> list[tuple[str, list[str], bool]]:
         out = []

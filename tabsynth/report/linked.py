@@ -117,7 +117,7 @@ class LinkedReport(WrittenReport):
         }
 
     def _html(self) -> str:
-        """The page of groups, keys and attacks; :attr:`reports` write those of each table."""
+        """Return the page of groups, keys and attacks; :attr:`reports` write those of each table."""
         groups: Table = (
             (
                 "Groups, siblings and levels",

@@ -87,18 +87,20 @@ class PublishedReport(WrittenReport):
         """
         condition = condition_sentence(self.certificate)
         unit = neighbour_of(self.evaluation.unit)
-        own = f"({rounded_up(self.epsilon)}, {self.delta:g})"
-        alone = f"The figures alone cost {own}-differential privacy for adding or removing {unit}."
+        cost = f"({rounded_up(self.epsilon)}, {self.delta:g})"
+        figures_alone = (
+            f"The figures alone cost {cost}-differential privacy for adding or removing {unit}."
+        )
         if self.project is None or self.budget is None:
-            stated = alone
+            stated = figures_alone
         elif math.isinf(self.budget[0]):
-            stated = f"{alone} Ledger {self.project['ledger']} counts them, but has no limit: it bounds no total."
+            stated = f"{figures_alone} Ledger {self.project['ledger']} counts them, but has no limit: it bounds no total."
         else:
             epsilon, delta = self.budget
             stated = (
                 f"All fits and reports under ledger {self.project['ledger']}, these figures among them, are together within its"
                 f" budget, ({rounded_up(epsilon)}, {delta:g})-differential privacy for adding or removing {unit}. The figures"
-                f" alone cost {own}."
+                f" alone cost {cost}."
             )
         return f"{condition} {stated}".lstrip()
 

@@ -38,7 +38,7 @@ class WrittenReport(ABC):
         self._write(path, self._html())
 
     def to_markdown(self, path: str | Path | None = None) -> str:
-        """The summary and every figure as Markdown; written to ``path`` if there is one."""
+        """Return the summary and every figure as Markdown; write it to ``path`` if there is one."""
         text = self._markdown()
         if path is not None:
             self._write(path, text)
@@ -46,18 +46,18 @@ class WrittenReport(ABC):
 
     @abstractmethod
     def _html(self) -> str:
-        """The text of the page."""
+        """Return the text of the page."""
 
     @abstractmethod
     def _markdown(self) -> str:
-        """The text of the Markdown file."""
+        """Return the text of the Markdown file."""
 
     def _write(self, path: str | Path, text: str) -> None:
         write_text(path, text, confidential=self.confidential)
 
 
 def markdown(title: str, lines: list[str], figures: str) -> str:
-    """A title, the lines of a summary and a table of figures as Markdown."""
+    """Return a title, the lines of a summary and a table of figures as Markdown."""
     parts = [f"# {escaped(title)}", "", *(f"- {escaped(line)}" for line in lines)]
     return "\n".join(parts) + "\n\n" + figures + "\n"
 

@@ -32,9 +32,8 @@ UNCHANGED = "declared, unchanged from a draft of the rows"  # provenance in word
 MAX_CATEGORIES = 100_000
 TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
 LARGEST_FLOAT = float(np.finfo(np.float64).max)
-_EXPONENT = math.frexp(LARGEST_FLOAT)[
-    1
-]  # whole numbers of so many bits, and less than that, are floats
+# Whole numbers of fewer bits than that are floats.
+_EXPONENT = math.frexp(LARGEST_FLOAT)[1]
 _PLAIN = {
     bool, float, type(None), type(pd.NA), type(pd.NaT), np.datetime64, np.timedelta64,
     datetime.date, datetime.datetime, datetime.time, datetime.timedelta, pd.Timedelta,
@@ -160,7 +159,7 @@ class OtherObject:
 
 
 def with_plain_cells(values: pd.Series) -> pd.Series:
-    """A column of objects whose cells are of types that every conversion takes; the same Series where they are already.
+    """Return a column of objects with cells that every conversion takes; the same Series where they are already.
 
     Returns
     -------
@@ -186,10 +185,10 @@ def with_plain_cells(values: pd.Series) -> pd.Series:
     cells = values.to_numpy(dtype=object)
     if all(map(_is_plain, cells)):
         return values
-    plain = np.empty(len(cells), dtype=object)
+    converted = np.empty(len(cells), dtype=object)
     for row, cell in enumerate(cells):
-        plain[row] = cell if _is_plain(cell) else _plain(cell)
-    return pd.Series(plain, index=values.index, name=values.name, dtype=object)
+        converted[row] = cell if _is_plain(cell) else _plain(cell)
+    return pd.Series(converted, index=values.index, name=values.name, dtype=object)
 
 
 def _is_plain(cell: Any) -> bool:
@@ -206,7 +205,7 @@ def _is_plain(cell: Any) -> bool:
 
 
 def _plain(cell: Any) -> Any:
-    """What takes the place of a cell that is not plain."""
+    """Return what takes the place of a cell that is not plain."""
     if isinstance(cell, np.bool_):
         return bool(cell)
     if isinstance(cell, pd.Timestamp):
@@ -219,11 +218,11 @@ def _plain(cell: Any) -> Any:
 
 
 def _number(cell: Any) -> Any:
-    """A number in Python's types; None for a NaN."""
+    """Return a number in Python's types; None for a NaN."""
     try:
         if isinstance(cell, Integral):
-            whole = int(cell)
-            return whole if _is_plain(whole) else math.copysign(LARGEST_FLOAT, whole)
+            integer = int(cell)
+            return integer if _is_plain(integer) else math.copysign(LARGEST_FLOAT, integer)
         if isinstance(cell, Decimal) and cell.is_nan():
             return None
         number = float(cell)
@@ -418,9 +417,9 @@ class Column:
                 raise InputError(
                     f"{where}: expected {COPIED} to be a list of facts, got {shown(stated)}."
                 )
-            left = tuple(name for name in self._copied_facts() if name in stated)
+            copied = tuple(name for name in self._copied_facts() if name in stated)
             default = self._copied_facts() if self.provenance == "drafted" else ()
-            stated = None if left == default or self.provenance == "released" else left
+            stated = None if copied == default or self.provenance == "released" else copied
             object.__setattr__(self, COPIED, stated)
 
     # What a kind must define.
@@ -872,8 +871,8 @@ class Column:
             if base == "int" and finite and value == int(value):
                 return self._within_dtype(int(value))
             if base == "float" and finite:
-                most = float(np.finfo(self.dtype.lower()).max)
-                if -most <= value <= most:
+                largest = float(np.finfo(self.dtype.lower()).max)
+                if -largest <= value <= largest:
                     return float(value)
                 substitute = self._substitute(value)
                 return self._not_of_type(value) if substitute is None else substitute
@@ -908,7 +907,7 @@ class Column:
         return substitute
 
     def _substitute(self, number: Any) -> Any:
-        """What stands for a number that the dtype cannot hold; None if it is refused."""
+        """Return what stands for a number that the dtype cannot hold; None if it is refused."""
         return self.other
 
     def _not_of_type(self, value: Any) -> Any:
@@ -961,7 +960,7 @@ class Column:
     # Schema files.
 
     def _copied_facts(self) -> tuple[str, ...]:
-        """The facts that a draft of the column reads off rows."""
+        """Return the facts that a draft of the column reads off rows."""
         facts = (name for name in self.copied_facts if getattr(self, name) not in (None, ()))
         return (*facts, "dtype", "nulls")
 
@@ -987,7 +986,7 @@ class Column:
         return [*_SHARED_FIRST, *(name for name in own if name not in shared), *_SHARED_LAST]
 
     def to_dict(self, *, copied: bool = True) -> dict[str, Any]:
-        """JSON-ready, defaults left out; ``copied``: with :attr:`copied` where it follows from the provenance, too."""
+        """Return the facts, JSON-ready, without defaults; ``copied``: with :attr:`copied` where it follows from the provenance, too."""
         out: dict[str, Any] = {}
         defaults = {f.name: f.default for f in dataclasses.fields(self)}
         for name in self._fact_names():

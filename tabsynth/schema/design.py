@@ -168,7 +168,7 @@ class Design:
                 )
             )
         elif self.unit in names:
-            value = not_told_apart(table.iloc[:, names.index(self.unit)])
+            value = ambiguous_unit(table.iloc[:, names.index(self.unit)])
             if value is not None:
                 why = "is too large for a float to tell from others"
                 why = why if isinstance(value, float) else "may stand for several units"
@@ -205,8 +205,8 @@ def neighbour_of(unit: str | None) -> str:
     return "one record" if unit is None else f"all records of one {shown(unit)}"
 
 
-def not_told_apart(units: pd.Series) -> Any:
-    """The first unit that may stand for several, such as a float that several whole numbers became; None if there is none."""
+def ambiguous_unit(units: pd.Series) -> Any:
+    """Return the first unit that may stand for several, such as a float that several whole numbers became; None if there is none."""
     limit = 2.0**24 if units.dtype == np.float32 else 2.0**53
     for unit in units:
         if isinstance(unit, float | np.floating) and limit <= abs(float(unit)) < math.inf:

@@ -130,7 +130,7 @@ def review(schema: Schema) -> list[str]:
 
 
 def _numpy_dtype(values: pd.Series) -> pd.Series:
-    """Whole numbers and truth values without a null in numpy's dtypes."""
+    """Return whole numbers and truth values without a null in numpy's dtypes."""
     dtype = str(values.dtype)
     nullable = dtype == "boolean" or re.fullmatch(r"U?Int\d+", dtype)
     if not nullable or values.isna().any():

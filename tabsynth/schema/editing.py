@@ -113,11 +113,11 @@ class Edit:
         if self.declare_all or name in self.declare:
             out |= {"provenance": "declared", "source": self.source}
         if COPIED in out:
-            out[COPIED] = [fact for fact in out[COPIED] if fact not in self.stated(name)]
+            out[COPIED] = [fact for fact in out[COPIED] if fact not in self.stated_facts(name)]
         return out
 
-    def stated(self, name: str) -> set[str]:
-        """The facts of a column whose values the edit states."""
+    def stated_facts(self, name: str) -> set[str]:
+        """Return the facts of a column whose values the edit states."""
         facts: dict[str, Mapping[str, Any]] = {"dtype": self.dtypes, "nulls": self.nulls}
         facts |= {"low": self.bounds, "high": self.bounds, "categories": self.values}
         return {fact for fact, given in facts.items() if name in given}

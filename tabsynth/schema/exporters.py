@@ -99,7 +99,7 @@ def to_frictionless(schema: Schema) -> dict[str, Any]:
 
 
 def _trace(column: Column) -> dict[str, Any]:
-    """Where the facts of a column are from, of a column that no person has declared by themselves."""
+    """Return where the facts of a column are from, unless a person declared all of them."""
     provenance = {} if column.provenance == "declared" else {PROVENANCE: column.provenance}
     return provenance | ({f"{OWN}{COPIED}": list(column.copied)} if column.copied else {})
 

@@ -350,7 +350,7 @@ class LinkedSchema:
 
     @property
     def unchanged_facts(self) -> dict[str, list[str]]:
-        """As :attr:`tabsynth.Schema.unchanged_facts`, by ``table.column``."""
+        """The facts of :attr:`tabsynth.Schema.unchanged_facts`, by ``table.column``."""
         return {
             f"{name}.{column}": facts
             for name, schema in self.tables.items()

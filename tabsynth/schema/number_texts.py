@@ -75,7 +75,7 @@ def with_plain_numbers(values: pd.Series, decimal: str | None) -> pd.Series:
 
 
 def number_of(value: Any, decimal: str | None = None) -> float:
-    """A value as a number; NaN for what is none, and for infinities and what no float holds."""
+    """Return a value as a number; NaN for what is none, and for infinities and what no float holds."""
     if isinstance(value, str):
         value = plain_number(value, decimal) or value
         if "_" in value:  # Python reads 1_000
@@ -92,7 +92,7 @@ def number_of(value: Any, decimal: str | None = None) -> float:
 def numbers_of(
     values: pd.Series, nulls: Collection[str] = (), decimal: str | None = None
 ) -> np.ndarray:
-    """Values as numbers, shape (n,), NaN for what is none; texts by the declared decimal mark, if there is one."""
+    """Return values as numbers, shape (n,), NaN for what is none; texts by the declared decimal mark, if there is one."""
     if values.dtype.kind in "iuf":
         numbers = values.to_numpy(dtype=float, na_value=np.nan).copy()
         numbers[~np.isfinite(numbers)] = np.nan
@@ -109,7 +109,10 @@ def numbers_of(
 
 
 def text_of(value: Any) -> str:
-    """The text of a cell by its value alone: 7 and 7.0 are one text, because a null beside it makes a whole number a float."""
+    """Return the text of a cell by its value alone.
+
+    7 and 7.0 are one text, because a null beside it makes a whole number a float.
+    """
     if isinstance(value, float | np.floating):
         number = float(value)
         if abs(number) < 1e15 and number.is_integer():

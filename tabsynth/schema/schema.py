@@ -450,7 +450,7 @@ class Schema:
 
     @property
     def unchanged_facts(self) -> dict[str, list[str]]:
-        """By the name of each declared column: its facts that stand unchanged since a draft read them off a table."""
+        """The facts of declared columns that stand unchanged since a draft read them off a table, by name of the column."""
         declared = (c for c in self.columns if c.provenance == "declared" and c.copied)
         return {column.name: list(column.copied) for column in declared}
 
@@ -466,7 +466,7 @@ class Schema:
         raise InputError(f"The schema has no column {shown(name)}; it has {_list(self.names)}.")
 
     def replace(self, **parameters: Any) -> "Schema":
-        """The schema with other values of some parameters; all others, such as what was released, stay as they are.
+        """Return the schema with other values of some parameters; all others, such as what was released, stay as they are.
 
         Every schema that is derived from another one is made here, so that none can lose a parameter.
         """

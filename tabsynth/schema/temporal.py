@@ -93,7 +93,7 @@ class Temporal(Column):
             check_text(where, text)
         if self.units.cells < 1:  # made here, so that it refuses what it cannot be made of
             raise InputError(f"{where}: declare low and high.")
-        first, last = self._held
+        first, last = self._dtype_range
         if not first <= self.units.bounds[0] <= self.units.bounds[1] <= last:
             raise InputError(
                 f"{where}: dtype {self.dtype} cannot hold all values from {self.low} to {self.high}; narrow the bounds,"
@@ -101,7 +101,7 @@ class Temporal(Column):
             )
 
     @property
-    def _held(self) -> tuple[float, float]:
+    def _dtype_range(self) -> tuple[float, float]:
         """The least and the largest number of units that values of the dtype have."""
         return -math.inf, math.inf
 
@@ -223,10 +223,10 @@ class Temporal(Column):
         low, high = self.units.bounds
         outside = ~nulls & ((numbers < low) | (numbers > high))
         if outside.any() and not self.clip:
-            raise self._beyond(values.iloc[int(outside.argmax())])
+            raise self._outside_bounds(values.iloc[int(outside.argmax())])
         return self.units.encode(pd.Series(numbers))
 
-    def _beyond(self, value: Any) -> InputError:
+    def _outside_bounds(self, value: Any) -> InputError:
         return InputError(
             f"Column {shown(self.name)}: {shown_text(value)} is outside its declared bounds, {self.low}"
             f" to {self.high}; correct it, widen the bounds, or declare clip=true."
@@ -285,7 +285,7 @@ class Temporal(Column):
         return self.convert(texts)
 
     def convert(self, values: pd.Series) -> pd.Series:
-        """As :meth:`Column.convert`; with ``clip``, a value that the dtype does not hold becomes the nearest bound."""
+        """Convert as :meth:`Column.convert`; with ``clip``, a value that the dtype does not hold becomes the nearest bound."""
         if str(values.dtype) == self.dtype and base_dtype(self.dtype) != "text":
             return values
         nulls = values.isna().to_numpy()
@@ -293,10 +293,10 @@ class Temporal(Column):
         wrong = np.isnan(numbers) & ~nulls
         if wrong.any():
             raise self._not_of_type(values.iloc[int(wrong.argmax())])
-        (first, last), (low, high) = self._held, self.units.bounds
+        (first, last), (low, high) = self._dtype_range, self.units.bounds
         before, after = numbers < first, numbers > last
         if (before | after).any() and not self.clip:
-            raise self._beyond(values.iloc[int((before | after).argmax())])
+            raise self._outside_bounds(values.iloc[int((before | after).argmax())])
         numbers = np.where(before, low, np.where(after, high, np.where(nulls, low, numbers)))
         return self._with_nulls(numbers.astype(np.int64), nulls).set_axis(values.index)
 
@@ -387,39 +387,39 @@ class Temporal(Column):
 
 
 def _microseconds(times: np.ndarray) -> np.ndarray:
-    """Microseconds of numpy's times or lengths of time, shape (n,) float64, rounded down; at most :data:`FARTHEST`."""
+    """Return microseconds of numpy's times or lengths of time, shape (n,) float64, rounded down; at most :data:`FARTHEST`."""
     numbers, unit = times.astype("int64"), np.datetime_data(times.dtype)[0]
     if unit == "ns":
-        whole = numbers // 1_000
+        microseconds = numbers // 1_000
     else:
         size = {"us": 1, "ms": 1_000, "s": 1_000_000}[unit]
-        whole = np.clip(numbers, -FARTHEST // size, FARTHEST // size) * size
-    return np.where(np.isnat(times), np.nan, whole)
+        microseconds = np.clip(numbers, -FARTHEST // size, FARTHEST // size) * size
+    return np.where(np.isnat(times), np.nan, microseconds)
 
 
-def _limits(dtype: str, others: tuple[int, int]) -> tuple[int, int]:
-    """The least and the largest microsecond that a dtype holds; ``others``: those of texts and of Python's objects."""
+def _limits(dtype: str, of_objects: tuple[int, int]) -> tuple[int, int]:
+    """Return the least and the largest microsecond that a dtype holds; ``of_objects``: those of texts and Python's objects."""
     if base_dtype(dtype) == "text":
-        return others
-    most = (2**63 - 1) // 1_000 if "64[ns" in dtype else FARTHEST
-    if (
-        "," in dtype
-    ):  # zones are known of Python's years; a day is more than any of them moves a time
-        return max(-most, YEARS[0] + MICROSECONDS_A_DAY), min(most, YEARS[1] - MICROSECONDS_A_DAY)
-    return -most, most
+        return of_objects
+    largest = (2**63 - 1) // 1_000 if "64[ns" in dtype else FARTHEST
+    # Zones are known of Python's years; a day is more than any of them moves a time.
+    if "," in dtype:
+        least, greatest = YEARS[0] + MICROSECONDS_A_DAY, YEARS[1] - MICROSECONDS_A_DAY
+        return max(-largest, least), min(largest, greatest)
+    return -largest, largest
 
 
 def _instants(values: pd.Series, form: str | None) -> np.ndarray:
     """Microseconds since 1970, shape (n,) float64, NaN for what is no date or time; zones are UTC."""
     if base_dtype(str(values.dtype)) != "datetime":
-        return _parsed(values.astype(object), form)
+        return _instants_of_cells(values.astype(object), form)
     if getattr(values.dtype, "tz", None) is not None:
         values = values.dt.tz_convert("UTC").dt.tz_localize(None)
     return _microseconds(values.to_numpy())
 
 
-def _parsed(cells: pd.Series, form: str | None) -> np.ndarray:
-    """As :func:`_instants`, of texts and of Python's dates, each by itself."""
+def _instants_of_cells(cells: pd.Series, form: str | None) -> np.ndarray:
+    """Return :func:`_instants` of texts and of Python's dates, each by itself."""
     texts = cells.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
     out = np.full(len(cells), np.nan)
     if texts.any():
@@ -433,16 +433,16 @@ def _of_texts(texts: pd.Series, form: str | None) -> np.ndarray:
     def read(some: Any) -> Any:
         return pd.to_datetime(some, format=form or "ISO8601", errors="coerce", utc=True)
 
-    found = read(texts).dt.tz_localize(None).to_numpy()
-    numbers = _microseconds(found)
-    if np.datetime_data(found.dtype)[0] == "ns":
+    times = read(texts).dt.tz_localize(None).to_numpy()
+    numbers = _microseconds(times)
+    if np.datetime_data(times.dtype)[0] == "ns":
         # Where one text has nanoseconds, pandas reads all of them as such, and none of the year 9999.
         unread = np.flatnonzero(np.isnan(numbers))
-        alone = dict.fromkeys(texts.iloc[unread])
-        known = {
-            text: _microseconds(read([text]).tz_localize(None).to_numpy())[0] for text in alone
+        single = {
+            text: _microseconds(read([text]).tz_localize(None).to_numpy())[0]
+            for text in dict.fromkeys(texts.iloc[unread])
         }
-        numbers[unread] = [known[text] for text in texts.iloc[unread]]
+        numbers[unread] = [single[text] for text in texts.iloc[unread]]
     # Digits alone, as 2020 or 20200131, are dates in ISO 8601, but may be any number.
     if form is None:
         bare = texts.str.fullmatch(r"\s*[+-]?\d+\s*").to_numpy(dtype=bool)
@@ -451,7 +451,7 @@ def _of_texts(texts: pd.Series, form: str | None) -> np.ndarray:
 
 
 def _of_object(cell: Any) -> float:
-    """As :func:`_instants`, of one object."""
+    """Return the microseconds since 1970 of one object, as :func:`_instants`."""
     if isinstance(cell, np.datetime64) and not np.isnat(cell):
         try:
             cell = pd.Timestamp(cell).to_datetime64()
@@ -529,7 +529,7 @@ class Date(Temporal):
         return np.where(instants % MICROSECONDS_A_DAY == 0, instants / MICROSECONDS_A_DAY, np.nan)
 
     @property
-    def _held(self) -> tuple[float, float]:
+    def _dtype_range(self) -> tuple[float, float]:
         first, last = _limits(self.dtype, YEARS)
         return -(-first // MICROSECONDS_A_DAY), last // MICROSECONDS_A_DAY
 
@@ -624,7 +624,7 @@ class Datetime(Temporal):
         return np.floor(instants / _unit(self.resolution, self.name))
 
     @property
-    def _held(self) -> tuple[float, float]:
+    def _dtype_range(self) -> tuple[float, float]:
         (first, last), unit = _limits(self.dtype, YEARS), _unit(self.resolution, self.name)
         return -(-first // unit), last // unit
 
@@ -792,7 +792,7 @@ class Duration(Temporal):
         return np.floor(lengths / _unit(self.resolution, self.name))
 
     @property
-    def _held(self) -> tuple[float, float]:
+    def _dtype_range(self) -> tuple[float, float]:
         (first, last), unit = (
             _limits(self.dtype, (-FARTHEST, FARTHEST)),
             _unit(self.resolution, self.name),
@@ -868,7 +868,7 @@ class Period(Temporal):
 
 
 def _length_of(value: Any) -> float:
-    """Microseconds of one length of time, NaN for what is none."""
+    """Return the microseconds of one length of time; NaN for what is none."""
     if isinstance(value, datetime.timedelta) and not isinstance(value, pd.Timedelta):
         return float(min(max(value // MICROSECOND, -FARTHEST), FARTHEST))
     if not isinstance(value, str | pd.Timedelta | np.timedelta64) or (

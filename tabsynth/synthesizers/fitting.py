@@ -37,7 +37,7 @@ from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, as_earlier,
 from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger
 from tabsynth.schema.design import NO_DESIGN, neighbour_of
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.private_schema import OPTIONS, draft_on_ledger, draft_share, release_of
+from tabsynth.synthesizers.private_schema import OPTIONS, draft_on_ledger, draft_share, release_name
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
 from tabsynth.training.loop import INTERRUPTED, TrainingMonitor
 
@@ -236,7 +236,7 @@ def check_sources(model: Any, project: ProjectLedger | None) -> None:
             sources.append((what, source_ledger.project, source_ledger.run))
     released = getattr(model.schema, "released", None)
     if released is not None:
-        sources.append((release_of(released), released.get("project"), released.get("run")))
+        sources.append((release_name(released), released.get("project"), released.get("run")))
     for what, project_id, run in sources:
         check_same_ledger(what, project_id, run, project)
 
@@ -427,7 +427,7 @@ class Run:
             ) from None
 
     def facts(self) -> dict[str, Any]:
-        """What a certificate says of the plan, and of the project's ledger if there is one.
+        """Return what a certificate says of the plan, and of the project's ledger if there is one.
 
         The plan: what was spent before it was made, and what it grants.
         """
@@ -524,7 +524,7 @@ def check_left(ledger: Ledger, model: Any) -> None:
 
 
 def interrupted_cost(model: Any) -> str:
-    """What an interrupted fit has cost, in a sentence: of the model that it left, or without one of its budget."""
+    """Return a sentence on the cost of an interrupted fit: of the model that it left, or without one of its budget."""
     ledger: Ledger | None = getattr(model, "ledger_", None)
     if ledger is None or not ledger.spends():
         return "Nothing was charged."

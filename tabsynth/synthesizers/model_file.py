@@ -91,7 +91,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def file_facts(model: Any) -> dict[str, Any]:
-    """What a model file says of a fitted synthesizer, besides the weights."""
+    """Return what a model file says of a fitted synthesizer, besides the weights."""
     encoding = model.encoder_.encoding
     return {
         "method": model.method,
@@ -110,7 +110,7 @@ def file_facts(model: Any) -> dict[str, Any]:
 
 
 def population_facts(trained: Any) -> dict[str, Any]:
-    """What a model file says of the noisy total of the survey weights."""
+    """Return what a model file says of the noisy total of the survey weights."""
     if trained.population is None:
         return {}
     ends = trained.population_interval
@@ -121,7 +121,7 @@ def population_facts(trained: Any) -> dict[str, Any]:
 def population_from(
     facts: Mapping[str, Any], damaged: FileFormatError
 ) -> tuple[float | None, tuple[float, float] | None]:
-    """The noisy total of the survey weights and its interval, as far as a file states them.
+    """Return the noisy total of the survey weights and its interval, as far as a file states them.
 
     Raises
     ------

@@ -234,8 +234,8 @@ def draft_on_ledger(
     )
 
 
-def release_of(released: Mapping[str, Any]) -> str:
-    """What ``released`` of a schema is of, as errors name it."""
+def release_name(released: Mapping[str, Any]) -> str:
+    """Return the name of what ``released`` of a schema is of, for errors."""
     return f"The {'draft' if 'facts' in released else 'run of suggestions'} of the schema"
 
 

@@ -93,7 +93,7 @@ LONG_DIGITS = 7  # of a whole number that may number records
 
 
 def public_dtype(dtype: str) -> str:
-    """What is public of a column of which no file declares the type: whether it is numeric, text or time.
+    """Return what is public of a column of which no file declares the type: whether it is numeric, text or time.
 
     Parameters
     ----------
@@ -233,11 +233,11 @@ class Distinct:
 
 
 def distinct(values: pd.Series) -> Distinct:
-    """Row by row, whatever the dtype: numbers as floats, and all other values but times as texts."""
+    """Return the distinct values, by row whatever the dtype: numbers as floats, all others but times as texts."""
     base = base_dtype(str(values.dtype))
     if isinstance(values.dtype, pd.CategoricalDtype):  # whole numbers are no floats beside a null
-        known = np.array([*values.cat.categories, None], dtype=object)
-        values = pd.Series(known[values.cat.codes])
+        categories = np.array([*values.cat.categories, None], dtype=object)
+        values = pd.Series(categories[values.cat.codes])
     if base in ("int", "float"):
         values = pd.Series(values.to_numpy(dtype=float, na_value=np.nan))
     elif base in ("text", "category", "bool"):
@@ -528,7 +528,7 @@ def draft_of(
     nulls: tuple[str, ...],
     decimal: str | None,
 ) -> ColumnDraft | str:
-    """What is asked of the values of a column, or why it is left out: of its public dtype and released formats alone.
+    """Return what is asked of a column's values, or why it is left out, from its public dtype and released formats alone.
 
     Parameters
     ----------
@@ -572,12 +572,12 @@ def draft_of(
     if share[CLOCK] > NUMERIC:
         return ColumnDraft(**facts, dtype="str", make=lambda facts: Time(**facts))
     if share[BOOL] > NUMERIC:
-        return ColumnDraft(**facts, dtype=_as_nulls_say("bool", facts), make=_of_truth)
+        return ColumnDraft(**facts, dtype=_dtype_for_nulls("bool", facts), make=_of_truth)
     return TextDraft(**facts, dtype="str", make=lambda facts: "")
 
 
-def _as_nulls_say(dtype: str, facts: Mapping[str, Any]) -> str:
-    """A dtype of whole numbers or truth values: pandas' nullable one only where nulls were released."""
+def _dtype_for_nulls(dtype: str, facts: Mapping[str, Any]) -> str:
+    """Return a dtype of whole numbers or truth values: pandas' nullable one only where nulls were released."""
     return with_nulls(dtype) if facts["nulls"] else dtype
 
 
@@ -611,7 +611,7 @@ def _numeric(
     real = dtype if base_dtype(dtype) == "float" else None
 
     def make(facts: dict[str, Any]) -> Column | str:
-        of_decimals = _as_nulls_say(whole, facts) if decimals == 0 else "float64"
+        of_decimals = _dtype_for_nulls(whole, facts) if decimals == 0 else "float64"
         return _of_numbers(facts | {"dtype": real or of_decimals}, draft)
 
     draft = GridDraft(
@@ -752,7 +752,7 @@ def _dated(
 
 
 def _first_moment(period: pd.Period) -> Any:
-    """When a period begins; NaT of those that no date has."""
+    """Return the moment when a period begins; NaT for one that no date has."""
     try:
         return period.to_timestamp()
     except (ValueError, OverflowError):

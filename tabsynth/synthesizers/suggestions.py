@@ -36,7 +36,7 @@ from tabsynth.schema.conforming import conformed
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.private_schema import check_design, release_of
+from tabsynth.synthesizers.private_schema import check_design, release_name
 from tabsynth.tables.frames import to_pandas
 
 COLUMNS, SELECTION, COUNTS = "counts of columns", "selection of rules", "counts of rules"
@@ -127,31 +127,31 @@ def suggest_constraints(
         released = schema.released
         if released is not None:
             on = (released.get("project"), released.get("run"))
-            check_same_ledger(release_of(released), *on, project, "run")
+            check_same_ledger(release_name(released), *on, project, "run")
         if project is None:
-            own = Ledger(epsilon, delta)
+            charges = Ledger(epsilon, delta)
         else:
             if random_state is not None:
                 project.refuse_seed("A seeded run of suggestions")
             project.check_unit(schema.unit)
-            own = project.ledger(epsilon, delta)
-        own.unit = schema.unit
+            charges = project.ledger(epsilon, delta)
+        charges.unit = schema.unit
         index = _index(table, schema, columns, random_state)
-        stages = _Suggestions(columns, schema, PrivateTable(index, own), own, random_state)
+        stages = _Suggestions(columns, schema, PrivateTable(index, charges), charges, random_state)
         if project is not None:
-            project.admit_suggestions(own, stages.mu)
+            project.admit_suggestions(charges, stages.mu)
         try:
-            found = stages.rules()
+            suggested = stages.rules()
         finally:
-            own.close()
+            charges.close()
     return schema.replace(
-        released=_with_suggestions(schema, own, random_state is not None),
-        suggested=[*schema.suggested, *found],
+        released=_with_suggestions(schema, charges, random_state is not None),
+        suggested=[*schema.suggested, *suggested],
     )
 
 
 def _index(table: Any, schema: Schema, columns: Sequence[Column], seed: int | None) -> np.ndarray:
-    """Category codes of the rows that are used, shape (rows, columns); refuses a table that does not fit the schema."""
+    """Return category codes of the rows that are used, shape (rows, columns); refuse a table that does not fit the schema."""
     frame = conformed(table, schema) if schema.released is not None else to_pandas(table)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     schema.check_columns(frame)
@@ -164,7 +164,7 @@ def _index(table: Any, schema: Schema, columns: Sequence[Column], seed: int | No
 
 
 def _with_suggestions(schema: Schema, ledger: Ledger, seeded: bool) -> dict[str, Any]:
-    """``released`` of the schema with what the suggestions have spent; all that it says already stays."""
+    """Return ``released`` of the schema with what the suggestions have spent; all that it says already stays."""
     before = schema.released or {"mechanisms": [], "seeded": False}
     released = {
         **before,
@@ -478,7 +478,7 @@ class _Suggestions:
     def _stated(
         self, rule: dict[str, Any], broken: float, std: float, rows: float
     ) -> dict[str, Any]:
-        """A rule with the share of rows that break it and its 95% interval, by the noise ``std`` of their number."""
+        """Return a rule with the share of rows that break it and its 95% interval, by the noise ``std`` of their number."""
         ends = share_interval(broken, std, rows, self._rows_std)
         share = float(np.clip(broken / rows, 0, 1))
         low, high = (math.floor(1e4 * ends[0]) / 1e4, math.ceil(1e4 * ends[1]) / 1e4)

@@ -185,7 +185,7 @@ def release_number(
         None if seed is None else int(seed) + (1 << 96) + (counted.stream << 100)
     ).noise()
     noisy = int(samplers.noisy(number, noise, bits, whole=True)[0])
-    ends = interval(noisy, noise, whole=True)
+    ends = interval(noisy, noise, rounded=True)
     account.details |= {"noisy_number": noisy, "interval": list(ends)}
     stated = stated_count(noisy, ends)
     logger.info("%s %s of the schema", stated, counted.purpose)

@@ -125,9 +125,9 @@ def table_from_arrow(table: Any) -> pd.DataFrame:
 
 
 def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """A DataFrame whose Arrow-backed columns are converted by :func:`column_from_arrow`, and others by :func:`with_plain_cells`.
+    """Return a DataFrame with plain cells: Arrow-backed columns are converted by :func:`column_from_arrow`.
 
-    The same object where nothing changes.
+    :func:`with_plain_cells` converts the others. It is the same object where nothing changes.
     """
     columns = [frame.iloc[:, j] for j in range(frame.shape[1])]
     plain = [with_plain_cells(_without_arrow_dtype(values)) for values in columns]
@@ -151,14 +151,14 @@ def _without_arrow_dtype(values: pd.Series) -> pd.Series:
 
 
 def with_declared_types(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same table, with its dtypes as the declaration of the file that it was read from."""
+    """Return the same table, with its dtypes as the declaration of the file that it was read from."""
     # As text: pandas copies attrs in each operation, and writes them to files as JSON.
     frame.attrs[DECLARED] = json.dumps({str(n): str(d) for n, d in frame.dtypes.items()})
     return frame
 
 
 def declared_types(frame: pd.DataFrame) -> dict[str, str]:
-    """The dtypes that the file of a table declares, by column; of a table from elsewhere none."""
+    """Return the dtypes that the file of a table declares, by column; of a table from elsewhere none."""
     try:
         stated = json.loads(frame.attrs.get(DECLARED, "{}"))
     except (TypeError, ValueError):
@@ -261,16 +261,16 @@ class TableKind:
         return cls(POLARS, _known(types))
 
     def for_columns(self, columns: Mapping[str, Column]) -> Self:
-        """The kind with types that follow from a schema, but for how texts are stored.
+        """Return the kind with types that follow from a schema, but for how texts are stored.
 
         Programs infer all other types from rows: one fraction makes whole numbers reals, in polars as in pandas.
         """
         types = {}
         for name in columns if self.library != PANDAS else self.types.keys() & columns.keys():
             column, text = columns[name], self.types.get(name, "")
-            own = _own_array(pd.Series([], dtype=column.dtype), column).type
-            stored = text.startswith(_STORED) and _holds(arrow_type(text), column, own)
-            types[name] = text if stored or text == "enum" else str(own)
+            expected = _own_array(pd.Series([], dtype=column.dtype), column).type
+            stored = text.startswith(_STORED) and _holds(arrow_type(text), column, expected)
+            types[name] = text if stored or text == "enum" else str(expected)
         return type(self)(self.library, _known(dict(sorted(types.items()))))
 
     def to_dict(self) -> dict[str, Any]:

@@ -61,7 +61,9 @@ def read_labelled(path: str | Path, ending: str, null_values: tuple[str, ...]) -
         most = min(limits.bytes // max(1, width), limits.cells // max(1, len(about.column_names)))
         frame, about = read(str(path), row_limit=most + 1)
         nulls = list({"", *null_values})
-        columns = {j: _declared(frame.iloc[:, j], about, nulls) for j in range(frame.shape[1])}
+        columns = {
+            j: _in_declared_dtype(frame.iloc[:, j], about, nulls) for j in range(frame.shape[1])
+        }
     except InputError:
         raise
     except Exception as error:  # pyreadstat has no common base for "this is no such file"
@@ -71,8 +73,8 @@ def read_labelled(path: str | Path, ending: str, null_values: tuple[str, ...]) -
     return pd.DataFrame(columns, index=frame.index).set_axis(list(about.column_names), axis=1)
 
 
-def _declared(values: pd.Series, about: Any, nulls: list[str]) -> pd.Series:
-    """A column in the dtype of its declared type and format; dates and times of day as ISO 8601 texts.
+def _in_declared_dtype(values: pd.Series, about: Any, nulls: list[str]) -> pd.Series:
+    """Return a column in the dtype of its declared type and format; dates and times of day as ISO 8601 texts.
 
     pyreadstat gives objects where a whole number or a time is missing, so the dtype that it gives says nothing.
     """

@@ -206,7 +206,7 @@ def test_lines_state_both_bounds():
     bounds = attack_bounds(spends, gaussian_epsilon(0.25, DELTA), DELTA)
     first, second = bounds.lines("one record", [0.2])
     assert "at most 0.0995. " in first and "one record" in first
-    assert "in at most 55% of cases; a coin does in 50%" in first  # (1 + 0.0995)/2 = 54.97%
+    assert "in at most 55% of cases; guessing is right in 50%" in first  # (1 + 0.0995)/2 = 54.97%
     assert f"from 20% to {percent(bounds.posterior(0.2))}, except with probability 0.0001" in second
 
 

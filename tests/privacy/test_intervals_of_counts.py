@@ -53,16 +53,16 @@ def covered(low, high, truth):
 @pytest.mark.parametrize("whole", [True, False])
 def test_an_interval_covers_the_exact_count(std, whole):
     exact = 500.0
-    ends = [interval(exact + e, std, whole=whole) for e in noise_of(std, whole)]
+    ends = [interval(exact + e, std, rounded=whole) for e in noise_of(std, whole)]
     share, least = covered(*zip(*ends, strict=True), exact)
     assert share >= least
     if std == 30.0:  # and it is not needlessly wide
         assert share < 0.96
-    assert interval(exact, 0.0, whole=whole) == (exact, exact)
+    assert interval(exact, 0.0, rounded=whole) == (exact, exact)
 
 
 def test_an_interval_near_0_covers_and_is_of_counts():
-    ends = [interval(e, 5.0, whole=True) for e in noise_of(5.0, True)]
+    ends = [interval(e, 5.0, rounded=True) for e in noise_of(5.0, True)]
     share, least = covered(*zip(*ends, strict=True), 0.0)
     assert share >= least and all(0 <= low <= high for low, high in ends)
 

@@ -256,7 +256,7 @@ def test_a_fit_estimates_the_population(tmp_path, caplog) -> None:
     said = " ".join(caplog.messages).split()
     assert str(noisy) in said and (noisy == exact or str(exact) not in said)
     assert item["details"]["interval"] == list(
-        interval(noisy, item["noise_added"]["standard_deviation"], whole=True)
+        interval(noisy, item["noise_added"]["standard_deviation"], rounded=True)
     )
     low, high = model.population_interval_
     assert low <= model.population_ <= high and low < clipped.sum() < high < 1.3 * low

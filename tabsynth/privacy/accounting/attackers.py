@@ -111,18 +111,18 @@ class AttackBounds:
         )
         return [
             f"Attacker's advantage: at most {rounded_up(self.advantage)}. Of two equally likely tables, with and without {what},"
-            f" an attacker names the right one in at most {self.right} of cases; a coin does in 50% (from: {self.basis})",
+            f" an attacker names the right one in at most {self.share_of_right_guesses} of cases; guessing is right in 50% (from: {self.basis})",
             f"Attacker's belief: odds rise at most {rounded_up(self.odds)}-fold, such as {beliefs}{self.exception_clause}",
         ]
 
     @property
-    def right(self) -> str:
+    def share_of_right_guesses(self) -> str:
         """The share of right decisions, as a percentage, of an attacker to whom both tables are equally likely."""
         return percent((1 + self.advantage) / 2)
 
     @property
     def exception_clause(self) -> str:
-        """What is said after the factor of the odds: the probability of exceeding it; empty where it is 0."""
+        """The clause after the factor of the odds: the probability of exceeding it; empty where it is 0."""
         return f", except with probability {rounded_up(self.exception)}" if self.exception else ""
 
 
@@ -225,13 +225,13 @@ def group_epsilon(spends: Iterable[Spend], size: int, delta: float) -> float:
     mechanisms it is a bound, infinite where :func:`group_delta` gives none at this δ.
     """
     listed, size = [(m, n) for m, n in spends if n], integer("size", size)
-    alone = epsilon_of(listed, delta)
+    epsilon_of_one = epsilon_of(listed, delta)
     mu = None if thresholds_of(listed) else _whole_table_mu(listed)
     if mu is not None:
         return gaussian_epsilon(size * mu, delta)
-    if alone == 0 or math.isinf(alone):
-        return alone
-    grid = size * alone * np.linspace(1.0, MOST_GROWTH, POINTS)
+    if epsilon_of_one == 0 or math.isinf(epsilon_of_one):
+        return epsilon_of_one
+    grid = size * epsilon_of_one * np.linspace(1.0, MOST_GROWTH, POINTS)
     possible = grid[_group_curve(listed, size, grid) <= delta]
     return float(possible.min()) if len(possible) else math.inf
 
@@ -248,15 +248,15 @@ def group_delta(spends: Iterable[Spend], size: int, epsilon: float) -> float:
 
 
 def _group_curve(spends: Sequence[Spend], size: int, epsilons: np.ndarray) -> np.ndarray:
-    """The δ of ``size`` units at each ε."""
-    plain, left = without_thresholds(spends, 0.0)
+    """Return δ of ``size`` units at each ε."""
+    plain, remaining_delta = without_thresholds(spends, 0.0)
     mu = _whole_table_mu(plain)
-    if mu is not None and not left:
+    if mu is not None and not remaining_delta:
         return np.array([gaussian_delta(size * mu, e) for e in epsilons])
     steps = epsilons / size
     growth = np.exp(np.minimum(np.outer(np.arange(size), steps), MOST_EXPONENT)).sum(axis=0)
     deltas, _ = _composed(plain, steps, NEAR / float(growth[0]))
-    return np.minimum(1.0, (deltas - left) * growth)
+    return np.minimum(1.0, (deltas - remaining_delta) * growth)
 
 
 def _advantage(epsilon: float, delta: float) -> float:
@@ -314,7 +314,7 @@ def _composed(
 
 
 def _whole_table_mu(spends: Sequence[Spend]) -> float | None:
-    """μ of all ``spends`` together; None if they are not all Gaussians on the whole table."""
+    """Return μ of all ``spends`` together; None if they are not all Gaussians on the whole table."""
     of_sums = all(
         is_private(m) and (not isinstance(m, NoisyVote) or m.accounting == GAUSSIAN)
         for m, _ in spends

@@ -174,15 +174,15 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
         ]
     public, training = _section(certificate, "public"), _section(certificate, "training")
     settings, columns = _section(certificate, "settings"), columns_of(certificate)
-    own = {
+    purposes = {
         str(item.get("purpose")) for item in items if "warm_start" not in _section(item, "details")
     }
     stopped = training.get("stopped") is not None
     required = _required(registered[method], public, settings, columns, stopped=stopped)
-    problems = _lacking(method, required, own)
+    problems = _lacking(method, required, purposes)
     if warm := _section(public, "warm_start"):
         problems += _of_warm_start(warm, items, columns)
-    return [*problems, *_below_plan(certificate, items)]
+    return [*problems, *_missing_of_plan(certificate, items)]
 
 
 def _required(
@@ -193,7 +193,7 @@ def _required(
     *,
     stopped: bool,
 ) -> Required:
-    """What a fit of a method must have charged, by its settings and public facts."""
+    """Return the mechanisms that a fit of a method must have charged, by its settings and public facts."""
     fit = Fit(
         columns=columns,
         rows_declared=public.get("rows") is not None,
@@ -215,8 +215,10 @@ def _required(
     return [*required, *((purpose,) for purpose in dict.fromkeys(purposes))]
 
 
-def _below_plan(certificate: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the list lacks of the stated plan: each mechanism, by its purpose and figures, with its number of uses.
+def _missing_of_plan(
+    certificate: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return what the list lacks of the stated plan: each mechanism, by its purpose and figures, with its number of uses.
 
     A fit may have spent more, where a later one of the same object failed. A time limit may leave out steps.
     """
@@ -238,7 +240,7 @@ def _below_plan(certificate: Mapping[str, Any], items: Sequence[Mapping[str, Any
 
 
 def _figures(item: Mapping[str, Any]) -> str:
-    """The purpose and the figures of a mechanism, as JSON."""
+    """Return the purpose and the figures of a mechanism as JSON."""
     return json.dumps({name: item.get(name) for name in LISTED}, default=str)
 
 
@@ -434,19 +436,19 @@ def condition(names: Sequence[str]) -> str:
 
 
 def _named_columns(names: Sequence[str]) -> str:
-    """Columns in words, at most :data:`MOST_NAMED` by name."""
+    """Return columns in words, at most :data:`MOST_NAMED` by name."""
     listed = ", ".join(map(shown, names[:MOST_NAMED]))
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"{'columns' if len(names) > 1 else 'column'} {listed}{more}"
 
 
 def unchanged_facts(facts: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """What ``public`` of a certificate says of declared facts that stand as a draft read them off rows; nothing without."""
+    """Return the entry of ``public`` on declared facts that stand as a draft read them off rows; nothing without."""
     return {UNCHANGED_FACTS: dict(facts)} if facts else {}
 
 
 def unchanged_of(public: Any) -> str:
-    """The sentence on declared facts that stand as a draft read them off rows; empty where there are none."""
+    """Return the sentence on declared facts that stand as a draft read them off rows; empty where there are none."""
     facts = public.get(UNCHANGED_FACTS) if isinstance(public, Mapping) else None
     if not isinstance(facts, Mapping) or not facts:
         return ""
@@ -495,7 +497,7 @@ def rounded_up(epsilon: float, digits: int = 4) -> str:
 
 
 def interrupted_claim(epsilon: float, project: Mapping[str, Any] | None) -> str:
-    """What a fit that a person interrupted claims, and what its project's ledger counts, in a clause.
+    """Return a clause on what an interrupted fit claims, and on what its project's ledger counts.
 
     ``project``: what a certificate states of the ledger. It has a privacy filter, which covers what was charged whenever
     the fit ended; the accountant of a single fit covers the whole plan only.

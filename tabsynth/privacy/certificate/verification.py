@@ -255,12 +255,12 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
             *_project(data, claimed, ledger),
         ]
         notes += [
-            *_unchanged(data),
+            *_unchanged_facts(data),
             *_groups(data),
             *_processes(data),
             *_code(data, name),
             *_noise(data),
-            *_spent(data),
+            *_unspent_budget(data),
         ]
         if data["training"].get("stopped") == INTERRUPTED:
             claim = interrupted_claim(claimed, data.get("project"))
@@ -439,7 +439,7 @@ def _too_many(data: dict[str, Any]) -> list[str]:
 
 
 def _below_unit(item: Mapping[str, Any], public: Any) -> bool:
-    """Whether the sensitivity of a mechanism is below what one unit of privacy may add, by the unit of its details.
+    """Return whether the sensitivity of a mechanism is below what one unit of privacy may add, by the unit of its details.
 
     Earlier fits may have had smaller bounds of the same unit, but at least one row.
     """
@@ -536,9 +536,9 @@ def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
     return problems
 
 
-def _spent(data: dict[str, Any]) -> list[str]:
-    """What its plan, or else its list of mechanisms, leaves of the budget, where that is more than calibration does."""
-    plan, asked = data.get("plan"), _number(data["epsilon_asked"])
+def _unspent_budget(data: dict[str, Any]) -> list[str]:
+    """Return notes on what the plan, or else the list of mechanisms, leaves of the budget beyond what calibration does."""
+    plan, budget = data.get("plan"), _number(data["epsilon_asked"])
     notes, items = [], data["mechanisms"]
     if plan is None:
         notes.append(
@@ -546,18 +546,18 @@ def _spent(data: dict[str, Any]) -> list[str]:
         )
     else:
         items = [*({**item, EARLIER: True} for item in plan["before"]), *plan["fit"]]
-    if math.isinf(asked) or (plan is None and data["training"].get("stopped") is not None):
+    if math.isinf(budget) or (plan is None and data["training"].get("stopped") is not None):
         return notes
-    ledger = Ledger.from_list(asked, data["delta"], items)
-    share = ledger.filter.share(ledger.spends()) if ledger.adaptive else ledger.spent / asked
+    ledger = Ledger.from_list(budget, data["delta"], items)
+    share = ledger.filter.share(ledger.spends()) if ledger.adaptive else ledger.spent / budget
     if share < 1 - UNSPENT - TIGHT:
         what = "list of mechanisms" if plan is None else "plan"
         notes.append(f"its {what} leaves {1 - share:.1%} of the budget that was asked for unspent")
     return notes
 
 
-def _unchanged(data: dict[str, Any]) -> list[str]:
-    """The declared facts that stand as a draft read them off rows, by column."""
+def _unchanged_facts(data: dict[str, Any]) -> list[str]:
+    """Return notes on the declared facts that stand as a draft read them off rows, by column."""
     facts = data["public"].get(UNCHANGED_FACTS, {})
     return [
         f"column {shown(name)} is {UNCHANGED}: {', '.join(map(shown, names))}"

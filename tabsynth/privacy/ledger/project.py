@@ -50,10 +50,8 @@ from tabsynth.schema.design import neighbour_of
 
 FORMAT, BEFORE = "tabsynth-project-ledger/2", "tabsynth-project-ledger/1"
 ALONE = "whole budget"  # of a run's line: see :class:`SharedJournal`
-DRAFT, SUGGESTIONS = (
-    "schema",
-    "suggestions",
-)  # what a run is that drafts a schema, or suggests its rules
+# What a run is that drafts a schema, or suggests its rules.
+DRAFT, SUGGESTIONS = "schema", "suggestions"
 LEAST_LEFT = 1e-3  # of epsilon: below it nothing is left
 
 
@@ -542,7 +540,7 @@ class ProjectLedger:
         self.journal.begin(ledger.run, {"what": SUGGESTIONS, "when": now()})
 
     def refuse_seed(self, what: str) -> None:
-        """InputError for a run with a seed, which a project's ledger cannot count."""
+        """Refuse a run with a seed, which a project's ledger cannot count."""
         raise InputError(
             f"{what} is not private, so ledger {self.name} cannot count it; leave out the seed, or the ledger."
         )

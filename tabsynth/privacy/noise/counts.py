@@ -286,7 +286,7 @@ def _variances_of_totals(measured: Sequence[Measured]) -> np.ndarray:
     return np.array([m.counts.size * m.std**2 for m in measured])
 
 
-def interval(value: float, std: float, *, whole: bool = False) -> tuple[float, float]:
+def interval(value: float, std: float, *, rounded: bool = False) -> tuple[float, float]:
     """Return the 95% interval of an exact number, 0 or more, from the number with Gaussian noise.
 
     Parameters
@@ -295,10 +295,10 @@ def interval(value: float, std: float, *, whole: bool = False) -> tuple[float, f
         With the noise.
     std : float
         Standard deviation of the noise.
-    whole : bool
+    rounded : bool
         Whether noise made a whole number of a whole number: its rounding adds up to a half.
     """
-    half = Z * std + (0.5 if whole and std else 0.0)
+    half = Z * std + (0.5 if rounded and std else 0.0)
     return max(0.0, value - half), max(0.0, value + half)
 
 
@@ -316,7 +316,7 @@ def share_interval(
 
 
 def stated_count(value: float, ends: Sequence[float]) -> str:
-    """A released count with its interval in words: "about 12 (95%: 3 to 21)"; the exact one alone where there is no noise."""
+    """Return a released count with its interval in words: "about 12 (95%: 3 to 21)"; the exact one alone where there is no noise."""
     low, high = ends
     if low == value == high:
         return f"{value:,.0f}"
@@ -324,7 +324,7 @@ def stated_count(value: float, ends: Sequence[float]) -> str:
 
 
 def stated_share(value: float, ends: Sequence[float], digits: int = 1) -> str:
-    """A released share with its interval in words: "about 8.3% (95%: 6.1% to 10.5%)"."""
+    """Return a released share with its interval in words: "about 8.3% (95%: 6.1% to 10.5%)"."""
     low, high = ends
     if low == value == high:
         return f"{value:.{digits}%}"
@@ -404,7 +404,7 @@ def estimated_rows(counts: Sequence[np.ndarray]) -> float:
 
 
 def noise_of_estimated_rows(sizes: Sequence[int], std: float) -> float:
-    """Standard deviation of the noise on :func:`estimated_rows`, of that on one cell."""
+    """Return the standard deviation of the noise on :func:`estimated_rows`, from that on one cell."""
     return std / math.sqrt(sum(1 / size for size in sizes))
 
 

@@ -79,7 +79,9 @@ def _imported(path: Path, where: str, change: Edit) -> Schema:
                     if hasattr(module, "null_values")
                     else DEFAULT_NULL_VALUES
                 )
-                released = module.released(value, where) if hasattr(module, "released") else None
+                released = (
+                    module.released_of(value, where) if hasattr(module, "released_of") else None
+                )
                 columns = module.declarations(value, where)
                 return schema_of(columns, where, change, nulls, released)
     elif codebook.matches(text):

@@ -45,8 +45,8 @@ def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
     return [value for value in values if isinstance(value, str)]
 
 
-def released(data: dict[str, Any], where: str) -> Any:
-    """The mechanisms of the private draft that a schema of tabsynth had, which this is exported from; else None."""
+def released_of(data: dict[str, Any], where: str) -> Any:
+    """Return what the private draft of an exported schema of tabsynth released; None without one."""
     return _table(data, where).get(RELEASED)
 
 

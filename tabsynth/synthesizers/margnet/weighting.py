@@ -158,7 +158,7 @@ class WeightedColumns:
     def within_interval(
         self, population: float, counts: Sequence[Measured]
     ) -> tuple[float, tuple[float, float]]:
-        """The size of the population, moved into its 95% interval, and the interval.
+        """Return the size of the population, moved into its 95% interval, and the interval.
 
         The interval follows from the noise of the counts of classes, and from their widths. A fit that ended early may be
         outside.
