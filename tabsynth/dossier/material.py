@@ -230,11 +230,10 @@ class Material:
             f"({rounded_up(epsilon)}, {delta:g})"
             for epsilon, delta in ((self.epsilon, self.delta), report)
         ]
-        covered = "everything in the dossier"
         scope = (
-            f"The limit of the project ledger covers {covered}."
+            "The limit of the project ledger covers everything in the dossier."
             if self.one_project
-            else f"The sum covers {covered}, for budgets that were fixed before the first was spent."
+            else "The sum covers everything in the dossier, for budgets that were fixed before the first was spent."
         )
         return (
             f"{statement_of(*self.total, False, self.public)} {scope}"

@@ -986,7 +986,10 @@ class Column:
         return [*_SHARED_FIRST, *(name for name in own if name not in shared), *_SHARED_LAST]
 
     def to_dict(self, *, copied: bool = True) -> dict[str, Any]:
-        """Return the facts, JSON-ready, without defaults; ``copied``: with :attr:`copied` where it follows from the provenance, too."""
+        """Return the facts that are no defaults, JSON-ready.
+
+        ``copied``: with :attr:`copied`, also where it follows from the provenance.
+        """
         out: dict[str, Any] = {}
         defaults = {f.name: f.default for f in dataclasses.fields(self)}
         for name in self._fact_names():

@@ -111,7 +111,8 @@ class AttackBounds:
         )
         return [
             f"Attacker's advantage: at most {rounded_up(self.advantage)}. Of two equally likely tables, with and without {what},"
-            f" an attacker names the right one in at most {self.share_of_right_guesses} of cases; guessing is right in 50% (from: {self.basis})",
+            f" an attacker names the right one in at most {self.share_of_right_guesses} of cases; guessing is right in 50%"
+            f" (from: {self.basis})",
             f"Attacker's belief: odds rise at most {rounded_up(self.odds)}-fold, such as {beliefs}{self.exception_clause}",
         ]
 
