@@ -86,7 +86,7 @@ def test_sentences_on_odds_and_groups_have_the_figures_of_the_certificate(figure
             f"from 1% to {beliefs[0.01]}, or from 50% to {beliefs[0.5]}",
             f"With ε = 8 a belief of 1% can rise to {percent(figures.bounds(8.0).posterior(0.01))}",
             f"at most {rounded_up(bounds.advantage)}. Of two",
-            f"in at most {bounds.right} of cases",
+            f"in at most {bounds.share_of_right_guesses} of cases",
             f"odds rise at most {odds}-fold, such as from 5% to {beliefs[0.05]}, except with probability {exception}",
         ),
     }
