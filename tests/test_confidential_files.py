@@ -1,6 +1,7 @@
 """Files with facts of private rows are for their owner alone; files for publication have the mode that the umask gives."""
 
 import ast
+import dataclasses
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,16 @@ import pandas as pd
 import pytest
 import torch
 
-from tabsynth import Column, LinkedSchema, MargNet, Schema, TableKeys, write_table
+from tabsynth import (
+    Column,
+    LinkedSchema,
+    MargNet,
+    Schema,
+    TableKeys,
+    draft_private,
+    suggest_constraints,
+    write_table,
+)
 from tabsynth._files import replacing, write_text
 from tabsynth.cli.schema import _export
 from tabsynth.report.comparison import ComparisonReport
@@ -165,6 +175,23 @@ def test_drafted_schemas(tmp_path, provenance):
     schema.save(tmp_path / "s.json")
 
     assert modes(lambda path: _export(tmp_path / "s.json", "sdv", path), tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "seed", "mode"),
+    [(20.0, None, USUAL), (float("inf"), None, OWNER), (20.0, 1, OWNER)],
+)
+def test_schemas_that_a_draft_released(tmp_path, epsilon, seed, mode):
+    """Without noise, or with noise that the seed gives again, they have exact facts of the rows."""
+    table = pd.DataFrame({"job": ["a", "b"] * 200, "age": range(400)})
+    schema = draft_private(table, epsilon, random_state=seed)
+    assert schema.confidential is (mode == OWNER)
+    assert modes(schema.save, tmp_path) == {mode}
+    (job,) = column("declared").columns
+    twice = Schema([job, dataclasses.replace(job, name="post")])
+    jobs = table[["job"]].assign(post=table["job"])
+    suggested = suggest_constraints(jobs, twice, epsilon, random_state=seed)
+    assert modes(suggested.save, tmp_path) == {mode}
 
 
 def fitted(epsilon, seed=None, provenance="declared"):

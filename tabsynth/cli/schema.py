@@ -369,7 +369,7 @@ def _export(path: Path | None, to: str, out: Path) -> None:
     check_not_input(out, path)
     facts = Schema.load(path)
     text = json.dumps(EXPORTS[to](facts), indent=2, ensure_ascii=False) + "\n"
-    write_text(out, text, confidential=bool(facts.drafted))
+    write_text(out, text, confidential=facts.confidential)
     say(f"Exported {path} to {out}.")
     if to == "sdv":
         say("SDV metadata V1 has no categories, bounds and null texts; keep the schema file.")

@@ -430,8 +430,9 @@ class LinkedSchema:
         return f'{{\n  "format": "{FORMAT}",\n  "tables": {{\n{tables}\n  }}\n}}\n'
 
     def save(self, path: str | Path) -> None:
-        """Write the schemas as JSON, whole or not at all; only its owner may read a file with drafted columns."""
-        write_text(path, self.to_json(), confidential=bool(self.drafted))
+        """Write the schemas as JSON, whole or not at all; only its owner may read exact facts of private rows."""
+        confidential = any(schema.confidential for schema in self.tables.values())
+        write_text(path, self.to_json(), confidential=confidential)
 
     @cached_property
     def _fingerprint(self) -> str:

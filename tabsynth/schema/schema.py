@@ -23,6 +23,7 @@ import pandas as pd
 from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown, shown_text
 from tabsynth.errors import InputError, TableError, TabsynthError
+from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.schema.column import COPIED, Column, column_from, plain
 from tabsynth.schema.constraints import (
     VIOLATIONS,
@@ -449,6 +450,13 @@ class Schema:
         return tuple(c.name for c in self.columns if c.provenance == "drafted")
 
     @property
+    def confidential(self) -> bool:
+        """Whether the schema has exact facts of private rows: drafted, or released without noise or with a seed."""
+        released = self.released or {}
+        exact = any(m["mechanism"] == NoPrivacy.name for m in released.get("mechanisms", ()))
+        return bool(self.drafted or released.get("seeded") or exact)
+
+    @property
     def unchanged_facts(self) -> dict[str, list[str]]:
         """The facts of declared columns that stand unchanged since a draft read them off a table, by name of the column."""
         declared = (c for c in self.columns if c.provenance == "declared" and c.copied)
@@ -749,8 +757,8 @@ class Schema:
         return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as JSON, whole or not at all; only its owner may read one with drafted columns."""
-        write_text(path, self.to_json(), confidential=bool(self.drafted))
+        """Write the schema as JSON, whole or not at all; only its owner may read one with exact facts of private rows."""
+        write_text(path, self.to_json(), confidential=self.confidential)
 
 
 def _values(values: Any) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tabsynth._files import json_ready
+import numpy as np
+
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.encoding.rows import PrivateRows
@@ -540,8 +541,8 @@ def interrupted_cost(model: Any) -> str:
 
 def _item(spend: PlannedSpend) -> dict[str, Any]:
     item = {"purpose": spend.purpose, **spend.mechanism.to_dict(), "count": spend.count}
-    plain: dict[str, Any] = json_ready(item)  # parameters may be numbers of numpy
-    return plain
+    # Parameters may be numbers of numpy, which JSON does not take.
+    return {n: v.item() if isinstance(v, np.generic) else v for n, v in item.items()}
 
 
 def _spend(item: dict[str, Any]) -> PlannedSpend:

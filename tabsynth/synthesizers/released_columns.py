@@ -422,6 +422,12 @@ class GridDraft(ColumnDraft):
             low, high = (round(end, 9) for end in (low, max(low, high)))
         return low, high
 
+    def within(self, low: float, high: float) -> bool:
+        """Return whether the outermost released cells have numbers from ``low`` to ``high``."""
+        assert self.bounds is not None
+        first, last = self.bounds
+        return bool(self.grid[first + 1] > low and self.grid[last] <= high)
+
     def questions(self, column: Distinct, number: int) -> list[Question]:
         """As :meth:`ColumnDraft.questions`."""
         missing = self._missing(column.values)
@@ -635,6 +641,8 @@ def _of_numbers(facts: dict[str, Any], draft: GridDraft) -> Column | str:
         return Categorical(**facts, categories=codes, other=most)
     if base_dtype(facts["dtype"]) == "int":
         limits = np.iinfo(facts["dtype"].lower())
+        if not draft.within(limits.min, limits.max):  # changed since the file was read
+            facts, limits = facts | {"dtype": _as_nulls_say("int64", facts)}, np.iinfo("int64")
         low, high = (int(min(max(end, limits.min), limits.max)) for end in (low, high))
     breaks = _breaks(draft.grid, draft.counts, low, high, step)
     if draft.common:

@@ -11,7 +11,7 @@ import pandas as pd
 from tabsynth._files import check_writable, replacing
 from tabsynth._validate import integer, one_of, shown
 from tabsynth.errors import InputError
-from tabsynth.privacy.certificate.certificate import attached, beside, write_beside
+from tabsynth.privacy.certificate.certificate import KEY, attached, beside, write_beside
 from tabsynth.schema.column import base_dtype
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.linked import LinkedSchema
@@ -397,13 +397,13 @@ def write_table(
     if base not in TEXT and sep is not None:
         raise InputError(f"{path} is no file that takes --sep; leave it out.")
     mark = "." if decimal is None else one_of("decimal", decimal, DECIMAL_MARKS)
-    certificate = attached(table)
+    stated = table.attrs.get(KEY)  # of a user's own table it may be anything
+    certificate = attached(table) if isinstance(stated, Mapping) else None
     if certificate is not None:
         check_writable(beside(path))
     if _is_text(base) and formulas == "refuse":
         refuse_formulas(table)
-    certificate = table.attrs.get("certificate")
-    confidential = isinstance(certificate, Mapping) and certificate.get("private") is False
+    confidential = isinstance(stated, Mapping) and stated.get("private") is False
     if _is_text(base) and formulas == "escape":
         table = escape_formulas(table)
     with replacing(path, confidential=confidential) as temporary:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import beta, norm
 
-from tabsynth import MargNet, Schema
+from tabsynth import MargNet, Schema, read_table
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_epsilon
 from tabsynth.privacy.accounting.mechanisms import (
@@ -401,3 +401,16 @@ def test_days_of_few_rows_are_bounded_by_decades():
     days = pd.date_range("1920-01-01", "2019-12-31", periods=4_000).strftime("%Y-%m-%d")
     column = draft_private(pd.DataFrame({"day": days}), 0.1)["day"]
     assert column.low[3:] == "0-01-01" and column.high[3:] == "9-12-31"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("factor", "dtype"), [(1, "int8"), (1000, "int64")])
+def test_a_column_that_was_changed_after_reading_keeps_its_values(tmp_path, factor, dtype):
+    """The declared type of a file is taken while the released cells have values that it holds."""
+    rng = np.random.default_rng(0)
+    ages = rng.integers(1, 120, ROWS).astype("int8")
+    pd.DataFrame({"age": ages, "job": "a"}).to_parquet(tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    table["age"] = table["age"].astype("Int64") * factor
+    column = draft_private(table, 20.0, random_state=0)["age"]
+    assert column.dtype == dtype and column.low is not None and column.high is not None
+    assert column.low <= factor and 119 * factor <= column.high <= 200 * factor

@@ -257,7 +257,7 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     # What is stated of all of them is the budget, which the ledger keeps, not what they have spent.
     assert report.budget == (project_ledger.epsilon, project_ledger.delta) == (4.0, 1e-5)
     assert report.to_dict()["budget"] == [4.0, 1e-5]
-    assert "charged to ledger project.ledger: all fits and reports under it" in report.statement
+    assert report.statement.startswith("All fits and reports under ledger project.ledger")
     assert "within its budget, (4, 1e-05)-differential privacy" in report.statement
     assert not any("neither the table nor any other" in text for text in report.warnings)
     assert report.to_dict()["project"]["share"] == project_ledger.share
