@@ -642,7 +642,7 @@ def _of_numbers(facts: dict[str, Any], draft: GridDraft) -> Column | str:
     if base_dtype(facts["dtype"]) == "int":
         limits = np.iinfo(facts["dtype"].lower())
         if not draft.within(limits.min, limits.max):  # changed since the file was read
-            facts, limits = facts | {"dtype": _as_nulls_say("int64", facts)}, np.iinfo("int64")
+            facts, limits = facts | {"dtype": _dtype_for_nulls("int64", facts)}, np.iinfo("int64")
         low, high = (int(min(max(end, limits.min), limits.max)) for end in (low, high))
     breaks = _breaks(draft.grid, draft.counts, low, high, step)
     if draft.common:
