@@ -74,6 +74,7 @@ def test_sentences_on_odds_and_groups_have_the_figures_of_the_certificate(figure
             f"this is a factor of {of_contents}, except with probability {beyond}.",
             f"that probability is {above:.2g}.",
             f"{odds}, except with probability {exception}.",
+            "at most a factor that the certificate states.",
             f"With 5 rows, ε is {size} at the same δ. At 5 times ε, δ is about {delta / 1e-5:.0f} times",
         ),
         DOCS / "tutorials" / "publishing-a-table.md": (f"together cost ε = {both}, which",),
@@ -81,12 +82,16 @@ def test_sentences_on_odds_and_groups_have_the_figures_of_the_certificate(figure
             f"at most {odds} to 1",
             f"probability of {exception}",
         ),
+        EXPLANATION / "threat-model.md": (
+            f"the square is {of_contents}, except with probability {beyond}.",
+        ),
         DOCS / "how-to" / "choose-epsilon-and-delta.md": (
             f"their odds by at most {odds}, except with probability {exception}",
             f"from 1% to {beliefs[0.01]}, or from 50% to {beliefs[0.5]}",
             f"With ε = 8 a belief of 1% can rise to {percent(figures.bounds(8.0).posterior(0.01))}",
             f"at most {rounded_up(bounds.advantage)}. Of two",
             f"in at most {bounds.share_of_right_guesses} of cases",
+            f"of that factor: {of_contents} at ε = 1, except with probability {beyond}.",
             f"odds rise at most {odds}-fold, such as from 5% to {beliefs[0.05]}, except with probability {exception}",
         ),
     }
@@ -99,6 +104,8 @@ def test_no_page_has_another_statement_on_delta_or_groups():
     """e^ε alone bounds odds only where δ is 0, δ is no probability of its failure, and only one page has figures of groups."""
     wrong = re.compile(
         r"odds[^.]{0,80}at most e\^|e\^2ε|\bg·ε|\bg times |odds (may )?fail|bound to fail|epsilon does not hold"
+        r"|with that chance|larger factor|the factor is larger|factor that ε and δ determine|what ε leaves out"
+        r"|[Ee]ach has noise|every figure has|Each figure has|figures with noise only|[Ii]ts intervals cover the noise"
     )
     pages = [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]
     sources = [
@@ -110,6 +117,11 @@ def test_no_page_has_another_statement_on_delta_or_groups():
         for match in wrong.finditer(" ".join(path.read_text("utf-8").split()))
     }
     assert found == set()
+    # The odds of two contents may change by more than the square, so each page that has it states how rarely.
+    squares = re.compile(r"the square (?:of|is)(?!.{0,300}probability)")
+    for path in pages:
+        text = " ".join(path.read_text("utf-8").split())
+        assert not ("odds" in text and squares.search(text)), path
 
 
 def test_the_bounds_for_stewards_hold_against_independent_computations(figures):

@@ -417,7 +417,7 @@ def report(page: Page) -> None:
     with part("details"):
         text("A report that may be published", "summary")
         text(
-            "Its few figures have noise. Their cost is in addition to that of the fit; a project ledger counts both.",
+            "Its few figures have noise, but for the share of rows that break the schema, which is of the synthetic table alone. Their cost is in addition to that of the fit; a project ledger counts both.",
             "p",
             "soft",
         )

@@ -603,7 +603,7 @@ def evaluate(
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help="ε of a report with noisy figures only, which may be published. Default: exact figures of the real"
+            help="ε of a report without exact figures of the real rows, which may be published. Default: exact figures of the real"
             " table, which are private information."
         ),
     ] = None,

@@ -40,6 +40,7 @@ from tabsynth.schema.importers.ddi import parse
 
 MOST_FILES = 200
 GENERATOR = re.compile(r'<meta name="generator" content="tabsynth ([0-9a-f]{64})">')
+FORMAT = '<meta name="format" content="tabsynth-privacy-statement/2">'
 LINE = re.compile(r"([0-9a-f]{64})  ([^/\\\x00-\x1f]{1,255})")
 
 
@@ -218,15 +219,16 @@ def _record(place: Path, material: Material) -> list[str]:
 def _statement(place: Path, material: Material) -> list[str]:
     """Refuse a page without the claim for everything in the dossier or without the hash of a table.
 
-    Release 0.2 stated the claim of the table in its place, and the total below.
+    Release 0.2 stated no format of its page, and the claim of the table in its place, with the total below.
     """
-    unescaped = html.unescape(read_json_text(place / STATEMENT, "statement"))
+    page = read_json_text(place / STATEMENT, "statement")
+    unescaped = html.unescape(page)
     epsilon, delta = material.total
     earlier = [
         str(material.certificate["statement"]),
         f"ε = {rounded_up(epsilon)}, δ = {delta:g}",
     ]
-    claims = earlier if earlier[0] in unescaped else [material.statement]
+    claims = [material.statement] if FORMAT in page else earlier
     needed = [*claims, *(table.sha256 for table in material.tables)]
     lacking = [text for text in needed if text not in unescaped]
     return [f"{STATEMENT} lacks the text {shown(text)}" for text in lacking]

@@ -395,7 +395,7 @@ def _tables(
 
 
 def read_report(path: Path, tables: tuple[Table, ...]) -> Mapping[str, Any]:
-    """A published report, whose figures have noise, of the table that is released.
+    """A published report, whose figures of private rows have noise, of the table that is released.
 
     Raises
     ------

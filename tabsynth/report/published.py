@@ -1,4 +1,4 @@
-"""The report of `evaluate_private`, which may be published with its table: every figure has charged noise."""
+"""The report of `evaluate_private`, which may be published with its table: what is of private rows has charged noise."""
 
 import math
 from collections.abc import Mapping
@@ -11,11 +11,13 @@ from tabsynth._files import json_ready
 from tabsynth.evaluation import publishing
 from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
+from tabsynth.evaluation.results import Estimate
 from tabsynth.privacy.certificate.certificate import conditional_of, epsilon_to_json, rounded_up
+from tabsynth.privacy.noise.counts import stated_count
 from tabsynth.report.certificates import condition_sentence, unauthenticated
 from tabsynth.report.definitions import defined, definition_of
 from tabsynth.report.page import render_page, with_link
-from tabsynth.report.tabular import metrics_frame, metrics_markdown, with_interval
+from tabsynth.report.tabular import metrics_frame, table, with_interval
 from tabsynth.report.written import WrittenReport, as_report, markdown
 from tabsynth.schema.design import neighbour_of
 
@@ -36,7 +38,7 @@ class PublishedReport(WrittenReport):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Every figure, with noise."""
+        """Every figure: with noise, or of the synthetic table alone."""
         return self.evaluation.metrics
 
     @property
@@ -117,9 +119,9 @@ class PublishedReport(WrittenReport):
             baseline = (
                 ""
                 if metric.baseline is None
-                else f"; its independent columns {with_interval(metric.baseline)}"
+                else f"; its independent columns {_stated(metric, metric.baseline)}"
             )
-            out.append(f"{metric.title}: {with_interval(metric.synthetic)}{baseline}.")
+            out.append(f"{metric.title}: {_stated(metric, metric.synthetic)}{baseline}.")
         worse = [metric.title for metric in self.metrics if metric.below_baseline]
         if worse:
             out.append(f"WORSE than its own independent columns by {'; '.join(worse)}.")
@@ -163,18 +165,23 @@ class PublishedReport(WrittenReport):
         return metrics_frame(self.metrics)
 
     def _markdown(self) -> str:
-        return markdown(self.label, self.summary(), metrics_markdown(self.metrics))
+        rows = [
+            [m.title, _stated(m, m.synthetic), _stated(m, m.baseline), m.better, m.citation]
+            for m in self.metrics
+        ]
+        header = ("Figure", "Synthetic", "Independent columns", "Better", "Citation")
+        return markdown(self.label, self.summary(), table(header, rows))
 
     def _html(self) -> str:
         frame = [
             (
                 with_link(metric.title, definition_of(metric.key, ("published",))),
-                [with_interval(metric.synthetic), with_interval(metric.baseline)],
+                [_stated(metric, metric.synthetic), _stated(metric, metric.baseline)],
                 metric.below_baseline,
             )
             for metric in self.metrics
         ]
-        header = ("Figure, with noise", "Synthetic", "Independent columns")
+        header = ("Figure", "Synthetic", "Independent columns")
         return render_page(
             self.label,
             "published report",
@@ -183,6 +190,13 @@ class PublishedReport(WrittenReport):
             [],
             definitions=defined([metric.key for metric in self.metrics], ("published",)),
         )
+
+
+def _stated(metric: Metric, estimate: Estimate | None) -> str:
+    """A figure with its 95% interval; an en dash where there is none."""
+    if estimate is not None and metric.kind == "shown":  # a number of rows or people
+        return stated_count(estimate.value, (estimate.low, estimate.high))
+    return with_interval(estimate, "95%: ")
 
 
 evaluate_private = as_report(publishing.evaluate_private, PublishedReport)

@@ -46,8 +46,8 @@ def metrics_frame(metrics: Sequence[Metric]) -> pd.DataFrame:
     return pd.DataFrame(rows, index=index, columns=list(COLUMNS))
 
 
-def with_interval(estimate: Estimate | None) -> str:
-    """``0.412 (0.401 to 0.423)``; an en dash where there is nothing."""
+def with_interval(estimate: Estimate | None, level: str = "") -> str:
+    """``0.412 (0.401 to 0.423)``, with ``level`` before the ends; an en dash where there is nothing."""
     if estimate is None or not math.isfinite(estimate.value):
         return "–"
     if not math.isfinite(estimate.low):
@@ -56,7 +56,7 @@ def with_interval(estimate: Estimate | None) -> str:
         format_number(part, style="grouped")
         for part in (estimate.value, estimate.low, estimate.high)
     )
-    return f"{value} ({low} to {high})"
+    return f"{value} ({level}{low} to {high})"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -171,7 +171,9 @@ def _plan_notes(
     if WEAK_EPSILON < model.epsilon < math.inf:
         notes.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
     if model.delta > WEAK_DELTA:
-        notes.append(f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance")
+        notes.append(
+            f"note: delta above {WEAK_DELTA:g} is large; choose it well below one over the number of rows"
+        )
     limit = model.time_limit
     if seconds is not None and limit is not None and seconds > limit:
         charged = any(spend.count > 1 for spend in spends)

@@ -31,7 +31,7 @@ from tabsynth import (
 )
 from tabsynth.dossier import registry
 from tabsynth.dossier.answers import QUESTIONS, Answers
-from tabsynth.dossier.checking import verify_dossier
+from tabsynth.dossier.checking import FORMAT, verify_dossier
 from tabsynth.dossier.making import SUMS, checksums
 from tabsynth.errors import FileFormatError
 from tabsynth.privacy.accounting.attackers import rounded_up
@@ -332,15 +332,19 @@ def test_a_statement_of_release_0_2_is_accepted_and_a_forged_one_is_not(tmp_path
     path = dossier / "privacy-statement.html"
     page = path.read_text("utf-8").replace(code()["sha256"], "0" * 64)
 
-    def written(banner):
-        path.write_text(page.replace(escape(total), escape(banner)), "utf-8")
+    def written(banner, before=False):
+        changed = page.replace(escape(total), escape(banner))
+        path.write_text(changed.replace(FORMAT, "") if before else changed, "utf-8")
         (dossier / SUMS).write_text(checksums(dossier), "utf-8")
         return verify_dossier(dossier).problems
 
     assert escape(total) in page
-    assert written(total) == written(certificate["statement"]) == ()
-    (problem,) = written(total.replace("(", "(0.", 1))
-    assert "lacks the text" in problem
+    assert FORMAT in page and written(total) == ()
+    assert written(certificate["statement"], before=True) == ()
+    forged = total.replace("(", "(0.", 1)
+    for banner, before in ((certificate["statement"], False), (forged, False), (forged, True)):
+        (problem,) = written(banner, before)
+        assert "lacks the text" in problem
 
 
 def test_linked_tables(tmp_path):

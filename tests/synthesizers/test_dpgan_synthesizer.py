@@ -19,6 +19,7 @@ from tabsynth.auditing.replay import replay
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import interval
 from tabsynth.synthesizers.gan.dpgan import VARIANTS
 from tabsynth.synthesizers.gan.public import noisy_overlap
 
@@ -185,6 +186,7 @@ def test_the_overlap_on_the_certificate() -> None:
     assert public_facts["provenance"] == "  the census of 1901  " and public_facts["rows"] == 40
     count, noise = public_facts["overlap"]["noisy_count"], public_facts["overlap"]["noise_std"]
     assert abs(count - 20) < 6 * noise + 3  # 20, and a few by chance
+    assert public_facts["overlap"]["interval"] == list(interval(count, noise, whole=True))
     (spent,) = [
         item
         for item in model.certificate()["mechanisms"]

@@ -153,6 +153,17 @@ def smaller(items: list[dict[str, Any]], cut: bool) -> Iterator[tuple[str, list[
         if "l2_sensitivity" in item["details"]:
             details = {**item["details"], "l2_sensitivity": item["details"]["l2_sensitivity"] * 0.9}
             yield f"{purpose}: sensitivity", _with(items, i, details=details)
+        # A sensitivity is checked in its unit, so no other unit may take the check away.
+        plain = {n: v for n, v in item["details"].items() if n not in ("unit", "l2_sensitivity")}
+        stated, value = item["details"]["unit"], item["details"].get("l2_sensitivity")
+        for unit in (stated, "x", "gradient norm", "units", None):
+            right = unit == stated or (unit == "gradient norm" and unit in stated)
+            for other in {value, 0.001, None}:
+                if right and (other == value or value is None):
+                    continue
+                new = {"unit": unit, "l2_sensitivity": other}
+                details = {**plain, **{n: v for n, v in new.items() if v is not None}}
+                yield f"{purpose}: {new}", _with(items, i, details=details)
 
 
 def _with(items: list[dict[str, Any]], i: int, **changes: Any) -> list[dict[str, Any]]:

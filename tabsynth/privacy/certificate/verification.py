@@ -5,7 +5,7 @@ rests on the signature of a person whose key you have from a trusted source.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -17,6 +17,20 @@ import numpy as np
 from tabsynth._files import sha256
 from tabsynth._validate import shown
 from tabsynth.errors import BudgetError, FileFormatError, InputError
+from tabsynth.methods import (
+    AUTOENCODER,
+    CLASS_VOTES,
+    COUNT,
+    CRITIC,
+    DRAFT,
+    JOINT,
+    LINKED,
+    ONE_WAY,
+    OVERLAP,
+    TABLES,
+    TOTAL,
+    VOTES,
+)
 from tabsynth.privacy.accounting import accountants as accounting
 from tabsynth.privacy.accounting.accountants import (
     NAMES,
@@ -60,6 +74,48 @@ from tabsynth.tables.files import read_any
 
 COARSER = 4.0  # than PRV can be: a quarter of the time
 FEW_VOTES, LOOSER = 16, 0.12  # exact votes of which PLD may be looser than RDP, and by how much
+SETS = "counts of each set of columns, scaled by the root of its share of the budget"
+SCORED = "L1 distances of the counts of all pairs from independence, over √pairs"
+SIGNED = "sums over the rows of products of signs, over the root of their number"
+DRAFTED = (
+    "rows, each with weights of L2 norm 1 over its values",
+    "units, each with weights of L2 norm 1 that its rows share",
+)
+COUNTS, RULES, NORM = ("counts", "weighted counts"), "scores of candidate rules", "gradient norm"
+# The most that one unit of privacy adds, in each unit that a fit states: of its rows, its weight and √sets of counts. RULES
+# have no sensitivity, and of a gradient the clipping bound is the sensitivity.
+CONTRIBUTIONS: dict[str, Callable[[float, float, float], float]] = {
+    **dict.fromkeys(("rows", SETS, SCORED, SIGNED), lambda rows, bound, root: float(rows)),
+    **dict.fromkeys(("units", *DRAFTED), lambda rows, bound, root: 1.0),
+    "counts": lambda rows, bound, root: rows * root,
+    "weighted counts": lambda rows, bound, root: bound * root,
+    "weights": lambda rows, bound, root: bound,
+    "votes": lambda rows, bound, root: math.sqrt(2),
+    **dict.fromkeys((RULES, NORM), lambda rows, bound, root: 0.0),
+}
+# By purpose; a purpose of a method that is not here may have any of them.
+UNITS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(DRAFT, DRAFTED),
+    **dict.fromkeys((TABLES, JOINT), (SETS,)),
+    ONE_WAY: (SETS, *COUNTS),
+    "scores of pairs": (SCORED,),
+    "signs of triples": (SIGNED,),
+    **dict.fromkeys((COUNT, OVERLAP), ("rows",)),
+    TOTAL: ("weights",),
+    **dict.fromkeys((VOTES, CLASS_VOTES), ("votes",)),
+    **dict.fromkeys((AUTOENCODER, CRITIC), (NORM,)),
+    **dict.fromkeys(("counts of columns", "counts of rules"), ("counts",)),
+    "selection of rules": (RULES,),
+    "units with more rows than the bound": ("units",),
+    **dict.fromkeys(
+        (
+            "rows that break a rule",
+            "rows with a weight above the cap",
+            "identifiers with several rows",
+        ),
+        ("rows",),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -249,12 +305,15 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     if not problems:
         problems += _attacker(data.get("attacker"), bounds)
     if data["format"] == FORMAT:
+        below, unknown = _sensitivities(data)
         problems += [
             *_form(data, claimed),
+            *below,
             *_accountant(data, name),
             *_project(data, claimed, ledger),
         ]
         notes += [
+            *unknown,
             *_unchanged_facts(data),
             *_groups(data),
             *_processes(data),
@@ -407,9 +466,6 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
             problems.append(
                 f"sampling, sensitivity or noise of {what} are not those of its figures"
             )
-        if _below_unit(item, data["public"]):
-            what = shown(item["purpose"])
-            problems.append(f"the sensitivity of {what} is below what one unit may add to a count")
         bound = _of_groups(item["details"])
         if bound is not None and not math.isclose(bound, item["sensitivity"]["value"] or 0.0):
             what = shown(item["purpose"])
@@ -438,33 +494,46 @@ def _too_many(data: dict[str, Any]) -> list[str]:
     return []
 
 
-def _below_unit(item: Mapping[str, Any], public: Any) -> bool:
-    """Return whether the sensitivity of a mechanism is below what one unit of privacy may add, by the unit of its details.
+def _sensitivities(data: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return problems and notes on the sensitivities of mechanisms: each is at least what one unit of privacy may add.
+
+    A certificate that states no plan is of an earlier version, which may have had other units. A note names them.
+    """
+    problems, notes = [], []
+    for item in data["mechanisms"]:
+        details, what = item["details"], shown(item["purpose"])
+        value = details.get("l2_sensitivity")
+        least = _least_sensitivity(item, data)
+        if least is None:
+            unit = shown(details.get("unit", "not stated"))
+            unknown = f"the sensitivity of {what} has the unit {unit}, which no fit states for it"
+            (notes if data.get("plan") is None else problems).append(unknown)
+        elif not isinstance(value, int | float):
+            if least and "teachers" not in item and data.get("plan") is not None:
+                problems.append(f"it does not state the sensitivity of {what}")
+        elif value < least * (1 - LEAST):
+            problems.append(f"the sensitivity of {what} is below what one unit may add to a count")
+    return problems, notes
+
+
+def _least_sensitivity(item: Mapping[str, Any], data: Mapping[str, Any]) -> float | None:
+    """Return the most that one unit of privacy adds, by the unit of a sensitivity; None if a fit states no such unit for it.
 
     Earlier fits may have had smaller bounds of the same unit, but at least one row.
     """
-    details = item["details"]
-    unit, value = str(details.get("unit", "")), details.get("l2_sensitivity")
-    if not isinstance(value, int | float):
-        return False
-    design = design_of(public)
-    earlier, together = bool(item.get("earlier")), details.get("columns", details.get("rules", 1))
-    rows = 1 if earlier else design.rows
-    least = 0.0
-    if unit == "units" or unit.startswith(("rows, each", "units, each")):
-        least = 1.0
-    elif unit == "votes":
-        least = math.sqrt(2)
-    elif unit == "counts" and isinstance(together, int) and together > 0:
-        least = rows * math.sqrt(together)
-    elif unit in ("weights", "weighted counts") and not earlier:
-        sets = together if unit == "weighted counts" and isinstance(together, int) else 1
-        least = design.bound * math.sqrt(max(sets, 1))
-    elif unit == "rows" or unit.startswith(
-        ("counts of each set", "L1 distances", "sums over the rows")
-    ):
-        least = float(rows)
-    return bool(value < least * (1 - LEAST))
+    details, purpose, earlier = item["details"], item["purpose"], bool(item.get(EARLIER))
+    planned, unit = data.get("plan") is not None, str(details.get("unit", ""))
+    stage = purpose if purpose in UNITS else purpose.rpartition(": ")[2]  # of a linked table
+    units = UNITS.get(stage, (*CONTRIBUTIONS,)) if planned else (*CONTRIBUTIONS,)
+    if planned and stage == ONE_WAY and not earlier:
+        units = (SETS,) if data["method"] in ("margnet", *LINKED) else COUNTS
+    kind = next((u for u in units if u == unit or (u == NORM and NORM in unit)), None)
+    sets = details.get("columns", details.get("rules", None if planned else 1))
+    if kind is None or (kind in COUNTS and (type(sets) is not int or sets < 0)):
+        return None
+    design = design_of(data["public"])
+    rows, bound = (1, 0.0) if earlier else (design.rows, design.bound)
+    return CONTRIBUTIONS[kind](rows, bound, math.sqrt(sets if kind in COUNTS else 1))
 
 
 def _of_groups(details: Mapping[str, Any]) -> float | None:

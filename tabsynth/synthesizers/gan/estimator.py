@@ -223,14 +223,14 @@ class FirstCounts:
     population_interval : tuple of float or None
         Its 95% interval.
     overlap : dict
-        The noisy number of private rows that are public too, where it is charged.
+        The noisy number of private rows that are public too, with its 95% interval, where it is charged.
     """
 
     rows: float
     population: float | None = None
     population_interval: tuple[float, float] | None = None
     marginals: list[np.ndarray] | None = None
-    overlap: dict[str, float] = field(default_factory=dict)
+    overlap: dict[str, Any] = field(default_factory=dict)
 
 
 def first_counts(
@@ -285,8 +285,9 @@ def first_counts(
             OVERLAP,
             lambda: {"rows": np.array(noisy_overlap(table, account, public, bits, design.rows))},
         )
-        noise = account.noise_multiplier * design.rows
-        overlap = {"noisy_count": float(released["rows"]), "noise_std": noise}
+        noise, count = account.noise_multiplier * design.rows, float(released["rows"])
+        ends = list(interval(count, noise, whole=True))
+        overlap = {"noisy_count": count, "noise_std": noise, "interval": ends}
     return FirstCounts(
         rows=rows,
         population=population,
