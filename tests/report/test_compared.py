@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -247,6 +248,30 @@ def test_a_published_report_adds_up(tmp_path):
     assert "adding or removing one record" in text and HOSTILE not in text
     assert json.loads((tmp_path / "p.json").read_text())["delta"] == 1e-5
     assert isinstance(result.to_frame(), pd.DataFrame)
+
+
+@pytest.mark.parametrize("weight", [None, "weight"])
+def test_published_figures_are_printed_with_their_intervals(weight, tmp_path):
+    """Each says that its interval is one of 95%, and numbers of rows and of people are whole."""
+    created, facts = table(300, 1), schema()
+    real = REAL if weight is None else REAL.assign(**{weight: 2.5})
+    if weight is not None:
+        facts = Schema(facts.columns, weight=weight, max_weight=4.0)
+    claim = consistent(public={"schema_sha256": facts.fingerprint()})
+    result = evaluate_private(real, created, schema=facts, epsilon=0.5, certificate=claim)
+    result.to_html(tmp_path / "p.html")
+    texts = (tmp_path / "p.html").read_text("utf-8"), result.to_markdown()
+    shown = [metric for metric in result.metrics if metric.kind == "shown"]
+    assert len(shown) == (1 if weight is None else 2)
+    for metric in result.metrics:
+        number = r"[\d,]+" if metric in shown else r"[\d,.]+"
+        about = "about " if metric in shown else ""
+        figure = rf"{about}{number} \(95%: {number} to {number}\)"
+        (line,) = [s for s in result.summary() if s.startswith(f"{metric.title}: ")]
+        assert re.fullmatch(rf".*?: {figure}(; its independent columns {figure})?\.", line), line
+        assert all(re.search(figure, text) for text in texts)
+    for text in texts:
+        assert not re.search(r"\([\d,.]+ to [\d,.]+\)", text)
 
 
 def test_a_report_without_a_ledger_states_its_own_cost_alone(tmp_path, caplog):
