@@ -5,8 +5,8 @@ A block of a page is one of these, by its language and by the comment before it:
 * ``sh`` and ``python``: commands and programs, which run in order in one folder. ``# exit code 4`` after a command
   says how it ends, if not with 0.
 * ``text`` directly after one of them: its output. Words must be the same, and so must numbers, but where a comment
-  ``<!-- numbers: within 0.05 -->``, ``within 10%`` or ``any`` says otherwise. ``…`` stands for what the page leaves out;
-  white space does not count.
+  ``<!-- numbers: within 0.05 -->`` or ``within 10%`` says otherwise. ``…`` stands for what the page leaves out;
+  white space does not count. A tolerance that nearly every number meets is refused, and so is an output that is mostly ``…``.
 * any language after ``<!-- file: NAME -->``: a file that the reader saves.
 * any language after ``<!-- not run: REASON -->``. The commands, options and names in it are checked all the same.
 * ``pseudocode``: an algorithm or a sketch.
@@ -144,18 +144,17 @@ def execute(name: str, folder: Path, shorter: dict[str, str]) -> list[tuple[Bloc
     Returns
     -------
     list of (Block, str)
-        The outputs on the page, and what was printed.
+        The blocks of the page, and what each printed; with an output, what the block before it printed.
     """
-    outputs, printed, variables = [], "", {"__name__": "__main__"}
+    result, printed, variables = [], "", {"__name__": "__main__"}
     for block in blocks(path_of(name).read_text("utf-8")):
-        if block.output:
-            outputs.append((block, printed))
-        else:
+        if not block.output:
             text = block.text
             for complete, part in shorter.items():
                 text = text.replace(complete, part)
             printed = carry_out(replace(block, text=text), name, variables, folder)
-    return outputs
+        result.append((block, printed))
+    return result
 
 
 def carry_out(block: Block, name: str, variables: dict[str, object], folder: Path) -> str:
@@ -176,12 +175,16 @@ def program(text: str, name: str, variables: dict[str, object], folder: Path) ->
     return printed.getvalue()
 
 
+def exit_code(line: str) -> int:
+    """How a line of a shell block ends."""
+    return int((re.search(r"#.*exit code (\d+)", line) or [0, 0])[1])
+
+
 def command(line: str, folder: Path) -> str:
     """Execute a line of a shell block; return what it prints."""
-    code = int((re.search(r"#.*exit code (\d+)", line) or [0, 0])[1])
     first, *words = shlex.split(line, comments=True)
     if first == "tabsynth":
-        done = run(*words, cwd=folder, code=code)
+        done = run(*words, cwd=folder, code=exit_code(line))
         return str(done.stdout + done.stderr)
     environment = {**os.environ, "PATH": f"{TABSYNTH.parent}:{os.environ['PATH']}"}
     done = subprocess.run(
@@ -210,7 +213,7 @@ def difference(expected: str, printed: str, numbers: str = "") -> str | None:
     if match is None:
         return f"other words: {plain(printed)}"
     for text, other in zip(re.findall(NUMBER, plain(expected)), match.groups(), strict=True):
-        if numbers != "any" and not near(value(text), value(other), numbers):
+        if not near(value(text), value(other), numbers):
             return f"{other} in place of {text}: {plain(printed)}"
     return None
 
@@ -221,9 +224,36 @@ def value(number: str) -> float:
 
 def near(expected: float, printed: float, numbers: str) -> bool:
     """Whether two numbers are equal, or as near as ``within 10%`` or ``within 0.05`` says."""
-    tolerances = re.findall(r"([\d.]+)(%?)", numbers)
-    allowed = [abs(expected) * float(n) / 100 if percent else float(n) for n, percent in tolerances]
+    allowed = [size * abs(expected) if percent else size for size, percent in tolerances(numbers)]
     return math.isclose(expected, printed, rel_tol=1e-9, abs_tol=max([0.0, *allowed]) * (1 + 1e-9))
+
+
+def tolerances(numbers: str) -> list[tuple[float, bool]]:
+    """The sizes in a comment on numbers, each as a share of the number (``10%``) or not."""
+    return [
+        (float(size) / (100 if percent else 1), bool(percent))
+        for size, percent in re.findall(r"([\d.]+)(%?)", numbers)
+    ]
+
+
+def compares_nothing(block: Block) -> str | None:
+    """Why the comparison of an output would find little; None if it would find a difference.
+
+    A tolerance must be less than half of the median of the numbers that have a decimal point, and less than 50%. Numbers
+    without one, such as names of rows, count if there are no others.
+    """
+    words = plain(block.text).split()
+    shown = [word for word in words if re.search(r"\w", word)]
+    if len(shown) < 3 or len(shown) <= words.count("…"):
+        return "mostly …"
+    found = re.findall(NUMBER, block.text)
+    sizes = [abs(value(number)) for number in found if "." in number] or [
+        *map(abs, map(value, found))
+    ]
+    for size, percent in tolerances(block.comments.get("numbers", "")):
+        if not found or size >= 0.5 * (1 if percent else np.median(sizes)):
+            return f"a tolerance of {size} for {found}"
+    return None
 
 
 def prepare(group: str, folder: Path) -> None:
@@ -265,10 +295,11 @@ def prepare(group: str, folder: Path) -> None:
         pd.DataFrame(people).to_csv(folder / "people.csv", index=False)
 
 
-def rewritten(page: str, outputs: list[tuple[Block, str]]) -> str:
+def rewritten(page: str, results: list[tuple[Block, str]]) -> str:
     """The page with what was printed in place of the outputs that differ."""
-    for block, printed in reversed(outputs):
-        if difference(block.text, printed, block.comments.get("numbers", "")) is not None:
+    for block, printed in reversed(results):
+        wrong = block.output and difference(block.text, printed, block.comments.get("numbers", ""))
+        if wrong:
             page = page[: block.start] + updated(block.text, printed) + page[block.end :]
     return page
 
@@ -299,7 +330,7 @@ if __name__ == "__main__":
         with tempfile.TemporaryDirectory() as directory:
             prepare(group, Path(directory))
             for name in names:
-                outputs = execute(name, Path(directory), {})
+                results = execute(name, Path(directory), {})
                 page = path_of(name).read_text("utf-8")
-                path_of(name).write_text(rewritten(page, outputs), "utf-8")
-                print(name, len(outputs), "outputs")
+                path_of(name).write_text(rewritten(page, results), "utf-8")
+                print(name, sum(block.output for block, _ in results), "outputs")

@@ -3,11 +3,13 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
 
+import pages
 import pytest
 from command_lines import FIT_GAN as FIT
 from command_lines import TABSYNTH, make_people, make_schema, refused, run, start
@@ -199,6 +201,12 @@ def test_an_interrupt_under_a_ledger_is_told_alike_everywhere(folder, checkpoint
     assert f"epsilon={rounded_up(certificate['epsilon'])}, that of its whole plan" in claim
     assert f"and {ledger.share:.1%} of its budget is used" in claim
     assert f"model.tabsynth. I{claim[1:]}." in message
+    if checkpoint:  # as docs/how-to/resume-a-fit.md has it, with other names and numbers
+        page = pages.path_of("docs/how-to/resume-a-fit").read_text("utf-8")
+        (words,) = [block.text for block in pages.blocks(page) if "Interrupted;" in block.text]
+        for name, other in (("night.tabsynth", "model.tabsynth"), ("night.checkpoint", "ck")):
+            words = words.replace(name, other)
+        assert re.search(pages.pattern(words.replace("project.ledger", "l")), message), message
     assert f"its fit was interrupted: {claim}" in " ".join(verified.stdout.split())
     shown = run("ledger", "show", "l", cwd=folder).stdout
     assert f"{of_run.epsilon:.4g}" in shown and f"{ledger.share:.1%}" in shown

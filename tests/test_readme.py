@@ -1,26 +1,34 @@
 """Every command, program and output of README, docs and CONTRIBUTING.md is run and compared, or checked as far as it can be.
 
-``pages.py`` says what a block of a page may be, and makes the outputs anew.
+``pages.py`` says what a block of a page may be, and makes the outputs anew; ``mentions.py`` reads sentences.
 """
 
 import ast
-import importlib
-import inspect
 import json
 import re
 import shlex
 import subprocess
 
+import nbformat
 import pages
 import pandas as pd
 import pytest
-import typer
 from command_lines import TABSYNTH
+from mentions import (
+    OTHER_OPTIONS,
+    OUTPUT,
+    exists,
+    inline,
+    messages,
+    mistake,
+    refused,
+    wrong_calls,
+    wrong_commands,
+    wrong_exit_codes,
+)
 from pages import DOCS, GROUPS, ROOT, RUN, blocks
 
-import tabsynth
 from tabsynth import Schema
-from tabsynth.cli import app
 
 README = (ROOT / "README.md").read_text("utf-8")
 CENSUS = {
@@ -50,16 +58,14 @@ WRITTEN = sorted(
     for path in ROOT.glob(f"{folder}/*.md")
     if not {"examples", "api"} & {*path.parts} and path.name != "CHANGELOG.md"
 )
-PUBLIC = {name: getattr(tabsynth, name) for name in tabsynth.__all__}
+
+
+PAGES = {page for group in GROUPS.values() for page in group}
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def guide(name: str) -> str:
     return (DOCS / f"{name}.md").read_text("utf-8")
-
-
-def inline(page: str) -> list[str]:
-    """The code in the sentences of a page."""
-    return re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
 
 
 @pytest.mark.slow
@@ -67,20 +73,16 @@ def inline(page: str) -> list[str]:
 def test_pages_run_and_print_what_they_say(group, tmp_path):
     pages.prepare(group, tmp_path)
     for name in GROUPS[group]:
-        shorter = SHORTER.get(name, {})
-        for block, printed in pages.execute(name, tmp_path, shorter):
-            difference = pages.difference(block.text, printed, block.comments.get("numbers", ""))
-            assert difference is None, f"{name}: {difference}; run: python tests/pages.py {name}"
-        missing = [
-            file
-            for file in inline(pages.path_of(name).read_text("utf-8"))
-            if re.fullmatch(
-                r"[a-z][\w.-]*\.(?:csv|json|html|key|pub|yaml|model|tabsynth|ledger)", file
-            )
-            and not [*tmp_path.rglob(f"*{file}")]
-            and not [*ROOT.glob(f"tabsynth/**/{file}")]
-        ]
+        results = pages.execute(name, tmp_path, SHORTER.get(name, {}))
+        for block, printed in results:
+            numbers = block.comments.get("numbers", "")
+            difference = block.output and pages.difference(block.text, printed, numbers)
+            assert not difference, f"{name}: {difference}; run: python tests/pages.py {name}"
+        codes = inline(pages.path_of(name).read_text("utf-8"))
+        missing = files_not_there(codes, tmp_path)
         assert not missing, f"{name} names files that it does not make: {missing}"
+        missing = not_printed(codes, "\n".join(printed for _, printed in results))
+        assert not missing, f"{name} says that this is printed: {missing}"
     if group == "lessons":
         # As the reader would: the installed script.
         words = [TABSYNTH, "verify", "dossier", "--key", "office.key.pub"]
@@ -96,16 +98,40 @@ def test_pages_run_and_print_what_they_say(group, tmp_path):
         assert list(made) == ["sex", "weight", "admitted"] and len(made) == 300
 
 
+def files_not_there(codes, folder):
+    """The names of files among codes of sentences that are neither in the folder nor in the package."""
+    kinds = "csv|json|html|key|pub|yaml|model|tabsynth|ledger"
+    return [
+        file
+        for file in codes
+        if re.fullmatch(rf"[a-z][\w.-]*\.(?:{kinds})", file)
+        and not [*folder.rglob(file)]
+        and not [*ROOT.glob(f"tabsynth/**/{file}")]
+    ]
+
+
+def not_printed(codes, printed):
+    """The codes of sentences that are outputs, but for those that were printed."""
+    return [code for code in codes if OUTPUT.match(code) and code not in pages.plain(printed)]
+
+
+def test_files_and_outputs_in_sentences_are_compared_with_the_run(tmp_path):
+    (tmp_path / "holdout.csv").touch()
+    codes = ["out.csv", "holdout.csv", "Private: (1.3, 1e-05)", "Private: (1.2, 1e-05)"]
+    assert files_not_there(codes, tmp_path) == codes[:1]
+    assert not_printed(codes, "…\nPrivate: (1.2,\n1e-05)-") == codes[2:3]
+
+
 def test_outputs_are_compared_by_words_and_within_tolerances():
     def same(expected, printed, numbers=""):
         return pages.difference(expected, printed, numbers) is None
 
     assert same("a 1.5\nb", "a  1.5 b\n") and not same("a 1.5", "a 1.6") and not same("a", "b")
     assert same("a 1.5", "a 1.6", "within 0.1") and not same("a 1.5", "a 1.7", "within 0.1")
-    assert same("a 10", "a 11", "within 10%") and same("a 0", "a 9", "any")
-    assert not same("a 1", "b 1", "any") and not same("a 1", "a 1 2", "any")
+    assert same("a 10", "a 11", "within 10%")
+    assert not same("a 1", "b 1", "within 9") and not same("a 1", "a 1 2", "within 9")
     assert same("a … c", "a b 3 c") and same("…\nb 2\n…", "1 b 2 c 3") and not same("… b", "a c")
-    page = "```sh\ntabsynth\n```\n\n<!-- numbers: any -->\n```text\nx 1\n```\n\n```text\ny\n```\n"
+    page = "```sh\ntabsynth\n```\n\n<!-- numbers: within 9% -->\n```text\nx 1\n```\n\n```text\ny\n```\n"
     command, output, other = blocks(page)
     assert command.runs and output.output and not other.output
     assert pages.rewritten(page, [(output, "z 2\n")]) == page.replace("x 1", "z 2")
@@ -113,10 +139,25 @@ def test_outputs_are_compared_by_words_and_within_tolerances():
     assert pages.updated("…\nodds are 2\n…\n", "other 1\nodds were 3\n") == "…\nodds were 3\n…\n"
 
 
+def test_an_output_that_is_hardly_compared_is_refused():
+    def refusal(text, numbers=""):
+        (block,) = blocks(f"<!-- numbers: {numbers} -->\n```text\n{text}\n```\n")
+        return pages.compares_nothing(block)
+
+    table = "     a     b\n20 0.11 0.14\n30 0.44 0.43"
+    assert (
+        refusal(table, "within 0.6")
+        and refusal(table, "within 50%")
+        and refusal("a b c", "within 1")
+    )
+    assert refusal("…\na … b …\n…") and refusal("… model") and refusal("a b c\n2 4", "within 1.5")
+    assert refusal(table, "within 0.1") is None and refusal("a b\n… 2", "within 10% or 0.9") is None
+
+
 @pytest.mark.parametrize("name", WRITTEN)
 def test_every_block_of_a_page_is_run_or_compared(name):
     """Or is a file that a page that runs saves, is not run for a reason, or is no code."""
-    runs = name in {page for group in GROUPS.values() for page in group}
+    runs = name in PAGES
     for block in blocks(pages.path_of(name).read_text("utf-8")):
         kind = block.language
         if "not run" in block.comments:
@@ -125,6 +166,7 @@ def test_every_block_of_a_page_is_run_or_compared(name):
             check_without_running(block)
         elif kind in RUN or "file" in block.comments or block.output:
             assert runs, f"{name} does not run: add it to GROUPS in tests/pages.py"
+            assert not block.output or pages.compares_nothing(block) is None
         else:
             assert kind in ("pseudocode", "{eval-rst}"), (
                 f"{name}: nothing runs or compares {block.text}"
@@ -144,104 +186,104 @@ def check_without_running(block):
             if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "tabsynth":
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
                 assert [name for name in names if not exists(name)] == []
-        check_calls(block.text)
-
-
-def check_calls(source):
-    """Calls of public names of tabsynth have parameters that there are."""
-    for node in ast.walk(ast.parse(source)):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in PUBLIC
-        ):
-            parameters = inspect.signature(PUBLIC[node.func.id]).parameters
-            if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-                unknown = {word.arg for word in node.keywords} - {*parameters, None}
-                assert not unknown, f"{source}: no parameter {unknown}"
-
-
-def refused(words, *, complete):
-    """What the command line has against the words after ``tabsynth``; None if nothing.
-
-    Words that are not complete, as sentences have them, may lack arguments and values of options.
-    """
-    command = typer.main.get_command(app)
-    words = list(words)
-    while getattr(command, "commands", None):
-        name = words[0] if words else None
-        if name in command.commands:
-            words = words[1:]
-        elif "table" in command.commands:  # of tabsynth schema
-            name = "table"
-        elif name is None or name.startswith("-") or name.isupper():
-            break
-        else:
-            return f"no command {name}"
-        command = command.commands[name]
-    context = command.context_class(command)
-    known = {o for p in command.get_params(context) for o in (*p.opts, *p.secondary_opts)}
-    for word in words:
-        if word.startswith("-") and word not in known and not re.match(r"-\d", word):
-            return f"no option {word}"
-    try:
-        taken, more, _ = command.make_parser(context).parse_args([w for w in words if w != "…"])
-    except Exception as error:  # the last option lacks its value
-        return str(error) if complete else None
-    if more:
-        return f"more words: {more}"
-    lacking = [p.name for p in command.params if p.required and p.name not in taken]
-    return f"lacks {lacking}" if complete and lacking else None
-
-
-def test_the_check_of_commands_refuses_what_the_command_line_does():
-    for line in ("schema check T --schema S", "fits", "fit T --epsilom 1"):
-        assert refused(line.split(), complete=False)
-    assert refused(["fit", "t.csv", "--epsilon", "1"], complete=True)
-    assert refused(["fit", "t.csv", "--epsilon", "1", "-o", "m"], complete=True) is None
-    with pytest.raises(AssertionError, match="no parameter"):
-        check_calls("MargNet(schema, epsilonn=1.0)")
+        assert wrong_calls(block.text) is None
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_commands_and_names_in_sentences_exist(name):
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+def test_what_sentences_name_is_there(name):
     page = pages.path_of(name).read_text("utf-8")
-    for code in inline(page):
-        code = " ".join(code.split())
-        if re.match(r"make [a-z-]+$", code):
-            assert code.split()[1] in targets, code
-        elif re.match(r"tabsynth [a-z-]", code):
-            words = shlex.split(code.partition(" > ")[0])[1:]
-            assert refused(words, complete=False) is None, (
-                f"{code}: {refused(words, complete=False)}"
-            )
-        elif re.fullmatch(r"tabsynth(?:\.\w+)+", code):
-            assert exists(code), code
-        elif re.match(r"(?:tabsynth|tests|reports|docs|notebooks|data)/[\w./-]*$", code):
-            assert (ROOT / code).exists() or code == "reports/demo", code  # of make demo
-        elif re.match(r"\w+\(.+\)$", code) and code.partition("(")[0] in PUBLIC:
-            check_calls(code.replace("…", "..."))
-    for line in re.findall(r"^make ([\w-]+)", page, re.MULTILINE):
-        assert line in targets
+    assert [found for code in inline(page) if (found := mistake(code))] == []
+    assert wrong_exit_codes(page) == []
+    if name not in PAGES:  # of pages that run, the run compares these
+        assert [code for code in inline(page) if OUTPUT.match(code)] == []
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert {*re.findall(r"^(?:\w+=\S+ )*make ([\w-]+)", page, re.MULTILINE)} <= {*targets}
 
 
-def exists(dotted):
-    """Whether a module, or a name of one, is there; of one that needs another package, by its text."""
-    parts = dotted.split(".")
-    for i in range(len(parts), 0, -1):
-        base = ROOT.joinpath(*parts[:i])
-        file = next(
-            (f for f in (base.with_suffix(".py"), base / "__init__.py") if f.exists()), None
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_what_notebooks_name_is_there(path):
+    cells = nbformat.read(path, as_version=4).cells
+    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert [found for code in inline(text) if (found := mistake(code))] == []
+    assert wrong_exit_codes(text) == []
+
+
+@pytest.mark.slow
+def test_commands_and_options_in_messages_and_helps_are_there():
+    texts = [
+        text
+        for path in (ROOT / "tabsynth").rglob("*.py")
+        for text in messages(path.read_text("utf-8"))
+    ]
+    assert sum("tabsynth ledger create" in text for text in texts) >= 3
+    assert [found for text in texts for found in wrong_commands(text)] == []
+
+
+def test_the_checks_refuse_what_is_not_there():
+    for option, file in OTHER_OPTIONS.items():
+        assert option in (ROOT / file).read_text("utf-8")
+    for line in ("schema check T --schema S", "schema check", "fits", "fit T --epsilom 1"):
+        assert refused(line.split(), complete=False)
+    assert refused(["fit", "t.csv", "--epsilon", "1"], complete=True)
+    assert refused(["fit", "t.csv", "--epsilon", "1", "-o", "m"], complete=True) is None
+    for code in (
+        "fit --accept-drafted-domains",
+        "tabsynth evaluate --epsilons 0.1",
+        "evaluate --epsilons 0.1",
+        "--epsilons",
+        "ProjectLedger.make(…, epsilon=3)",
+        "ProjectLedger.create(…, epsilons=3)",
+        "Schema.drafts(df)",
+        "Schema.drafts",
+        "MargNet(schema, epsilonn=1.0)",
+        ".fit(df, checkpoints=1)",
+        ".fits(df)",
+        "make tests",
+        "tabsynth.schemas",
+        "tests/no_such.py",
+    ):
+        assert mistake(code), code
+    for code in (
+        "fit --accept-drafted-domain",
+        "--composition gaussian",
+        "Schema.draft(df)",
+        "WGANConfig.radius",
+        ".fit(df, checkpoint=1)",
+        "release.yaml",
+        ".csv",
+        "fit",
+    ):
+        assert mistake(code) is None, code
+
+
+def test_exit_codes_in_sentences_are_those_of_the_commands():
+    def wrong(sentence):
+        return wrong_exit_codes(
+            f"```sh\ntabsynth verify t.csv --key k  # exit code 4\n```\n\n{sentence}\n"
         )
-        if file is not None:
-            break
-    if "integrations" in parts:
-        return i == len(parts) or re.search(rf"\b{parts[i]}\b", file.read_text("utf-8")) is not None
-    found = importlib.import_module(".".join(parts[:i]))
-    for part in parts[i:]:
-        found = getattr(found, part, None)
-    return found is not None
+
+    for sentence in (
+        "It ends in exit code 3.",
+        "It says so.\nIt ends in exit code 0.",
+        "| x |\n| `tabsynth verify t.csv` ends in 0 |",
+        "`verify` ends in exit\ncode 3, and `fit` does not.",
+        "If it is damaged, it ends in exit code 7.",
+    ):
+        assert len(wrong(sentence)) == 1, sentence
+    for sentence in (
+        "It ends in exit code 4.",
+        "If it is damaged, it ends in exit code 2.",
+        "`tabsynth fit` ends in exit code 130.",
+        "```sh\ntabsynth verify u.csv\n```\n\n`verify u.csv` ends in exit code 0.",
+    ):
+        assert wrong(sentence) == [], sentence
+
+
+def test_messages_are_read_with_what_is_put_into_them():
+    source = '''f"run tabsynth fits {x}"; "use --epsilom of it"; f"(tabsynth schema check {x})"
+f"tabsynth fit {x} --declare-all"; "see tabsynth schema edit --declare-all, or --source"; "tabsynth rejects"'''
+    wrong = [wrong_commands(text) for text in messages(source)]
+    assert sorted(map(len, wrong)) == [0, 0, 1, 1, 1, 1]
 
 
 def test_the_columns_of_the_schema_reference_are_valid():
