@@ -5,6 +5,7 @@ import importlib
 import inspect
 import re
 import shlex
+import warnings
 from collections.abc import Iterator
 from functools import cache
 
@@ -106,7 +107,8 @@ def wrong_calls(source: str) -> str | None:
     A method of what is left out, as in ``.fit(table, rows=9)``, is one of any public class.
     """
     try:
-        tree = ast.parse(("…" * source.startswith(".") + source).replace("…", "_"))
+        with warnings.catch_warnings(action="ignore"):  # of escapes in commands
+            tree = ast.parse(("…" * source.startswith(".") + source).replace("…", "_"))
     except SyntaxError:
         return None
     for node in ast.walk(tree):
