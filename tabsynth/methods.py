@@ -4,8 +4,8 @@ The command line, plans, certificates, audits and model files derive their lists
 imports an estimator or torch, so that a certificate is verified without them.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 ONE_WAY, JOINT, COUNT = "one-way counts", "joint counts", "row count"
 OVERLAP, CRITIC, VOTES = "overlap with the public table", "critic", "votes"
@@ -58,6 +58,12 @@ class Fit:
     weighted: bool = False
 
 
+# By name of a curve, the mechanisms whose uses its steps count; of two, each has half of them.
+CRITIC_CURVES = {
+    "critic's score of generated rows": (CRITIC,),
+    "critic steps per generator step": (CRITIC,),
+}
+VOTE_CURVES = {"student's distance of generated rows, by labels": (VOTES, CLASS_VOTES)}
 # Of each tuple, one purpose must be there.
 Required = list[tuple[str, ...]]
 
@@ -102,6 +108,9 @@ class Method:
         Where the subclass of ``Synthesizer`` is, and its name.
     required : callable
         From what a certificate says of a fit to the purposes that the fit must have charged.
+    curves : dict
+        By name of a curve that a certificate prints, the purposes whose uses its steps count. The curves of rows that cost
+        nothing are not among them.
     votes : bool
         Whether the method learns from noisy votes of a teacher ensemble. Its plans then list labels.
     by_schema : bool
@@ -116,6 +125,7 @@ class Method:
     module: str
     estimator: str
     required: Callable[[Fit], Required]
+    curves: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     votes: bool = False
     by_schema: bool = False
     audits: tuple[str, ...] = ("white-box", "replay", "black-box", "one-run")
@@ -136,18 +146,21 @@ METHODS: dict[str, Method] = {
         module="tabsynth.synthesizers.gan.dpwgan",
         estimator="DPWGAN",
         required=_of_critic,
+        curves=CRITIC_CURVES,
         audit_fixture=_GAN,
     ),
     "dp-gan": Method(
         module="tabsynth.synthesizers.gan.dpgan",
         estimator="DPGAN",
         required=_of_critic,
+        curves=CRITIC_CURVES,
         audit_fixture=_GAN,
     ),
     "pate-gan": Method(
         module="tabsynth.synthesizers.pate.estimator",
         estimator="PATEGAN",
         required=_of_pate_gan,
+        curves=VOTE_CURVES,
         votes=True,
         audits=("white-box", "replay", "black-box"),
         audit_fixture=_PATE,
@@ -156,6 +169,7 @@ METHODS: dict[str, Method] = {
         module="tabsynth.synthesizers.pate.pateacgan",
         estimator="PATEACGAN",
         required=_of_pate_acgan,
+        curves=VOTE_CURVES,
         votes=True,
         audits=("white-box", "replay", "black-box"),
         audit_fixture=_PATE,

@@ -36,7 +36,16 @@ import pandas as pd
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.methods import DRAFT, LINKED, METHODS, OVERLAP, STEPS, Fit, Method, Required
+from tabsynth.methods import (
+    DRAFT,
+    LINKED,
+    METHODS,
+    OVERLAP,
+    STEPS,
+    Fit,
+    Method,
+    Required,
+)
 from tabsynth.privacy.accounting.mechanisms import LAPLACE, NoisyVote, NoPrivacy, mechanism_from
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.column import UNCHANGED
@@ -182,7 +191,13 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
     problems = _lacking(method, required, purposes)
     if warm := _section(public, "warm_start"):
         problems += _of_warm_start(warm, items, columns)
-    return [*problems, *_missing_of_plan(certificate, items)]
+    planned = registered[method].required(_fit(public, settings, columns, stopped=False))
+    return [
+        *problems,
+        *_impossible_plan(certificate, method, planned),
+        *_missing_of_plan(certificate, items),
+        *_below_curves(certificate, registered[method], planned, items),
+    ]
 
 
 def _required(
@@ -194,7 +209,21 @@ def _required(
     stopped: bool,
 ) -> Required:
     """Return the mechanisms that a fit of a method must have charged, by its settings and public facts."""
-    fit = Fit(
+    required = list(method.required(_fit(public, settings, columns, stopped=stopped)))
+    if isinstance(_section(public, "public_table").get("overlap"), Mapping):
+        required.append((OVERLAP,))
+    of_schema = public.get("schema_mechanisms")
+    purposes = [*map(str, of_schema)] if isinstance(of_schema, list) else []
+    if public.get("released"):
+        purposes += DRAFT
+    return [*required, *((purpose,) for purpose in dict.fromkeys(purposes))]
+
+
+def _fit(
+    public: Mapping[str, Any], settings: Mapping[str, Any], columns: int | None, *, stopped: bool
+) -> Fit:
+    """Return what settings and public facts say of a fit."""
+    return Fit(
         columns=columns,
         rows_declared=public.get("rows") is not None,
         warm_start=bool(_section(public, "warm_start")),
@@ -205,14 +234,58 @@ def _required(
         declared_tables=isinstance(public.get("tables"), list),
         weighted="weight" in _section(public, "design"),
     )
-    required = list(method.required(fit))
-    if isinstance(_section(public, "public_table").get("overlap"), Mapping):
-        required.append((OVERLAP,))
-    of_schema = public.get("schema_mechanisms")
-    purposes = [*map(str, of_schema)] if isinstance(of_schema, list) else []
-    if public.get("released"):
-        purposes += DRAFT
-    return [*required, *((purpose,) for purpose in dict.fromkeys(purposes))]
+
+
+def _impossible_plan(certificate: Mapping[str, Any], method: str, required: Required) -> list[str]:
+    """Return what the stated plan lacks of what each fit of the method plans, whatever stops it later."""
+    if "plan" not in certificate:
+        return []
+    plan = _section(certificate, "plan")
+    planned = _uses(_charged(plan.get("fit")))
+    problems = _lacking(method, required, {*planned}, "plan")
+    if any(len(_charged(plan.get(part))) < len(plan.get(part) or []) for part in ("before", "fit")):
+        problems.append("its plan has a mechanism without a number of uses")
+    return problems
+
+
+def _below_curves(
+    certificate: Mapping[str, Any],
+    method: Method,
+    required: Required,
+    items: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    """Return mechanisms that are listed, or planned, with fewer uses than the curves have steps.
+
+    A point of a curve follows from as many uses, whatever stopped the fit. What was spent before the plan made other curves.
+    Which of several kinds of votes a curve counts follows from the settings, and without settings from the list.
+    """
+    curves, plan = _section(_section(certificate, "training"), "curves"), certificate.get("plan")
+    listed, earlier = _uses(items), _uses(_charged(_section(certificate, "plan").get("before")))
+    counts = {"list of mechanisms": listed - earlier}
+    if plan is not None:
+        counts["plan"] = _uses(_charged(_section(certificate, "plan").get("fit")))
+    due = {name for names in required for name in names} if "settings" in certificate else {*listed}
+    problems = []
+    for name, purposes in method.curves.items():
+        counted = [purpose for purpose in purposes if purpose in due] or purposes
+        steps = _section(curves, name).get("step")
+        numbers = map(_number, steps if isinstance(steps, list) else [])
+        last = max((step for step in numbers if step is not None), default=0.0) / len(counted)
+        problems += [
+            f"its {what} has {uses[purpose]:,} uses of {purpose!r}, and its curves follow from {last:,.0f}"
+            for purpose in counted
+            for what, uses in counts.items()
+            if uses[purpose] < last
+        ]
+    return list(dict.fromkeys(problems))
+
+
+def _uses(items: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """Return how often mechanisms were used, by purpose."""
+    uses = Counter[str]()
+    for item in items:
+        uses[str(item.get("purpose"))] += item["count"]
+    return uses
 
 
 def _missing_of_plan(
@@ -280,9 +353,11 @@ def _of_warm_start(
     return _lacking(f"its warm start, {method},", required, purposes)
 
 
-def _lacking(who: str, required: Required, purposes: set[str]) -> list[str]:
+def _lacking(
+    who: str, required: Required, purposes: set[str], where: str = "list of mechanisms"
+) -> list[str]:
     lacking = [" or ".join(map(repr, names)) for names in required if purposes.isdisjoint(names)]
-    incomplete = f"its list of mechanisms is incomplete: a fit of {who} charges "
+    incomplete = f"its {where} is incomplete: a fit of {who} charges "
     return [incomplete + ", ".join(lacking)] if lacking else []
 
 
@@ -300,6 +375,8 @@ def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 FORMAT, BEFORE = "tabsynth-certificate/2", "tabsynth-certificate/1"
 UNCHANGED_FACTS = "unchanged_from_draft"  # of ``public``
+NAMES_AND_TYPES = "the names and types of the columns"
+NAMES_ONLY = "the names of the columns"  # in statements of version 0.2
 MOST_NAMED = 20  # columns in a statement; the certificate lists all of them
 LEAST = 1e-300  # below it a power of ten has no four digits
 # What every table of this library has in common; a reader of other tables' certificates must be told.
@@ -458,8 +535,13 @@ def unchanged_of(public: Any) -> str:
     )
 
 
-def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str:
-    """The claim in a sentence. One that depends on drafted columns begins with ``CONDITIONAL``."""
+def statement_of(
+    epsilon: float, delta: float, seeded: bool, public: Any, *, names: str = NAMES_AND_TYPES
+) -> str:
+    """The claim in a sentence. One that depends on drafted columns begins with ``CONDITIONAL``.
+
+    ``names``: what is public of columns that a private draft released.
+    """
     if math.isinf(epsilon):
         return "Not private: private rows were read without noise, so epsilon is infinite."
     what = design_of(public).neighbour
@@ -477,11 +559,7 @@ def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str
             f" table, and these real values appear as they are.{unchanged}"
         )
     released = public.get("released") if isinstance(public, Mapping) else None
-    schema = (
-        "the names and types of the columns"
-        if released and not public.get("declared")
-        else "the schema"
-    )
+    schema = names if released and not public.get("declared") else "the schema"
     return (
         f"Private: {claim}, if {schema} and all else listed under 'public' are public.{unchanged}"
     )

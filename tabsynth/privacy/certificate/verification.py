@@ -51,9 +51,11 @@ from tabsynth.privacy.accounting.mechanisms import (
 )
 from tabsynth.privacy.accounting.pld import pld_epsilon
 from tabsynth.privacy.certificate.certificate import (
+    BEFORE,
     COMPOSITIONS,
     FIGURES,
-    FORMAT,
+    NAMES_AND_TYPES,
+    NAMES_ONLY,
     UNCHANGED_FACTS,
     beside,
     code,
@@ -176,6 +178,8 @@ UNSIGNED = "unsigned"
 # Another build of an accountant may differ in the last digits, and be a little looser.
 LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
 INTERRUPTED = "interrupted"  # why a fit stopped, where a person stopped it
+NO_PLAN = "it does not state its plan, so a mechanism that no public fact implies could be missing from its list"
+LATER = ("plan", "settings", "code", "noise")  # fields that certificates of format 1 did not have
 SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
 
 
@@ -304,14 +308,13 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
         bounds = ledger.attack_bounds(inexact_by(data.get("noise")))
     if not problems:
         problems += _attacker(data.get("attacker"), bounds)
-    if data["format"] == FORMAT:
+    problems += _accountant(data, name)
+    if data["format"] == BEFORE:
+        problems += _downgraded(data)
+        notes.append(NO_PLAN)
+    else:
         below, unknown = _sensitivities(data)
-        problems += [
-            *_form(data, claimed),
-            *below,
-            *_accountant(data, name),
-            *_project(data, claimed, ledger),
-        ]
+        problems += [*_form(data, claimed), *below, *_project(data, claimed, ledger)]
         notes += [
             *unknown,
             *_unchanged_facts(data),
@@ -347,8 +350,19 @@ def _claim(data: dict[str, Any], path: Path) -> tuple[float, Ledger]:
         raise FileFormatError(f"{path}: a mechanism must be an object.")
     check_listed(items)
     # What was spent before the plan was made is composed by a filter of the budget that was asked for.
-    budget = _number(data["epsilon_asked"]) if data["format"] == FORMAT else math.inf
+    budget = _number(data.get("epsilon_asked", "inf"))
     return claimed, Ledger.from_list(budget or math.inf, delta, items)
+
+
+def _downgraded(data: Mapping[str, Any]) -> list[str]:
+    """A certificate that states the former format, and was not written by a version that wrote it."""
+    versions = data.get("versions")
+    written = str(versions.get("tabsynth")) if isinstance(versions, Mapping) else ""
+    later = [name for name in LATER if name in data]
+    if later or not written.startswith("0.1."):
+        reason = f"has {', '.join(later)}" if later else f"is of version {shown(written)}"
+        return [f"it states format {BEFORE!r}, which version 0.1 wrote, and {reason}"]
+    return []
 
 
 def _number(value: Any) -> float:
@@ -435,7 +449,9 @@ def _consistency(data: dict[str, Any], claimed: float, epsilon: float) -> list[s
         problems.append(
             "it claims to be private, but the run was seeded or read rows without noise"
         )
-    if data.get("statement") != statement_of(claimed, data["delta"], seeded, data.get("public")):
+    words = [NAMES_AND_TYPES] if "plan" in data else [NAMES_AND_TYPES, NAMES_ONLY]
+    facts = (claimed, data["delta"], seeded, data.get("public"))
+    if data.get("statement") not in [statement_of(*facts, names=names) for names in words]:
         problems.append("its statement does not follow from its figures")
     return problems
 
@@ -552,15 +568,22 @@ def _of_groups(details: Mapping[str, Any]) -> float | None:
 
 def _accountant(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
     """A filter where the plan may follow from earlier outputs, and nowhere else, at the order of its budget."""
-    stated, filters = data["accountant"], {*NAMES.values()}
-    if (stated["name"] in filters or name["name"] in filters) and (
-        stated["name"] != name["name"] or not _alike(stated.get("order"), name.get("order"))
+    stated, filters = data.get("accountant"), {*NAMES.values()}
+    stated = stated if isinstance(stated, Mapping) else {}
+    if (str(stated.get("name")) in filters or name["name"] in filters) and (
+        stated.get("name") != name["name"] or not _alike(_order(stated), name.get("order"))
     ):
         expected = " ".join(str(name[key]) for key in ("name", "order") if key in name)
         return [
             f"its accountant must be {expected}, by its list of mechanisms and the epsilon asked for"
         ]
     return []
+
+
+def _order(stated: Mapping[str, Any]) -> float | None:
+    """The order that a filter states, if it is a number."""
+    order = stated.get("order")
+    return order if isinstance(order, int | float) else None
 
 
 def _alike(one: float | None, other: float | None) -> bool:
@@ -610,9 +633,7 @@ def _unspent_budget(data: dict[str, Any]) -> list[str]:
     plan, budget = data.get("plan"), _number(data["epsilon_asked"])
     notes, items = [], data["mechanisms"]
     if plan is None:
-        notes.append(
-            "it does not state its plan, so a mechanism that no public fact implies could be missing from its list"
-        )
+        notes.append(NO_PLAN)
     else:
         items = [*({**item, EARLIER: True} for item in plan["before"]), *plan["fit"]]
     if math.isinf(budget) or (plan is None and data["training"].get("stopped") is not None):
