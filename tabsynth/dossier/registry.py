@@ -22,6 +22,13 @@ from tabsynth.privacy.accounting.attackers import rounded_up as short
 from tabsynth.privacy.certificate.certificate import condition, conditional_of
 
 MOST_NAMED = 30
+SEVERAL_ROWS = (
+    " A unit with several rows has a weaker guarantee, which these parameters do not state."
+)
+# As version 0.2 wrote it.
+FORMER_ROWS = (
+    " A unit with several rows has a weaker guarantee: with g rows of at least g times epsilon."
+)
 # What a program may change in a record without changing what it says of privacy.
 FIGURES = (
     ("basic",),
@@ -158,6 +165,8 @@ def differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> list[
         for name in path:
             one = one.get(name) if isinstance(one, Mapping) else None
             other = other.get(name) if isinstance(other, Mapping) else None
+        if isinstance(one, str):
+            one = one.replace(FORMER_ROWS, SEVERAL_ROWS)
         if one != other:
             wrong.append(".".join(path))
     return wrong
@@ -186,7 +195,7 @@ def _domain(material: Material) -> str:
 def _rows(material: Material) -> str:
     if not material.by_row:
         return ""
-    return " A unit with several rows has a weaker guarantee, which these parameters do not state."
+    return SEVERAL_ROWS
 
 
 def _unprotected(material: Material) -> str:

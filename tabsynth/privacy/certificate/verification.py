@@ -360,7 +360,7 @@ def _downgraded(data: Mapping[str, Any]) -> list[str]:
     written = str(versions.get("tabsynth")) if isinstance(versions, Mapping) else ""
     later = [name for name in LATER if name in data]
     if later or not written.startswith("0.1."):
-        reason = f"has {', '.join(later)}" if later else f"is of version {shown(written)}"
+        reason = f"has {', '.join(later)}" if later else f"its version is {shown(written)}"
         return [f"it states format {BEFORE!r}, which version 0.1 wrote, and {reason}"]
     return []
 

@@ -1,0 +1,89 @@
+"""R27: honest certificates of version 0.2, as it wrote them, verify as they did.
+
+``certificates_of_0_2.json`` has tables and certificates of small fits: 6 rows of each kind, from the code of that version.
+"""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tabsynth.privacy.certificate.certificate import (
+    BEFORE,
+    NAMES_AND_TYPES,
+    NAMES_ONLY,
+    beside,
+)
+from tabsynth.privacy.certificate.verification import NO_PLAN, Verification, verify
+
+STORED = json.loads(Path(__file__).with_name("certificates_of_0_2.json").read_text("utf-8"))
+STATES = {"seeded": "not private", "conditional": "conditional"}
+
+
+def verified(folder: Path, table: str, certificate: dict[str, Any]) -> Verification:
+    path = folder / "t.csv"
+    path.write_bytes(table.encode())
+    beside(path).write_text(json.dumps(certificate), "utf-8")
+    return verify(path)
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_a_certificate_of_version_0_2_verifies_as_it_did(kind: str, tmp_path: Path) -> None:
+    stored = STORED[kind]
+    assert stored["certificate"]["versions"]["tabsynth"] == "0.2.0"
+    verification = verified(tmp_path, **stored)
+    assert verification.problems == ()
+    assert verification.state.value == STATES.get(kind, "not authenticated")
+    assert NO_PLAN in verification.notes
+
+
+def test_the_former_words_are_accepted_of_former_certificates_only(tmp_path: Path) -> None:
+    """The statement of a certificate with a plan says that the types of released columns are public too."""
+    table, data = STORED["draft"]["table"], copy.deepcopy(STORED["draft"]["certificate"])
+    assert NAMES_ONLY in data["statement"] and NAMES_AND_TYPES not in data["statement"]
+    listed = (
+        "purpose",
+        "mechanism",
+        "noise_multiplier",
+        "sampling_rate",
+        "threshold_delta",
+        "count",
+    )
+    items = [
+        ({name: item[name] for name in listed if name in item}, item.get("earlier"))
+        for item in data["mechanisms"]
+    ]
+    data["plan"] = {
+        "before": [item for item, earlier in items if earlier],
+        "fit": [item for item, earlier in items if not earlier],
+    }
+    problems = verified(tmp_path, table, data).problems
+    assert problems == ("its statement does not follow from its figures",)
+    data["statement"] = data["statement"].replace(NAMES_ONLY, NAMES_AND_TYPES)
+    assert verified(tmp_path, table, data).problems == ()
+    data["statement"] = data["statement"].replace(NAMES_AND_TYPES, "nothing")
+    del data["plan"]
+    assert verified(tmp_path, table, data).problems == problems
+
+
+@pytest.mark.parametrize("kind", ["declared", "draft", "draft-with-suggestions", "dp-wgan"])
+def test_a_certificate_of_a_later_version_is_not_of_format_1(kind: str, tmp_path: Path) -> None:
+    """Version 0.1 wrote it, without the fields of format 2, and a note says that no plan is stated."""
+    table, data = STORED[kind]["table"], {**STORED[kind]["certificate"], "format": BEFORE}
+    words = f"it states format '{BEFORE}', which version 0.1 wrote, and "
+    for name in ("settings", "code", "noise"):
+        assert any(
+            p.startswith(f"{words}has {name}") for p in verified(tmp_path, table, data).problems
+        )
+        del data[name]
+    verification = verified(tmp_path, table, data)
+    assert f"{words}its version is '0.2.0'" in verification.problems
+    assert NO_PLAN in verification.notes
+    data["versions"] = {**data["versions"], "tabsynth": "0.1.0"}
+    verification = verified(tmp_path, table, data)
+    assert verification.problems == () and NO_PLAN in verification.notes
+    if any(item.get("earlier") for item in data["mechanisms"]):
+        data["accountant"] = {"name": "RDP", "library": "opacus", "version": "1"}
+        assert "its accountant must be" in verified(tmp_path, table, data).problems[0]
