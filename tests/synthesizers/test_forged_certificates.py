@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import torch
 from command_lines import make_people
-from fitted_tables import SCHEMA, small, small_dpgan
+from fitted_tables import SCHEMA, small, small_acgan, small_dpgan, small_pate
 from fitted_tables import frame as rows
 from linked_tables import TINY, schema, tables
 
@@ -25,7 +25,7 @@ from tabsynth.auditing.replay_audit import SCHEMA as REPLAYED
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.errors import TabsynthError
-from tabsynth.methods import DRAFT, STEPS
+from tabsynth.methods import CLASS_VOTES, CRITIC, DRAFT, JOINT, METHODS, ONE_WAY, STEPS, VOTES
 from tabsynth.privacy.accounting.mechanisms import LEAST_NOISE
 from tabsynth.privacy.certificate.certificate import (
     COMPOSITIONS,
@@ -100,6 +100,11 @@ def declared_afterwards(path: Path) -> Any:
     for column in facts["columns"]:
         column["provenance"] = "declared"
     return MargNet(Schema.from_dict(facts), epsilon=5.0, config=SMALL).fit(rows(600))
+
+
+def on_a_ledger(path: Path) -> Any:
+    ProjectLedger.create(path / "l", epsilon=8.0)
+    return small().fit(rows(), ledger=path / "l")
 
 
 def interrupted(path: Path) -> Any:
@@ -227,6 +232,143 @@ def test_every_smaller_charge_is_found(
             if verify(path).consistent:
                 missed.append((what, thorough))
     assert tried >= 5 and not missed
+
+
+def after_a_critic(path: Path) -> Any:
+    return small_dpgan(epsilon=9.0, warm_start=small_dpgan(rows=60).fit(rows())).fit(rows())
+
+
+def fitted_again(path: Path) -> Any:
+    model = small(autoencoder=None).fit(rows())
+    return model.set_params(epsilon=6.0).fit(rows())
+
+
+def counted_on(name: str) -> Callable[[Path], Any]:
+    return lambda path: small_acgan(mode=name).fit(rows())
+
+
+# Fits with curves, and the purposes of which the steps of the curves are uses.
+CURVED: dict[str, tuple[Callable[[Path], Any], set[str]]] = {
+    "dp-wgan": (lambda path: small().fit(rows()), {CRITIC}),
+    "dp-wgan of a public table": (
+        lambda path: small(public=rows(30, seed=4), provenance="made up").fit(rows()),
+        {CRITIC},
+    ),
+    "dp-wgan on a ledger": (on_a_ledger, {CRITIC}),
+    "dp-gan": (lambda path: small_dpgan(variant="basic").fit(rows()), {CRITIC}),
+    "dp-gan after a critic": (after_a_critic, {CRITIC}),
+    "dp-wgan again": (fitted_again, {CRITIC}),
+    "interrupted": (interrupted, {CRITIC}),
+    "pate-gan": (lambda path: small_pate().fit(rows()), {VOTES}),
+    "pate-acgan, A": (counted_on("A"), {VOTES}),
+    "pate-acgan, B": (counted_on("B"), {VOTES, CLASS_VOTES}),
+    "pate-acgan, C": (counted_on("C"), {VOTES}),
+}
+
+
+def without(certificate: dict[str, Any], purpose: str, uses: int) -> dict[str, Any]:
+    """A certificate that lists ``uses`` uses of a mechanism in place of those of its own fit."""
+    data = copy.deepcopy(certificate)
+    own = [i for i in data["mechanisms"] if i["purpose"] == purpose and not i.get(EARLIER)]
+    for item in own:
+        item["count"] = uses
+        data["mechanisms"].remove(item)
+    data["mechanisms"] += own if uses else []
+    return data
+
+
+@pytest.mark.parametrize("name", CURVED)
+def test_a_time_limit_excuses_no_use_that_a_curve_shows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in the list, nor in the plan."""
+    monkeypatch.setattr(released, "RELEASED_ROWS", 300)
+    fit, purposes = CURVED[name]
+    honest = fit(tmp_path).certificate()
+    curves, registered = honest["training"]["curves"], METHODS[honest["method"]].curves
+    last = max(step for curve in registered if curve in curves for step in curves[curve]["step"])
+    assert find_missing_mechanisms(honest) == []
+    honest["training"]["stopped"] = TIME_LIMIT
+    assert find_missing_mechanisms(honest) == []
+    shown = -(-last // len(purposes))
+    assert shown >= 2
+    for purpose in purposes:
+        assert find_missing_mechanisms(without(honest, purpose, shown)) == []
+        for uses in (0, 1, shown - 1):
+            forged = without(honest, purpose, uses)
+            problems = " ".join(find_missing_mechanisms(forged))
+            assert f"its list of mechanisms has {uses} uses of '{purpose}'" in problems
+            for item in forged["plan"]["fit"]:
+                item["count"] = uses if item["purpose"] == purpose else item["count"]
+            assert f"its plan has {uses} uses of '{purpose}'" in " ".join(
+                find_missing_mechanisms(forged)
+            )
+
+
+# What each fit plans; of linked tables, after the table's name.
+ALWAYS = (ONE_WAY, JOINT, CRITIC, VOTES)
+
+
+def test_curves_of_methods_have_registered_names() -> None:
+    """A curve of another name would be compared with nothing."""
+    from tabsynth.synthesizers.gan.adversarial import PACE, SCORES
+    from tabsynth.synthesizers.pate.pairs import DISTANCE
+
+    names = {name: {*method.curves} for name, method in METHODS.items()}
+    critic, votes = {SCORES, PACE}, {DISTANCE}
+    assert names == {
+        **{"margnet": set(), "dp-wgan": critic, "dp-gan": critic},
+        **{"pate-gan": votes, "pate-acgan": votes},
+    }
+
+
+@pytest.mark.parametrize("name", ["dp-wgan", "pate-acgan, B", "margnet", "linked tables"])
+def test_a_plan_that_no_fit_has_is_a_problem(name: str, tmp_path: Path) -> None:
+    """It must have what each fit of the method plans; a list of its own mechanisms alone does not do."""
+    fits = {
+        "margnet": lambda path: MargNet(SCHEMA, epsilon=3.0, config=SMALL).fit(rows()),
+        "linked tables": linked,
+    }
+    fit = fits[name] if name in fits else CURVED[name][0]
+    honest = fit(tmp_path).certificate()
+    for stopped in (None, TIME_LIMIT):
+        honest["training"]["stopped"] = stopped
+        assert find_missing_mechanisms(honest) == []
+        for item in honest["plan"]["fit"]:
+            others = [i for i in honest["plan"]["fit"] if i is not item]
+            for plan in (
+                [],
+                *([others] if item["purpose"].endswith(ALWAYS) else []),
+                [*others, {**item, "count": 0}],
+                [*others, {**item, "count": float(item["count"])}],
+                [*others, {n: v for n, v in item.items() if n != "count"}],
+            ):
+                data = {**honest, "plan": {**honest["plan"], "fit": plan}}
+                problems = " ".join(find_missing_mechanisms(data))
+                assert (
+                    "its plan is incomplete: a fit of" in problems or "number of uses" in problems
+                )
+        data = {
+            **honest,
+            "plan": {"before": [{**item, "count": 1.0}], "fit": honest["plan"]["fit"]},
+        }
+        assert "its plan has a mechanism without a number of uses" in find_missing_mechanisms(data)
+
+
+def test_a_forged_time_limit_is_refused(tmp_path: Path) -> None:
+    """All that follows from the list is forged too."""
+    path = tmp_path / "t.csv"
+    small().fit(rows()).sample_to(path, 20)
+    honest = read_certificate(beside(path))
+    assert verify(path).consistent
+    others = [item for item in honest["mechanisms"] if item["purpose"] != CRITIC]
+    data = forged(honest, others, thorough=True)
+    data["training"]["stopped"] = TIME_LIMIT
+    for plan in (honest["plan"], {"before": [], "fit": []}):
+        beside(path).write_text(json.dumps({**data, "plan": plan}))
+        verification = verify(path)
+        assert verification.epsilon < 0.9 * honest["epsilon"]
+        assert "its list of mechanisms has 0 uses of 'critic'" in " ".join(verification.problems)
 
 
 FORGED_DRAFT = (
