@@ -286,7 +286,7 @@ def first_counts(
             lambda: {"rows": np.array(noisy_overlap(table, account, public, bits, design.rows))},
         )
         noise, count = account.noise_multiplier * design.rows, float(released["rows"])
-        ends = list(interval(count, noise, whole=True))
+        ends = list(interval(count, noise, rounded=True))
         overlap = {"noisy_count": count, "noise_std": noise, "interval": ends}
     return FirstCounts(
         rows=rows,
