@@ -20,7 +20,7 @@ import pandas as pd
 
 from tabsynth._validate import check_text, native, one_of, shown
 from tabsynth.errors import FileFormatError, InputError, one_line
-from tabsynth.schema.number_texts import one_group
+from tabsynth.schema.number_texts import floats_of, one_group
 from tabsynth.schema.placing import Placing
 from tabsynth.tables.formulas import unescaped
 
@@ -42,6 +42,7 @@ _PLAIN = {
 UNDECLARED_TEXT = "unheard of"
 LONG_TEXT = "long " * 1000
 LARGE_INTEGER = 2**53 + 1  # the first whole number that is no float
+OBJECT = "<object>"  # the text of every list and other object
 
 
 def base_dtype(dtype: str) -> str:
@@ -243,6 +244,36 @@ def _other(cell: Any) -> OtherObject:
     if _is_unicode(text):
         return OtherObject(text, True, cell)
     return OtherObject(text.encode("utf-8", "backslashreplace").decode(), False, cell)
+
+
+def texts_of(values: pd.Series) -> np.ndarray:
+    """The text of each cell by :func:`text_of`, shape (n,); None for a null."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        listed = texts_of(pd.Series(values.cat.categories))
+        return np.append(listed, None)[values.cat.codes]
+    numeric = values.dtype.kind in "iuf"
+    cells = floats_of(values) if numeric else values.to_numpy(dtype=object)
+    texts = np.full(len(values), None, dtype=object)
+    for row in np.flatnonzero(values.notna().to_numpy()):
+        texts[row] = text_of(cells[row])
+    return texts
+
+
+def text_of(cell: Any) -> str:
+    """The text of a cell by its value alone, whatever type a program chose for its column.
+
+    A null beside 7 makes it 7.0, also as the end of an interval, and a decimal beside others has as many decimals as these.
+    All lists and other objects have one text: the numbers in a list may have become floats for another row.
+    """
+    if isinstance(cell, OtherObject):
+        return text_of(cell.cell) if isinstance(cell.cell, pd.Interval) else OBJECT
+    if isinstance(cell, pd.Interval):
+        opening, closing = "[("[cell.open_left], "])"[cell.open_right]
+        return f"{opening}{text_of(cell.left)}, {text_of(cell.right)}{closing}"
+    if isinstance(cell, Real | Decimal) and not isinstance(cell, bool | np.timedelta64):
+        number = float(cell)
+        return str(int(number) if number.is_integer() and abs(number) < 2**64 else number)
+    return str(cell)
 
 
 def _is_unicode(text: str) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth.schema.column import Column, base_dtype
-from tabsynth.schema.number_texts import numbers_of, text_of
+from tabsynth.schema.column import Column, base_dtype, texts_of
+from tabsynth.schema.number_texts import numbers_of
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Temporal
@@ -66,7 +66,7 @@ def _conformed(
             truths = np.where(np.isnan(truths), 0.0, truths)
         cells = np.array([None if np.isnan(t) else bool(t) for t in truths], dtype=object)
         return column.to_series(cells, np.isnan(truths)).set_axis(values.index)
-    texts = values.astype(object).map(text_of).to_numpy(dtype=object)
+    texts = texts_of(values)
     null_texts = frozenset(nulls)
     missing = values.isna().to_numpy() | np.array([t in null_texts for t in texts], dtype=bool)
     known = column.positions

@@ -15,16 +15,16 @@ import pandas as pd
 
 from tabsynth._validate import MAX_TEXT
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.column import Column, base_dtype, with_nulls
+from tabsynth.schema.column import OBJECT, Column, base_dtype, texts_of, with_nulls
 from tabsynth.schema.identifiers import value_format
 from tabsynth.schema.number_texts import (
     decimal_mark,
+    floats_of,
     numbers_of,
     one_group,
     plain_number,
-    text_of,
 )
-from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
+from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS, Numeric
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Temporal, Time
 
 IDENTIFYING = (
@@ -69,16 +69,17 @@ DOTTED, DAY_FIRST, MONTH_FIRST, EITHER_FIRST = (
     "day or month first",
 )
 LENGTH = "length of time"
-REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT = (
+REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT, OTHER_OBJECT = (
     "real",
     "identifier",
     "name of person",
     "long text",
     "text",
+    "object",
 )
 FORMAT_NAMES = (
     NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, DAY, INSTANT, CLOCK,
-    DOTTED, DAY_FIRST, MONTH_FIRST, EITHER_FIRST, LENGTH, IDENTIFIER, NAMES, LONG_TEXT, SHORT,
+    DOTTED, DAY_FIRST, MONTH_FIRST, EITHER_FIRST, LENGTH, IDENTIFIER, NAMES, LONG_TEXT, SHORT, OTHER_OBJECT,
 )  # fmt: skip
 _FORMAT_CODES = {name: code for code, name in enumerate(FORMAT_NAMES)}
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
@@ -93,7 +94,7 @@ LONG_DIGITS = 7  # of a whole number that may number records
 
 
 def public_dtype(dtype: str) -> str:
-    """Return what is public of a column of which no file declares the type: whether it is numeric, text or time.
+    """Return what is public of a column of which no file declares the type: whether it is numeric, text, time or none of these.
 
     Parameters
     ----------
@@ -104,13 +105,16 @@ def public_dtype(dtype: str) -> str:
     -------
     str
         :data:`NUMBER`; ``"str"``, for truth values too, which pandas reads as objects beside a null; or a dtype of times in
-        microseconds, with their time zone.
+        microseconds, with their time zone; or the first word of an unsupported dtype, such as ``"interval"``.
     """
     base = base_dtype(dtype)
     if base in ("int", "float"):
         return NUMBER
     if base in ("text", "category", "bool"):
         return "str"
+    if base == "unsupported":  # the rest may be of the rows, as in interval[int64, right]
+        word = re.split(r"\W", dtype.lower())[0]
+        return word if base_dtype(word) == base else base
     return re.sub(r"^(datetime64|timedelta64)\[\w+", r"\1[us", dtype)
 
 
@@ -165,21 +169,21 @@ def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
 
 
 def _format(cell: Any, nulls: Sequence[str]) -> str:
+    if cell == OBJECT:
+        return OTHER_OBJECT
     text = cell.strip() if isinstance(cell, str) else _number_text(cell)
     if isinstance(cell, str) and (cell in nulls or text in nulls):
         return NULL
     if _WHOLE.fullmatch(text):
-        return LONG_WHOLE if len(text.lstrip("+-")) >= LONG_DIGITS else WHOLE
+        return _whole_format(text)
     if isinstance(cell, str) and (marked := _marked_format(text)) is not None:
         return marked
     match = _NUMBER.fullmatch(text)
     if match and not (len(match[1]) > 1 and match[1][0] == "0"):
         decimals = len((match[2] or "").rstrip("0"))
-        return (
-            REAL
-            if "e" in text.lower() or decimals > len(DECIMALS)
-            else (DECIMALS[decimals - 1] if decimals else WHOLE)
-        )
+        if "e" in text.lower() or decimals > len(DECIMALS):
+            return REAL
+        return DECIMALS[decimals - 1] if decimals else _whole_format(match[1])
     if text.lower() in ("true", "false"):
         return BOOL
     for form, name in (
@@ -212,9 +216,13 @@ def _marked_format(text: str) -> str | None:
     if not _WHOLE.fullmatch(whole):
         return None
     if not fraction:
-        return LONG_WHOLE if len(whole.lstrip("+-")) >= LONG_DIGITS else WHOLE
+        return _whole_format(whole)
     names = COMMA_DECIMALS if decimal_mark(text) == "," else DECIMALS
     return names[min(len(fraction), len(names)) - 1]
+
+
+def _whole_format(text: str) -> str:
+    return LONG_WHOLE if len(text.lstrip("+-")) >= LONG_DIGITS else WHOLE
 
 
 def _number_text(cell: Any) -> str:
@@ -235,14 +243,10 @@ class Distinct:
 def distinct(values: pd.Series) -> Distinct:
     """Return the distinct values, by row whatever the dtype: numbers as floats, all others but times as texts."""
     base = base_dtype(str(values.dtype))
-    if isinstance(values.dtype, pd.CategoricalDtype):  # whole numbers are no floats beside a null
-        categories = np.array([*values.cat.categories, None], dtype=object)
-        values = pd.Series(categories[values.cat.codes])
     if base in ("int", "float"):
-        values = pd.Series(values.to_numpy(dtype=float, na_value=np.nan))
+        values = pd.Series(floats_of(values))
     elif base in ("text", "category", "bool"):
-        values = values.astype(object)
-        values = values.where(values.isna(), values.map(text_of))
+        values = pd.Series(texts_of(values), dtype=object)
     codes, found = pd.factorize(values, sort=True)
     return Distinct(np.where(codes < 0, len(found), codes), pd.Series(found))
 
@@ -560,6 +564,8 @@ def draft_of(
         return "its values look like identifiers"
     if share[NAMES] + share[LONG_TEXT] > PROSE:
         return "its values look like names of persons or free text"
+    if share[OTHER_OBJECT] > PROSE:
+        return "its values are lists or other objects"
     numbers = [WHOLE, LONG_WHOLE, *DECIMALS, REAL]
     if base in ("int", "float") or dtype == NUMBER or sum(share[f] for f in numbers) > NUMERIC:
         if share[LONG_WHOLE] > PROSE:
