@@ -391,7 +391,7 @@ def _unique(rows: dict[Any, int], source: DraftSource) -> str | None:
 def _other(kept: list[Any], dtype: str, null_values: Sequence[str]) -> Any:
     """What stands for rare values: a function of the listed categories alone."""
     if isinstance(kept[0], str):
-        return next(text for text in _other_texts() if text not in null_values)
+        return next(text for text in other_texts() if text not in null_values)
     if dtype.lower().startswith("uint"):
         most = int(np.iinfo(dtype.lower()).max)
         return next(most - i for i in range(len(kept) + 1) if most - i not in kept)
@@ -399,6 +399,7 @@ def _other(kept: list[Any], dtype: str, null_values: Sequence[str]) -> Any:
     return next(number for number in markers if number not in kept)
 
 
-def _other_texts() -> Iterator[str]:
+def other_texts() -> Iterator[str]:
+    """Texts for rare values, the first choice first; without end, because any of them may mean null."""
     yield from OTHER_TEXTS
     yield from (f"other {i}" for i in count(2))

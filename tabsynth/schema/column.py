@@ -81,10 +81,15 @@ def with_nulls(dtype: str) -> str:
     return "boolean" if dtype == "bool" else dtype
 
 
+def is_supported(dtype: Any) -> bool:
+    """Whether a registered kind of column has a dtype, which is a text of at most 40 characters."""
+    supported = {base for kind in KINDS.values() for base in kind.dtypes}
+    return isinstance(dtype, str) and len(dtype) <= 40 and base_dtype(dtype) in supported
+
+
 def check_dtype(dtype: Any, where: str) -> None:
     """InputError for a dtype that no registered kind of column has."""
-    supported = {base for kind in KINDS.values() for base in kind.dtypes}
-    if not isinstance(dtype, str) or len(dtype) > 40 or base_dtype(dtype) not in supported:
+    if not is_supported(dtype):
         raise InputError(
             f"{where}: dtype {shown(str(dtype))} is not supported; use text, whole numbers, reals,"
             " bool, category, datetime64, timedelta64 or period."
@@ -266,6 +271,8 @@ def text_of(cell: Any) -> str:
     All lists and other objects have one text: the numbers in a list may have become floats for another row.
     """
     if isinstance(cell, OtherObject):
+        if isinstance(cell.cell, str):
+            return cell.text
         return text_of(cell.cell) if isinstance(cell.cell, pd.Interval) else OBJECT
     if isinstance(cell, pd.Interval):
         opening, closing = "[("[cell.open_left], "])"[cell.open_right]

@@ -168,7 +168,7 @@ class Numeric(Column):
                 unit is None
                 or multiple >= before
                 or multiple <= unit
-                or _off_steps(np.array(multiple), 0, unit)
+                or off_steps(np.array(multiple), 0, unit)
             ):
                 raise InputError(
                     f"{where}: heaping must fall and be multiples of the resolution, as (10, 5) of whole numbers;"
@@ -190,7 +190,7 @@ class Numeric(Column):
                     f"{where}: breaks must rise above low={low:g} and not pass high={high:g}; got"
                     f" {number:g} after {before:g}."
                 )
-            if step is not None and _off_steps(np.array(number), low, step):
+            if step is not None and off_steps(np.array(number), low, step):
                 raise InputError(
                     f"{where}: a cell cannot begin at {number:g}, which is no step of {step:g} above"
                     f" {low:g}; move the break, or change the resolution."
@@ -573,7 +573,7 @@ class Numeric(Column):
                 " {'low': a, 'high': b} of whole cells."
             )
         low = self.bounds[0]
-        if _off_steps(numbers, low, step).any():
+        if off_steps(numbers, low, step).any():
             raise InputError(f"{where}: its values are steps of {step:g} above {low:g}.")
         edges = self.edges()
         cells, counts = np.unique(
@@ -698,7 +698,7 @@ def _step_count(low: float, high: float, step: float) -> int:
     return math.floor((high - low) / step + COUNT_TOLERANCE) + 1
 
 
-def _off_steps(numbers: np.ndarray, low: float, step: float) -> np.ndarray:
+def off_steps(numbers: np.ndarray, low: float, step: float) -> np.ndarray:
     """Which numbers are no steps above ``low``; the shape of ``numbers``, bool."""
     ranks = (numbers - low) / step
     return np.abs(ranks - np.round(ranks)) > STEP_TOLERANCE

@@ -33,7 +33,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from tabsynth._random import Randomness
-from tabsynth._validate import between, positive, shown
+from tabsynth._validate import between, check_text, positive, shown
 from tabsynth.encoding.rows import bounded, key_of, names_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu
@@ -47,7 +47,7 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, note_passed
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
-from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.column import Column, is_supported
 from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.identifiers import named_for_one
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
@@ -199,6 +199,10 @@ def draft_on_ledger(
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     for name in duplicates(list(frame.columns)):
         raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
+    for name in frame.columns:
+        check_text("The table's names of columns", name)
+        if not name:
+            raise InputError("The table has a column whose name is empty; rename it.")
     ledger.unit = design.unit
     rows = _of_units(frame, design, key_of(random_state))
     draft = _Draft(*rows, design.rows, ledger, mu, null_values, random_state, composition, decimal)
@@ -291,7 +295,7 @@ class _Draft:
         self._left |= {
             name: f"its dtype {dtype} is not supported"
             for name, dtype in self._dtypes.items()
-            if name not in self._left and dtype != NUMBER and base_dtype(dtype) == "unsupported"
+            if name not in self._left and dtype != NUMBER and not is_supported(dtype)
         }
         names = [name for name in self._dtypes if name not in self._left]
         columns = {name: distinct(frame[name]) for name in names}

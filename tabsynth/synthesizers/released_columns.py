@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import MAX_TEXT
-from tabsynth.schema.categorical import Categorical
+from tabsynth.schema.categorical import Categorical, other_texts
 from tabsynth.schema.column import OBJECT, Column, base_dtype, texts_of, with_nulls
 from tabsynth.schema.identifiers import value_format
 from tabsynth.schema.number_texts import (
@@ -24,7 +24,7 @@ from tabsynth.schema.number_texts import (
     one_group,
     plain_number,
 )
-from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS, Numeric
+from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS, Numeric, off_steps
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Temporal, Time
 
 IDENTIFYING = (
@@ -36,7 +36,6 @@ MANTISSAS = (1, 1.5, 2, 3, 4, 5, 6, 8)
 POWERS = range(-6, 16)  # of ten, of the grid of numbers
 MOST_CATEGORIES = 4_000
 EACH = 128  # whole steps between bounds, below which each has a cell of its own: they may be codes
-OTHER = "other"
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 HEAPED = 0.05  # of the rows: multiples that are more than those of evenly spread numbers
 CLEAR = 3.5  # standard deviations of its noise: a sum above is taken to be of rows
@@ -332,7 +331,8 @@ class TextDraft(ColumnDraft):
     """Texts that enough rows have become categories.
 
     The first in ``texts`` is the most common, for its round was the first and its sum the largest of that round. Rows with
-    other values become the category ``other`` if they are clearly any, else the most common one.
+    other values become a category of their own (``other``, if this does not mean null) if they are clearly any, else the
+    most common one.
     """
 
     texts: dict[str, float] = field(default_factory=dict)
@@ -372,10 +372,11 @@ class TextDraft(ColumnDraft):
 
     def column(self) -> Column | str:
         """As :meth:`ColumnDraft.column`."""
-        texts = set(self.texts) | ({OTHER} if self.others else set())
-        if not texts - {OTHER}:
+        other = next(text for text in other_texts() if text not in self.null_values)
+        texts = set(self.texts) | ({other} if self.others else set())
+        if not texts - {other}:
             return "no value has enough rows to be released"
-        other = OTHER if OTHER in texts else next(iter(self.texts))
+        other = other if other in texts else next(iter(self.texts))
         return Categorical(**self.facts, categories=tuple(sorted(texts)), other=other)
 
 
@@ -402,8 +403,14 @@ class GridDraft(ColumnDraft):
 
     @property
     def step(self) -> float | None:
-        """The resolution of the numbers; None for reals."""
-        return None if self.decimals is None else 10.0**-self.decimals
+        """The resolution of the numbers; None for reals, and where floats cannot tell all steps between the bounds apart."""
+        if self.decimals is None:
+            return None
+        step = 10.0**-self.decimals
+        if self.bounds is None:
+            return step
+        width = self.grid[self.bounds[1] + 1] - self.grid[self.bounds[0]]
+        return step if width / step <= MAX_STEPS else None
 
     @property
     def many_steps(self) -> bool:
@@ -583,7 +590,7 @@ def draft_of(
         return _lengths(facts, "str")
     if share[CLOCK] > NUMERIC:
         return ColumnDraft(**facts, dtype="str", make=lambda facts: Time(**facts))
-    if share[BOOL] > NUMERIC:
+    if share[BOOL] > NUMERIC and not {"True", "False"} & {*nulls}:
         return ColumnDraft(**facts, dtype=_dtype_for_nulls("bool", facts), make=_of_truth)
     return TextDraft(**facts, dtype="str", make=lambda facts: "")
 
@@ -641,19 +648,22 @@ def _of_numbers(facts: dict[str, Any], draft: GridDraft) -> Column | str:
     """Bounds are those of the outermost grid cells with clearly any rows; skewed columns keep the grid's cells."""
     low, high = draft.ends()
     step = draft.step
-    if base_dtype(facts["dtype"]) == "int" and high - low == 1:  # a rare one of two codes is no end
-        codes = (int(low), int(high))
-        most = codes[int(draft.grid[draft.most] >= high)]
-        return Categorical(**facts, categories=codes, other=most)
     if base_dtype(facts["dtype"]) == "int":
+        if step is None:
+            return "its whole numbers have too wide a range"
         limits = np.iinfo(facts["dtype"].lower())
         if not draft.within(limits.min, limits.max):  # changed since the file was read
             facts, limits = facts | {"dtype": _dtype_for_nulls("int64", facts)}, np.iinfo("int64")
         low, high = (int(min(max(end, limits.min), limits.max)) for end in (low, high))
+        meaningful = not {str(low), str(high)} & {*draft.null_values}
+        if high - low == 1 and meaningful:  # a rare one of two codes is no end
+            most = (low, high)[int(draft.grid[draft.most] >= high)]
+            return Categorical(**facts, categories=(low, high), other=most)
     breaks = _breaks(draft.grid, draft.counts, low, high, step)
-    if draft.common:
-        assert step is not None
+    if draft.common and step is not None:
         breaks = _with_common(breaks, draft.common, low, high, step)
+    if step is not None:  # floats of many digits are off the steps
+        breaks = tuple(b for b in breaks if not off_steps(np.array(b), low, step))
     if breaks and base_dtype(facts["dtype"]) == "int":
         breaks = tuple(int(b) for b in breaks)
     steps = 0 if step is None else round((high - low) / step) + 1

@@ -295,6 +295,93 @@ def test_the_neighbours_have_other_dtypes(tmp_path: Path) -> None:
         assert any((one != other).any() for one, other in both), form
 
 
+def beside(cells: Any, **columns: Any) -> pd.DataFrame:
+    """A DataFrame of cells beside a column of texts."""
+    return pd.DataFrame({"x": cells, **columns, "o": ["a", "b"] * (len(cells) // 2) + ["a"] * (len(cells) % 2)})
+
+
+def in_library(library: Any, cells: list[Any]) -> Any:
+    texts = beside(cells)["o"].tolist()
+    if library is pa:
+        return pa.table({"x": pa.array(cells), "o": texts})
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    return polars.DataFrame({"x": cells, "o": texts}, strict=False)
+
+
+LARGE_DECIMALS = [Decimal(10**6 + 7 * n) for n in NUMBERS]
+# By what changes: how cells become a column, cells, and one more, of which pandas, pyarrow or polars infer another type.
+RETYPED: dict[str, tuple[Callable[[list[Any]], Any], list[Any], Any]] = {
+    "interval, null": (lambda cells: beside(pd.cut(pd.Series(cells), [0, 18, 40, 90])), [n + 1 for n in NUMBERS], None),
+    "interval as object": (
+        lambda cells: beside(pd.Series(list(pd.cut(pd.Series(cells), [0, 18, 40, 90])), dtype=object)),
+        [n + 1 for n in NUMBERS],
+        None,
+    ),
+    "interval of floats": (lambda cells: beside(pd.cut(pd.Series(cells), [0, 9, 90])), [n + 1 for n in NUMBERS], 0.5),
+    "interval column": (
+        lambda cells: beside(pd.arrays.IntervalArray.from_arrays(pd.Series(cells), pd.Series(cells) + 1)), NUMBERS, 0.5,
+    ),
+    "dates": (lambda cells: beside(pd.Series(cells, dtype="category")), few(day(1), day(2)), None),
+    "moments": (lambda cells: beside(pd.Series(cells, dtype="category")), few(instant(1), instant(2)), pd.Timestamp(1)),
+    "lengths": (
+        lambda cells: beside(pd.Series(cells, dtype="category")),
+        few(dt.timedelta(1), dt.timedelta(2)),
+        pd.Timedelta("1ns"),
+    ),
+    "truth values": (lambda cells: beside(pd.Series(cells, dtype="category")), few(True, False), None),
+    "tuples": (lambda cells: beside(pd.Series(cells, dtype="category")), few((1, 2), (3, 4)), (1, 0.5)),
+    "whole categories": (lambda cells: beside(pd.Series(cells).astype("category")), few(1, 2**52 + 1), None),
+    "short categories": (lambda cells: beside(_short(cells).astype("category")), few(0.1, 0.25), 1e300),
+    "short floats": (lambda cells: beside(_short(cells)), [n / 10 for n in NUMBERS], 1e300),
+    "short nullable floats": (lambda cells: beside(_short(cells).convert_dtypes()), [n / 10 for n in NUMBERS], 1e300),
+    "short objects": (lambda cells: beside(pd.Series(cells).astype(object)), NUMBERS, None),
+    "sparse": (lambda cells: beside(pd.Series(pd.arrays.SparseArray(cells, fill_value=0))), NUMBERS, 0.5),
+    **{
+        f"{name}, {module}": (lambda cells, m=module: in_library(pa if m == "pyarrow" else None, cells), cells, more)
+        for module in ("pyarrow", "polars")
+        for name, cells, more in (
+            ("decimals of whole numbers", LARGE_DECIMALS, Decimal("0.5")),
+            ("decimals", [Decimal(n) / 4 for n in NUMBERS], Decimal("0.001")),
+            ("lists", few([1, 2], [3, 4]), [0.5]),
+            ("structs", few({"a": 1}, {"a": 2}), {"a": 1, "b": 2}),
+        )
+    },
+}  # fmt: skip
+
+
+def _short(cells: list[Any]) -> pd.Series:
+    return pd.to_numeric(pd.Series(cells), downcast="float")
+
+
+@pytest.mark.parametrize("case", RETYPED)
+def test_the_text_of_a_cell_follows_from_that_cell(case: str) -> None:
+    """Whatever type its column has by another row, of which categories, formats and reasons say nothing."""
+    made, cells, more = RETYPED[case]
+    tables: list[Any] = [made(cells), made([*cells, more])]
+    for one, other in (tables, tables[::-1]):
+        result = drafted(lambda table: table, one, other)
+        assert result.passed, result.first_difference
+        assert result.worst_move <= 1 + 1e-9
+
+
+def test_a_list_is_no_category() -> None:
+    for library in (pa, None):
+        for case in ("lists", "structs"):
+            module = "pyarrow" if library is pa else "polars"
+            with pytest.warns(UserWarning, match="read_table"):
+                schema = draft_private(RETYPED[f"{case}, {module}"][0](RETYPED[f"{case}, {module}"][1]), 20.0)
+            assert [item["reason"] for item in schema.left_out] == ["its values are lists or other objects"]
+
+
+@pytest.mark.parametrize("null", [None, 30])
+def test_intervals_have_one_text_in_drafts_and_fits(null: int | None) -> None:
+    table = beside(pd.cut(pd.Series([*[n + 1 for n in NUMBERS], null]), [0, 18, 40, 90]))
+    with pytest.warns(UserWarning, match="read_table"):
+        schema = draft_private(table, 60.0, random_state=0)
+    assert {"(0, 18]", "(18, 40]", "(40, 90]"} <= set(schema["x"].categories)
+    assert set(conformed(table, schema)["x"][:-1]) == {"(0, 18]", "(18, 40]", "(40, 90]"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "odd"),
