@@ -692,7 +692,7 @@ def _with_common(
         starts = np.array(breaks)
     values = np.array(sorted(common))
     edges = np.unique(np.rint(np.concatenate([starts, values, values + step]) / step))
-    edges = np.round(edges * step, 9)
+    edges = np.unique(np.round(edges * step, 9))
     return tuple(edges[(edges > low) & (edges <= high)].tolist())
 
 

@@ -297,7 +297,9 @@ def test_the_neighbours_have_other_dtypes(tmp_path: Path) -> None:
 
 def beside(cells: Any, **columns: Any) -> pd.DataFrame:
     """A DataFrame of cells beside a column of texts."""
-    return pd.DataFrame({"x": cells, **columns, "o": ["a", "b"] * (len(cells) // 2) + ["a"] * (len(cells) % 2)})
+    return pd.DataFrame(
+        {"x": cells, **columns, "o": ["a", "b"] * (len(cells) // 2) + ["a"] * (len(cells) % 2)}
+    )
 
 
 def in_library(library: Any, cells: list[Any]) -> Any:
@@ -369,8 +371,12 @@ def test_a_list_is_no_category() -> None:
         for case in ("lists", "structs"):
             module = "pyarrow" if library is pa else "polars"
             with pytest.warns(UserWarning, match="read_table"):
-                schema = draft_private(RETYPED[f"{case}, {module}"][0](RETYPED[f"{case}, {module}"][1]), 20.0)
-            assert [item["reason"] for item in schema.left_out] == ["its values are lists or other objects"]
+                schema = draft_private(
+                    RETYPED[f"{case}, {module}"][0](RETYPED[f"{case}, {module}"][1]), 20.0
+                )
+            assert [item["reason"] for item in schema.left_out] == [
+                "its values are lists or other objects"
+            ]
 
 
 @pytest.mark.parametrize("null", [None, 30])
