@@ -255,7 +255,7 @@ def texts_of(values: pd.Series) -> np.ndarray:
     """The text of each cell by :func:`text_of`, shape (n,); None for a null."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         listed = texts_of(pd.Series(values.cat.categories))
-        return np.append(listed, None)[values.cat.codes]
+        return np.array([*listed, None], dtype=object)[values.cat.codes]
     numeric = values.dtype.kind in "iuf"
     cells = floats_of(values) if numeric else values.to_numpy(dtype=object)
     texts = np.full(len(values), None, dtype=object)

@@ -116,7 +116,7 @@ def floats_of(values: pd.Series) -> np.ndarray:
 
     Programs choose the width of floats by the rows: one large number makes all of them longer.
     """
-    width: int = values.dtype.itemsize  # type: ignore[union-attr]
+    width: int = values.dtype.itemsize
     if values.dtype.kind == "f" and width < 8:
         short = values.to_numpy(dtype=f"float{8 * width}", na_value=np.nan)
         return short.astype(str).astype(float)
