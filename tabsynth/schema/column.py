@@ -242,6 +242,8 @@ def _number(cell: Any) -> Any:
 
 
 def _other(cell: Any) -> OtherObject:
+    if isinstance(cell, OtherObject):  # of a table that was converted before
+        return cell
     try:
         text = str(cell)
     except Exception:  # of what people define, and of lists of long numbers
