@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from hypothesis import strategies as st
 
 ZONE = datetime.timezone(datetime.timedelta(hours=14))
@@ -60,6 +61,31 @@ CELLS = st.one_of(
     st.dates(),
     st.timedeltas(),
 )
+
+
+def arrow_extremes() -> dict[str, pa.Array]:
+    """By Arrow type: the least and the largest values that its bits hold, some between, and null."""
+    short = pa.array([-(2**31), -1, 0, 5, 86_400, 2**31 - 1, None], pa.int32())
+    long = pa.array([-(2**63), -(2**63) + 1, -1, 0, 1_001, 86_400_000_000, 2**63 - 1, None])
+    units = ("s", "ms", "us", "ns")
+    kinds = [
+        *(pa.date32(), pa.date64(), pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
+        *(pa.timestamp(unit, zone) for unit in units for zone in (None, "UTC", "Europe/Berlin", "+14:00")),
+        *map(pa.duration, units),
+        *(pa.int32(), pa.uint32(), pa.int64(), pa.uint64()),
+    ]  # fmt: skip
+    arrays = [(short if kind.bit_width == 32 else long).view(kind) for kind in kinds]
+    for kind in (pa.decimal128(38, 0), pa.decimal128(38, 38), pa.decimal256(76, 0), pa.decimal256(76, 76)):  # fmt: skip
+        largest = Decimal((0, (9,) * kind.precision, -kind.scale))
+        arrays.append(pa.array([largest.copy_negate(), largest, Decimal(0), None], kind))
+    for kind in (pa.float16(), pa.float32(), pa.float64()):
+        cells = [float("-inf"), float("inf"), float("nan"), -0.0, 5.0, 6e-8, 65_504.0, None]
+        arrays.append(pa.array([None if c is None else np.float16(c) for c in cells], pa.float16()).cast(kind))  # fmt: skip
+    days, times = arrays[0], arrays[5]
+    arrays.append(pa.DictionaryArray.from_arrays(pa.array(range(len(days))), days))
+    arrays.append(pa.ListArray.from_arrays(list(range(len(days) + 1)), days))
+    arrays.append(pa.StructArray.from_arrays([times], ["t"]))
+    return {str(array.type): array for array in arrays}
 
 
 def objects(cells: list[Any]) -> pd.Series:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tabsynth._validate import MAX_COLUMNS, shown
 from tabsynth.errors import InputError, one_line
-from tabsynth.tables.frames import table_from_arrow
+from tabsynth.tables.frames import period_texts, table_from_arrow
 from tabsynth.tables.limits import Limits
 
 NAMES = {".parquet": "Parquet", ".feather": "Feather", ".arrow": "Arrow", ".orc": "ORC"}
@@ -260,7 +260,7 @@ def write_arrow(table: pd.DataFrame, path: Path, ending: str) -> None:
     import pyarrow as pa
     from pyarrow import feather, orc, parquet
 
-    bare = table.copy(deep=False)
+    bare = _without_periods(table)
     bare.attrs = {}  # pandas would write them into the file, unsigned
     try:
         arrow = pa.Table.from_pandas(bare, preserve_index=False)
@@ -274,6 +274,15 @@ def write_arrow(table: pd.DataFrame, path: Path, ending: str) -> None:
         raise InputError(
             f"The table cannot be written as {NAMES[ending]}: {one_line(error)}; write Parquet."
         ) from None
+
+
+def _without_periods(table: pd.DataFrame) -> pd.DataFrame:
+    """A copy of a table with its periods as texts."""
+    copy = table.copy(deep=False)
+    for j, dtype in enumerate(table.dtypes):
+        if isinstance(dtype, pd.PeriodDtype):
+            copy.isetitem(j, period_texts(table.iloc[:, j]))
+    return copy
 
 
 def write_parquet_parts(parts: Iterable[pd.DataFrame], path: Path) -> None:
@@ -293,7 +302,9 @@ def write_parquet_parts(parts: Iterable[pd.DataFrame], path: Path) -> None:
     try:
         for part in parts:
             kinds = None if writer is None else writer.schema
-            arrow = pa.Table.from_pandas(part, schema=kinds, preserve_index=False)
+            arrow = pa.Table.from_pandas(
+                _without_periods(part), schema=kinds, preserve_index=False
+            )
             if writer is None:
                 fields = [
                     f.with_type(pa.string()) if pa.types.is_null(f.type) else f
@@ -312,12 +323,15 @@ def write_parquet_parts(parts: Iterable[pd.DataFrame], path: Path) -> None:
 
 
 def _for_orc(table: Any) -> Any:
-    """The table in types that ORC has: dictionaries decoded, whole numbers without a sign as wider ones."""
+    """The table in types that ORC has: dictionaries decoded, whole numbers without a sign as wider ones, nulls as texts."""
     import pyarrow as pa
 
-    signed = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+    others = {
+        **{pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()},
+        pa.null(): pa.string(),
+    }
     fields = []
     for field in table.schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        fields.append(field.with_type(signed.get(kind, kind)))
+        fields.append(field.with_type(others.get(kind, kind)))
     return table.cast(pa.schema(fields))

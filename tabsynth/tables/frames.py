@@ -4,13 +4,15 @@ pyarrow's own conversion chooses the pandas dtype of a column by its values: who
 soon as one row is null, and numbers beyond 2**53 then change in every other row. Here the dtype follows from
 the Arrow type alone.
 
-What a model remembers of the table that it was fitted to are its library and how it stores texts. All other types follow
-from the schema, because a program may have inferred them from rows.
+What a model remembers of the table that it was fitted to are its library, and which columns are enums of polars, whose
+categories a person declares. All types follow from the schema, because a program may have inferred those of the table
+from rows: pyarrow reads texts as a dictionary while they have few distinct values, and digits as numbers.
 
 A table that was read from a file carries the dtypes that follow from the types of the file. pandas infers dtypes from
 rows, but it does not change this declaration: no edit of rows makes a dtype public.
 """
 
+import datetime
 import json
 import re
 from collections.abc import Mapping
@@ -19,11 +21,12 @@ from functools import lru_cache
 from typing import Any, Self
 
 import narwhals as nw
+import numpy as np
 import pandas as pd
 
 from tabsynth._validate import one_of, shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.schema.column import Column, base_dtype, with_plain_cells
+from tabsynth.schema.column import Column, OtherObject, base_dtype, with_plain_cells
 
 PANDAS, POLARS, PYARROW = LIBRARIES = ("pandas", "polars", "pyarrow")
 CHOICES = ("fitted", *LIBRARIES)
@@ -31,10 +34,11 @@ _STAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=([^\]\[]{1,40}))?\]")
 _DECIMAL = re.compile(r"decimal128\((\d{1,2}), (\d{1,2})\)")
 _DICTIONARY = re.compile(r"dictionary<values=([^<>]+), indices=([^<>,]+), ordered=(0|1)>")
 _SIMPLE = re.compile(
-    r"u?int(8|16|32|64)|halffloat|float|double|bool|(large_)?string|string_view|date(32\[day\]|64\[ms\])"
+    r"null|u?int(8|16|32|64)|halffloat|float|double|bool|(large_)?string|string_view|date(32\[day\]|64\[ms\])"
     r"|time32\[(s|ms)\]|time64\[(us|ns)\]|duration\[(s|ms|us|ns)\]"
 )
-_STORED = ("dictionary", "large_string")  # types that say how texts are stored
+_YEARS = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
+_CATEGORICAL = "dictionary<values=string, indices=int32, ordered=0>"
 _MOST_TEXT = 200
 DECLARED = "tabsynth: types that the file declares"  # key of attrs
 
@@ -76,13 +80,14 @@ def column_from_arrow(values: Any, name: str) -> pd.Series:
     -------
     Series, shape (n,)
         Whole numbers and booleans in pandas' nullable dtypes, whether or not there is a null; floats,
-        texts and times as pyarrow converts them, which is value by value; decimals and dates as Python
-        objects. Dictionaries are decoded.
+        texts and timestamps as pyarrow converts them, which is value by value; decimals, dates and times of day
+        as Python objects. Dictionaries are decoded. Dates beyond Python's years are numpy's, times of day lose
+        their nanoseconds, and those beyond a day are lengths of time.
 
     Raises
     ------
     InputError
-        For a type that pandas cannot hold.
+        For a type that pandas cannot hold, and for a text that is not UTF-8.
 
     Formal guarantees
     -----------------
@@ -95,8 +100,16 @@ def column_from_arrow(values: Any, name: str) -> pd.Series:
         if pa.types.is_dictionary(values.type):
             kind = values.type.value_type
             values = pa.chunked_array([c.dictionary_decode() for c in values.chunks], type=kind)
-        series = values.to_pandas(types_mapper=_nullable_dtypes().get).rename(name)
-    except pa.ArrowException:
+        if pa.types.is_date(values.type):
+            return pd.Series(_dates(values), name=name, dtype=object)
+        if pa.types.is_time(values.type):
+            return pd.Series(_times(values), name=name, dtype=object)
+        series = _converted(values).rename(name)
+    except (pa.ArrowException, UnicodeDecodeError):
+        if _is_text(values.type):
+            raise InputError(
+                f"Column {shown(name)} holds a text that is not valid UTF-8; correct it."
+            ) from None
         raise InputError(
             f"Column {shown(name)} holds {shown(str(values.type))}, which pandas cannot hold; convert it"
             " to text or numbers."
@@ -105,6 +118,58 @@ def column_from_arrow(values: Any, name: str) -> pd.Series:
     if _is_text(values.type):
         return series.astype(pd.Series([""]).dtype)
     return with_plain_cells(series)
+
+
+def _numbers(values: Any) -> np.ndarray:
+    """The whole numbers that an Arrow column of dates or times holds, shape (n,) int64; of nulls any."""
+    import pyarrow as pa
+
+    whole = pa.int32() if values.type.bit_width == 32 else pa.int64()
+    return np.asarray(values.cast(whole).fill_null(0)).astype(np.int64)
+
+
+def _dates(values: Any) -> np.ndarray:
+    """Arrow dates as Python's, shape (n,) objects; as numpy's beyond the years that Python has."""
+    unit = "D" if values.type.bit_width == 32 else "ms"
+    days = _numbers(values).view(f"datetime64[{unit}]").astype("datetime64[D]")
+    cells = days.astype(object)
+    for row in np.flatnonzero((days < _YEARS[0]) | (days > _YEARS[1])):
+        cells[row] = days[row]
+    cells[np.asarray(values.is_null())] = None
+    return cells
+
+
+def _times(values: Any) -> np.ndarray:
+    """Arrow times of day as Python's, shape (n,) objects, to the microsecond; as lengths of time beyond a day."""
+    numbers = _numbers(values)
+    if values.type.unit == "ns":
+        numbers //= 1_000
+    else:
+        numbers *= {"s": 1_000_000, "ms": 1_000, "us": 1}[values.type.unit]
+    cells = numbers.view("timedelta64[us]").astype(object)
+    midnight, day = datetime.datetime(1970, 1, 1), datetime.timedelta(days=1)
+    for row in np.flatnonzero((numbers >= 0) & (numbers < day // datetime.timedelta.resolution)):
+        cells[row] = (midnight + cells[row]).time()
+    cells[np.asarray(values.is_null())] = None
+    return cells
+
+
+def _converted(values: Any) -> pd.Series:
+    """An Arrow column as pyarrow converts it; values of a nested type one by one where one of them has no counterpart."""
+    import pyarrow as pa
+
+    try:
+        return values.to_pandas(types_mapper=_nullable_dtypes().get)
+    except (ValueError, OverflowError, pa.ArrowException):
+        if _is_text(values.type) or values.slice(0, 0).to_pandas().dtype != object:
+            raise
+    cells = np.empty(len(values), dtype=object)
+    for row in range(len(values)):
+        try:
+            cells[row] = values.slice(row, 1).to_pandas().iloc[0]
+        except (ValueError, OverflowError, pa.ArrowException):
+            cells[row] = OtherObject(f"<{values.type}>", False, None)
+    return pd.Series(cells, dtype=object)
 
 
 def _is_text(kind: Any) -> bool:
@@ -199,7 +264,24 @@ def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
         raise InputError(f"The {what} must be a DataFrame, got {type(table).__name__}.") from None
     if frame.implementation.is_modin():  # pandas columns, which Arrow would read again
         return plain_frame(frame.to_pandas())
-    return table_from_arrow(frame.to_arrow())
+    if not any(map(_is_foreign, frame.schema.values())):
+        return table_from_arrow(frame.to_arrow())
+    parts = {}
+    for i, values in enumerate(frame.iter_columns()):
+        if _is_foreign(values.dtype):
+            parts[i] = with_plain_cells(pd.Series(values.to_list(), dtype=object))
+        else:
+            parts[i] = table_from_arrow(values.to_frame().to_arrow()).iloc[:, 0]
+    return pd.DataFrame(parts, index=pd.RangeIndex(len(frame))).set_axis(frame.columns, axis=1)
+
+
+def _is_foreign(dtype: Any) -> bool:
+    """Whether polars has a type that Arrow lacks."""
+    if isinstance(dtype, nw.Struct):
+        return any(_is_foreign(field.dtype) for field in dtype.fields)
+    if isinstance(dtype, nw.List | nw.Array):
+        return _is_foreign(dtype.inner)
+    return dtype in (nw.Int128, nw.UInt128, nw.Object)
 
 
 def arrow_type(text: str) -> Any:
@@ -246,7 +328,7 @@ class TableKind:
                 for name, dtype in zip(table.columns, table.dtypes, strict=True)
                 if isinstance(dtype, pd.ArrowDtype)
             }
-            return cls(PANDAS, _known(backed))
+            return cls(PANDAS, dict.fromkeys(backed, "null") | _known(backed))
         if isinstance(table, pa.Table):
             return cls(PYARROW, _known({f.name: str(f.type) for f in table.schema}))
         try:
@@ -255,22 +337,26 @@ class TableKind:
             return cls(PANDAS, {})
         if not frame.implementation.is_polars():
             return cls(PANDAS, {})
-        fields = frame.head(0).to_arrow().schema
-        enums = {name for name, dtype in frame.schema.items() if isinstance(dtype, nw.Enum)}
+        known = [name for name, dtype in frame.schema.items() if not _is_foreign(dtype)]
+        fields = frame.select(known).head(0).to_arrow().schema
+        enums = {name for name in known if isinstance(frame.schema[name], nw.Enum)}
         types = {f.name: "enum" if f.name in enums else str(f.type) for f in fields}
         return cls(POLARS, _known(types))
 
     def for_columns(self, columns: Mapping[str, Column]) -> Self:
-        """Return the kind with types that follow from a schema, but for how texts are stored.
+        """Return the kind with types that follow from a schema; texts of dtype ``category`` are in dictionaries.
 
-        Programs infer all other types from rows: one fraction makes whole numbers reals, in polars as in pandas.
+        Programs infer types from rows: one fraction makes whole numbers reals, in polars as in pandas. Polars' enums stay.
+        Of pandas, all columns are Arrow-backed where any is: programs convert only those whose cells are of one type.
         """
         types = {}
-        for name in columns if self.library != PANDAS else self.types.keys() & columns.keys():
-            column, text = columns[name], self.types.get(name, "")
+        for name in columns if self.library != PANDAS or self.types else ():
+            column = columns[name]
             expected = _own_array(pd.Series([], dtype=column.dtype), column).type
-            stored = text.startswith(_STORED) and _holds(arrow_type(text), column, expected)
-            types[name] = text if stored or text == "enum" else str(expected)
+            listed = base_dtype(column.dtype) == "category" and _is_text(expected)
+            types[name] = _CATEGORICAL if listed else str(expected)
+            if self.types.get(name) == "enum":
+                types[name] = "enum"
         return type(self)(self.library, _known(dict(sorted(types.items()))))
 
     def to_dict(self) -> dict[str, Any]:
@@ -391,13 +477,18 @@ def _array(values: pd.Series, column: Column, text: str | None) -> Any:
         ) from None
 
 
+def period_texts(values: pd.Series) -> pd.Series:
+    """Periods as texts, because Arrow has no type for them."""
+    return values.astype(object).map(str, na_action="ignore").astype("string")
+
+
 def _own_array(values: pd.Series, column: Column) -> Any:
     """Values of the column's dtype as an Arrow array, of a type that follows from the dtype alone."""
     import pyarrow as pa
 
     base = base_dtype(column.dtype)
     if base == "period":
-        return pa.array(values.astype(object).map(str, na_action="ignore"), pa.string())
+        return pa.array(period_texts(values), pa.string())
     if base == "category":
         values = values.astype(object)
     if base in ("text", "category"):

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odd_cells import CELLS, NUMBERS, ODD_CELLS, objects
+from odd_cells import CELLS, NUMBERS, ODD_CELLS, arrow_extremes, objects
 
 from tabsynth import Column, Hierarchical, InputError, Schema
 from tabsynth.schema.column import OtherObject, with_plain_cells
@@ -165,6 +166,76 @@ def test_extremes_of_every_dtype(column: Column) -> None:
     for values in extremes():
         for way in WAYS:
             check_by_itself(column, to_pandas(pd.DataFrame({"v": values}))["v"], way)
+
+
+ARROW = arrow_extremes()
+
+
+@pytest.mark.parametrize("text", ARROW)
+def test_extremes_of_every_arrow_type(text: str) -> None:
+    """Each row is converted by itself, whatever library the table is of; then a column takes or refuses it by itself."""
+    array = ARROW[text]
+    cells = to_pandas(pa.table({"v": array}))["v"]
+    backed = pd.DataFrame({"v": pd.Series(pd.arrays.ArrowExtensionArray(array))})
+    for row in range(len(array)):
+        alone = to_pandas(pa.table({"v": array[row : row + 1]}))["v"]
+        assert alone.dtype == cells.dtype
+        assert str(alone.iloc[0]) == str(cells.iloc[row]) == str(to_pandas(backed)["v"].iloc[row])
+    for column in COLUMNS:
+        if getattr(column, "clip", False) or column.other is not None:
+            check_by_itself(column, cells, "convert")
+
+
+DAYS = Column(name="v", kind="date", dtype="object", low="2000-01-01", high="9999-12-31", clip=True)
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64()])
+def test_arrow_dates_that_python_lacks_are_beyond_every_bound(kind: pa.DataType) -> None:
+    first, last = (datetime.date.min, datetime.date.max)
+    per_day = 1 if kind == pa.date32() else 86_400_000
+    numbers = [((day - datetime.date(1970, 1, 1)).days) * per_day for day in (first, last)]
+    numbers = [numbers[0] - 1, *numbers, numbers[1] + per_day, -1]
+    whole = pa.int32() if kind == pa.date32() else pa.int64()
+    cells = to_pandas(pa.table({"v": pa.array(numbers, whole).view(kind)}))["v"]
+    assert cells.tolist() == [
+        *(np.datetime64("0000-12-31"), first, last, np.datetime64("10000-01-01")),
+        datetime.date(1969, 12, 31),
+    ]
+    for row, cell in enumerate((0, 0, DAYS.cells - 1, DAYS.cells - 1)):
+        assert code_of(DAYS, cells.iloc[[row]], "convert") == cell
+        taken = row == 2
+        assert (code_of(DAYS.strict(), cells.iloc[[row]], "encode") is not None) == taken
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_arrow_times_of_day(unit: str) -> None:
+    """Nanoseconds are cut off. What lies beyond a day is a length of time, which no column of times takes."""
+    size = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    whole, kind = (
+        (pa.int32(), pa.time32(unit)) if size < 10**4 else (pa.int64(), pa.time64(unit))
+    )
+    numbers = [0, 86_400 * size - 1, 86_400 * size, -1, 3_601 * size + (unit == "ns")]
+    cells = to_pandas(pa.table({"v": pa.array(numbers, whole).view(kind)}))["v"]
+    last = 999_999 // max(10**6 // size, 1) * max(10**6 // size, 1) if size > 1 else 0
+    assert cells[[0, 1, 4]].tolist() == [
+        datetime.time(0),
+        datetime.time(23, 59, 59, last),
+        datetime.time(1, 0, 1),
+    ]
+    assert [type(cell) for cell in cells[[2, 3]]] == [datetime.timedelta] * 2
+    column = Column(name="v", kind="time", dtype="object", clip=True)
+    taken = [code_of(column, cells.iloc[[row]], "encode") is not None for row in range(5)]
+    assert taken == [True, True, False, False, True]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_arrow_texts_that_are_not_valid_are_named(kind: pa.DataType) -> None:
+    texts = pa.array([b"a", b"\xff"], pa.binary()).cast(
+        pa.binary_view() if kind == pa.string_view() else pa.large_binary()
+        if kind == pa.large_string() else pa.binary()
+    )  # fmt: skip
+    with pytest.raises(InputError, match="'v' holds a text that is not valid UTF-8"):
+        to_pandas(pa.table({"v": texts.view(kind)}))
 
 
 FAR = [("0001-01-01", 0), ("9999-12-31", -1)]

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
-from odd_cells import ODD_CELLS, objects
+from odd_cells import ODD_CELLS, arrow_extremes, objects
+from pyarrow import feather, orc, parquet
 
 from tabsynth import (
     Column,
@@ -116,6 +118,53 @@ def test_extremes_of_a_type_change_no_other_row(dtype: str) -> None:
     assert len(codes_of(both, drafted)) == len(both)
     schema = draft_private(usual, 20.0, random_state=0)
     assert np.array_equal(codes_of(both, schema)[:ROWS], codes_of(usual, schema))
+
+
+ARROW = {
+    **{unit: pa.array([day.date() for day in DAYS], kind) for unit, kind in (("date32[day]", pa.date32()), ("date64[ms]", pa.date64()))},
+    **{f"time64[{unit}]": pa.array([moment.time() for moment in MOMENTS], pa.time64(unit)) for unit in ("us", "ns")},
+    "time32[s]": pa.array([moment.time() for moment in MOMENTS], pa.time32("s")),
+    **{str(kind): pa.array(MOMENTS.dt.to_pydatetime().tolist() if not kind.tz else MOMENTS.dt.tz_localize("UTC").tolist(), kind)
+       for kind in (pa.timestamp("s"), pa.timestamp("us", "Europe/Berlin"), pa.timestamp("ns"))},
+    "duration[s]": pa.array([datetime.timedelta(days=number) for number in NUMBERS], pa.duration("s")),
+    "decimal256(76, 0)": pa.array([Decimal(number) for number in NUMBERS], pa.decimal256(76, 0)),
+    "uint64": pa.array(NUMBERS, pa.uint64()),
+    "halffloat": pa.array(np.array(NUMBERS, dtype="float16")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "pandas"])
+@pytest.mark.parametrize("kind", ARROW)
+def test_extremes_of_an_arrow_type_change_no_other_row(kind: str, library: str) -> None:
+    ends = arrow_extremes()[kind]
+    beside = pa.array([*LETTERS, *["p"] * len(ends)])
+    tables = [
+        pa.table({"v": ARROW[kind], "beside": beside[:ROWS]}),
+        pa.table({"v": pa.chunked_array([ARROW[kind], ends]), "beside": beside}),
+    ]
+    if library == "pandas":
+        tables = [table.to_pandas(types_mapper=pd.ArrowDtype) for table in tables]
+    usual, both = map(to_pandas, tables)
+    drafted = draft_private(tables[1], 20.0, random_state=0)
+    assert len(codes_of(both, drafted)) == len(both)
+    schema = draft_private(tables[0], 20.0, random_state=0)
+    assert np.array_equal(codes_of(both, schema)[:ROWS], codes_of(usual, schema))
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".feather", ".orc"])
+def test_one_date_beyond_all_years_in_a_file_ends_nothing(ending: str, tmp_path: Path) -> None:
+    """Each has the code of the last day where the schema clips, and is refused where it does not."""
+    write = {".parquet": parquet.write_table, ".feather": feather.write_feather, ".orc": orc.write_table}[ending]  # fmt: skip
+    far = pa.array([5, 2 * 10**9, 0], pa.int32()).cast(pa.date32())
+    write(pa.table({"v": far}), str(tmp_path / f"t{ending}"))
+    column = Column(
+        name="v", kind="date", dtype="object", low="1960-01-01", high="9999-12-31", clip=True
+    )
+    read = read_table(tmp_path / f"t{ending}", Schema([column]))["v"].tolist()
+    days = [datetime.date(1970, 1, 6), datetime.date(9999, 12, 31), datetime.date(1970, 1, 1)]
+    assert read == days
+    with pytest.raises(InputError, match="5477784-01-06"):
+        read_table(tmp_path / f"t{ending}", Schema([column.strict()]))
 
 
 ONE_ROW = [
