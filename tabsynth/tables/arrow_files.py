@@ -302,9 +302,7 @@ def write_parquet_parts(parts: Iterable[pd.DataFrame], path: Path) -> None:
     try:
         for part in parts:
             kinds = None if writer is None else writer.schema
-            arrow = pa.Table.from_pandas(
-                _without_periods(part), schema=kinds, preserve_index=False
-            )
+            arrow = pa.Table.from_pandas(_without_periods(part), schema=kinds, preserve_index=False)
             if writer is None:
                 fields = [
                     f.with_type(pa.string()) if pa.types.is_null(f.type) else f

@@ -117,7 +117,22 @@ def column_from_arrow(values: Any, name: str) -> pd.Series:
     # pandas infers the dtype of texts from their values: it is another one where all are null.
     if _is_text(values.type):
         return series.astype(pd.Series([""]).dtype)
-    return with_plain_cells(series)
+    return with_plain_cells(_within_zones(series))
+
+
+def _within_zones(values: pd.Series) -> pd.Series:
+    """Instants of a time zone, the last ones a day nearer: no zone moves any beyond what 64 bits hold."""
+    if getattr(values.dtype, "tz", None) is None:
+        return values
+    instants = values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy().copy()
+    numbers = instants.view("int64")
+    most = 2**63 - 1 - int(np.timedelta64(1, "D") / np.array(1, f"m8[{values.dt.unit}]"))
+    far = (abs(numbers) > most) & ~np.isnat(instants)
+    if not far.any():
+        return values
+    numbers[far] = np.sign(numbers[far]) * most
+    moved = pd.Series(instants, index=values.index, name=values.name)
+    return moved.dt.tz_localize("UTC").dt.tz_convert(values.dtype.tz)
 
 
 def _numbers(values: Any) -> np.ndarray:
@@ -195,7 +210,7 @@ def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     :func:`with_plain_cells` converts the others. It is the same object where nothing changes.
     """
     columns = [frame.iloc[:, j] for j in range(frame.shape[1])]
-    plain = [with_plain_cells(_without_arrow_dtype(values)) for values in columns]
+    plain = [with_plain_cells(_within_zones(_without_arrow_dtype(values))) for values in columns]
     if all(after is before for after, before in zip(plain, columns, strict=True)):
         return frame
     parts = dict(enumerate(plain))

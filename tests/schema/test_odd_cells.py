@@ -171,6 +171,13 @@ def test_extremes_of_every_dtype(column: Column) -> None:
 ARROW = arrow_extremes()
 
 
+def in_utc(values: pd.Series) -> list[str]:
+    """Cells as texts; pandas cannot move the last instants to a zone."""
+    if getattr(values.dtype, "tz", None) is not None:
+        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
+    return [*map(str, values.to_numpy() if values.dtype.kind in "mM" else values.astype(object))]
+
+
 @pytest.mark.parametrize("text", ARROW)
 def test_extremes_of_every_arrow_type(text: str) -> None:
     """Each row is converted by itself, whatever library the table is of; then a column takes or refuses it by itself."""
@@ -180,10 +187,10 @@ def test_extremes_of_every_arrow_type(text: str) -> None:
     for row in range(len(array)):
         alone = to_pandas(pa.table({"v": array[row : row + 1]}))["v"]
         assert alone.dtype == cells.dtype
-        assert str(alone.iloc[0]) == str(cells.iloc[row]) == str(to_pandas(backed)["v"].iloc[row])
+        (cell,) = in_utc(alone)
+        assert cell == in_utc(cells)[row] == in_utc(to_pandas(backed)["v"])[row]
     for column in COLUMNS:
-        if getattr(column, "clip", False) or column.other is not None:
-            check_by_itself(column, cells, "convert")
+        check_by_itself(column, cells, "convert")
 
 
 DAYS = Column(name="v", kind="date", dtype="object", low="2000-01-01", high="9999-12-31", clip=True)
@@ -211,9 +218,7 @@ def test_arrow_dates_that_python_lacks_are_beyond_every_bound(kind: pa.DataType)
 def test_arrow_times_of_day(unit: str) -> None:
     """Nanoseconds are cut off. What lies beyond a day is a length of time, which no column of times takes."""
     size = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-    whole, kind = (
-        (pa.int32(), pa.time32(unit)) if size < 10**4 else (pa.int64(), pa.time64(unit))
-    )
+    whole, kind = (pa.int32(), pa.time32(unit)) if size < 10**4 else (pa.int64(), pa.time64(unit))
     numbers = [0, 86_400 * size - 1, 86_400 * size, -1, 3_601 * size + (unit == "ns")]
     cells = to_pandas(pa.table({"v": pa.array(numbers, whole).view(kind)}))["v"]
     last = 999_999 // max(10**6 // size, 1) * max(10**6 // size, 1) if size > 1 else 0
