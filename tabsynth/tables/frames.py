@@ -38,6 +38,7 @@ _SIMPLE = re.compile(
     r"|time32\[(s|ms)\]|time64\[(us|ns)\]|duration\[(s|ms|us|ns)\]"
 )
 _YEARS = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
+_SECONDS = -62_135_596_800, 253_402_300_800  # from 1970 to the years 1 and 10000
 _CATEGORICAL = "dictionary<values=string, indices=int32, ordered=0>"
 _MOST_TEXT = 200
 DECLARED = "tabsynth: types that the file declares"  # key of attrs
@@ -121,18 +122,25 @@ def column_from_arrow(values: Any, name: str) -> pd.Series:
 
 
 def _within_zones(values: pd.Series) -> pd.Series:
-    """Instants of a time zone, the last ones a day nearer: no zone moves any beyond what 64 bits hold."""
-    if getattr(values.dtype, "tz", None) is None:
+    """Instants of a time zone; the nearest one in place of each whose local time is beyond Python's years or 64 bits.
+
+    A day, which is more than a zone moves any instant, is left to both ends in zones other than UTC.
+    """
+    zone = getattr(values.dtype, "tz", None)
+    if zone is None:
         return values
     instants = values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy().copy()
-    numbers = instants.view("int64")
-    most = 2**63 - 1 - int(np.timedelta64(1, "D") / np.array(1, f"m8[{values.dt.unit}]"))
-    far = (abs(numbers) > most) & ~np.isnat(instants)
-    if not far.any():
+    second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.dt.unit]
+    margin = 0 if str(zone) == "UTC" else 86_400 * second
+    low = max(_SECONDS[0] * second, -(2**63) + 1) + margin
+    high = min(_SECONDS[1] * second - 1, 2**63 - 1) - margin
+    numbers, present = instants.view("int64"), ~np.isnat(instants)
+    near = np.clip(numbers, low, high)
+    if not (near != numbers)[present].any():
         return values
-    numbers[far] = np.sign(numbers[far]) * most
+    numbers[present] = near[present]
     moved = pd.Series(instants, index=values.index, name=values.name)
-    return moved.dt.tz_localize("UTC").dt.tz_convert(values.dtype.tz)
+    return moved.dt.tz_localize("UTC").dt.tz_convert(zone)
 
 
 def _numbers(values: Any) -> np.ndarray:
