@@ -70,10 +70,15 @@ def made(**changes: Any) -> dict[str, Any]:
             "one-way counts",
             Gaussian(noise_multiplier=4.0),
             1,
-            {"l2_sensitivity": 2.0, "unit": "counts"},
+            {"l2_sensitivity": 2.0, "unit": "counts", "columns": 4},
         ),
-        ("critic", SubsampledGaussian(noise_multiplier=1.5, sampling_rate=1.0), 3, {}),
-        ("votes", NoisyVote(noise=12.5, teachers=80, accounting="gaussian"), 9, {}),
+        (
+            "critic",
+            SubsampledGaussian(noise_multiplier=1.5, sampling_rate=1.0),
+            3,
+            {"unit": "gradient norm, clipped by record"},
+        ),
+        ("votes", NoisyVote(noise=12.5, teachers=80, accounting="gaussian"), 9, {"unit": "votes"}),
     ]
     for purpose, mechanism, count, details in accounts:
         ledger.spend(ledger.open(purpose, mechanism, count, details), count)

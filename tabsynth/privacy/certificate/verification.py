@@ -515,7 +515,8 @@ def _sensitivities(data: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
     A certificate that states no plan is of an earlier version, which may have had other units. A note names them.
     """
-    problems, notes = [], []
+    problems: list[str] = []
+    notes: list[str] = []
     for item in data["mechanisms"]:
         details, what = item["details"], shown(item["purpose"])
         value = details.get("l2_sensitivity")

@@ -286,8 +286,8 @@ def first_counts(
             lambda: {"rows": np.array(noisy_overlap(table, account, public, bits, design.rows))},
         )
         noise, count = account.noise_multiplier * design.rows, float(released["rows"])
-        ends = list(interval(count, noise, rounded=True))
-        overlap = {"noisy_count": count, "noise_std": noise, "interval": ends}
+        of_count = list(interval(count, noise, rounded=True))
+        overlap = {"noisy_count": count, "noise_std": noise, "interval": of_count}
     return FirstCounts(
         rows=rows,
         population=population,
