@@ -15,6 +15,7 @@ from fitted_tables import SCHEMA, facts, frame, row, small_dpgan
 from sklearn.base import clone
 
 from tabsynth import DPGAN, TabsynthError, load
+from tabsynth.auditing.fixtures import with_weight
 from tabsynth.auditing.replay import replay
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.certificate.verification import verify
@@ -186,13 +187,16 @@ def test_the_overlap_on_the_certificate() -> None:
     assert public_facts["provenance"] == "  the census of 1901  " and public_facts["rows"] == 40
     count, noise = public_facts["overlap"]["noisy_count"], public_facts["overlap"]["noise_std"]
     assert abs(count - 20) < 6 * noise + 3  # 20, and a few by chance
-    assert public_facts["overlap"]["interval"] == list(interval(count, noise, whole=True))
+    assert public_facts["overlap"]["interval"] == list(interval(count, noise, rounded=True))
     (spent,) = [
         item
         for item in model.certificate()["mechanisms"]
         if item["purpose"] == "overlap with the public table"
     ]
     assert (spent["count"], spent["noise_multiplier"]) == (1, noise)
+    weighted = small_dpgan(with_weight(SCHEMA, 5.0), **parameters, overlap="charged", epsilon=300.0)
+    low, high = weighted.fit(frame().assign(weight=5.0)).population_interval_
+    assert low <= weighted.population_ <= high and high > 5 * 50
     declined = small_dpgan(**parameters).fit(frame()).certificate()
     assert declined["public"]["public_table"]["overlap"].startswith("declined")
     assert len(declined["mechanisms"]) == 2
