@@ -12,7 +12,6 @@ from tabsynth.evaluation.weighting import mean_share
 from tabsynth.schema.constraints import Rule
 from tabsynth.schema.schema import Schema
 
-VIOLATIONS = "violations"  # key of the metric, which reads the synthetic table alone
 CITATION = "Structural zeros as in McClure & Reiter 2016; Wilson 1927"
 
 
@@ -46,7 +45,7 @@ def violations(
     ]
     violated = [p for p in (*undeclared, *parts) if p.n]
     return Metric(
-        VIOLATIONS,
+        "violations",
         "Rows that break the schema",
         UTILITY,
         weighted_wilson(np.asarray(broken.any(axis=1)), weights),
