@@ -1,4 +1,4 @@
-"""README, docs and their printed outputs: ``python tests/pages.py [PAGE …]`` runs pages and writes their outputs anew.
+"""README, docs and their printed outputs: ``python tests/pages.py [PAGE …]`` runs pages and replaces outputs that differ.
 
 A block of a page is one of these, by its language and by the comment before it:
 

@@ -1,4 +1,4 @@
-"""R27: an honest dossier of version 0.2, as it wrote it, verifies as it did: of a private draft, with a published report."""
+"""R27: a dossier that version 0.2 wrote verifies as it did then. It is of a private draft, with a published report."""
 
 import json
 from pathlib import Path

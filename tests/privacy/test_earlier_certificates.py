@@ -1,4 +1,4 @@
-"""R27: honest certificates of version 0.2, as it wrote them, verify as they did.
+"""R27: certificates that version 0.2 wrote verify as they did then.
 
 ``certificates_of_0_2.json`` has tables and certificates of small fits: 6 rows of each kind, from the code of that version.
 """
