@@ -17,6 +17,7 @@ import torch
 from command_lines import run
 from rank_runs import SCHEMA, main, people, voting
 
+import tabsynth
 from tabsynth import MargNet, load
 from tabsynth._random import Randomness
 from tabsynth.auditing.lower_bounds import estimate_bounds
@@ -275,7 +276,7 @@ def launched(place, words):
 
 def errors_of(said):
     """Lines of tabsynth among those of torchrun, which prints how each process ended, and a traceback of its own."""
-    assert "/tabsynth/" not in said[1], said
+    assert str(Path(tabsynth.__file__).parent) not in said[1], said
     return [line for line in said[1].splitlines() if line.startswith("error:")]
 
 
