@@ -804,9 +804,8 @@ class Synthesizer(BaseEstimator):
         ledger: Ledger,
         randomness: Randomness,
         monitor: TrainingMonitor,
-        most: int | None = None,
     ) -> Trained:
-        """Train on category codes; ``most`` caps the steps that cost nothing (of a trial)."""
+        """Train on category codes."""
         raise NotImplementedError
 
     def _free_steps(self) -> dict[str, int]:

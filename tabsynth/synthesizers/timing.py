@@ -58,11 +58,12 @@ def estimated_seconds(model: Any, spends: Sequence[PlannedSpend], rows: int) -> 
     few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
     times: dict[str, list[float]] = {}
     monitor = TrainingMonitor(
-        progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic())
+        progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic()),
+        trial_steps=TRIAL_STEPS,
     )
     started = time.monotonic()
     ledger = Ledger(math.inf, model.delta)
-    trial = model._train(index, few, ledger, Randomness(0), monitor, most=TRIAL_STEPS)
+    trial = model._train(index, few, ledger, Randomness(0), monitor)
     private, public = time.monotonic() - started, 0.0
     charged = {s.purpose: s.count for s in spends}
     for stage, steps in {**charged, **model._free_steps(), **trial.likely_steps}.items():

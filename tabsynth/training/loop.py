@@ -30,6 +30,8 @@ class TrainingMonitor:
     stopped : str or None
         Why the fit ended before its plan: ``"time limit"`` or ``"interrupted"``.
     checkpoint : Checkpoint, optional
+    trial_steps : int, optional
+        The steps that each stage without an account takes in a trial on made-up rows; None: it is a fit.
     shared : callable, optional
         Where several processes fit: from private rows, the ledger and the streams of the fit to the guarded table that they
         hold together.
@@ -41,8 +43,13 @@ class TrainingMonitor:
     deadline: float | None = None
     stopped: str | None = None
     checkpoint: Checkpoint | None = None
+    trial_steps: int | None = None
     shared: Callable[[Any, Ledger, Randomness], PrivateTable[Any]] | None = None
     processes: int = 1
+
+    def limit_steps(self, steps: int) -> int:
+        """Return the number of steps of a stage without an account: fewer in a trial."""
+        return steps if self.trial_steps is None else min(steps, self.trial_steps)
 
     def once(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]

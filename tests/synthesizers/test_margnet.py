@@ -96,7 +96,7 @@ def test_it_learns_a_correlated_table_without_noise() -> None:
     """Pairs come within a tenth of what independent columns miss."""
     index, sizes = correlated()
     fit = fit_of(counted(index, sizes, 0.0), sizes, float(len(index)), entropy=0.0)
-    assert fit.fit(TrainingMonitor(), 600) == 600
+    assert fit.fit(TrainingMonitor(trial_steps=600)) == 600
     shuffled = np.random.default_rng(1).permuted(index, axis=0)
     floor = distance(index, shuffled, sizes)
     assert floor > 0.1
@@ -120,7 +120,7 @@ def test_it_stops_at_the_noise() -> None:
     )
     # The noise is what is left: without a stop the loss goes on down.
     longer = fit_of(measured, sizes, float(len(index)))
-    longer.fit(TrainingMonitor(), 600)
+    longer.fit(TrainingMonitor(trial_steps=600))
     assert longer.errors[-1] < 0.8 and longer.noise_step is None
 
 
@@ -235,7 +235,7 @@ def test_entropy_of_rows() -> None:
     entropies = []
     for weight in (0.0, 20.0):
         fit = fit_of(measured, sizes, float(len(index)), entropy=weight)
-        fit.fit(TrainingMonitor(), 600)
+        fit.fit(TrainingMonitor(trial_steps=600))
         p = fit.mixture().probabilities.double().clamp_min(1e-12)
         entropies.append(float(-(p * p.log()).sum(1).mean()))
         assert fit.errors[-1] < 0.1 * fit.errors[0]
@@ -253,7 +253,7 @@ def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
     for weight in (0.3, 0.3 * 24 * 10):
         settings = {"entropy": weight, "steps": 200, "smoothing": 0.0}
         fit = fit_of(measured, sizes, 500.0, **settings)
-        fit.fit(TrainingMonitor(), 200)
+        fit.fit(TrainingMonitor(trial_steps=200))
         results.append(fit.errors[-1])
     assert results[0] < 1.05 and results[1] > results[0]
 
@@ -368,7 +368,7 @@ def test_state_goes_on_where_it_was(rate: float) -> None:
 def test_a_trial_takes_as_many_steps_as_it_may() -> None:
     index, sizes = correlated(100)
     fit = fit_of(counted(index, sizes, 0.0), sizes, 100.0)
-    assert fit.fit(TrainingMonitor(), 8) == 8 == len(fit.errors)
+    assert fit.fit(TrainingMonitor(trial_steps=8)) == 8 == len(fit.errors)
     (curve,) = fit.curves.values()
     assert curve["value"] == [fit.errors[0], fit.errors[6]] and curve["step"] == [0.0, 6.0]
 
@@ -380,7 +380,7 @@ def test_a_trial_does_not_stop_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> 
     lengths = []
     for most in (8, None):
         fit = fit_of(counted(index, sizes, 3.0), sizes, 100.0, continuation=0.0)
-        fit.fit(TrainingMonitor(), most)
+        fit.fit(TrainingMonitor(trial_steps=most))
         lengths.append(len(fit.errors))
     assert lengths == [8, 1]
 

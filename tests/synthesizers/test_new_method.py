@@ -70,7 +70,6 @@ class Independent(Synthesizer):
         ledger: Ledger,
         randomness: Randomness,
         monitor: TrainingMonitor,
-        most: int | None = None,
     ) -> Trained:
         sizes, (spend,) = self.schema.sizes, spends
         details = {"l2_sensitivity": math.sqrt(len(sizes)), "unit": "counts", "columns": len(sizes)}

@@ -26,13 +26,13 @@ def test_only_what_reads_rows_is_scaled(
     clock = [0.0]
     monkeypatch.setattr(timing, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
-    def train(index: np.ndarray, spends: Any, ledger: Ledger, *args: Any, most: int) -> Trained:
-        assert len(index) == TRIAL_ROWS and most == TRIAL_STEPS
+    def train(index: np.ndarray, spends: Any, ledger: Ledger, *args: Any) -> Trained:
         monitor = args[1]
+        assert len(index) == TRIAL_ROWS and monitor.trial_steps == TRIAL_STEPS
         clock[0] += 4
-        for i in range(most):
+        for i in range(TRIAL_STEPS):
             clock[0] += 0.5 if i else 3
-            monitor.progress("generator", i + 1, most)
+            monitor.progress("generator", i + 1, TRIAL_STEPS)
         steps = {} if likely is None else {"generator": likely}
         return Trained(generator=None, curves={}, likely_steps=steps)
 
@@ -62,9 +62,8 @@ def test_a_fit_that_reaches_the_noise_early_takes_fewer_steps() -> None:
         model = MargNet(SCHEMA, epsilon=epsilon, rows=2_000)
         spends = model._spends(model._earlier())
         rows = made_up_rows(SCHEMA.learned.sizes, 2_000, np.random.default_rng(0))
-        trial = model._train(
-            rows, spends, Ledger(math.inf, 1e-5), Randomness(0), TrainingMonitor(), most=11
-        )
+        monitor = TrainingMonitor(trial_steps=11)
+        trial = model._train(rows, spends, Ledger(math.inf, 1e-5), Randomness(0), monitor)
         told[epsilon] = trial.likely_steps["generator"]
     assert 0 < told[0.2] < told[10.0] <= 3_000
 

@@ -656,7 +656,6 @@ class GAN(Synthesizer):
         ledger: Ledger,
         randomness: Randomness,
         monitor: TrainingMonitor,
-        most: int | None = None,
     ) -> Trained:
         device = self._device()
         networks = self._networks(TableEncoder(self.schema, self._encoding()).layout)
@@ -672,7 +671,7 @@ class GAN(Synthesizer):
             )
             for s in spends
         }
-        free = self._free_index(randomness.numpy(), monitor, most)
+        free = self._free_index(randomness.numpy(), monitor)
         rows = PrivateTable(index, ledger)
         design = self.schema.design
         counts = first_counts(rows, accounts, sizes, self.rows, free, counts_noise, monitor, design)
@@ -694,7 +693,7 @@ class GAN(Synthesizer):
             streams,
             monitor,
             same_rows=self.warm_start is not None,
-            most=most,
+            most=monitor.trial_steps,
             total=None if population is None else population / float(design.max_weight or 1),
         )
         return Trained(
@@ -737,15 +736,13 @@ class GAN(Synthesizer):
         units = np.arange(len(codes), dtype=np.uint64) if units is None else units
         return UnitRows(inputs, units, self.schema.design.rows)
 
-    def _free_index(
-        self, rng: np.random.Generator, monitor: TrainingMonitor, most: int | None
-    ) -> np.ndarray | None:
+    def _free_index(self, rng: np.random.Generator, monitor: TrainingMonitor) -> np.ndarray | None:
         """Category codes of the public table, or of a sample of the warm start."""
         encoder = TableEncoder(self.schema, self._encoding())
         if self.warm_start is None:
             return self._public_index(encoder)
         warm, width = self.warm_start, encoder.layout.width
-        rows = released_rows(width) if most is None else 1000
+        rows = released_rows(width) if monitor.trial_steps is None else 1000
         # Kept, so that a fit that is resumed after a crash uses the same table.
         return monitor.once(WARM_START, lambda: {"index": released_index(warm, rows, rng)})["index"]
 

@@ -508,7 +508,6 @@ class LinkedMargNet(Synthesizer):
         ledger: Ledger,
         randomness: Randomness,
         monitor: TrainingMonitor,
-        most: int | None = None,
     ) -> Trained:
         noise, init_rng = randomness.noise(), randomness.torch()
         config, encoder = self._settings(), LinkedEncoder(self.schema)
@@ -565,7 +564,7 @@ class LinkedMargNet(Synthesizer):
             else:
                 pool = partial(generator.contexts, name, groups, init_rng)
                 fit = ContextFit(generator.network(name), pool, *given)
-            fit.fit(monitor, most, f"{name}: ", 1 / left)
+            fit.fit(monitor, f"{name}: ", 1 / left)
             if isinstance(fit, MargNetFit) and name == self.schema.root:
                 mixture = fit.mixture()
                 generator.set_root(

@@ -224,13 +224,12 @@ class ContextFit(MargNetFit):
     def fit(
         self,
         monitor: TrainingMonitor,
-        most: int | None = None,
         of: str = "",
         share: float = 1.0,
     ) -> int:
         """As of :class:`MargNetFit`, in at most ``MOST_STEPS`` steps."""
         self.config = replace(self.config, steps=min(self.config.steps, MOST_STEPS))
-        return super().fit(monitor, most, of, share)
+        return super().fit(monitor, of, share)
 
     def _at_noise(self, loss: float) -> bool:
         """Few counts: their noise alone may well make more than its variance."""

@@ -693,25 +693,24 @@ class MargNetFit:
     def fit(
         self,
         monitor: TrainingMonitor,
-        most: int | None = None,
         of: str = "",
         share: float = 1.0,
     ) -> int:
         """Fit to the noise level and beyond, to the last step or the deadline; returns the steps done.
 
-        Steps after that do nothing, except in a trial of ``most`` steps, which are to take their time. Then come
+        Steps after that do nothing, except in a trial, whose steps are to take their time. Then come
         those that make impossible rows rare: before the components differ, the shortest way would be to make
         one side of each combination rare in all of them.
 
         Stages are named ``of`` what, and may use that ``share`` of the time that is left, where a fit has several.
         """
-        self.trial = most is not None
-        steps = self.config.steps if most is None else min(most, self.config.steps)
+        self.trial = monitor.trial_steps is not None
+        steps = monitor.limit_steps(self.config.steps)
         own = share * (self.config.counts_time if self.loss.zeros else 1.0)
         stage, last = of + STAGE, of + ZEROS
         done = run_steps(stage, steps, lambda i: self.step(i, steps), monitor, own, state=self)
         if self.loss.zeros:
-            few = self.config.zero_steps if most is None else min(most, self.config.zero_steps)
+            few = monitor.limit_steps(self.config.zero_steps)
             run_steps(last, few, lambda i: self.step_from_zeros(i, few), monitor, share, state=self)
         return done
 

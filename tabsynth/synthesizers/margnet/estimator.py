@@ -78,7 +78,6 @@ def margnet(
     rng: torch.Generator,
     device: torch.device | str,
     monitor: TrainingMonitor,
-    most: int | None = None,
     public: np.ndarray | None = None,
 ) -> tuple[MargNetFit, Measurements, Posterior | None]:
     """The method in six steps: declared tables, one-way counts, selection, joint counts, estimation, mixture.
@@ -98,7 +97,7 @@ def margnet(
         layout, config, counts, measured.rows, rng, resolution, device, zeros, tables
     )
     if prior is None or prior.clarity:
-        estimate.fit(monitor, most)
+        estimate.fit(monitor)
     return estimate, measured, prior  # estimate.mixture() is the generator, or a part of it
 
 
@@ -449,7 +448,6 @@ class MargNet(Synthesizer):
         ledger: Ledger,
         randomness: Randomness,
         monitor: TrainingMonitor,
-        most: int | None = None,
     ) -> Trained:
         noise, init_rng = randomness.noise(), randomness.torch()
         config, encoder = self._settings(), TableEncoder(self.schema)
@@ -459,12 +457,13 @@ class MargNet(Synthesizer):
             index, layout = weighted.rows(index), weighted.layout(layout)
             workload, config = weighted.workload(workload), weighted.config
         # A trial is of made-up rows, which no public table is like.
-        public = self._public_index(encoder) if most is None else None
+        fits = monitor.trial_steps is None
+        public = self._public_index(encoder) if fits else None
         marginals = PrivateMarginals(
             PrivateTable(index, ledger),
             weighted or self.schema.learned,
             config,
-            self.rows if most is None else None,  # a trial's table has another number of rows
+            self.rows if fits else None,  # a trial's table has another number of rows
             spends,
             ledger,
             noise,
@@ -483,7 +482,6 @@ class MargNet(Synthesizer):
             init_rng,
             self._device(),
             monitor,
-            most,
             public,
         )
         generator, population, population_interval = estimate.mixture(), None, None
@@ -492,7 +490,7 @@ class MargNet(Synthesizer):
         if weighted is not None:
             generator, population = weighted.of_population(generator, encoder.layout, measured.rows)
             population, population_interval = weighted.within_interval(population, measured.counts)
-        if most is None and encoder.zeros:
+        if fits and encoder.zeros:
             warn_of_impossible(generator, encoder)
         return Trained(
             generator=generator,
@@ -503,7 +501,7 @@ class MargNet(Synthesizer):
             measured=measured if not self.schema.design and measured.keepable else None,
             tables=measured.tables,
             notes={} if public is None else used(prior, measured.followed),
-            likely_steps=estimate.likely_steps() if most is not None else {},
+            likely_steps={} if fits else estimate.likely_steps(),
         )
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
