@@ -103,7 +103,7 @@ class StepObserver:
     @contextmanager
     def observe(self) -> Iterator["StepObserver"]:
         """Observe all private steps of this process within a ``with`` block."""
-        sums, noised = PrivateStep._sums, PrivateStep._noised
+        sums, noised = PrivateStep.clipped_sums, PrivateStep.noisy_mean
 
         def observe_sums(
             step: PrivateStep,
@@ -136,11 +136,11 @@ class StepObserver:
             self._observe_step(step, noised)
             return noised(step, clean)
 
-        PrivateStep._sums, PrivateStep._noised = observe_sums, observe_noise  # type: ignore[method-assign, assignment]
+        PrivateStep.clipped_sums, PrivateStep.noisy_mean = observe_sums, observe_noise  # type: ignore[method-assign, assignment]
         try:
             yield self
         finally:
-            PrivateStep._sums, PrivateStep._noised = sums, noised  # type: ignore[method-assign]
+            PrivateStep.clipped_sums, PrivateStep.noisy_mean = sums, noised  # type: ignore[method-assign]
 
     def _observe_step(self, step: PrivateStep, noised: Any) -> None:
         """Add the log-likelihood ratio of one released step to every replicate."""

@@ -189,7 +189,7 @@ def audit_counts(
     )
     settings = config or MargNetConfig()
     workload = parsed_workload(datasets.schema, None, None, settings)
-    planned = model._spends(Ledger(epsilon, delta))
+    planned = model.plan(estimate_time=False).spends
     run = _MeasurementRuns(datasets, settings, workload, measuring)
     log_ratios: RunRatios = ([], [])
     for turn in range(2 * runs):

@@ -47,7 +47,7 @@ def audit_linked_counts(
     model = LinkedMargNet(
         datasets.schema, epsilon=epsilon, delta=delta, rows=rows, config=config, device="cpu"
     )
-    planned = model._spends(Ledger(epsilon, delta))
+    planned = model.plan().spends
     log_ratios: RunRatios = ([], [])
     run = _LinkedRuns(datasets, settings, rows)
     for turn in range(2 * runs):

@@ -130,7 +130,7 @@ def plan_releases(
         given["mode"] = mode
     model = METHODS[method](schema, **given)
     assert isinstance(model, Voting)
-    spends = {s.purpose: s for s in model._spends(Ledger(epsilon, delta))}
+    spends = {s.purpose: s for s in model.plan(estimate_time=False).spends}
     vote, counts = spends[VOTES].mechanism, spends.pop(MARGINALS)
     assert isinstance(vote, NoisyVote) and isinstance(counts.mechanism, Gaussian)
     votes = []

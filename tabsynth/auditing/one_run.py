@@ -220,7 +220,7 @@ def observe_steps(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
     layout = TableEncoder(inserted.schema).layout
     codes = torch.from_numpy(layout.encode(inserted.canaries))
     keys = {row.tobytes() for row in codes.numpy()}
-    sums, noised = PrivateStep._sums, PrivateStep._noised
+    sums, noised = PrivateStep.clipped_sums, PrivateStep.noisy_mean
     step_inputs: list[Any] = []
 
     def observe_sums(
@@ -241,11 +241,11 @@ def observe_steps(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
         scores[:] += score_step(step, losses, codes, reference, other_rows, released)
         return released
 
-    PrivateStep._sums, PrivateStep._noised = observe_sums, observe_noise  # type: ignore[method-assign, assignment]
+    PrivateStep.clipped_sums, PrivateStep.noisy_mean = observe_sums, observe_noise  # type: ignore[method-assign, assignment]
     try:
         yield scores
     finally:
-        PrivateStep._sums, PrivateStep._noised = sums, noised  # type: ignore[method-assign]
+        PrivateStep.clipped_sums, PrivateStep.noisy_mean = sums, noised  # type: ignore[method-assign]
 
 
 def score_step(
@@ -262,7 +262,7 @@ def score_step(
     divided by the variance of the noise.
     """
     clipper = step.clipper
-    grads = clipper._gradients(losses, codes)
+    grads = clipper.gradients(losses, codes)
     if not isinstance(grads, FactoredGradients):
         raise InputError("A one-run audit needs networks whose gradients have a closed form.")
     sizes = grads.sizes(clipper, reference)

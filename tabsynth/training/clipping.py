@@ -397,7 +397,7 @@ class PerExampleClipper:
                 [torch.zeros_like(p) for p in self.parameters] if reference is None else reference
             )
             return [0 * r.double() for r in like], self._empty().new_zeros(self.group_count)
-        grads = self._gradients(losses, inputs)
+        grads = self.gradients(losses, inputs)
         sizes = grads.sizes(self, reference, units, parts)
         if not isinstance(bounds, Tensor):
             bounds = self._empty().new_full((self.group_count,), bounds)
@@ -466,7 +466,7 @@ class PerExampleClipper:
 
         m is at most ``TYPICAL_ROWS``: enough for what is typical.
         """
-        grads = self._gradients(losses, inputs)
+        grads = self.gradients(losses, inputs)
         mean = grads.means(self)
         return mean, grads.first(TYPICAL_ROWS).sizes(self, mean).norms
 
@@ -474,7 +474,7 @@ class PerExampleClipper:
         """Norms of the per-example gradients by group, shape (batch, G); of public rows only."""
         own, self.groups = self.groups, list(groups) if groups is not None else self.groups
         try:
-            return self._gradients(losses, inputs).sizes(self, None).norms
+            return self.gradients(losses, inputs).sizes(self, None).norms
         finally:
             self.groups = own
 
@@ -482,9 +482,10 @@ class PerExampleClipper:
         """The ordinary mean gradient, of public rows only; zero for a parameter that is not used."""
         return mean_gradient(losses, self.module, inputs, self.parameters)
 
-    def _gradients(
+    def gradients(
         self, losses: Losses, inputs: Tensor
     ) -> "FactoredGradients | MaterializedGradients":
+        """Return the gradients of all rows, in closed form where the networks have one."""
         if self.closed_form:
             try:
                 factors = self._factors(losses, inputs)

@@ -601,11 +601,11 @@ class PrivateStep:
             reference = self._reference(terms)
             if shared is not None:
                 shared.ask(self, terms.losses, reference)
-            sums, votes = self._sums(terms.losses, batch, keep, reference, parts, units)
+            sums, votes = self.clipped_sums(terms.losses, batch, keep, reference, parts, units)
         if shared is not None:
             sums, votes = _added(sums, votes, shared.collect())
         sums, votes = self._passed(sums, votes)
-        gradient = self._noised(sums)
+        gradient = self.noisy_mean(sums)
         if self.private:
             self.bounds.adapt(votes, self.noise)
         for public in (terms.correction, reference if terms.restored else None):
@@ -632,7 +632,7 @@ class PrivateStep:
         of_batch = None if parts is None else _laid_out(parts, layout)[0]
         placed = None if units is None else units.to(batch.device)
         with full_precision(batch.device):
-            return self._sums(losses, batch, keep, reference, of_batch, placed)
+            return self.clipped_sums(losses, batch, keep, reference, of_batch, placed)
 
     def _layout(self, rows: int) -> Tensor:
         """The rows of a Poisson batch by place, -1 where it is blank."""
@@ -737,7 +737,7 @@ class PrivateStep:
         small = (slack <= MOST_ROUNDING * bounds).all()
         return [torch.where(small, r, torch.zeros_like(r)) for r in reference]
 
-    def _sums(
+    def clipped_sums(
         self,
         losses: Losses,
         batch: Tensor,
@@ -746,7 +746,7 @@ class PrivateStep:
         parts: Tensor | None = None,
         units: UnitPlaces | None = None,
     ) -> tuple[list[Tensor], Tensor]:
-        """Σ aᵢ clip(gᵢ − r) in float64, and the votes on the bounds: aᵢ/2 of a row left whole, −aᵢ/2 of one cut."""
+        """Return Σ aᵢ clip(gᵢ − r) in float64, and the votes on the bounds: aᵢ/2 of a row left whole, −aᵢ/2 of one cut."""
         # Without privacy nothing is clipped: an ordinary mean gradient.
         bounds: Tensor | float = math.inf
         if self.private:
@@ -778,8 +778,8 @@ class PrivateStep:
         assert total is not None and votes is not None
         return total.value(), votes
 
-    def _noised(self, sums: list[Tensor]) -> list[Tensor]:
-        """(Σ + noise) / expected batch, in the dtype of the parameters."""
+    def noisy_mean(self, sums: list[Tensor]) -> list[Tensor]:
+        """Return (Σ + noise) / expected batch, in the dtype of the parameters."""
         if self.private:
             self.noise.add(sums, self.bounds.noise_scales(), self.clipper.groups)
         torch._foreach_div_(sums, float(self.expected_batch))

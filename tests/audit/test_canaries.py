@@ -120,21 +120,21 @@ def test_steps_charged_once_and_taken_twice_are_refuted(monkeypatch: pytest.Monk
 
 def test_divisor_of_the_realised_batch_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The dataset with the canary has one row more: without a fixed divisor all known rows shift with it."""
-    right, seen = PrivateStep._sums, []
+    right, seen = PrivateStep.clipped_sums, []
 
     def sums(self: Any, losses: Any, batch: Tensor, keep: Any, *rest: Any) -> Any:
         if len(batch) > 1:  # all rows, and then those but the canary
             seen.append(int(keep.sum()))
         return right(self, losses, batch, keep, *rest)
 
-    noised = PrivateStep._noised
+    noised = PrivateStep.noisy_mean
 
     def divided(self: Any, clean: Any) -> Any:
         result = noised(self, clean)
         return [f * float(self.expected_batch) / max(seen[-2:]) for f in result]
 
-    monkeypatch.setattr(PrivateStep, "_sums", sums)
-    monkeypatch.setattr(PrivateStep, "_noised", divided)
+    monkeypatch.setattr(PrivateStep, "clipped_sums", sums)
+    monkeypatch.setattr(PrivateStep, "noisy_mean", divided)
     datasets = small_neighbouring_datasets()
     model = make_small_gan("dp-gan", datasets, 8.0, 1e-5, 1.0)
     result = StepObserver(datasets.encoded_canary(), True, 2000)
@@ -183,11 +183,11 @@ def test_lanes_have_the_law_of_single_steps() -> None:
     datasets, replicates = small_neighbouring_datasets(), 2000
     for present in (False, True):
         model = make_small_gan("dp-wgan", datasets, 8.0, 1e-5, 1.0)
-        before = PrivateStep._sums, PrivateStep._noised
+        before = PrivateStep.clipped_sums, PrivateStep.noisy_mean
         seen = StepObserver(datasets.encoded_canary(), present, replicates)
         with seen.observe():
             model.fit(datasets.table(present))
-        assert (PrivateStep._sums, PrivateStep._noised) == before
+        assert (PrivateStep.clipped_sums, PrivateStep.noisy_mean) == before
         account = next(a for a in model.ledger_.accounts if a.purpose == "autoencoder")
         assert isinstance(account.mechanism, SubsampledGaussian)
         mu = math.sqrt(account.spent) / account.mechanism.noise_multiplier

@@ -103,9 +103,9 @@ def make_small_gan(schema, epsilon):
 def test_a_fit_of_steps_is_watched_and_left_as_it_was():
     table, schema = load_census()
     few = one_run.insert_canaries(schema, table[:50], 60, np.random.default_rng(1))
-    before = PrivateStep._sums, PrivateStep._noised
+    before = PrivateStep.clipped_sums, PrivateStep.noisy_mean
     result = one_run.audit_one_run(make_small_gan(schema, 8.0), few)
-    assert (PrivateStep._sums, PrivateStep._noised) == before
+    assert (PrivateStep.clipped_sums, PrivateStep.noisy_mean) == before
     assert result.verdict == NOT_REFUTED and result.details["guesses"] > 0
 
 
@@ -156,7 +156,7 @@ def test_scores_of_a_step_by_brute_force(grouping):
 def test_networks_without_closed_form_are_refused(inserted):
     from types import SimpleNamespace
 
-    clipper = SimpleNamespace(_gradients=lambda losses, codes: object())
+    clipper = SimpleNamespace(gradients=lambda losses, codes: object())
     with pytest.raises(InputError, match="closed form"):
         one_run.score_step(SimpleNamespace(clipper=clipper), None, None, None, [], [])
     assert math.isfinite(one_run.largest_one_run_bound(50, 1e-5))

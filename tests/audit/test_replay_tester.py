@@ -133,13 +133,13 @@ def generator_sees_rows(patch: Patch) -> None:
 
 def noise_drawn_by_rows(patch: Patch) -> None:
     """A number is drawn for each row of the batch from the stream that the noise comes from."""
-    real = private_step.PrivateStep._sums
+    real = private_step.PrivateStep.clipped_sums
 
     def sums(self: PrivateStep, losses: Any, batch: Any, keep: Any, *rest: Any) -> Any:
         self.noise.bits.bytes(8 * int(keep.sum()))
         return real(self, losses, batch, keep, *rest)
 
-    patch.setattr(PrivateStep, "_sums", sums)
+    patch.setattr(PrivateStep, "clipped_sums", sums)
 
 
 MISTAKES: dict[str, tuple[Callable[[Patch], None], str]] = {

@@ -111,7 +111,7 @@ def test_joint_sensitivity_in_noise_units(grouping: str, rows: str) -> None:
                 bound="public",
             )
             step.private, step.bounds.noise_multiplier = True, sigma
-            step._noised = lambda sums: sums  # type: ignore[method-assign]
+            step.noisy_mean = lambda sums: sums  # type: ignore[method-assign]
             step.gradient(squared, public)
             results.append(torch.from_numpy(grads(module)))
         entries = group_of_entries(module, step.clipper.groups)

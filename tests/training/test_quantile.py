@@ -77,7 +77,7 @@ def test_joint_sensitivity_of_sum_and_votes(kind: str, grouping: str) -> None:
         )
         released: list[Tensor] = []
         step.bounds.adapt = lambda votes, _: released.append(votes)  # type: ignore[method-assign, misc]  # noqa: B023
-        step._noised = lambda sums: released.extend(sums) or sums  # type: ignore[func-returns-value, method-assign]  # noqa: B023
+        step.noisy_mean = lambda sums: released.extend(sums) or sums  # type: ignore[func-returns-value, method-assign]  # noqa: B023
         step.gradient(squared)
         results.append((torch.cat([s.flatten() for s in released[:-1]]), released[-1]))
     entries, count = group_of_entries(module, step.clipper.groups), step.clipper.group_count

@@ -152,7 +152,7 @@ def test_what_is_set_aside_covers_the_rounding() -> None:
     sums, _ = clipper.clipped_sum(minus_scores, rows, bounds, reference)
     slack, _ = clipper.rounding(bounds, reference, len(rows))
     assert 0 < float(slack) < 0.03 * float(bounds)
-    grads = clipper._gradients(minus_scores, rows)
+    grads = clipper.gradients(minus_scores, rows)
     sizes = grads.sizes(clipper, reference)
     scale = ((bounds - slack) / sizes.norms).clamp_max(1)[:, 0]
     wanted = []
@@ -375,7 +375,7 @@ def test_a_canary_among_many_rows() -> None:
             seed=3 + with_canary,
             bound="public",
         )
-        released[with_canary], plain_noised = [], step._noised
+        released[with_canary], plain_noised = [], step.noisy_mean
 
         def noised(
             sums: list[Tensor], step: PrivateStep = step, run: object = plain_noised
@@ -387,7 +387,7 @@ def test_a_canary_among_many_rows() -> None:
             )
             return out
 
-        step._noised = noised  # type: ignore[method-assign, assignment]
+        step.noisy_mean = noised  # type: ignore[method-assign, assignment]
         with recorded_by(recorder):  # type: ignore[arg-type]
             for _ in range(steps):
                 step.gradient(minus_scores, public)

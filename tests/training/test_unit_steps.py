@@ -307,10 +307,10 @@ def test_a_unit_more_changes_no_place_and_one_part() -> None:
     step = unit_step(module, rows, units.astype(np.uint64), Gaussian(noise_multiplier=1.0), **given)
     layout, where = step._layout_of_units(step.table.read(step.account))
     batch = rows[layout.clamp_min(0)]
-    whole, _ = step._sums(scores, batch, layout >= 0, None, None, where)
+    whole, _ = step.clipped_sums(scores, batch, layout >= 0, None, None, where)
     for unit in range(5):
         keep = (layout >= 0) & torch.from_numpy(units != unit)[layout.clamp_min(0)]
-        fewer, _ = step._sums(scores, batch, keep, None, None, where)
+        fewer, _ = step.clipped_sums(scores, batch, keep, None, None, where)
         moved = flat([a - b for a, b in zip(whole, fewer, strict=True)])
         own = clip_rows(unit_sums(row_gradients(module, scores, rows), COUNTS), torch.tensor([0.5]))
         torch.testing.assert_close(moved, own[unit], rtol=1e-6, atol=1e-9)
@@ -339,7 +339,7 @@ def test_votes_on_a_bound_are_those_of_units(physical: int | None) -> None:
     for rank in range(6):
         bound = float(torch.cat([sums.norm(dim=1).sort().values, torch.tensor([1e9])])[rank])
         step.bounds.now.fill_(bound * 0.999)
-        _, votes = step._sums(scores, batch, keep, None, None, units)
+        _, votes = step.clipped_sums(scores, batch, keep, None, None, units)
         assert votes.tolist() == [rank - 2.5]
 
 
