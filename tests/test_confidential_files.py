@@ -65,8 +65,6 @@ PUBLISHED = {
 }
 TEMPORARY = {  # within a file or folder of the lines above, or one of mode 0700 that is removed
     ("_files.py", "write_text"),
-    ("integrations/synthcity.py", "_drawn"),
-    ("integrations/synthcity.py", "_write"),
     ("tables/delimited.py", "packed"),
 }
 

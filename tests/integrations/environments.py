@@ -1,6 +1,6 @@
 """Plug-ins against the real packages: ``make test-plugins`` makes an environment for each, and runs its tests there.
 
-The packages have no common environment: dpmm pins numpy 1.26 and pandas 2.1, synthcity numpy 1 and torch 2.2, SDV and SDMetrics
+The packages have no common environment: dpmm pins numpy 1.26 and pandas 2.1, SDV and SDMetrics need
 pandas 2; SDGym 0.15.1 does not import with SDV 2. Environments are folders of ``build/plugins`` and are kept; names as
 arguments choose some of them, in this order. Tables that one makes in ``build/plugins/tables`` are evaluated by a later one.
 """
@@ -30,23 +30,6 @@ ENVIRONMENTS = {
         "3.11",
         [OURS[:1], [*OURS, "sdv==2.0.0", "sdmetrics==0.32.0", "pytest"]],
         ["test_with_sdv.py"],
-    ),
-    "synthcity": (
-        "3.11",
-        [
-            ["torch>=2.1,<2.3", "numpy<2"],
-            [
-                "synthcity==0.2.12",
-                "torch<2.3",
-                "opacus<1.5",
-                "setuptools<81",
-                "pyarrow<22",
-                "narwhals",
-                "pytest",
-            ],
-            ["--no-deps", f"{ROOT}"],
-        ],
-        ["test_with_synthcity.py"],
     ),
     "tables": ("3.11", [OURS[:1], [*OURS, "pytest"]], ["test_with_tables.py"]),
 }
@@ -91,9 +74,6 @@ def main() -> None:
             "TABSYNTH_PLUGIN_TABLES": str(FOLDER / "tables"),
             "PYTHONPATH": str(ROOT / "tests"),
         }
-        if name == "synthcity":  # which runs tabsynth in another environment
-            command = prepare("tables").with_name("tabsynth")
-            environment["TABSYNTH_PLUGIN_COMMAND"] = str(command)
         for file in ENVIRONMENTS[name][2]:
             words = [str(HERE / file)]
             if file.startswith("test_"):

@@ -2,12 +2,10 @@
 
 import sys
 import types
-from pathlib import Path
 from unittest import mock
 
 import pandas as pd
 import pytest
-from command_lines import run
 from integrations.plugin_tables import METADATA, patients
 
 from tabsynth import BudgetError, Categorical, InputError, Numeric, Schema
@@ -106,102 +104,3 @@ def test_sdgym_gets_a_class_by_its_own_function():
             with pytest.raises(InputError):
                 create_synthesizer(**wrong)
     assert made.call_args[0][0] == "tabsynth-margnet"
-
-
-class Loader:
-    """As much of synthcity's data loader as the plug-in uses."""
-
-    def __init__(self, data, kind="generic"):
-        self.data, self.kind = data, kind
-
-    def dataframe(self):
-        return self.data
-
-    def type(self):
-        return self.kind
-
-    def info(self):
-        return {"data_type": self.kind, "len": len(self.data), "target_column": None}
-
-
-class Base:
-    def __init__(self, sampling_patience=10, **settings):
-        self.fitted, self.sampling_patience = False, sampling_patience
-
-
-@pytest.fixture(scope="module")
-def plugin_class():
-    """The plug-in on a stand-in of synthcity, with the command line in this process."""
-    names = ["synthcity", "synthcity.plugins", "synthcity.plugins.core"]
-    modules = {name: types.ModuleType(name) for name in names}
-    loaders = types.ModuleType("synthcity.plugins.core.dataloader")
-    loaders.DataLoader, loaders.GenericDataLoader = Loader, Loader
-    loaders.create_from_info = lambda data, info: (data, info)
-    base = types.ModuleType("synthcity.plugins.core.plugin")
-    base.Plugin = Base
-    modules |= {loaders.__name__: loaders, base.__name__: base}
-    name = "tabsynth.integrations.synthcity"
-    before = sys.modules.pop(name, None)
-    with mock.patch.dict(sys.modules, modules):
-        from tabsynth.integrations.synthcity import TabsynthPlugin
-    sys.modules.pop(name, None)
-    if before is not None:
-        sys.modules[name] = before
-    return TabsynthPlugin
-
-
-@pytest.fixture
-def in_process(plugin_class, monkeypatch):
-    monkeypatch.setattr(plugin_class, "_run", lambda self, words, folder: run(*words, cwd=folder))
-    return plugin_class
-
-
-@pytest.mark.slow
-def test_synthcity_gets_rows_and_neither_the_number_of_rows_nor_a_histogram(in_process):
-    plugin = in_process(epsilon=4.0, schema=SCHEMA, options=["--time-limit", "4s"])
-    with pytest.raises(InputError, match="fit first"):
-        plugin.generate(3)
-    assert plugin.fit(Loader(patients()[["patient_id", *DECLARED]])) is plugin
-    made, info = plugin.generate(25, random_state=1)
-    assert [*made.columns] == ["patient_id", *DECLARED] and len(made) == 25
-    assert made.equals(plugin.generate(25, random_state=1)[0])
-    assert info["len"] is None and info["data_type"] == "generic"
-    assert plugin.certificate()["epsilon"] <= 4.0
-    women = types.SimpleNamespace(match=lambda rows: rows[rows["sex"] == "F"])
-    assert set(plugin.generate(20, women)[0]["sex"]) == {"F"}
-    nobody = types.SimpleNamespace(match=lambda rows: rows[rows["age"] > 999])
-    for call, says in (
-        (lambda: plugin.generate(5, nobody), "0 of 5 rows"),
-        (lambda: plugin.generate(5, cond=[1]), "condition"),
-        (plugin.schema, "histogram"),
-    ):
-        with pytest.raises(InputError, match=says) as error:
-            call()
-        assert "\n" not in str(error.value)
-
-
-def test_synthcity_refuses_what_is_no_table_of_records(in_process):
-    plugin = in_process()
-    for wrong, options in ((Loader(patients(5), "time_series"), {}), (patients(5), {"cond": [1]})):
-        with pytest.raises(InputError) as error:
-            plugin.fit(wrong, **options)
-        assert "\n" not in str(error.value) and not plugin.fitted
-
-
-def test_an_error_of_the_command_line_is_one_line_and_leaves_no_file(plugin_class, tmp_path):
-    script = tmp_path / "tabsynth"
-    script.write_text(
-        "#!/bin/sh\necho 'error: table.parquet has 2 problems:' >&2\necho '- a: x' >&2\nexit 2\n"
-    )
-    script.chmod(0o755)
-    folders = set(Path("/tmp").glob("tabsynth-*"))
-    cases = {
-        str(script): "table.parquet has 2 problems: a: x",
-        str(tmp_path / "missing"): "cannot be run",
-        "false": "false failed: it wrote no error",
-    }
-    for command, says in cases.items():
-        with pytest.raises(InputError, match=says) as error:
-            plugin_class(command=[command]).fit(patients(5))
-        assert "\n" not in str(error.value)
-    assert set(Path("/tmp").glob("tabsynth-*")) == folders

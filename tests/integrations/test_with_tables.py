@@ -13,14 +13,14 @@ FOLDER = os.environ.get("TABSYNTH_PLUGIN_TABLES")
 pytestmark = [
     pytest.mark.plugins,
     pytest.mark.skipif(
-        not FOLDER, reason="needs tables of SDV, dpmm and synthcity: make test-plugins"
+        not FOLDER, reason="needs tables of SDV and dpmm: make test-plugins"
     ),
 ]
-LACKING = {"dpmm": {"patient_id", "admitted"}, "synthcity": set(), "sdv1": set(), "sdv2": set()}
+LACKING = {"dpmm": {"patient_id", "admitted"}, "sdv1": set(), "sdv2": set()}
 
 
 @pytest.mark.parametrize(
-    "name", ["sdv1.csv", "sdv2.csv", "sdv2.parquet", "dpmm.csv", "dpmm.parquet", "synthcity.csv"]
+    "name", ["sdv1.csv", "sdv2.csv", "sdv2.parquet", "dpmm.csv", "dpmm.parquet"]
 )
 def test_it_is_evaluated_and_the_report_says_how(name, tmp_path):
     made = Path(FOLDER or "", name)

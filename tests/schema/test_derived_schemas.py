@@ -198,7 +198,6 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "encoding/gaps.py: with_gaps": lambda f: with_gaps(BASE, ("y",)),
     "evaluation/drafted.py: _with_amounts": NEW,
     "evaluation/drafted.py: drafted_for": NEW,
-    "integrations/synthcity.py: _schema": "Schema.load and Schema.from_dict; synthcity is not installed",
     "planning.py: _any_schema": NEW,
     "schema/drafting.py: draft_schema": NEW,
     "schema/editing.py: edit": lambda f: edit(

@@ -25,7 +25,6 @@ ALLOWED = {
         "socket",
     },  # asks whether a cluster that the user names is there
     # It runs the command line of tabsynth, in the environment that the caller names.
-    "integrations/synthcity.py": {"subprocess"},
     "app/guard.py": {"urllib"},  # reads the token out of a request for the local page
     "app/server.py": {"socket"},  # listens at 127.0.0.1 where a user starts the local page
     # It refuses every document type declaration: tests/schema/test_importers.py.
