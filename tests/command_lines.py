@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.cli import app, main
+from tabsynth.schema import Column
 
 TABSYNTH = Path(sys.executable).parent / "tabsynth"
 

@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tabsynth import Column, Hierarchical, RowCounter, Schema
+from tabsynth import Hierarchical, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
+from tabsynth.schema import Column
 from tabsynth.synthesizers.base import counting
+from tabsynth.tables import RowCounter
 from tabsynth.tables.frames import to_pandas
 
 BAD_NAME = 'a"; DROP TABLE x; --'

@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from tabsynth import Categorical, MargNetConfig, Numeric, Ordinal, Schema
+from tabsynth import Categorical, Numeric, Ordinal, Schema
+from tabsynth.synthesizers import MargNetConfig
 
 TINY = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=5)
 PATIENTS = Schema([Categorical(name="sex", dtype="str", categories=("f", "m"))])

@@ -12,12 +12,22 @@ from functools import cache
 import typer
 from pages import ROOT, Block, blocks, commands, exit_code, plain
 
-import tabsynth
 from tabsynth.cli import app
 from tabsynth.cli.console import INTERRUPTED
 from tabsynth.cli.verify import EXIT
 
-PUBLIC = {name: getattr(tabsynth, name) for name in tabsynth.__all__}
+PACKAGES = (
+    "tabsynth",
+    *(
+        f"tabsynth.{name}"
+        for name in ("datasets", "privacy", "report", "schema", "synthesizers", "tables")
+    ),
+)
+PUBLIC = {
+    name: getattr(package, name)
+    for package in map(importlib.import_module, PACKAGES)
+    for name in package.__all__
+}
 CLASSES = [thing for thing in PUBLIC.values() if inspect.isclass(thing)]
 COMMAND = typer.main.get_command(app)
 COMMANDS = COMMAND.commands

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from command_lines import refused, run
 
-from tabsynth import Categorical, MargNet, ProjectLedger, Schema, load
+from tabsynth import Categorical, MargNet, Schema, load
+from tabsynth.privacy import ProjectLedger
 
 TOWNS = {"Aach": "BW", "Bonn": "NW", "Celle": "NI", "Essen": "NW"}
 SCHEMA = Schema(

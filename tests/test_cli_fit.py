@@ -15,9 +15,10 @@ from command_lines import FIT_GAN as FIT
 from command_lines import TABSYNTH, make_people, make_schema, refused, run, start
 from typer.testing import CliRunner
 
-from tabsynth import DPWGAN, ProjectLedger, Schema, load, read_table
+from tabsynth import DPWGAN, Schema, load, read_table
 from tabsynth.cli import app
 from tabsynth.cli.options import METHOD_NAMES
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.certificate.certificate import interrupted_claim, rounded_up
 from tabsynth.privacy.ledger.journal import Journal
 from tabsynth.synthesizers import METHODS

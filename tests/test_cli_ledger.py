@@ -8,8 +8,8 @@ import pytest
 from command_lines import FIT, make_people, make_schema, refused
 from typer.testing import CliRunner
 
-from tabsynth import ProjectLedger
 from tabsynth.cli import app, commands
+from tabsynth.privacy import ProjectLedger
 
 # Its counts come first: a short fit costs the same.
 MARGNET = (*FIT, "--time-limit", "1s", "--rows", 300)

@@ -9,11 +9,12 @@ import pytest
 from command_lines import make_people, make_schema, refused, run
 from typer.testing import CliRunner
 
-from tabsynth import MargNet, MargNetConfig, Schema, evaluate
+from tabsynth import MargNet, Schema, evaluate
 from tabsynth.cli import app
 from tabsynth.errors import InputError
 from tabsynth.report import compare
 from tabsynth.report.summary import equal_rows
+from tabsynth.synthesizers import MargNetConfig
 
 WORDS = ("evaluate", "--real", "people.csv", "--synthetic", "made.csv", "--schema", "schema.json")
 REPLICATES = 6

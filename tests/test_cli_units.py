@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from command_lines import refused, run
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
+from tabsynth.schema import Column
 
 COLUMNS = [
     Column(name="ward", kind="categorical", dtype="str", categories=("a", "b")),

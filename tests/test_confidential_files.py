@@ -10,16 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tabsynth import (
-    Column,
-    LinkedSchema,
-    MargNet,
-    Schema,
-    TableKeys,
-    draft_private,
-    suggest_constraints,
-    write_table,
-)
+from tabsynth import LinkedSchema, MargNet, Schema, draft_private, write_table
 from tabsynth._files import replacing, write_text
 from tabsynth.cli.schema import _export
 from tabsynth.report.comparison import ComparisonReport
@@ -27,6 +18,8 @@ from tabsynth.report.linked import LinkedReport
 from tabsynth.report.published import PublishedReport
 from tabsynth.report.report import Report
 from tabsynth.report.written import WrittenReport
+from tabsynth.schema import Column, TableKeys
+from tabsynth.synthesizers import suggest_constraints
 from tabsynth.synthesizers.model_file import write_model
 
 PACKAGE = Path(__file__).parents[1] / "tabsynth"

@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import DPGAN, DPWGAN, Column, MargNet, MargNetConfig, Schema, load_census
+from tabsynth import DPGAN, DPWGAN, MargNet, Schema, load_census
 from tabsynth.errors import InputError
 from tabsynth.planning import plan_noise
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, of_sum
+from tabsynth.schema import Column
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 
 # Noise multipliers at n = 19,077, q = B/n, δ = 1e-5: batch, steps, ε, by RDP, by PLD.

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from command_lines import refused, run
 
-from tabsynth import Categorical, InputError, MargNet, MargNetConfig, Schema
+from tabsynth import Categorical, InputError, MargNet, Schema
 from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.table_errors import plan_tables
 
 

@@ -9,17 +9,8 @@ relations. Complete fits on three real tables are in :doc:`reports/benchmark </r
 
 import matplotlib.pyplot as plt
 
-from tabsynth import (
-    DPWGAN,
-    PATEGAN,
-    MargNet,
-    PATEConfig,
-    Schema,
-    WGANConfig,
-    compare,
-    evaluate,
-    load_census,
-)
+from tabsynth import DPWGAN, PATEGAN, MargNet, Schema, compare, evaluate, load_census
+from tabsynth.synthesizers import PATEConfig, WGANConfig
 
 table, schema = load_census()
 names = ["AGEP", "SEX", "MSP", "EDU"]

@@ -9,7 +9,8 @@ the schema: it needs no cleaning and no imputation. The bundled table is itself 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tabsynth import MargNet, Schema, load_hospital
+from tabsynth import MargNet, Schema
+from tabsynth.datasets import load_hospital
 
 table, schema = load_hospital()
 names = [

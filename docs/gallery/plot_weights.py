@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from tabsynth import Categorical, MargNet, MargNetConfig, Numeric, Schema
+from tabsynth import Categorical, MargNet, Numeric, Schema
+from tabsynth.synthesizers import MargNetConfig
 
 # %%
 # A made-up survey

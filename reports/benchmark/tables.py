@@ -15,9 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "data"))
 from benchmark_data import data_file  # noqa: E402
 
-from tabsynth import Column, Schema, read_table  # noqa: E402
+from tabsynth import Schema, read_table  # noqa: E402
 from tabsynth.datasets import prepare_hospital  # noqa: E402
 from tabsynth.errors import InputError  # noqa: E402
+from tabsynth.schema import Column  # noqa: E402
 
 CENSUS = Schema.load(ROOT / "data" / "census.schema.json")
 TRAIN = 0.7  # of the rows; the split of the evaluation protocol

@@ -27,8 +27,9 @@ from runner import Runner, Stopped, expected
 from scipy.stats import friedmanchisquare, rankdata, t
 from tables import TABLES
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.errors import InputError
+from tabsynth.schema import Column
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = ROOT / "reports" / "benchmark"

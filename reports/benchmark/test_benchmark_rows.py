@@ -19,8 +19,9 @@ from fit import build, fitted
 from runner import Runner
 from tables import Table
 
-from tabsynth import PATEGAN, Column, Schema
+from tabsynth import PATEGAN, Schema
 from tabsynth.errors import InputError
+from tabsynth.schema import Column
 from tabsynth.synthesizers.pate.config import PATEConfig
 
 ROOT = Path(__file__).resolve().parents[2]

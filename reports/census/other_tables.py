@@ -18,9 +18,10 @@ import pandas as pd
 sys.path.append(str(Path(__file__).resolve().parents[2] / "data"))
 from benchmark_data import data_file
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth._validate import one_of
 from tabsynth.datasets import fetch_acs
+from tabsynth.schema import Column
 
 # The document's column, and the one of the excerpts that stands for it.
 NEAREST = {

@@ -29,8 +29,8 @@ from label_scores import label_scores
 from matplotlib.figure import Figure
 from other_tables import NEAREST, WHY, maryland, nearest
 
-import tabsynth
 from tabsynth import DPWGAN, Schema, evaluate, read_table, write_table
+from tabsynth.report import Report
 from tabsynth.synthesizers.gan.autoencoder import Autoencoder
 from tabsynth.synthesizers.gan.dpwgan import SOURCE_ROWS, source_wgan
 from tabsynth.synthesizers.gan.estimator import Networks
@@ -225,7 +225,7 @@ def value_counts(table: pd.DataFrame) -> dict[str, dict[str, int]]:
     }
 
 
-def disclosure(report: tabsynth.Report) -> list[dict]:
+def disclosure(report: Report) -> list[dict]:
     """The grid, to four decimals: what Figure 2 draws."""
     cells = report.evaluation.disclosure.to_dict()["cells"]
     out = []

@@ -14,8 +14,9 @@ import pandas as pd
 import pytest
 import torch
 
-from tabsynth import Column, InputError, Schema
+from tabsynth import InputError, Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan import dpwgan
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
+from tabsynth.schema import Column
 
 SIDE, LEVELS, DIGITS = 8, 17, 10
 PIXELS = [f"p{i // SIDE}{i % SIDE}" for i in range(SIDE * SIDE)]

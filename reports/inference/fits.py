@@ -14,7 +14,8 @@ sys.path.insert(0, str(HERE.parent / "benchmark"))
 
 from tables import CENSUS, TABLES, data_file  # noqa: E402
 
-from tabsynth import MargNet, MargNetConfig, Schema, load, read_table  # noqa: E402
+from tabsynth import MargNet, Schema, load, read_table  # noqa: E402
+from tabsynth.synthesizers import MargNetConfig  # noqa: E402
 
 CACHE = (
     HERE.resolve().parents[1] / "build" / "inference"

@@ -32,10 +32,11 @@ from ours import HIGH_ORDER, PLAIN_TABLES  # noqa: E402
 from runner import Runner, means_of  # noqa: E402
 from tables import TABLES as REAL  # noqa: E402
 
-from tabsynth import Column, MargNet, Schema  # noqa: E402
+from tabsynth import MargNet, Schema  # noqa: E402
 from tabsynth.encoding import TableEncoder  # noqa: E402
 from tabsynth.privacy.accounting.accountants import gaussian_mu  # noqa: E402
 from tabsynth.privacy.certificate.certificate import code  # noqa: E402
+from tabsynth.schema import Column  # noqa: E402
 from tabsynth.synthesizers.margnet.config import MargNetConfig  # noqa: E402
 from tabsynth.synthesizers.margnet.interactions import interactions, sign_codes  # noqa: E402
 

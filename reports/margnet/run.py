@@ -39,8 +39,9 @@ from ours import (  # noqa: E402
 )
 from runner import Runner, independent_columns, means_of  # noqa: E402
 
-from tabsynth import Column, MargNet, Schema  # noqa: E402
+from tabsynth import MargNet, Schema  # noqa: E402
 from tabsynth.privacy.accounting.mechanisms import of_sum  # noqa: E402
+from tabsynth.schema import Column  # noqa: E402
 from tabsynth.synthesizers.margnet.measurement import SCORES  # noqa: E402
 
 CONFIG = configs.load(HERE / "config.toml")

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
+from tabsynth.schema import Column
 
 SIZES = (2, 5, 10, 16, 100, 8, 12, 3, 50, 6)
 FOLLOWS = 0.6  # the share of rows in which a column follows the one before it

@@ -145,7 +145,7 @@ def timed(
 
 def table_of(engine: str, folder: Path) -> Any:
     """What ``fit`` takes, of a folder of Parquet files."""
-    from tabsynth import ParquetCounter
+    from tabsynth.tables import ParquetCounter
 
     if engine == "parquet":
         return ParquetCounter(folder)
@@ -183,7 +183,7 @@ def database_of(folder: Path) -> Path:
 
 def count(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
     """All reading of a fit with the default settings, whose estimation ends after one step."""
-    from tabsynth import MargNetConfig
+    from tabsynth.synthesizers import MargNetConfig
 
     return _fitted(engine, rows, columns, data, MargNetConfig(steps=1), None)
 
@@ -236,7 +236,8 @@ def _fitted(
 
 def steps(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
     """The time of a step of the estimation: the median of the second to the last of a few."""
-    from tabsynth import MargNet, MargNetConfig
+    from tabsynth import MargNet
+    from tabsynth.synthesizers import MargNetConfig
     from tabsynth.synthesizers.margnet.estimation import MargNetFit
 
     few, each = MargNetConfig(steps=8), list[float]()
@@ -369,7 +370,8 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
 
 def prepared(run: tuple[str, str, int, int], data: Path) -> None:
     """Make what a row reads, before its process starts."""
-    from tabsynth import MargNet, ParquetCounter
+    from tabsynth import MargNet
+    from tabsynth.tables import ParquetCounter
 
     kind, engine, rows, columns = run
     read = 10**5 if kind == "sample" else rows

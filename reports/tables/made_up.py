@@ -14,7 +14,6 @@ import pandas as pd
 
 from tabsynth import (
     Categorical,
-    Column,
     Date,
     Datetime,
     Duration,
@@ -27,6 +26,7 @@ from tabsynth import (
     Text,
     Time,
 )
+from tabsynth.schema import Column
 
 ROWS = 5_000
 PATIENTS = 0.8  # for each stay

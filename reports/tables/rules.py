@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 from tables import census_24, data_file
 
-from tabsynth import Column, Numeric, Ordinal, Schema
+from tabsynth import Numeric, Ordinal, Schema
+from tabsynth.schema import Column
 
 OTHERS = ("census_national_2018", "census_ma_2018", "census_ma_2019")
 # In the dictionary's words: "N/A (less than 15 years old)" and the like; a code is null exactly where it says so.

@@ -43,14 +43,16 @@ import torch
 from evidence import KILL_POINTS, TODAY
 
 import tabsynth
-from tabsynth import BudgetError, Column, ProjectLedger, Schema
+from tabsynth import BudgetError, Schema
 from tabsynth._files import write_text
 from tabsynth.auditing import linked_datasets
 from tabsynth.auditing.fixtures import find_fixture, with_unit
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_delta
 from tabsynth.privacy.ledger import ledger as ledgers
 from tabsynth.privacy.ledger.journal import Entry, Journal
 from tabsynth.privacy.ledger.ledger import Account, Ledger
+from tabsynth.schema import Column
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.checkpoint import EARLIER

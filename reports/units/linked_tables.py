@@ -15,7 +15,8 @@ import pandas as pd
 sys.path.append(str(Path(__file__).resolve().parents[2] / "data"))
 from benchmark_data import data_file
 
-from tabsynth import Categorical, Column, Numeric, Ordinal, Schema
+from tabsynth import Categorical, Numeric, Ordinal, Schema
+from tabsynth.schema import Column
 from tabsynth.schema.linked import LinkedSchema, TableKeys
 
 NIST = "NIST Diverse Communities Data Excerpts, data dictionary (ACS 2018-2019)"

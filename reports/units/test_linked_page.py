@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import Categorical, LinkedSchema, Schema, TableKeys
+from tabsynth import Categorical, LinkedSchema, Schema
+from tabsynth.schema import TableKeys
 
 HERE = Path(__file__).parent
 

@@ -24,9 +24,10 @@ sys.path[:0] = [str(HERE.parent / "benchmark")]
 
 from tables import CENSUS, data_file, parsed  # noqa: E402
 
-from tabsynth import DPWGAN, MargNet, MargNetConfig  # noqa: E402
+from tabsynth import DPWGAN, MargNet  # noqa: E402
 from tabsynth.encoding import TableEncoder  # noqa: E402
 from tabsynth.privacy.certificate.certificate import code  # noqa: E402
+from tabsynth.synthesizers import MargNetConfig  # noqa: E402
 from tabsynth.synthesizers.base import Synthesizer  # noqa: E402
 from tabsynth.synthesizers.margnet import weighting  # noqa: E402
 

@@ -418,7 +418,7 @@ class Session:
 
     def make_ledger(self, path: str | Path, epsilon: float, delta: float) -> Path:
         """Make a project ledger."""
-        from tabsynth import ProjectLedger
+        from tabsynth.privacy import ProjectLedger
 
         self.make_folder()
         ledger = Path(str(path).strip())

@@ -134,7 +134,7 @@ def make_ledger(path: Path, epsilon: float, delta: float) -> Step:
             *("--epsilon", f"{epsilon!r}", "--delta", f"{delta!r}"),
         ),
         python=(
-            "from tabsynth import ProjectLedger\n\n"
+            "from tabsynth.privacy import ProjectLedger\n\n"
             f"ProjectLedger.create({_path(path)}, epsilon={epsilon!r}, delta={delta!r})"
         ),
     )

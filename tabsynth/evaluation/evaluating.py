@@ -78,7 +78,7 @@ def evaluate(
 
     The result is computed from real rows without noise: treat it as confidential. For figures that may be
     published, see :func:`tabsynth.evaluate_private`. ``tabsynth.evaluate`` gives the result as a
-    :class:`tabsynth.Report`, which writes HTML, Markdown and JSON.
+    :class:`tabsynth.report.Report`, which writes HTML, Markdown and JSON.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def evaluate(
     sampled_from : dict of int, optional
         Where ``train`` (the real table), ``synthetic`` or ``holdout`` is a uniform sample of a table that is too large to
         be read: rows of the whole table. The result then has the standard error of each distance by the drawing of
-        rows. :func:`tabsynth.read_sample` draws rows.
+        rows. :func:`tabsynth.tables.read_sample` draws rows.
     progress : callable, optional
         Called with the name of a stage and its finished share in [0, 1].
     label : str

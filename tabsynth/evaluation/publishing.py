@@ -117,7 +117,7 @@ def evaluate_private(
     The figures are the number of rows, the total variation distances of one, two and three columns and the
     k-marginal score: see :mod:`tabsynth.evaluation.charged`. Under a schema with survey weights they are of the weighted
     table, and the total of the weights is one of them; their noise is scaled to the cap. Their noise comes from the system's entropy and is
-    never seeded. ``tabsynth.evaluate_private`` gives the result as a :class:`tabsynth.PublishedReport`.
+    never seeded. ``tabsynth.evaluate_private`` gives the result as a :class:`tabsynth.report.PublishedReport`.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def evaluate_private(
     certificate : dict or Verification, optional
         As of :func:`tabsynth.evaluate`.
     ledger : path, optional
-        A project ledger (:class:`tabsynth.ProjectLedger`) to charge the figures to; the table must have been made
+        A project ledger (:class:`tabsynth.privacy.ProjectLedger`) to charge the figures to; the table must have been made
         under it. Without one the result states its own cost alone, and a warning is logged.
     label : str
         The name of the synthetic table.

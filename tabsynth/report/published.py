@@ -161,7 +161,7 @@ class PublishedReport(WrittenReport):
         return {} if column is None else {"weight": {"column": column, "max": most}}
 
     def to_frame(self) -> pd.DataFrame:
-        """A row per metric, as :meth:`tabsynth.Report.to_frame`."""
+        """A row per metric, as :meth:`tabsynth.report.Report.to_frame`."""
         return metrics_frame(self.metrics)
 
     def _markdown(self) -> str:

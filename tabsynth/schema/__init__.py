@@ -3,9 +3,11 @@
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import REASONED, Column, register
 from tabsynth.schema.hierarchical import Hierarchical
+from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.missing import with_reasons
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
+from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Time
 from tabsynth.schema.unlearned import Identifier, Text
 
@@ -31,9 +33,12 @@ __all__ = [
     "Duration",
     "Hierarchical",
     "Identifier",
+    "LinkedSchema",
     "Numeric",
     "Ordinal",
     "Period",
+    "Schema",
+    "TableKeys",
     "Text",
     "Time",
 ]

@@ -44,7 +44,7 @@ class Categorical(Column):
     Parameters
     ----------
     name, kind, dtype, nulls, provenance, source, description, labels
-        As of :class:`~tabsynth.Column`.
+        As of :class:`~tabsynth.schema.Column`.
     categories : tuple
         The values, nulls excluded: text, whole numbers, reals or bool, as the dtype holds them. At most 100,000.
     other : value, optional

@@ -41,7 +41,7 @@ class Hierarchical(Column):
     Parameters
     ----------
     name, kind, dtype, nulls, provenance, source, description, labels
-        As of :class:`~tabsynth.Column`. ``labels`` may name nodes, too.
+        As of :class:`~tabsynth.schema.Column`. ``labels`` may name nodes, too.
     codes : tuple
         The values, nulls excluded: texts or whole numbers, at most 100,000. With ``parents`` the default is every
         node that has none below it.

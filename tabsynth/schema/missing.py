@@ -48,7 +48,7 @@ class WithReasons:
 
     Formal guarantees
     -----------------
-    Value by value, as :class:`tabsynth.Column` promises: whether a value is a reason follows from the schema and from
+    Value by value, as :class:`tabsynth.schema.Column` promises: whether a value is a reason follows from the schema and from
     that value.
     """
 

@@ -82,7 +82,7 @@ class Numeric(Column):
     Parameters
     ----------
     name, kind, dtype, nulls, provenance, source, description, labels
-        As of :class:`~tabsynth.Column`; the dtype is one of whole numbers or reals.
+        As of :class:`~tabsynth.schema.Column`; the dtype is one of whole numbers or reals.
     low, high : float
         Bounds, both included.
     bins : int, optional

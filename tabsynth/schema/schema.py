@@ -193,7 +193,8 @@ class Schema:
 
     Examples
     --------
-    >>> from tabsynth import Column, Schema
+    >>> from tabsynth import Schema
+    >>> from tabsynth.schema import Column
     >>> schema = Schema([
     ...     Column(name="sex", kind="categorical", dtype="str", categories=("f", "m")),
     ...     Column(name="age", kind="numeric", dtype="int64", low=0, high=99),

@@ -49,7 +49,7 @@ class Temporal(Column):
     Parameters
     ----------
     name, kind, dtype, nulls, provenance, source, description, labels
-        As of :class:`~tabsynth.Column`.
+        As of :class:`~tabsynth.schema.Column`.
     low, high : str
         Bounds, both included, as text.
     bins, breaks, clip

@@ -28,7 +28,7 @@ class Text(Column):
     Parameters
     ----------
     name, kind, dtype, nulls, provenance, source, description, labels
-        As of :class:`~tabsynth.Column`. Tables need not have the column.
+        As of :class:`~tabsynth.schema.Column`. Tables need not have the column.
     """
 
     kind: str = "text"
@@ -83,7 +83,7 @@ class Identifier(Text):
     Parameters
     ----------
     name, kind, dtype, nulls, provenance, source, description, labels
-        As of :class:`~tabsynth.Column`. Tables need not have the column. The dtype is of texts or whole
+        As of :class:`~tabsynth.schema.Column`. Tables need not have the column. The dtype is of texts or whole
         numbers.
     pattern : str, optional
         What synthetic identifiers look like: text with ``{8 digits}``, ``{3 letters}``, ``{12 hex}`` or

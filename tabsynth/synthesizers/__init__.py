@@ -11,6 +11,7 @@ from tabsynth.synthesizers.margnet.estimator import MargNet
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.estimator import PATEGAN
 from tabsynth.synthesizers.pate.pateacgan import PATEACGAN
+from tabsynth.synthesizers.suggestions import suggest_constraints
 
 __all__ = [
     "DPGAN",
@@ -27,4 +28,5 @@ __all__ = [
     "Synthesizer",
     "WGANConfig",
     "load",
+    "suggest_constraints",
 ]

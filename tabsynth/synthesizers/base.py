@@ -345,7 +345,7 @@ class Synthesizer(BaseEstimator):
         ----------
         table : DataFrame
             pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares. MargNet also takes
-            tables that count their own rows: a :class:`tabsynth.RowCounter`, a DuckDB relation, a polars LazyFrame or
+            tables that count their own rows: a :class:`tabsynth.tables.RowCounter`, a DuckDB relation, a polars LazyFrame or
             a PySpark DataFrame. A fit without a schema drafts one, as :func:`tabsynth.draft_private` does. Of a DataFrame it
             then takes as public which columns are numeric, text or time, and a UserWarning says so. Of a table that
             :func:`tabsynth.read_table` read, it takes the types that the file declares.
@@ -356,7 +356,7 @@ class Synthesizer(BaseEstimator):
             the same call resumes the interrupted fit, on the same budget: steps of unknown outcome count as
             spent. If the fit was complete, its model is restored and nothing is charged.
         ledger : path, optional
-            A project's ledger (:class:`tabsynth.ProjectLedger`): the privacy cost of this fit composes there with
+            A project's ledger (:class:`tabsynth.privacy.ProjectLedger`): the privacy cost of this fit composes there with
             all other fits under it, and is written there before rows are read. Locked until the fit ends.
         count_violations : bool
             Whether the number of rows that break a rule of the schema is released, with noise, for a hundredth of the

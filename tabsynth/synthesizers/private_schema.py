@@ -116,7 +116,7 @@ def draft_private(
     random_state : int, optional
         For tests; a seeded draft is not private.
     ledger : path, optional
-        A project's ledger (:class:`tabsynth.ProjectLedger`), to which the draft is charged before rows are read. Fits
+        A project's ledger (:class:`tabsynth.privacy.ProjectLedger`), to which the draft is charged before rows are read. Fits
         that take the schema must be made under it, and it counts the draft once.
     decimal : {".", ","}, optional
         The decimal mark of texts that are numbers, if it is public. By default noisy counts decide.

@@ -98,7 +98,7 @@ def suggest_constraints(
     random_state : int, optional
         For tests; seeded suggestions are not private.
     ledger : path, optional
-        A project's ledger (:class:`tabsynth.ProjectLedger`), to which the suggestions are charged before rows are read.
+        A project's ledger (:class:`tabsynth.privacy.ProjectLedger`), to which the suggestions are charged before rows are read.
         Fits that take the schema must be made under it, and it counts the suggestions once. The suggestions for a schema
         that was drafted under a ledger need that ledger.
 

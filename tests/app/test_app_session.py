@@ -13,11 +13,12 @@ import page_server
 import pytest
 from command_lines import run
 
-from tabsynth import InputError, ProjectLedger, Schema
+from tabsynth import InputError, Schema
 from tabsynth.app.job import CANCELLED, DONE, FAILED, Job
 from tabsynth.app.session import Session
 from tabsynth.app.settings import Settings
 from tabsynth.errors import TableError
+from tabsynth.privacy import ProjectLedger
 from tabsynth.schema.editing import Edit
 
 SETTINGS = Settings(rows=150, epsilon=5.0)

@@ -8,7 +8,6 @@ import pytest
 from command_lines import refused
 from typer.testing import CliRunner
 
-from tabsynth import MargNetConfig
 from tabsynth.auditing import linked_datasets
 from tabsynth.auditing.blackbox import Setting, extract_features
 from tabsynth.auditing.canaries import WHOLE
@@ -19,6 +18,7 @@ from tabsynth.encoding import linked as records
 from tabsynth.encoding.rows import SharedRows
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import count_rows
+from tabsynth.synthesizers import MargNetConfig
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
 RUNS = 200

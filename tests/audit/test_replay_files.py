@@ -8,11 +8,12 @@ import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 
-from tabsynth import MargNet, ProjectLedger
+from tabsynth import MargNet
 from tabsynth.auditing.replay import ReplayResult, make_files, note_files, replay
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.errors import InputError
+from tabsynth.privacy import ProjectLedger
 from tabsynth.training.checkpoint import Checkpoint
 
 torch.set_num_threads(1)

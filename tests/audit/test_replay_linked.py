@@ -3,8 +3,9 @@
 import pytest
 from linked_tables import TINY, schema, tables
 
-from tabsynth import LinkedMargNet, MargNetConfig
+from tabsynth import LinkedMargNet
 from tabsynth.auditing.replay_linked import linked_neighbours, replay_linked
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.linked import estimator, network
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")

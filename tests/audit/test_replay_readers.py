@@ -13,14 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tabsynth import Column, InputError, MargNet, RowCounter, Schema, read_table
+from tabsynth import InputError, MargNet, Schema, read_table
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import KINDS, neighbours
 from tabsynth.auditing.replay_readers import COUNTED, FORMS, LARGE, READ_SCHEMA, read_table_of
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
+from tabsynth.schema import Column
 from tabsynth.synthesizers.base import counting
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.tables import RowCounter
 from tabsynth.tables.counter import count_by
 from tabsynth.tables.frames import to_pandas
 from tabsynth.tables.parquet_counter import ParquetCounter

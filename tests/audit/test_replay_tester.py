@@ -11,12 +11,13 @@ import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 
-from tabsynth import DPWGAN, PATEACGAN, Column, MargNet, Schema
+from tabsynth import DPWGAN, PATEACGAN, MargNet, Schema
 from tabsynth.auditing.replay import ReplayResult, replay, replay_on_neighbours
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise import counts
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan import estimator as counting
 from tabsynth.synthesizers.gan.adversarial import Adversarial
 from tabsynth.training import bounds, private_step

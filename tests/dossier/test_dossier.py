@@ -22,7 +22,6 @@ from tabsynth import (
     Categorical,
     MargNet,
     Numeric,
-    ProjectLedger,
     Schema,
     evaluate_private,
     read_table,
@@ -34,6 +33,7 @@ from tabsynth.dossier.answers import QUESTIONS, Answers
 from tabsynth.dossier.checking import FORMAT, verify_dossier
 from tabsynth.dossier.making import SUMS, checksums
 from tabsynth.errors import FileFormatError
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.attackers import rounded_up
 from tabsynth.privacy.certificate.certificate import code, read_certificate
 from tabsynth.privacy.certificate.signing import make_keys, read_private

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
+from tabsynth.schema import Column
 
 NAMES = ["a", "b c", "é", "x,y", 'q"']
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), min_size=1, max_size=6)

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_strategies import schemas, tables
 
-from tabsynth import Column, InputError, Schema
+from tabsynth import InputError, Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.schema import Column
 
 SCHEMA = Schema(
     [

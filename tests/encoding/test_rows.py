@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Column, InputError, Schema
+from tabsynth import InputError, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows, bounded, name_of, names_of, units_of
+from tabsynth.schema import Column
 
 KEY, OTHER = b"0123456789abcdef", b"fedcba9876543210"
 COLUMN = Column(name="a", kind="ordinal", dtype="int64", categories=tuple(range(50)))

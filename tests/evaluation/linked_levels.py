@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from tabsynth import Categorical, LinkedSchema, Numeric, Schema, TableKeys
+from tabsynth import Categorical, LinkedSchema, Numeric, Schema
 from tabsynth.evaluation.grouped import Columns, Level
+from tabsynth.schema import TableKeys
 
 HOMES = Columns(
     names=("town", "kind"),

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Categorical, Column, Date, Datetime, Duration, Numeric, Period, Schema, Time
+from tabsynth import Categorical, Date, Datetime, Duration, Numeric, Period, Schema, Time
 from tabsynth.evaluation.column_summaries import column_summaries
+from tabsynth.schema import Column
 
 
 def summary(column: Column, real: np.ndarray, synthetic: np.ndarray | None = None):

@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import Categorical, Column, Identifier, MargNet, Numeric, Schema
+from tabsynth import Categorical, Identifier, MargNet, Numeric, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import codes_of
 from tabsynth.errors import InputError
 from tabsynth.evaluation import publishing
 from tabsynth.evaluation.inputs import REAL, kept_index
 from tabsynth.evaluation.publishing import evaluate_private
+from tabsynth.schema import Column
 
 A, B, C = (Categorical(name=n, dtype="str", categories=("x", "y")) for n in "abc")
 LOW, HIGH = (Numeric(name=n, dtype="int64", low=0, high=9, bins=10) for n in ("low", "high"))

@@ -10,11 +10,12 @@ import pytest
 from command_lines import make_people, make_schema
 from typer.testing import CliRunner
 
-from tabsynth import Column, InputError, Schema, evaluate, read_sample, read_table
+from tabsynth import InputError, Schema, evaluate, read_table
 from tabsynth.cli import app
 from tabsynth.evaluation.sampling import checked_totals, sampled_distances
 from tabsynth.evaluation.utility.marginals import distances
-from tabsynth.tables import parquet_counter
+from tabsynth.schema import Column
+from tabsynth.tables import parquet_counter, read_sample
 
 SCHEMA = Schema([Column(name="x", kind="numeric", dtype="int64", low=0, high=999)])
 

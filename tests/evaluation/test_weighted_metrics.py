@@ -13,7 +13,7 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.evaluation import Columns, independent_columns, measure
 from tabsynth.evaluation.column_summaries import column_summaries, moments
 from tabsynth.evaluation.heaping import heaping
@@ -51,6 +51,7 @@ from tabsynth.evaluation.utility.target import (
 )
 from tabsynth.evaluation.utility.totals import population_totals
 from tabsynth.evaluation.weighting import WeightedRows, variance_of_mean
+from tabsynth.schema import Column
 
 
 def integers(rng, rows):

@@ -17,17 +17,7 @@ import safetensors.torch
 import torch
 import yaml
 
-from tabsynth import (
-    DPWGAN,
-    Column,
-    InputError,
-    MargNet,
-    Schema,
-    TabsynthError,
-    load,
-    read_table,
-    release,
-)
+from tabsynth import DPWGAN, InputError, MargNet, Schema, TabsynthError, load, read_table, release
 from tabsynth._tensors import digest
 from tabsynth.auditing import linked_datasets
 from tabsynth.dossier.answers import read_answers
@@ -42,6 +32,7 @@ from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger import journal
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.report.certificates import privacy_panel
+from tabsynth.schema import Column
 from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.schema.editing import differences
 from tabsynth.schema.exporters import EXPORTS

@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from tabsynth import Column, MargNet, MargNetConfig, Schema
+from tabsynth import MargNet, Schema
+from tabsynth.schema import Column
+from tabsynth.synthesizers import MargNetConfig
 
 QUICK = MargNetConfig(steps=200, components=60, latent_dim=16, hidden=(32,))
 SCHEMA = Schema(

@@ -7,10 +7,11 @@ import torch
 from command_lines import run
 from small_fits import fit
 
-from tabsynth import DPWGAN, Categorical, InputError, MargNet, MargNetConfig, Numeric, Schema
+from tabsynth import DPWGAN, Categorical, InputError, MargNet, Numeric, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.inference import pool
 from tabsynth.privacy.noise.counts import Measured
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.base import numbered
 from tabsynth.synthesizers.margnet.implicates import (
     SUMS_WEIGHT,

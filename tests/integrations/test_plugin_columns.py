@@ -62,7 +62,7 @@ def test_sdgym_fits_with_a_private_draft_and_leaves_keys_alone():
 
 
 def test_sdgym_takes_a_declared_schema_and_a_ledger(tmp_path):
-    from tabsynth import ProjectLedger
+    from tabsynth.privacy import ProjectLedger
 
     ledger = tmp_path / "project.ledger"
     ProjectLedger.create(ledger, epsilon=2.0, delta=1e-5, table="patients")

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.plugins
 @pytest.fixture(scope="module", params=["census", "hospital"])
 def bundled(request):
     """A bundled table, a sample of a model of it, and its schema."""
-    from tabsynth import MargNet, load_census, load_hospital
+    from tabsynth import MargNet, load_census
+    from tabsynth.datasets import load_hospital
 
     names = ("sdv", "sdmetrics", "numpy", "pandas", "torch")
     print(sys.version.split()[0], {name: version(name) for name in names})

@@ -12,9 +12,7 @@ from integrations.plugin_tables import patients
 FOLDER = os.environ.get("TABSYNTH_PLUGIN_TABLES")
 pytestmark = [
     pytest.mark.plugins,
-    pytest.mark.skipif(
-        not FOLDER, reason="needs tables of SDV and dpmm: make test-plugins"
-    ),
+    pytest.mark.skipif(not FOLDER, reason="needs tables of SDV and dpmm: make test-plugins"),
 ]
 LACKING = {"dpmm": {"patient_id", "admitted"}, "sdv1": set(), "sdv2": set()}
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
+from tabsynth.schema import Column
 
 HOSTILE = "<script>alert(1)</script>"
 PATH = "../../x"

@@ -11,7 +11,7 @@ import pytest
 from markupsafe import escape
 from report_tables import HOSTILE, PATH, certificate, schema, table
 
-from tabsynth import BudgetError, InputError, Report, Schema, compare, evaluate, evaluate_private
+from tabsynth import BudgetError, InputError, Schema, compare, evaluate, evaluate_private
 from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation.charged import charged_metrics, total_gap, uses
 from tabsynth.evaluation.inputs import rows_sha256
@@ -22,6 +22,7 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.certificate.certificate import attach
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.report import Report
 
 REAL, HOLDOUT = table(300, 0), table(200, 2)
 

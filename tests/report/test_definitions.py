@@ -16,13 +16,14 @@ from linked_levels import SCHEMA, frames
 from report_tables import certificate, schema, table
 from test_degenerate import ALL, NAMES, SCORES, SIZES, mixed, weights
 
-from tabsynth import Report, compare, evaluate, evaluate_linked
+from tabsynth import compare, evaluate, evaluate_linked
 from tabsynth.evaluation import measure, shadow_membership
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.evaluation.utility.survey import Linearised
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.report import Report
 from tabsynth.report.definitions import DEFINITIONS, GROUPS, defined, definition_of, of_group
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from report_tables import HOSTILE, MATH, PATH, certificate, schema, table
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.evaluation import evaluating
 from tabsynth.evaluation.column_summaries import column_summaries
 from tabsynth.evaluation.evaluating import measure
@@ -20,6 +20,7 @@ from tabsynth.report import report as pages
 from tabsynth.report.certificates import NO_CERTIFICATE, privacy_panel
 from tabsynth.report.figures import curve_figure, marginal_figure
 from tabsynth.report.summary import NOTICE
+from tabsynth.schema import Column
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 

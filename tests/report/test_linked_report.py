@@ -10,7 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "evaluation"))
 
 from linked_levels import SCHEMA, frames
 
-from tabsynth import LinkedReport, evaluate_linked
+from tabsynth import evaluate_linked
+from tabsynth.report import LinkedReport
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from report_tables import schema, table
 
-from tabsynth import Column, Report, Schema, compare, evaluate
+from tabsynth import Schema, compare, evaluate
 from tabsynth.evaluation import independent_columns
 from tabsynth.evaluation.column_summaries import column_summaries
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.marginals import distance_metric, distances
-from tabsynth.report import figures
+from tabsynth.report import Report, figures
 from tabsynth.report.heatmap import SHAPES, heat_map, strip
 from tabsynth.report.page import packaged
 from tabsynth.report.scatter import WIDTH, Point, epsilon_axis, forest_plot, linear, scatter
+from tabsynth.schema import Column
 
 UNKNOWN = Estimate(math.nan, math.nan, math.nan, 0)
 

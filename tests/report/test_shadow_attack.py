@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import Column, InputError, MargNet, Schema
+from tabsynth import InputError, MargNet, Schema
 from tabsynth.evaluation.attacks.shadow import unusual
 from tabsynth.report import evaluate
+from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 SCHEMA = Schema(

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Column, InputError, Schema
+from tabsynth import InputError, Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.schema import Column
 
 RNG = np.random.default_rng(0)
 INCOME = Column(

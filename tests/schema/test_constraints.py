@@ -8,22 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import (
-    DPWGAN,
-    PATEGAN,
-    Categorical,
-    Date,
-    MargNet,
-    MargNetConfig,
-    Numeric,
-    Ordinal,
-    Schema,
-    evaluate,
-)
+from tabsynth import DPWGAN, PATEGAN, Categorical, Date, MargNet, Numeric, Ordinal, Schema, evaluate
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.errors import InputError
 from tabsynth.schema.expressions import Expression
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.mixture import disjoint_boxes
 
 COLUMNS = [

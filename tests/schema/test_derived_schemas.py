@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import tabsynth
-from tabsynth import Categorical, Column, Identifier, LinkedSchema, Numeric, Schema
+from tabsynth import Categorical, Identifier, LinkedSchema, Numeric, Schema
 from tabsynth.app import steps
 from tabsynth.app.session import Session
 from tabsynth.auditing.fixtures import ReplayRequest, _unchanged, gan, margnet, pate
@@ -26,6 +26,7 @@ from tabsynth.cli.schema import _labelled
 from tabsynth.dossier.material import read_schema
 from tabsynth.encoding.gaps import with_gaps
 from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.schema import Column
 from tabsynth.schema.editing import Edit, edit
 from tabsynth.schema.exporters import to_frictionless
 from tabsynth.schema.importers import import_schema

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_schema import any_columns
 
-from tabsynth import Column, InputError, Schema
+from tabsynth import InputError, Schema
+from tabsynth.schema import Column
 from tabsynth.schema.editing import Edit, differences, edit, parse_bounds, parse_values
 
 AGE = Column(name="age", kind="numeric", dtype="int64", low=0, high=79, provenance="drafted")

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Column, InputError, MargNet, ParquetCounter, Schema, load, read_table
+from tabsynth import InputError, MargNet, Schema, load, read_table
 from tabsynth.encoding import TableEncoder
+from tabsynth.schema import Column
 from tabsynth.schema.drafting import MIN_COUNT, draft_schema, review
 from tabsynth.schema.identifiers import FEW, MAX_DRAFTED_CATEGORIES, identifying, named_for_one
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.tables import ParquetCounter
 
 IDENTIFIERS = (
     "mrn MRN ssn email e_mail E-Mail home_phone telephone name Name first_name LastName id ID IDs patient_id"

@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 from benchmark_data import data_file
 
-from tabsynth import Column, FileFormatError, InputError, Schema, read_table
+from tabsynth import InputError, Schema, read_table
+from tabsynth.errors import FileFormatError
+from tabsynth.schema import Column
 from tabsynth.schema.column import KINDS
 from tabsynth.schema.editing import Edit
 from tabsynth.schema.exporters import to_frictionless, to_sdv

@@ -5,7 +5,9 @@ import json
 import pytest
 from linked_tables import EVENTS, PATIENTS, STAYS, schema
 
-from tabsynth import FileFormatError, InputError, LinkedSchema, Schema, TableKeys
+from tabsynth import InputError, LinkedSchema, Schema
+from tabsynth.errors import FileFormatError
+from tabsynth.schema import TableKeys
 
 ROOT = {"key": "patient"}
 CHILD = {"key": "stay", "parent": "patients", "parent_key": "patient", "max_children": 3}

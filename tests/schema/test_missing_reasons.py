@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from tabsynth import (
     DPWGAN,
-    AutoencoderConfig,
     Categorical,
-    Column,
     Date,
     Datetime,
     Duration,
@@ -27,13 +25,13 @@ from tabsynth import (
     Period,
     Schema,
     Time,
-    WGANConfig,
     read_table,
     write_table,
 )
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.schema import hierarchical
+from tabsynth.schema import Column, hierarchical
+from tabsynth.synthesizers import AutoencoderConfig, WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 RNG = np.random.default_rng(0)

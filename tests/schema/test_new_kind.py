@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import Column, InputError, MargNet, Schema, evaluate, load, read_table, write_table
+from tabsynth import InputError, MargNet, Schema, evaluate, load, read_table, write_table
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.encoding import TableEncoder
+from tabsynth.schema import Column
 from tabsynth.schema.column import KINDS, DraftSource, register
 from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.schema.ordinal import Ordinal

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odd_cells import CELLS, NUMBERS, ODD_CELLS, arrow_extremes, objects
 
-from tabsynth import Column, Hierarchical, InputError, Schema
+from tabsynth import Hierarchical, InputError, Schema
+from tabsynth.schema import Column
 from tabsynth.schema.column import OtherObject, with_plain_cells
 from tabsynth.tables.frames import to_pandas
 

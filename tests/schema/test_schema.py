@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Column, FileFormatError, InputError, Schema, TabsynthError
+from tabsynth import InputError, Schema, TabsynthError
 from tabsynth.encoding import TableEncoder
+from tabsynth.errors import FileFormatError
+from tabsynth.schema import Column
 
 TEXT: dict[str, Any] = {
     "name": "a",

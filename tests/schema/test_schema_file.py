@@ -12,8 +12,10 @@ from command_lines import run
 from jsonschema import Draft202012Validator
 
 import tabsynth.schema
-from tabsynth import Column, FileFormatError, InputError, Schema
+from tabsynth import InputError, Schema
 from tabsynth._files import position
+from tabsynth.errors import FileFormatError
+from tabsynth.schema import Column
 from tabsynth.schema.column import KINDS, register
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema_file import TOP_LEVEL, json_schema

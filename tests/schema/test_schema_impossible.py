@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Column, FileFormatError, InputError, Schema
+from tabsynth import InputError, Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.errors import FileFormatError
+from tabsynth.schema import Column
 from tabsynth.schema.schema import zeros
 
 AGE = Column(name="AGEP", kind="numeric", dtype="int64", low=0, high=99, bins=20)

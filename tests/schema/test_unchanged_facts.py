@@ -11,7 +11,7 @@ from command_lines import run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabsynth import Categorical, InputError, MargNet, MargNetConfig, Numeric, Schema
+from tabsynth import Categorical, InputError, MargNet, Numeric, Schema
 from tabsynth.errors import FileFormatError
 from tabsynth.privacy.certificate.certificate import certify
 from tabsynth.privacy.certificate.signing import make_keys, read_private
@@ -19,6 +19,7 @@ from tabsynth.privacy.certificate.verification import State, verify
 from tabsynth.schema.column import COPIED
 from tabsynth.schema.editing import Edit, differences, edit
 from tabsynth.schema.linked import LinkedSchema
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 
 WORDS = "declared, unchanged from a draft of the rows"

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import Column, InputError, Schema
+from tabsynth import InputError, Schema
 from tabsynth.errors import TabsynthError
+from tabsynth.schema import Column
 from tabsynth.schema.design import Design
 from tabsynth.schema.editing import Edit, differences, edit
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabsynth import Column, InputError, Schema, load_census
+from tabsynth import InputError, Schema, load_census
 from tabsynth.encoding import TableEncoder
+from tabsynth.schema import Column
 from tabsynth.schema.drafting import draft_schema
 
 SCHEMA = Schema(

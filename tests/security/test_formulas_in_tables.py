@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Column, InputError, Schema, read_table, write_table
+from tabsynth import InputError, Schema, read_table, write_table
+from tabsynth.schema import Column
 from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.tables.formulas import _escape, is_formula
 

@@ -12,9 +12,10 @@ import hostile
 import pytest
 import torch
 
-from tabsynth import FileFormatError, InputError, MargNet, Schema, TabsynthError, load
+from tabsynth import InputError, MargNet, Schema, TabsynthError, load
 from tabsynth._files import parse_json
 from tabsynth.cli.console import say
+from tabsynth.errors import FileFormatError
 from tabsynth.privacy.accounting.accountants import epsilon_of, rdp_epsilon
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.privacy.certificate.verification import verify

@@ -16,13 +16,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tabsynth import Column, Report, Schema, compare, evaluate, evaluate_private
+from tabsynth import Schema, compare, evaluate, evaluate_private
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.certificate.certificate import make_certificate
 from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.report import Report
 from tabsynth.report.figures import curve_figure
 from tabsynth.report.page import render_page
 from tabsynth.report.tabular import escaped, table
+from tabsynth.schema import Column
 
 PAYLOADS = (
     "<script>alert(1)</script>",

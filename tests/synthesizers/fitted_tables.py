@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Column, Schema
+from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Schema
+from tabsynth.schema import Column
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpgan import VARIANTS, DPGANConfig

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
+from tabsynth.schema import Column
 
 SIZES = (5, 4, 3, 6)
 SCHEMA = Schema(

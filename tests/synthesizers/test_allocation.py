@@ -10,7 +10,7 @@ import torch
 from public_tables import SCHEMA, SIZES, drawn
 from scipy.optimize import minimize
 
-from tabsynth import MargNet, MargNetConfig
+from tabsynth import MargNet
 from tabsynth.auditing.replay_audit import SCHEMA as REPLAYED
 from tabsynth.auditing.replay_audit import make_table
 from tabsynth.auditing.replay_systems import make_tiny_model
@@ -22,6 +22,7 @@ from tabsynth.privacy.noise.counts import (
     number_of,
     shares_by_cells,
 )
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.margnet.allocation import (
     Distance,
     Following,

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.autoencoder import Autoencoder, AutoencoderConfig, source_autoencoder
 from tabsynth.training.loop import TrainingMonitor
 

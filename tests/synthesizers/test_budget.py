@@ -15,17 +15,9 @@ from dp_accounting import pld
 from fitted_tables import SCHEMA, facts, frame, small, wgan
 from sklearn.base import clone
 
-from tabsynth import (
-    DPWGAN,
-    BudgetError,
-    InputError,
-    ProjectLedger,
-    Schema,
-    TabsynthError,
-    draft_private,
-    load,
-)
+from tabsynth import DPWGAN, BudgetError, InputError, Schema, TabsynthError, draft_private, load
 from tabsynth.auditing.fixtures import find_fixture
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import PrivacyFilter
 from tabsynth.privacy.certificate.certificate import rounded_up
 from tabsynth.privacy.certificate.verification import verify

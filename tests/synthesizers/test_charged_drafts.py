@@ -13,16 +13,8 @@ import pytest
 from fitted_tables import frame, small, wgan
 from killed_fits import DRAFTED_ROWS, EPSILON, drafting, executed
 
-from tabsynth import (
-    PATEACGAN,
-    BudgetError,
-    InputError,
-    MargNet,
-    ProjectLedger,
-    Schema,
-    draft_private,
-    load,
-)
+from tabsynth import PATEACGAN, BudgetError, InputError, MargNet, Schema, draft_private, load
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import gaussian_delta
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.journal import Journal, _chain_hash, _line

@@ -10,19 +10,10 @@ import pandas as pd
 import pytest
 from command_lines import refused, run
 
-from tabsynth import (
-    BudgetError,
-    Categorical,
-    InputError,
-    MargNet,
-    MargNetConfig,
-    ProjectLedger,
-    Schema,
-    draft_private,
-    suggest_constraints,
-)
+from tabsynth import BudgetError, Categorical, InputError, MargNet, Schema, draft_private
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.ledger.ledger import PrivateTable
-from tabsynth.synthesizers import suggestions
+from tabsynth.synthesizers import MargNetConfig, suggest_constraints, suggestions
 
 DECLARED = Schema(
     [

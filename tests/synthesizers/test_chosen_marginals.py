@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.privacy.noise.counts import by_value, shares_by_cells
+from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 from tabsynth.synthesizers.margnet.selection import (

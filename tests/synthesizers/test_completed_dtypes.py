@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
-from tabsynth import Column, MargNet, Schema
+from tabsynth import MargNet, Schema
+from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)

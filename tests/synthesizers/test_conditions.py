@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.schema import Column
 from tabsynth.synthesizers import mixture as conditions_module
 from tabsynth.synthesizers.mixture import (
     EVERYTHING,

@@ -14,14 +14,8 @@ from fitted_tables import SCHEMA, coder, frame, small, wgan
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from tabsynth import (
-    DPWGAN,
-    Column,
-    InputError,
-    Schema,
-    TabsynthError,
-    load,
-)
+from tabsynth import DPWGAN, InputError, Schema, TabsynthError, load
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
-from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Column, MargNet, Schema
+from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, Schema
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.dpgan import DPGANConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from tabsynth import Categorical, Column, Hierarchical, InputError, MargNet, Schema
+from tabsynth import Categorical, Hierarchical, InputError, MargNet, Schema
 from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.privacy.noise.counts import NoisyCounts, number_of
+from tabsynth.schema import Column
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import (

@@ -9,8 +9,10 @@ import pytest
 import torch
 from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
 
-from tabsynth import FileFormatError, InputError, MargNet, MargNetConfig, load
+from tabsynth import InputError, MargNet, load
 from tabsynth.auditing.replay import replay
+from tabsynth.errors import FileFormatError
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.model_file import read_model, write_model
 

@@ -20,12 +20,13 @@ from fitted_tables import SCHEMA, small, small_acgan, small_dpgan, small_pate
 from fitted_tables import frame as rows
 from linked_tables import TINY, schema, tables
 
-from tabsynth import InputError, MargNet, MargNetConfig, Numeric, ProjectLedger, Schema
+from tabsynth import InputError, MargNet, Numeric, Schema
 from tabsynth.auditing.replay_audit import SCHEMA as REPLAYED
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.errors import TabsynthError
 from tabsynth.methods import CLASS_VOTES, CRITIC, DRAFT, JOINT, METHODS, ONE_WAY, STEPS, VOTES
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.mechanisms import LEAST_NOISE
 from tabsynth.privacy.certificate.certificate import (
     COMPOSITIONS,
@@ -39,7 +40,7 @@ from tabsynth.privacy.certificate.certificate import (
 from tabsynth.privacy.certificate.signing import make_keys, read_private
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
-from tabsynth.synthesizers import load, private_schema
+from tabsynth.synthesizers import MargNetConfig, load, private_schema
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.suggestions import suggest_constraints
 from tabsynth.training.loop import TIME_LIMIT, TrainingMonitor

@@ -12,8 +12,9 @@ import pytest
 import torch
 from fitted_tables import SCHEMA, frame, small
 
-from tabsynth import MargNet, ProjectLedger
+from tabsynth import MargNet
 from tabsynth.errors import BudgetError, InputError
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.journal import Journal
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact

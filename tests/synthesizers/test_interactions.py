@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Column, MargNet, Schema
+from tabsynth import MargNet, Schema
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of
+from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.interactions import (
     from_pairs,

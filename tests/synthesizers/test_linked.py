@@ -8,8 +8,9 @@ import pytest
 import torch
 from linked_tables import TINY, schema, tables
 
-from tabsynth import BudgetError, InputError, LinkedMargNet, ProjectLedger, load, verify
+from tabsynth import BudgetError, InputError, LinkedMargNet, load, verify
 from tabsynth.encoding.linked import LinkedEncoder
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers.linked import estimator, network
 from tabsynth.synthesizers.margnet.measurement import Measurements

@@ -14,7 +14,6 @@ from tabsynth import (
     Date,
     InputError,
     LinkedMargNet,
-    MargNetConfig,
     Numeric,
     Ordinal,
     Schema,
@@ -22,6 +21,7 @@ from tabsynth import (
     verify,
 )
 from tabsynth.schema.linked import LinkedSchema
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.linked import estimator, network
 from tabsynth.synthesizers.linked.conditions import LinkedCondition, of_roots
 

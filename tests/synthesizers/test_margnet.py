@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from tabsynth import Column, InputError, Schema
+from tabsynth import InputError, Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
+from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit, dependence_of
 from tabsynth.synthesizers.margnet.selection import Resolution

@@ -19,9 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
-from tabsynth import Column, InputError, MargNet, Schema, load
+from tabsynth import InputError, MargNet, Schema, load
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import Measured
+from tabsynth.schema import Column
 from tabsynth.synthesizers.conditions import parse_where
 from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tabsynth import MargNetConfig
 from tabsynth.errors import InputError
+from tabsynth.synthesizers import MargNetConfig
 
 COUNTS = (
     "clear_components", "latent_dim", "steps", "zero_steps", "max_cells", "memory", "components", "prior_classes", "prior_steps",

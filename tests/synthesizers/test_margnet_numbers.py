@@ -11,7 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Column, InputError, MargNet, Schema
+from tabsynth import InputError, MargNet, Schema
+from tabsynth.schema import Column
 from tabsynth.synthesizers.conditions import Condition, parse_where
 from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig

@@ -11,9 +11,10 @@ import torch
 from public_tables import SCHEMA, SIZES, drawn
 from scipy.optimize import minimize
 
-from tabsynth import InputError, MargNet, MargNetConfig, Schema, load
+from tabsynth import InputError, MargNet, Schema, load
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers import mixture as mixtures
 from tabsynth.synthesizers.margnet.prior import (
     CLASS_STEPS,

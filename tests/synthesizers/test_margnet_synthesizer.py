@@ -16,11 +16,12 @@ from fitted_tables import SCHEMA, facts, frame
 from scipy.special import ndtr, ndtri
 from sklearn.base import clone
 
-from tabsynth import BudgetError, Column, InputError, MargNet, Schema, TabsynthError, load
+from tabsynth import BudgetError, InputError, MargNet, Schema, TabsynthError, load
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Measured, NoisyCounts
+from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet import measurement as measuring
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import CountLoss, MargNetFit

@@ -15,7 +15,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabsynth import DPWGAN, Column, FileFormatError, InputError, Schema, TabsynthError, load
+from tabsynth import DPWGAN, InputError, Schema, TabsynthError, load
+from tabsynth.errors import FileFormatError
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.model_file import read_model, write_model

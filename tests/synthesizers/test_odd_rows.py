@@ -12,21 +12,14 @@ import pytest
 from odd_cells import ODD_CELLS, arrow_extremes, objects
 from pyarrow import feather, orc, parquet
 
-from tabsynth import (
-    Column,
-    InputError,
-    MargNet,
-    MargNetConfig,
-    ProjectLedger,
-    Schema,
-    draft_private,
-    read_table,
-    suggest_constraints,
-)
+from tabsynth import InputError, MargNet, Schema, draft_private, read_table
 from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation.publishing import evaluate_private
+from tabsynth.privacy import ProjectLedger
+from tabsynth.schema import Column
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.design import Design
+from tabsynth.synthesizers import MargNetConfig, suggest_constraints
 from tabsynth.synthesizers.private_schema import check_design
 from tabsynth.tables.frames import to_pandas
 

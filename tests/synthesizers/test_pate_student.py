@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.generator import second_moments
 from tabsynth.synthesizers.pate import features as witnesses
 from tabsynth.synthesizers.pate.features import (

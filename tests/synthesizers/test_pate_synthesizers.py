@@ -13,11 +13,12 @@ import torch
 from fitted_tables import SCHEMA, facts, frame, pate, small, small_acgan, small_pate
 from sklearn.base import clone
 
-from tabsynth import PATEACGAN, PATEGAN, Column, InputError, MargNet, Schema, TabsynthError, load
+from tabsynth import PATEACGAN, PATEGAN, InputError, MargNet, Schema, TabsynthError, load
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, Gaussian, NoisyVote
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config

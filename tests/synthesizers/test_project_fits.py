@@ -10,15 +10,9 @@ import pytest
 import torch
 from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
 
-from tabsynth import (
-    BudgetError,
-    FileFormatError,
-    InputError,
-    MargNet,
-    ProjectLedger,
-    evaluate_private,
-    load,
-)
+from tabsynth import BudgetError, InputError, MargNet, evaluate_private, load
+from tabsynth.errors import FileFormatError
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import order_of
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable

@@ -21,12 +21,11 @@ from tabsynth import (
     Identifier,
     InputError,
     MargNet,
-    MargNetConfig,
     Numeric,
     Schema,
     load,
 )
-from tabsynth.synthesizers import METHODS, conditions
+from tabsynth.synthesizers import METHODS, MargNetConfig, conditions
 from tabsynth.synthesizers.conditions import Condition
 
 torch.set_num_threads(1)

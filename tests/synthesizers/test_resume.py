@@ -14,7 +14,8 @@ import torch
 from fitted_tables import facts, frame, small, wgan
 from killed_fits import EPSILON, executed, model
 
-from tabsynth import BudgetError, FileFormatError, InputError, load
+from tabsynth import BudgetError, InputError, load
+from tabsynth.errors import FileFormatError
 from tabsynth.privacy.accounting.accountants import gaussian_delta
 from tabsynth.privacy.ledger import ledger as ledgers
 from tabsynth.privacy.ledger.journal import Journal

@@ -14,7 +14,8 @@ from sklearn.exceptions import NotFittedError, SkipTestWarning
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
-from tabsynth import DPWGAN, MargNet, MargNetConfig, Numeric, Schema
+from tabsynth import DPWGAN, MargNet, Numeric, Schema
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.base import Synthesizer
 
 torch.set_num_threads(1)

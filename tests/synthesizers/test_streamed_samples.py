@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from fitted_tables import frame, small_acgan
 
-from tabsynth import Column, InputError, MargNet, Schema, load, read_table, verify
+from tabsynth import InputError, MargNet, Schema, load, read_table, verify
+from tabsynth.schema import Column
 from tabsynth.synthesizers import base
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables.arrow_files import write_parquet_parts

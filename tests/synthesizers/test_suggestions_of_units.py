@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import Categorical, InputError, MargNet, MargNetConfig, Numeric, Schema
+from tabsynth import Categorical, InputError, MargNet, Numeric, Schema
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import mechanism_from
-from tabsynth.synthesizers import suggestions
+from tabsynth.synthesizers import MargNetConfig, suggestions
 from tabsynth.synthesizers.suggestions import RANGE, selection_noise, suggest_constraints
 
 WARDS = {"a1": "A", "a2": "A", "b1": "B", "c1": "C"}

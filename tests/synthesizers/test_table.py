@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import Layout
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.generator import TableGenerator, second_moments
 
 torch.set_num_threads(1)

@@ -11,7 +11,8 @@ import pytest
 import torch
 from test_declared import SCHEMA, TABLE, frame, model
 
-from tabsynth import FileFormatError, MargNet, Schema, load
+from tabsynth import MargNet, Schema, load
+from tabsynth.errors import FileFormatError
 from tabsynth.synthesizers import mixture as mixtures
 from tabsynth.synthesizers.margnet import tabulated
 from tabsynth.synthesizers.margnet.declared import KEPT_TABLES, TableCounts, declared_tables

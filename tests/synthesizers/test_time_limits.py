@@ -11,11 +11,11 @@ import pytest
 import torch
 from command_lines import FIT, make_people, make_schema, run
 
-from tabsynth import Categorical, MargNet, MargNetConfig, Numeric, Schema
+from tabsynth import Categorical, MargNet, Numeric, Schema
 from tabsynth.cli import commands
 from tabsynth.cli import fit as command
 from tabsynth.privacy.certificate.verification import verify
-from tabsynth.synthesizers import METHODS, base, drafted_fits
+from tabsynth.synthesizers import METHODS, MargNetConfig, base, drafted_fits
 from tabsynth.synthesizers.fitting import Run
 from tabsynth.training.loop import TrainingMonitor
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import Column, Identifier, InputError, MargNet, MargNetConfig, Schema
+from tabsynth import Identifier, InputError, MargNet, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows
 from tabsynth.errors import FileFormatError
@@ -20,6 +20,8 @@ from tabsynth.privacy.certificate.certificate import FIGURES, beside, describe_m
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.schema import Column
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.loading import load
 from tabsynth.synthesizers.private_schema import draft_private
 from tabsynth.synthesizers.violations import SHARE, release_number

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 from command_lines import refused, run
 
-from tabsynth import DPWGAN, MargNet, MargNetConfig, Numeric, Schema
+from tabsynth import DPWGAN, MargNet, Numeric, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.violations import SHARE, release_number
 
 COLUMNS = [Numeric(name=n, dtype="int64", low=0, high=9) for n in ("low", "high")]

@@ -9,10 +9,11 @@ import torch
 from fitted_tables import SCHEMA, coder, facts, frame, small, small_dpgan
 from test_budget import by_pld
 
-from tabsynth import DPGAN, DPWGAN, BudgetError, Column, InputError, MargNet, Schema, load
+from tabsynth import DPGAN, DPWGAN, BudgetError, InputError, MargNet, Schema, load
 from tabsynth.privacy.accounting.accountants import PrivacyFilter
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable, as_earlier
+from tabsynth.schema import Column
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tabsynth import DPWGAN, Categorical, MargNet, MargNetConfig, Schema, load
+from tabsynth import DPWGAN, Categorical, MargNet, Schema, load
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows
 from tabsynth.errors import FileFormatError, InputError
@@ -27,6 +27,7 @@ from tabsynth.privacy.noise.counts import (
     noisy_row_count,
     noisy_total,
 )
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.margnet.weighting import WeightClasses, WeightedColumns

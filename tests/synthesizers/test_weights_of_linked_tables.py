@@ -9,20 +9,12 @@ import pandas as pd
 import pytest
 from command_lines import refused, run
 
-from tabsynth import (
-    Categorical,
-    InputError,
-    LinkedMargNet,
-    MargNetConfig,
-    Ordinal,
-    Schema,
-    load,
-    verify,
-)
+from tabsynth import Categorical, InputError, LinkedMargNet, Ordinal, Schema, load, verify
 from tabsynth.auditing.replay_linked import linked_neighbours, replay_linked
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.encoding.rows import Rows
 from tabsynth.privacy.certificate.certificate import beside
+from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.linked import estimator, network
 
 CAP = 40.0

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 import torch
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig, source_wgan
 from tabsynth.synthesizers.gan.dpwgan import WGANTraining as WGAN
 from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator, mean_code

@@ -13,22 +13,14 @@ import torch
 from command_lines import make_people, make_schema
 from typer.testing import CliRunner
 
-from tabsynth import (
-    PATEGAN,
-    BudgetError,
-    Column,
-    InputError,
-    MargNet,
-    ParquetCounter,
-    ProjectLedger,
-    RowCounter,
-    Schema,
-    load,
-)
+from tabsynth import PATEGAN, BudgetError, InputError, MargNet, Schema, load
 from tabsynth.cli import app
 from tabsynth.encoding import TableEncoder
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise.counts import by_value, count_rows
+from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.tables import ParquetCounter, RowCounter
 from tabsynth.tables.counter import count_by
 
 torch.set_num_threads(1)

@@ -16,9 +16,11 @@ import torch
 from command_lines import run
 from engine_tables import BAD_NAME, ENGINE_SCHEMA, Breaking, some_rows
 
-from tabsynth import Column, InputError, MargNet, ParquetCounter, ProjectLedger, Schema
+from tabsynth import InputError, MargNet, Schema
+from tabsynth.privacy import ProjectLedger
+from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables import engines
+from tabsynth.tables import ParquetCounter, engines
 from tabsynth.tables.databases import duckdb_table
 from tabsynth.tables.engines import CHANGED, EngineCounter
 from tabsynth.tables.frames import table_from_arrow

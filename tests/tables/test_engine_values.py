@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tabsynth import Column, Hierarchical, InputError, RowCounter, Schema
+from tabsynth import Hierarchical, InputError, Schema
+from tabsynth.schema import Column
+from tabsynth.tables import RowCounter
 from tabsynth.tables.counter import check_values
 from tabsynth.tables.engines import EngineCounter
 from tabsynth.tables.frames import to_pandas

@@ -22,19 +22,12 @@ from command_lines import run
 from engine_tables import BAD_NAME, ENGINE_SCHEMA, ROWS, SETS, arrow_table, counts_of, some_rows
 from hypothesis import example, given, settings
 
-from tabsynth import (
-    PATEGAN,
-    BudgetError,
-    Column,
-    InputError,
-    MargNet,
-    ParquetCounter,
-    ProjectLedger,
-    Schema,
-)
+from tabsynth import PATEGAN, BudgetError, InputError, MargNet, Schema
+from tabsynth.privacy import ProjectLedger
+from tabsynth.schema import Column
 from tabsynth.synthesizers.base import counting
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables import engines
+from tabsynth.tables import ParquetCounter, engines
 from tabsynth.tables.databases import duckdb_table, spark_table
 from tabsynth.tables.engines import CHANGED, EngineCounter
 from tabsynth.tables.frames import table_from_arrow, to_pandas

@@ -19,8 +19,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyarrow import feather, orc
 
-from tabsynth import Column, Hierarchical, InputError, Schema, read_table, write_table
+from tabsynth import Hierarchical, InputError, Schema, read_table, write_table
 from tabsynth.errors import TableError
+from tabsynth.schema import Column
 from tabsynth.schema.drafting import draft_schema
 from tabsynth.tables import limits, workbooks
 from tabsynth.tables.arrow_files import write_parquet_parts

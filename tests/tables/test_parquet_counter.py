@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Column, InputError, MargNet, ParquetCounter, ProjectLedger, Schema
+from tabsynth import InputError, MargNet, Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise.counts import by_value, count_rows
+from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables import parquet_counter, tallies
+from tabsynth.tables import ParquetCounter, parquet_counter, tallies
 
 FEW = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=20)
 SCHEMA = Schema(

@@ -36,10 +36,12 @@ from engine_tables import (
 )
 from hypothesis import given, settings
 
-from tabsynth import Column, InputError, MargNet, ParquetCounter, ProjectLedger, Schema
+from tabsynth import InputError, MargNet, Schema
 from tabsynth.auditing.replay import replay
+from tabsynth.privacy import ProjectLedger
+from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables import engines
+from tabsynth.tables import ParquetCounter, engines
 from tabsynth.tables.databases import spark_table
 from tabsynth.tables.engines import CHANGED, EngineCounter
 from tabsynth.tables.frames import table_from_arrow

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabsynth import Column, InputError, Schema, read_table, write_table
+from tabsynth import InputError, Schema, read_table, write_table
+from tabsynth.schema import Column
 from tabsynth.tables.files import read_any
 from tabsynth.tables.formulas import is_formula
 from tabsynth.tables.frames import to_pandas

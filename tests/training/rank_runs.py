@@ -15,7 +15,7 @@ from quick_accounting import quick_accounting
 from row_gradients import clip_rows_of, scores
 from torch import nn
 
-from tabsynth import DPWGAN, Column, Schema, load
+from tabsynth import DPWGAN, Schema, load
 from tabsynth._random import Randomness
 from tabsynth.auditing.canaries import audit_gan, make_small_gan
 from tabsynth.auditing.neighbouring_datasets import small_neighbouring_datasets
@@ -24,6 +24,7 @@ from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.errors import BudgetError, InputError, ProcessError
 from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.pate.aggregation import NoisyAggregator

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.autoencoder import Autoencoder, AutoencoderConfig
 from tabsynth.training.networks import ACTIVATIONS, mlp
 from tabsynth.training.private_step import critic_scores, gradient_penalty, minus_scores

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from tabsynth import Column, Schema
+from tabsynth import Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.errors import InputError
+from tabsynth.schema import Column
 from tabsynth.training.networks import Heads, linear, mlp, set_bias
 
 SCHEMA = Schema(
