@@ -41,7 +41,6 @@ include_patterns = [
 ]
 exclude_patterns = [
     "**/*template.md",
-    "reports/census/paper.md",  # written into docs/explanation/papers
     "docs/static/**",
     "docs/templates/**",
     "docs/gallery/GALLERY_HEADER.rst",

@@ -51,14 +51,8 @@ def modules_of() -> Callable:
 
 
 STAND_IN = """
-import itertools, json, sys
+import itertools
 import pandas as pd
-
-def split(folder, source):
-    rows = pd.read_csv(source, dtype=str)
-    cut = int(0.7 * len(rows))
-    rows[:cut].to_csv(f"{folder}/train.csv", index=False)
-    rows[cut:].to_csv(f"{folder}/test.csv", index=False)
 
 def score(folder, synthetic, quick=False):
     real, made = (pd.read_csv(path, dtype=str).fillna("N") for path in (f"{folder}/train.csv", synthetic))
@@ -69,16 +63,7 @@ def score(folder, synthetic, quick=False):
             first, second = (table.value_counts(names, normalize=True) for table in (real, made))
             gaps.append(first.sub(second, fill_value=0).abs().sum() / 2)
         result[f"tvd{count}"] = sum(gaps) / len(gaps)
-    largest = {name: made[name].value_counts(normalize=True).max() for name in made}
-    if not quick:
-        result |= {"dwpre": largest, "dwpre_weighted": largest}
-        result["dwpre_macro_mean"] = sum(largest.values()) / len(largest)
-        result["dwpre_weighted_mean"] = result["dwpre_macro_mean"]
     return result
-
-if __name__ == "__main__":
-    command, *arguments = sys.argv[1:]
-    print(json.dumps({"split": split, "score": score}[command](*arguments)))
 """
 
 

@@ -1,27 +1,14 @@
 """The commands on the made-up table of hospital stays as a clinic exports it, and its declared schema."""
 
-import importlib.util
 import json
-from pathlib import Path
 
+import made_up_table as made_up
 import pandas as pd
 import pytest
 from command_lines import run
 
 from tabsynth import MargNet, Schema
 from tabsynth.tables.files import read_any
-
-SCRIPT = Path(__file__).parents[1] / "reports" / "tables" / "made_up.py"
-
-
-def _script():
-    spec = importlib.util.spec_from_file_location("made_up_table", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-made_up = _script()
 
 
 @pytest.fixture(scope="module")

@@ -30,9 +30,9 @@ def pages(folder: Path = DOCS) -> list[Path]:
 
 
 def written() -> list[Path]:
-    """Every Markdown page but ``reports/census/paper.md``, which is written into ``docs/explanation/papers``."""
-    reports = (path for path in (ROOT / "reports").glob("*/*.md") if path.name != "paper.md")
-    return [*ROOT.glob("*.md"), *(ROOT / "data").glob("*.md"), *pages(), *reports]
+    """Return every Markdown page."""
+    folders = ROOT.glob("*.md"), (ROOT / "data").glob("*.md"), (ROOT / "reports").glob("*/*.md")
+    return [*(path for folder in folders for path in folder), *pages()]
 
 
 def without_code(text: str) -> str:

@@ -12,8 +12,6 @@ from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
 
 TOP = {"epsilons", "seeds", "delta", "limits", "tables", "systems"}
-STORE = "store"  # may be named as well: another benchmark's rows, to which this one's are added
-NEEDS = "needs"  # and figures without which a row that is kept does not count
 
 
 @dataclass(frozen=True)
@@ -71,10 +69,6 @@ class Config:
         CPU seconds of a fit: "ours" and "peers".
     path : Path
         The file. The page and its pictures lie beside it.
-    store : Path
-        The rows; ``results.json`` beside the file unless it names another.
-    needs : tuple of str
-        Figures that a row must have: one that lacks some is run again, and replaced.
     """
 
     epsilons: tuple[float, ...]
@@ -84,8 +78,11 @@ class Config:
     tables: Mapping[str, Table]
     systems: Mapping[str, System]
     path: Path
-    store: Path
-    needs: tuple[str, ...] = ()
+
+    @property
+    def store(self) -> Path:
+        """The file of the rows, beside the file of the benchmark."""
+        return self.path.with_name("results.json")
 
     def runs(self) -> list[Run]:
         """First seeds first, so that an early end leaves a whole table; epsilons upwards (see stops)."""
@@ -111,7 +108,7 @@ def load(path: Path) -> Config:
         raise InputError(f"Cannot read {path}: {error}") from None
     if lacking := TOP - set(raw):
         raise InputError(f"{path} lacks: {', '.join(sorted(lacking))}.")
-    if unknown := set(raw) - TOP - {STORE, NEEDS}:
+    if unknown := set(raw) - TOP:
         raise InputError(f"{path} has unknown: {', '.join(sorted(unknown))}.")
     for name in ("ours", "peers"):
         if not _is_number(raw["limits"].get(name)):
@@ -120,8 +117,6 @@ def load(path: Path) -> Config:
         raise InputError(f"{path}: epsilons must be numbers above 0, not {raw['epsilons']}.")
     if not raw["seeds"] or not all(isinstance(s, int) and s >= 0 for s in raw["seeds"]):
         raise InputError(f"{path}: seeds must be integers from 0, not {raw['seeds']}.")
-    if not _are_names(needs := raw.get(NEEDS, [])):
-        raise InputError(f"{path}: {NEEDS} must be a list of names of figures, not {needs!r}.")
     return Config(
         epsilons=tuple(map(float, raw["epsilons"])),
         seeds=tuple(raw["seeds"]),
@@ -130,8 +125,6 @@ def load(path: Path) -> Config:
         tables={name: _table(name, given, path) for name, given in raw["tables"].items()},
         systems={name: _system(name, given, path) for name, given in raw["systems"].items()},
         path=path,
-        store=path.parent / raw.get(STORE, "results.json"),
-        needs=tuple(needs),
     )
 
 
@@ -145,20 +138,16 @@ def _are_names(value: object) -> bool:
 
 def _table(name: str, given: Mapping[str, Any], path: Path) -> Table:
     given = dict(given)
-    target, yes = given.pop("target", None), given.pop("yes", None)
-    if yes is not None and not (isinstance(yes, list) and yes):
-        raise InputError(f"{path}: tables.{name}.yes must list values of its target, not {yes!r}.")
-    if yes is not None and target is None:
-        raise InputError(f"{path}: tables.{name} has yes without the target that it is of.")
-    yes = tuple(yes or ())
+    target = given.pop("target", None)
     if {"rows", "schema"} <= given.keys():
         folder = path.parent
-        return table_of_files(
+        table = table_of_files(
             given.get("title", name), folder / given["schema"], folder / given["rows"]
-        ).with_target(target, yes)
+        )
+        return replace(table, target=target)
     if given or name not in TABLES:
         raise InputError(f"{path}: tables.{name} is none of ours; give its rows and its schema.")
-    return TABLES[name].with_target(target, yes)
+    return replace(TABLES[name], target=target)
 
 
 def _system(name: str, given: Mapping[str, Any], path: Path) -> System:

@@ -16,7 +16,7 @@ from config import Config
 from scipy import stats
 
 RECORDS = 300  # that are attacked in a cell, and as many controls (ATTACKED of score.py)
-HIDDEN = re.compile(r"disclose(_s(\d+).*)")
+HIDDEN = re.compile(r"disclose(_s\d+.*)")
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,6 @@ class Gaps:
         Cells whose share right is above the control's own 95% interval.
     chance : float
         How many chance alone puts there at most: exact for s = 1, an upper bound for more.
-    error : float
-        The largest standard error of a cell: what the draw of its records may do, the same in all runs.
     """
 
     runs: int
@@ -41,22 +39,17 @@ class Gaps:
     cells: int
     above: int
     chance: float
-    error: float
 
 
-def shares(row: Mapping, hidden: int | None = None) -> list[tuple[float, float]]:
-    """Shares guessed right, of private records and of controls: a pair a cell, of one s or of all."""
+def shares(row: Mapping) -> list[tuple[float, float]]:
+    """Return the shares guessed right, of private records and of controls: a pair for each cell."""
     matches = [match for key in row if (match := HIDDEN.fullmatch(key))]
-    return [
-        (row[match[0]], row[f"control{match[1]}"])
-        for match in matches
-        if hidden in (None, int(match[2]))
-    ]
+    return [(row[match[0]], row[f"control{match[1]}"]) for match in matches]
 
 
-def gaps(rows: Iterable[Mapping], hidden: int | None = None) -> Gaps | None:
+def gaps(rows: Iterable[Mapping]) -> Gaps | None:
     """The gaps of runs that end with a disclosure; None where none does."""
-    runs = [cells for row in rows if (cells := shares(row, hidden))]
+    runs = [cells for row in rows if (cells := shares(row))]
     if not runs:
         return None
     each = [100 * float(np.mean([a - b for a, b in cells])) for cells in runs]
@@ -72,7 +65,6 @@ def gaps(rows: Iterable[Mapping], hidden: int | None = None) -> Gaps | None:
         cells=len(pairs),
         above=sum(private > upper(control) for private, control in pairs),
         chance=sum(by_chance(round((a + b) / 2, 2)) for a, b in pairs),
-        error=100 * max(math.sqrt((a * (1 - a) + b * (1 - b)) / RECORDS) for a, b in pairs),
     )
 
 
@@ -119,47 +111,5 @@ def by_system(config: Config, results: Mapping[str, dict]) -> list[str]:
     return lines
 
 
-def by_epsilon(config: Config, results: Mapping[str, dict], system: str) -> list[str]:
-    """Mean gaps of one system: a row a table, with those at each epsilon."""
-    head = " | ".join(f"ε = {e:g}" for e in sorted(config.epsilons))
-    lines = [f"| table | runs | mean gap, points | {head} | cells above | by chance |"]
-    lines.append("|" + "---|" * (len(config.epsilons) + 5))
-    rows = of_system(config, results, system)
-    for name, table in config.tables.items():
-        here = [row for row in rows if row["table"] == name]
-        if (whole := gaps(here)) is None:
-            continue
-        each = [gaps(r for r in here if r["epsilon"] == e) for e in sorted(config.epsilons)]
-        entries = [f"{g.mean:+.1f}" if g else "–" for g in each]
-        entries += [f"{whole.above} of {whole.cells}", f"{whole.chance:.1f}"]
-        lines.append(
-            f"| {table.title} | {whole.runs} | {points(whole)} | " + " | ".join(entries) + " |"
-        )
-    return lines
-
-
 def of_system(config: Config, results: Mapping[str, dict], system: str) -> list[dict]:
     return [row for r in config.runs() if r.system == system and (row := results.get(r.key))]
-
-
-def verdict(config: Config, results: Mapping[str, dict], system: str) -> str:
-    """Where one system's disclosure is higher than the control's, by each of the two ways to tell."""
-    rows = of_system(config, results, system)
-    title, whole, one = config.systems[system].title, gaps(rows), gaps(rows, hidden=1)
-    if whole is None:
-        return f"No run of {title} was attacked yet."
-    text = f"{whole.above} of {title}'s {whole.cells} cells are above the control's interval, where"
-    text += f" chance alone puts up to {whole.chance:.1f}"
-    if one:
-        text += f"; of those with one attribute hidden, {one.above} of {one.cells}, by chance"
-        text += f" {one.chance:.1f}"
-    higher = []
-    for name, table in config.tables.items():
-        here = gaps(row for row in rows if row["table"] == name)
-        if here and here.mean - here.half > 0:
-            higher.append(f"{table.title} ({points(here)})")
-    text += ". The interval over runs is above 0 on " + ("; ".join(higher) or "no table")
-    return (
-        f"{text}. The draw of records, which that interval leaves out, has a standard error of up to"
-        f" {whole.error:.1f} points."
-    )

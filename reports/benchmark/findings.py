@@ -8,7 +8,6 @@ import numpy as np
 import store
 from config import Config, Run
 from ranks import FIGURES, Block, Figure, blocks, measured, runs_of, values
-from scipy.stats import ttest_ind
 
 BY = {figure.key: figure for figure in FIGURES}
 COMPARED = ("tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
@@ -128,46 +127,6 @@ def losses(config: Config, results: Mapping[str, dict]) -> list[str]:
     return out or ["- In no cell that a peer and one of ours both have."]
 
 
-def behind(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
-    """Every cell and compared figure in which a peer's mean is ahead of one system's, with the interval of the difference."""
-    lines = [
-        "| cell | figure | peer | difference | 95% interval | seeds | beyond the spread of seeds |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for key in COMPARED:
-        figure = BY[key]
-        for block in blocks(config):
-            mine = seeds_of(config, results, block, first, figure)
-            for other, system in config.systems.items():
-                theirs = seeds_of(config, results, block, other, figure)
-                if not system.peer or not mine or not theirs:
-                    continue
-                gap = figure.sign * float(np.mean(theirs) - np.mean(mine))
-                if round(gap, figure.digits) <= 0:
-                    continue
-                half = half_interval(mine, theirs)
-                interval = f"{gap - half:+.3f} to {gap + half:+.3f}" if math.isfinite(half) else "–"
-                beyond = "unknown" if math.isnan(half) else "yes" if gap > half else "no"
-                cells = [named(config, block), figure.title, system.title, f"{gap:+.3f}", interval]
-                count = f"{len(mine)} and {len(theirs)}"
-                lines.append("| " + " | ".join([*cells, count, beyond]) + " |")
-    return lines if len(lines) > 2 else ["In no cell that both ended."]
-
-
-def seeds_of(
-    config: Config, results: Mapping[str, dict], block: Block, system: str, figure: Figure
-) -> list[float]:
-    """A system's figures in a cell, one of each seed."""
-    return [row[figure.key] for row in runs_of(config, results, block, system) if figure.key in row]
-
-
-def half_interval(one: Sequence[float], other: Sequence[float]) -> float:
-    """Half of Welch's 95% interval of the difference of two means; NaN where a system has one seed."""
-    if min(len(one), len(other)) < 2:
-        return math.nan
-    return float(np.ptp(ttest_ind(one, other, equal_var=False).confidence_interval()) / 2)
-
-
 def below_baseline(config: Config, results: Mapping[str, dict]) -> list[str]:
     """Systems that are worse than the baseline of independent columns, and how the test rows do.
 
@@ -251,25 +210,6 @@ def cost_ratio(config: Config, results: Mapping[str, dict], first: str, other: s
         return "–"
     mean = math.exp(np.mean(np.log(ratios)))
     return f"{mean:.1f}" + (f" ({min(ratios):.1f} to {max(ratios):.1f})" if ratios[1:] else "")
-
-
-def not_run(config: Config, results: Mapping[str, dict], table: str) -> str:
-    """Which runs of a table are still to be made, so that nobody takes what is shown for the whole."""
-    titles = {name: system.title for name, system in config.systems.items()}
-    return listed_runs((r for r in store.lacking(config, results) if r.table == table), titles)
-
-
-def listed_runs(runs: Iterable[Run], titles: Mapping[str, str]) -> str:
-    """Missing runs by system: epsilons that lack the same seeds together."""
-    left = list(runs)
-    lines = [
-        f"- {title}: {epsilons_and_seeds(mine)}"
-        for name, title in titles.items()
-        if (mine := [run for run in left if run.system == name])
-    ]
-    if not lines:
-        return "All runs of this table were made."
-    return "\n".join([f"**Not run yet** ({len(left)} runs):", "", *lines])
 
 
 def epsilons_and_seeds(runs: Iterable[Run]) -> str:

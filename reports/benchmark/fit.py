@@ -18,6 +18,7 @@ import pandas as pd
 from limits import limit_cpu
 from tables import Table
 
+import tabsynth
 from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.synthesizers import METHODS, Synthesizer
@@ -42,14 +43,12 @@ def fitted(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:
     codes = TableEncoder(model.schema).to_index(rows)
     pd.DataFrame(codes, columns=model.schema.names).to_csv(out, index=False)
     certificate = model.certificate()
-    teachers = {m["teachers"] for m in certificate["mechanisms"] if "teachers" in m}
     return {
         **results,
-        **({"teachers": max(teachers)} if teachers else {}),
         "sample_seconds": sampled,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "spent": certificate["epsilon"],
-        "code": certificate["code"]["sha256"][:12],
+        "release": tabsynth.__version__,
     }
 
 

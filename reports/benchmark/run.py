@@ -3,7 +3,6 @@
     python reports/benchmark/run.py                     # runs what is missing, then writes the page
     python reports/benchmark/run.py --write             # only writes
     python reports/benchmark/run.py --only adult-mst    # only runs whose key contains this; writes nothing
-    python reports/benchmark/run.py --adopt FILE        # takes in rows of another results.json
     python reports/benchmark/run.py --config MINE.toml  # a benchmark of your own, beside that file
 
 The tables and the evaluation protocol are benchmark files of data/README.md. The peers are installed into an environment of their
@@ -19,7 +18,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import config as configs  # noqa: E402
-import store  # noqa: E402
 from runner import Runner, Stopped  # noqa: E402
 
 from tabsynth.errors import TabsynthError  # noqa: E402
@@ -32,17 +30,11 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--only", help="only runs whose key contains this")
     out.add_argument("--again", action="store_true", help="with --only: also those that are stored")
     out.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
-    out.add_argument("--adopt", type=Path, help="take in rows of another results.json, run nothing")
     return out
 
 
 def main(options: argparse.Namespace) -> None:
     config = configs.load(options.config)
-    if options.adopt:
-        rows = store.adopted(config, options.adopt)
-        store.add(config.store, rows)
-        print(f"{len(rows)} rows taken in.")
-        return
     if options.again and not options.only:
         sys.exit("--again needs --only: name the runs that are to be made again.")
     if not options.write:

@@ -19,7 +19,6 @@ import store
 from config import Config, Run, System
 
 from tabsynth.encoding import TableEncoder
-from tabsynth.errors import InputError
 
 HERE = Path(__file__).resolve().parent
 PEERS = Path(tempfile.gettempdir()) / "tabsynth-peers"
@@ -95,28 +94,16 @@ class Runner:
                 with self._lock:
                     self.references(run.table, folder)
                 result |= means_of(self.scored(run.table, folder, out)[0])
-                result |= self._least(run, result)
             out.unlink(missing_ok=True)
             store.add(self.config.store, {run.key: vars(run) | result})
             self._say(run, result, time.monotonic() - began)
 
     def _wanted(self, run: Run) -> bool:
-        results = store.known(self.config)
+        results = store.load(self.config.store)
         if self.again:
             results.pop(run.key, None)
         package = self.config.systems[run.system].package
         return store.row_of(results, run) is None and package not in self._without
-
-    def _least(self, run: Run, result: dict) -> dict:
-        """Times of a peer's run that was made before: the lesser, for only the machine's load has changed."""
-        if not self.config.systems[run.system].peer:
-            return {}
-        before = store.load(self.config.store).get(run.key, {})
-        return {
-            time: min(before[time], result[time])
-            for time in ("cpu_seconds", "seconds")
-            if time in before
-        }
 
     def table(self, table: str, scratch: Path) -> Path:
         """A folder with the split of a table."""
@@ -128,7 +115,7 @@ class Runner:
 
     def references(self, table: str, folder: Path) -> None:
         """Score the private rows themselves, the test rows and independent columns, if none has yet."""
-        reference = store.known(self.config)
+        reference = store.load(self.config.store)
         if all("k_marginal" in reference.get(f"{table}-{name}", {}) for name in store.REFERENCES):
             return
         independent_columns(folder)
@@ -161,13 +148,6 @@ class Runner:
         result = self.process([*what, *synthetic])
         if "stopped" in result:
             raise RuntimeError(f"score.py: {result['stopped']}")
-        for name in self.config.needs:
-            if not all(name in score for score in result["scores"]):
-                # A run that can never have it would be made again and again.
-                raise InputError(
-                    f"{self.config.path}: needs {name}, which tables.{table} does not give; a tstr figure"
-                    " takes a target and its yes, one of a marginal the evaluation protocol."
-                )
         return result["scores"]
 
     def process(self, what: list, limit: int | None = None) -> dict:
@@ -222,7 +202,7 @@ class Runner:
         return python
 
     def _say(self, run: Run, result: dict, seconds: float) -> None:
-        results = store.known(self.config)
+        results = store.load(self.config.store)
         left = [r for r in self.runs if store.row_of(results, r) is None]
         done = result.get("stopped") or f"{result['cpu_seconds']:.0f} CPU s"
         hours = sum(expected(self.config, results, r) for r in left) / 3600 / self.jobs
@@ -270,7 +250,6 @@ def expected(config: Config, results: dict[str, dict], run: Run) -> float:
 def prepare(config: Config, table: str, folder: Path) -> None:
     """The split of a table as value numbers, and its public sizes."""
     schema, *parts = config.tables[table].split()
-    config.tables[table].positive(schema)  # a wrong target is refused before anything is fitted
     encoder = TableEncoder(schema)
     for name, rows in zip(("train", "test"), parts, strict=True):
         codes = pd.DataFrame(encoder.to_index(rows), columns=schema.names)

@@ -3,8 +3,7 @@
     python score.py CONFIG TABLE FOLDER SYNTHETIC ...
 
 FOLDER holds train.csv and test.csv as value numbers. Marginals and dimension-wise prediction are by the
-independent evaluation protocol (data/README.md), where that is; the others by tabsynth.evaluation, and of a target of
-two classes by prediction.py.
+independent evaluation protocol (data/README.md), where that is; the others by tabsynth.evaluation.
 """
 
 import importlib.util
@@ -18,7 +17,6 @@ import config as configs
 import numpy as np
 import pandas as pd
 from benchmark_data import PROTOCOL, data_file, missing  # on the path through config
-from prediction import scores as predicted
 
 from tabsynth import Schema
 from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
@@ -73,14 +71,11 @@ def by_evaluation(
 def main(path: str, table: str, folder: str, *synthetic: str) -> dict[str, Any]:
     chosen = configs.load(Path(path)).tables[table]
     schema = chosen.schema()
-    positive = chosen.positive(schema)
     train, test = (codes(Path(folder, f"{part}.csv")) for part in ("train", "test"))
     results = []
     for each in map(Path, synthetic):
         rows = codes(each)
         ours = by_evaluation(schema, chosen.target, train, test, rows)
-        if positive:
-            ours |= predicted(schema, chosen.target, positive, rows, test)
         results.append(by_protocol(Path(folder), each) | ours)
     return {"scores": results}
 

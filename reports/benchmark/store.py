@@ -22,15 +22,6 @@ def load(path: Path) -> dict[str, dict]:
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
-def known(config: Config) -> dict[str, dict]:
-    """The rows that a benchmark can use: all but those that ended and lack a figure that it needs."""
-    return {
-        key: row
-        for key, row in load(config.store).items()
-        if "stopped" in row or row.keys() >= set(config.needs)
-    }
-
-
 def add(path: Path, rows: Mapping[str, dict]) -> None:
     """Add rows, whole or not at all, while other processes add theirs."""
     folder = os.open(path.parent, os.O_RDONLY)
@@ -79,39 +70,3 @@ def row_of(results: Mapping[str, dict], run: Run) -> dict | None:
 def lacking(config: Config, results: Mapping[str, dict]) -> list[Run]:
     """Runs that are still to be made, in the order of the plan."""
     return [run for run in config.runs() if row_of(results, run) is None]
-
-
-def adopted(config: Config, path: Path) -> dict[str, dict]:
-    """Rows of another file that this store lacks: plain runs and references of known tables.
-
-    Variants, whose system has a colon in its name, stay where they are. Two other reports keep runs of
-    systems of ours on the census table in forms of their own; of these the figures are taken, without
-    the cost, which was measured in other ways.
-    """
-    raw = json.loads(path.read_text("utf-8"))
-    here = load(config.store)
-    rows = {}
-    for key, row in _in_one_form(raw).items():
-        plain = "system" not in row or row["system"] in config.systems
-        if plain and row.get("table") in config.tables and key not in here:
-            rows[key] = row | {"adopted": path.resolve().parent.name}
-    return rows
-
-
-def _in_one_form(raw: dict) -> dict[str, dict]:
-    if "runs" in raw:  # reports/census: DP-WGAN by preset
-        rows = [r | {"system": "dp-wgan"} for r in raw["runs"].values() if r["preset"] == "default"]
-    elif all("yardstick" in row for row in raw.values()):  # reports/gans
-        rows = list(raw.values())
-    else:
-        return raw
-    converted = {}
-    for row in rows:
-        if row["epsilon"] == "inf":
-            continue
-        run = Run("census", row["system"], float(row["epsilon"]), row["seed"])
-        kept = {
-            k: v for k, v in row["yardstick"].items() if isinstance(v, float) and k != "seconds"
-        }
-        converted[run.key] = vars(run) | {"spent": row["spent"]} | kept
-    return converted

@@ -4,9 +4,8 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,6 @@ from benchmark_data import data_file  # noqa: E402
 
 from tabsynth import Schema, read_table  # noqa: E402
 from tabsynth.datasets import prepare_hospital  # noqa: E402
-from tabsynth.errors import InputError  # noqa: E402
 from tabsynth.schema import Column  # noqa: E402
 
 CENSUS = Schema.load(ROOT / "data" / "census.schema.json")
@@ -47,43 +45,12 @@ class Table:
         From the schema to all private rows.
     target : str or None
         The column that a user would predict.
-    yes : tuple
-        The values of the target that make one of two classes; see :meth:`positive`.
     """
 
     title: str
     schema: Callable[[], Schema]
     rows: Callable[[Schema], pd.DataFrame]
     target: str | None = None
-    yes: tuple[Any, ...] = ()
-
-    def with_target(self, target: str | None, yes: tuple[Any, ...] = ()) -> "Table":
-        return replace(self, target=target, yes=yes)
-
-    def positive(self, schema: Schema) -> list[int]:
-        """Value numbers of the target that count as yes: those named, of a target of two values the second.
-
-        Empty where the target has more values and none is named: then it has no two classes. InputError
-        names a value that is not the target's.
-        """
-        if self.target is None:
-            return []
-        if self.target not in schema.names:
-            raise InputError(f"{self.title}: target {self.target!r} is no column of its schema.")
-        size = schema.sizes[schema.names.index(self.target)]
-        if not self.yes:
-            return [1] if size == 2 else []
-        categories = schema[self.target].categories or ()
-        if wrong := [value for value in self.yes if value not in categories]:
-            raise InputError(
-                f"{self.title}: yes has {wrong[0]!r}, which is no listed value of column {self.target!r}."
-            )
-        numbers = sorted({categories.index(value) for value in self.yes})
-        if len(numbers) == size:
-            raise InputError(
-                f"{self.title}: yes has every value of column {self.target!r}; leave some for no."
-            )
-        return numbers
 
     def split(self) -> tuple[Schema, pd.DataFrame, pd.DataFrame]:
         """Schema, training rows and test rows."""
@@ -168,35 +135,9 @@ def adult() -> Schema:
 
 
 def census_rows(schema: Schema) -> pd.DataFrame:
-    """The schema's columns of the census file."""
-    return excerpt("census_national_2019", schema)
-
-
-def excerpt(name: str, schema: Schema) -> pd.DataFrame:
-    """The schema's columns of one of the excerpts."""
-    raw = pd.read_csv(data_file(f"{name}.csv"), dtype=str, keep_default_na=False)
+    """Return the schema's columns of the census file."""
+    raw = pd.read_csv(data_file("census_national_2019.csv"), dtype=str, keep_default_na=False)
     return parsed(raw[list(schema.names)], schema)
-
-
-def massachusetts() -> Schema:
-    """The ten columns, with the areas of the Massachusetts excerpts."""
-    files = (f"census_ma_{year}" for year in (2018, 2019))
-    areas = {
-        code for name in files for code in pd.read_csv(data_file(f"{name}.csv"), dtype=str)["PUMA"]
-    }
-    columns = [
-        replace(c, categories=tuple(sorted(areas))) if c.name == "PUMA" else c
-        for c in CENSUS.columns
-    ]
-    return Schema(columns, null_values=CENSUS.null_values)
-
-
-def half_of_adult(schema: Schema, second: bool = False) -> pd.DataFrame:
-    """The first or the second half of Adult's rows, in a random order."""
-    rows = adult_rows(schema)
-    order = np.random.default_rng(1).permutation(len(rows))
-    half = len(rows) // 2
-    return rows.iloc[order[half:] if second else order[:half]]
 
 
 def adult_rows(schema: Schema) -> pd.DataFrame:
@@ -211,15 +152,6 @@ def parsed(raw: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         return read_table(path, schema)
 
 
-# Tables to which there is a public one; see reports/margnet/prior.py.
-WITH_PUBLIC = {
-    "census-ma": Table(
-        "Massachusetts, 10 columns",
-        massachusetts,
-        lambda schema: excerpt("census_ma_2019", schema),
-    ),
-    "adult-half": Table("half of Adult, 14 columns", adult, half_of_adult),
-}
 TABLES = {
     "census": Table("census, 10 columns", lambda: CENSUS, census_rows),
     "adult": Table("Adult, 14 columns", adult, adult_rows),
@@ -229,5 +161,4 @@ TABLES = {
         lambda: Schema.load(ROOT / "data" / "hospital.schema.json"),
         lambda schema: prepare_hospital(data_file("diabetes_hospital_5000.csv"), schema),
     ),
-    **WITH_PUBLIC,
 }

@@ -25,6 +25,7 @@ from ranks import (
 
 from tabsynth._files import write_text
 
+UNNAMED = "0.2 and the code that led to it"  # the release of rows that name none
 TEMPLATE = Path(__file__).resolve().with_name("template.md")
 # Of the test rows: a classifier of them that is tested on them says nothing.
 NOT_OF_FRESH = ("dwpre_macro_mean", "dwpre_weighted_mean", "target_auroc")
@@ -32,7 +33,7 @@ NOT_OF_FRESH = ("dwpre_macro_mean", "dwpre_weighted_mean", "target_auroc")
 
 def write(config: Config) -> None:
     """README.md, ranks.png and cost.png beside the config file."""
-    results, folder = store.known(config), config.path.parent
+    results, folder = store.load(config.store), config.path.parent
     ranks, cells = {}, {}
     for figure in FIGURES:
         figures = values(config, results, figure)
@@ -53,8 +54,7 @@ def write(config: Config) -> None:
         "DELTA": [f"{config.delta:g}".replace("e-0", "e-")],
         "LIMITS": [f"{config.limits['ours']:,} for ours and {config.limits['peers']:,} for peers"],
         "PEERS": peers(config),
-        "ADOPTED": [adopted(config, results)],
-        "CODE": [code_line(config, results)],
+        "RELEASE": [release_line(config, results)],
         "FIRST": [config.systems[first].title],
         "NOTDONE": findings.not_done(config, results),
         "DISCLOSURE": disclosure.by_system(config, results),
@@ -105,31 +105,19 @@ def peers(config: Config) -> list[str]:
     return lines if len(lines) > 2 else ["This benchmark has no peers."]
 
 
-def adopted(config: Config, results: Mapping[str, dict]) -> str:
-    """Which rows older reports made."""
-    sources = [r.get("adopted") for run in config.runs() if (r := results.get(run.key))]
-    counts = {name: sources.count(name) for name in sorted({s for s in sources if s})}
-    if not counts:
-        return "- All runs were made by this benchmark."
-    each = ", ".join(f"{count} by `reports/{name}`" for name, count in counts.items())
-    return f"- Runs that other reports, or this one before, made: {each}. What they lack is said above."
-
-
-def code_line(config: Config, results: Mapping[str, dict]) -> str:
-    """Which version of tabsynth the runs of our systems were measured on."""
+def release_line(config: Config, results: Mapping[str, dict]) -> str:
+    """Return which release of tabsynth the runs of its systems were measured on."""
     counts: dict[str, dict[str, int]] = {}
     for run in config.runs():
         row, system = results.get(run.key), config.systems[run.system]
         if row is not None and not system.peer:
-            systems = counts.setdefault(row.get("code", ""), {})
+            systems = counts.setdefault(row.get("release", UNNAMED), {})
             systems[system.title] = systems.get(system.title, 0) + 1
-    parts = []
-    for code, systems in sorted(counts.items(), reverse=True):
-        of = f"code `{code}`" if code else "older code, whose hash was not kept"
-        parts.append(f"of {of}: {', '.join(f'{name} {n}' for name, n in systems.items())}")
-    return (
-        f"- Runs of tabsynth by the hash of its code, as certificates state it: {'; '.join(parts)}."
-    )
+    parts = [
+        f"{release}: {', '.join(f'{name} {n}' for name, n in systems.items())}"
+        for release, systems in sorted(counts.items())
+    ]
+    return f"- Runs of tabsynth were measured on release {'; on release '.join(parts)}."
 
 
 def lacking_figures(config: Config, results: Mapping[str, dict]) -> list[str]:

@@ -207,8 +207,7 @@ class BAM:
     The gradient at the moved weights is computed exactly, up to rounding. It is *not* the exact gradient
     of the bias-aware objective L + λ‖gᵢ‖, which is gᵢ + λ Hᵢ gᵢ/‖gᵢ‖ with Hᵢ the Hessian of the row's loss
     (the paper's equation 13). It approximates it to first order in λ where the loss is smooth, as the
-    paper's Algorithm 2 does (equation 14). The exact one is a reference in ``reports/bias``, which
-    measures its cost and its results beside BAM's.
+    paper's Algorithm 2 does (equation 14). ``reports/bias`` compares the cost and the results of both.
 
     NOTE[DIFF] The gradient at the moved weights takes two ordinary passes: a row's own gradient is a sum
     of outer products, and so is the move of its weights. The paper gives no closed form.
