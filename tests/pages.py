@@ -286,7 +286,7 @@ def prepare(group: str, folder: Path) -> None:
         table, schema = load_census()
         table, schema = table[["AGEP", "SEX"]], schema.select(["AGEP", "SEX"])
         write_table(table.assign(PWGTP=rng.integers(1, 300, len(table))), folder / "private.csv")
-        schema.save(folder / "schema.json")
+        schema.replace(weight="PWGTP", max_weight=1000).save(folder / "schema.json")
     elif group == "readme":
         people = {"mrn": [f"M{i:06}" for i in range(2_000)], "sex": rng.choice(["f", "m"], 2_000)}
         people["weight"] = rng.normal(75, 12, 2_000).round(1)

@@ -43,13 +43,16 @@ def test_a_private_draft_has_a_unit_and_a_weight(folder):
     # A draft of single records does not become one of units, nor the other way round.
     plain = ("schema", "stays.csv", "--epsilon", 2, "-o", "plain.json")
     run(*plain, cwd=folder)
-    edits = ("schema", "edit", "plain.json", "-o", "e.json")
-    refused(*edits, *UNIT, cwd=folder, says="protect one record, and a fit with it would protect")
-    facts = json.loads((folder / "s.json").read_text())
-    del facts["unit"]
-    (folder / "without.json").write_text(json.dumps(facts))
-    fit = (*FIT, "--schema", "without.json")
-    refused(*fit, cwd=folder, says="protect all records of one 'patient', and a fit with it")
+    unit = json.loads((folder / "s.json").read_text())["unit"]
+    for name, change, of in (
+        ("plain.json", lambda facts: facts.update(unit=unit), "one record"),
+        ("s.json", lambda facts: facts.pop("unit"), "all records of one 'patient'"),
+    ):
+        facts = json.loads((folder / name).read_text())
+        change(facts)
+        (folder / "edited.json").write_text(json.dumps(facts))
+        fit = (*FIT, "--schema", "edited.json")
+        refused(*fit, cwd=folder, says=f"protect {of}, and a fit with it would protect")
 
 
 def test_a_copied_draft_has_a_unit(folder):
@@ -85,7 +88,7 @@ def test_a_fit_without_a_schema_protects_the_unit(folder):
         ((*FIT, "--linked", "l.json", *UNIT), "--unit"),
         ((*FIT, *UNIT, "--weight", "patient", "--max-weight", 3), "is both weight and unit"),
         (("schema", "stays.csv", "-o", "n.json", *UNIT[2:], "--unit", "who"), "column of units"),
-        (("schema", "t.json", "--to", "sdv", "-o", "n.json", *UNIT), "tabsynth schema edit"),
+        (("schema", "t.json", "--to", "sdv", "-o", "n.json", *UNIT), "the keys unit and weight"),
     ],
 )
 def test_what_does_not_go_together_is_refused(folder, words, says):

@@ -40,10 +40,6 @@ FIT = ("fit", "stays.csv", "--schema", "s.json", *QUICK, "-o", "m")
 
 @pytest.mark.slow
 def test_from_a_schema_to_a_verified_table(folder):
-    words = ("--unit", "patient", "--max-rows-per-unit", 2, "-o", "edited.json")
-    said = run("schema", "edit", "plain.json", *words, cwd=folder)
-    assert "column 'patient': removed" in said.stdout and "unit" in said.stdout
-    assert Schema.load(folder / "edited.json") == Schema.load(folder / "s.json")
     said = run("ledger", "create", "l", "--epsilon", 2, "--unit", "patient", cwd=folder)
     assert "add or remove all records of one 'patient'" in said.stdout
     said = run(*FIT, "--ledger", "l", cwd=folder)
@@ -133,9 +129,6 @@ def test_ledgers_and_options_of_other_units_are_refused(folder):
     run("schema", "edit", "plain.json", *plain, cwd=folder)
     words = ("fit", "stays.csv", "--schema", "dropped.json", "--epsilon", 1, "-o", "n")
     refused(*words, "--count-bounded", cwd=folder, says="The schema declares no unit")
-    edits = ("schema", "edit", "plain.json", "-o", "e.json")
-    refused(*edits, "--unit", "patient", cwd=folder, says="has unit and no max_rows_per_unit")
-    refused(*edits, "--unit", "patient", "--max-rows-per-unit", 0, cwd=folder, says="max_rows")
 
 
 @pytest.mark.slow

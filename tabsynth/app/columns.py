@@ -218,7 +218,7 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
 
 def _has(fact: str, kind: str) -> bool:
     """Whether columns of a kind have a fact."""
-    return fact in KINDS[kind]._fact_names()
+    return fact in KINDS[kind].fact_names()
 
 
 def _field(label: str, value: str, *, read: str | None = None, wide: bool = False) -> Any:

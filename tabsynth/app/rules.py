@@ -11,7 +11,7 @@ from tabsynth.app.elements import action, button, part, text
 from tabsynth.app.page import Page
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
-from tabsynth.schema.editing import Edit, number, parse_values
+from tabsynth.schema.editing import number, parse_values
 
 
 def edit_rules(page: Page) -> None:
@@ -25,10 +25,11 @@ def edit_rules(page: Page) -> None:
             with part("li"):
                 text(rule, "span")
                 text(" ", "span")
-                take_out = Edit(drop_constraints=(i,))
+                declared = [*session.need_schema().constraints]
+                remaining = [*declared[: i - 1], *declared[i:]]
                 button(
                     "Take out",
-                    partial(page.do, partial(session.change, take_out)),
+                    partial(page.do, partial(session.set_rules, remaining)),
                     name=f"Take out rule {i}: {rule}",
                 )
     names = list(session.need_schema().learned.names)
@@ -38,7 +39,8 @@ def edit_rules(page: Page) -> None:
 
 
 def _add(page: Page, make: Callable[[], Mapping[str, Any]]) -> None:
-    page.do(lambda: page.session.change(Edit(constraints=(dict(make()),))))
+    session = page.session
+    page.do(lambda: session.set_rules([*session.need_schema().constraints, make()]))
 
 
 def _choice(label: str, names: list[str]) -> Any:

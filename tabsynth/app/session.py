@@ -20,7 +20,7 @@ from tabsynth.app.steps import Step
 from tabsynth.errors import InputError
 from tabsynth.schema.column import COPIED, KINDS
 from tabsynth.schema.drafting import review
-from tabsynth.schema.editing import Edit, edit, parse_bounds, parse_values
+from tabsynth.schema.editing import Edit, edit, parse_bounds, parse_values, with_design
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any, read_table, suffix
 
@@ -321,11 +321,18 @@ class Session:
         InputError
             If the result contradicts itself; nothing is changed.
         """
+        self._change(edit(self.need_schema(), change), steps.edit(self.schema_path, change))
+
+    def set_rules(self, rules: Sequence[Mapping[str, Any]]) -> None:
+        """Declare the rules between columns, as a schema file has them, in place of those that it has."""
+        schema = self.need_schema().replace(constraints=[*rules])
+        self._change(schema, steps.set_rules(self.schema_path, rules))
+
+    def _change(self, schema: Schema, step: Step) -> None:
         refuse_second(self.job)
-        schema = edit(self.need_schema(), change)
         schema.save(self.schema_path)
         self._take(schema)
-        self._note(steps.edit(self.schema_path, change))
+        self._note(step)
 
     def edit_column(
         self,
@@ -350,27 +357,27 @@ class Session:
         read = set(column.copied)
         if kind not in KINDS:
             raise InputError(f"There is no kind of column {shown(kind)}.")
-        given: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         if kind != now.kind:
-            given["kinds"] = {name: kind}
+            facts["kind"] = kind
         if dtype.strip() and ("dtype" in read or dtype.strip() != now.dtype):
-            given["dtypes"] = {name: dtype.strip()}
+            facts["dtype"] = dtype.strip()
         ends = (low.strip(), high.strip())
         if any(ends) and (read & {"low", "high"} or ends != (now.low, now.high)):
-            given["bounds"] = {name: parse_bounds("..".join(ends))}
+            facts["low"], facts["high"] = parse_bounds("..".join(ends))
         if values.strip() and ("categories" in read or values.strip() != now.values):
-            given["values"] = {name: tuple(parse_values(values.strip()))}
+            facts["categories"] = parse_values(values.strip())
         if nulls is not None and ("nulls" in read or nulls != now.nulls):
-            given["nulls"] = {name: nulls}
-        if declare:
-            given |= {"declare": (name,), "source": source.strip()}
-        if not given:
+            facts["nulls"] = nulls
+        if not facts and not declare:
             raise InputError(f"Nothing of column {shown(name)} was changed.")
-        self.change(Edit(**given))
+        stated = {name: facts} if facts else {}
+        declared = (name,) if declare else ()
+        self.change(Edit(facts=stated, declare=declared, source=source.strip() or None))
 
     def protect(self, unit: str, most_rows: str, weight: str, most_weight: str) -> None:
         """Declare what rows stand for: the unit that privacy protects, and survey weights; empty texts change nothing."""
-        given: dict[str, Any] = {}
+        design: dict[str, Any] = {}
         for name, limit, texts, kind in (
             ("unit", "max_rows_per_unit", (unit, most_rows), int),
             ("weight", "max_weight", (weight, most_weight), float),
@@ -379,12 +386,13 @@ class Session:
             if bool(column) != bool(most):
                 raise InputError(f"Give the column of the {name} and its limit, or leave out both.")
             try:
-                given |= {name: column, limit: kind(most)} if column else {}
+                design |= {name: column, limit: kind(most)} if column else {}
             except ValueError:
                 raise InputError(f"Expected a number as the limit, got {shown(most)}.") from None
-        if not given:
+        if not design:
             raise InputError("Name a column, and its limit from public knowledge.")
-        self.change(Edit(design=given))
+        schema = with_design(self.need_schema(), **design)
+        self._change(schema, steps.set_design(self.schema_path, design))
 
     # The plan
 

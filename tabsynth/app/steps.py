@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import suffix
 from tabsynth.tables.labelled import SUFFIXES as LABELLED
 
-END = "END-OF-ANSWERS"  # no line of the answers is that: each begins with its name
+END = "END-OF-ANSWERS"  # no line of answers or code is that
 Reading = Mapping[str, str]  # options of reading a file, as of read_table
 
 
@@ -81,48 +80,43 @@ def draft_privately(
 
 def take_schema(source: Path, out: Path) -> Step:
     """A schema file that is there already."""
-    return Step(
-        title="Take a schema file",
-        command=_line("tabsynth", "schema", "edit", source, "-o", out),
-        python=f"from tabsynth import Schema\n\nSchema.load({_path(source)}).save({_path(out)})",
+    return _by_python(
+        "Take a schema file",
+        f"from tabsynth import Schema\n\nSchema.load({_path(source)}).save({_path(out)})",
     )
 
 
 def edit(path: Path, change: Edit) -> Step:
-    """Changes of the schema file."""
-    names = (*change.kinds, *change.dtypes, *change.bounds, *change.values, *change.nulls)
-    words: list[str | Path] = ["tabsynth", "schema", "edit", path]
-    for option, pairs in (
-        ("--kind", change.kinds.items()),
-        ("--dtype", change.dtypes.items()),
-        ("--bounds", [(n, f"{low}..{high}") for n, (low, high) in change.bounds.items()]),
-        ("--values", [(n, values_text(values)) for n, values in change.values.items()]),
-        ("--nulls", [(n, "yes" if nulls else "no") for n, nulls in change.nulls.items()]),
-    ):
-        words += [f"{option}={name}={text}" for name, text in pairs]
-    words += [f"--drop={name}" for name in change.drop]
-    words += [f"--constraint={json.dumps(rule, ensure_ascii=False)}" for rule in change.constraints]
-    words += [f"--drop-constraint={number}" for number in change.drop_constraints]
-    words += [f"--{name.replace('_', '-')}={value}" for name, value in change.design.items()]
-    words += ["--declare-all"] * change.declare_all
-    words += [f"--declare={name}" for name in change.declare]
-    words += [f"--source={change.source}"] * (change.source is not None)
-    given = ", ".join(
-        f"{name}={value!r}"
-        for name, value in vars(change).items()
-        if value not in ((), {}, None, False)
+    """An edit of the schema file."""
+    parameters = ", ".join(f"{name}={value!r}" for name, value in vars(change).items() if value)
+    return _edit(path, "edit", f"Edit({parameters})", "Edit, edit")
+
+
+def set_rules(path: Path, rules: Sequence[Mapping[str, Any]]) -> Step:
+    """Other rules between columns."""
+    return _by_python(
+        "Edit the schema",
+        f"from tabsynth import Schema\n\nschema = Schema.load({_path(path)}).replace(constraints={[*map(dict, rules)]!r})\n"
+        f"schema.save({_path(path)})",
     )
-    command = _line(*words)
-    if any("=" in name for name in names):
-        command = "# The command line takes no column names with =; use the Python code."
-    return Step(
-        title="Edit the schema",
-        command=command,
-        python=(
-            "from tabsynth import Schema\nfrom tabsynth.schema.editing import Edit, edit\n\n"
-            f"schema = edit(Schema.load({_path(path)}), Edit({given}))\nschema.save({_path(path)})"
-        ),
+
+
+def set_design(path: Path, design: Mapping[str, Any]) -> Step:
+    """Another unit of privacy, or other survey weights."""
+    return _edit(path, "with_design", f"**{dict(design)!r}", "with_design")
+
+
+def _edit(path: Path, function: str, arguments: str, names: str) -> Step:
+    return _by_python(
+        "Edit the schema",
+        f"from tabsynth import Schema\nfrom tabsynth.schema.editing import {names}\n\n"
+        f"schema = {function}(Schema.load({_path(path)}), {arguments})\nschema.save({_path(path)})",
     )
+
+
+def _by_python(title: str, python: str) -> Step:
+    """A step that no command line takes."""
+    return Step(title=title, command=f"python - <<'{END}'\n{python}\n{END}", python=python)
 
 
 def make_ledger(path: Path, epsilon: float, delta: float) -> Step:

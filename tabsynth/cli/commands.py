@@ -282,7 +282,7 @@ def fit(
         }
     elif options_given := [name for name, value in design.items() if value is not None]:
         raise InputError(
-            f"--{options_given[0].replace('_', '-')} goes without --schema: a schema declares its own (tabsynth schema edit)."
+            f"--{options_given[0].replace('_', '-')} goes without --schema: a schema file declares its own unit and weight."
         )
     synthesizer = METHODS[method](facts, epsilon=epsilon, **arguments)
     read: Callable[[], Any]

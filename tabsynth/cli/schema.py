@@ -1,13 +1,14 @@
 """``tabsynth schema``: draft, check, import and export schema files, edit them, and show their differences."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from tabsynth._files import check_writable, parse_json, write_text
+from tabsynth._files import check_writable, write_text
 from tabsynth._validate import one_of, shown
 from tabsynth.cli.console import fail, guarded, say
 from tabsynth.cli.ledger import ledger_status
@@ -54,20 +55,6 @@ Bounds = Annotated[
 Values = Annotated[
     list[str] | None,
     typer.Option(help="COLUMN=VALUE,VALUE, a column's categories; repeatable."),
-]
-Nulls = Annotated[
-    list[str] | None,
-    typer.Option(help="COLUMN=yes or COLUMN=no, whether values may be missing; repeatable."),
-]
-Constraint = Annotated[
-    list[str] | None,
-    typer.Option(
-        help='A rule between columns to add, as JSON, e.g. \'{"order": ["start", "end"]}\'; repeatable.'
-    ),
-]
-DropConstraint = Annotated[
-    list[int] | None,
-    typer.Option(help="The number of a rule to take out, from 1; repeatable."),
 ]
 
 
@@ -177,7 +164,7 @@ def schema(
     it contains real values of the table, so it is not public until you replace them.
 
     The options --drop, --kind, --dtype, --bounds and --values go with --from: they complete what a codebook lacks.
-    tabsynth schema edit changes a schema file, and tabsynth schema diff compares two; see their --help.
+    tabsynth schema edit declares columns of a schema file, and tabsynth schema diff compares two files; see their --help.
     """
     actions = {"--check": check, "--from": source_file, "--to": to}
     chosen = [name for name, value in actions.items() if value is not None]
@@ -185,15 +172,15 @@ def schema(
         raise InputError(f"Give {' or '.join(chosen)}, not both.")
     if source_file is None and any((drop, kind, dtype, bounds, values)):
         raise InputError(
-            "--drop, --kind, --dtype, --bounds and --values go with --from; to change a schema file, use"
-            " tabsynth schema edit."
+            "--drop, --kind, --dtype, --bounds and --values go with --from; tabsynth schema edit drops columns of a"
+            " schema file and changes their kinds."
         )
     design = {"weight": weight, "max_weight": max_weight}
     design |= {"unit": unit, "max_rows_per_unit": max_rows_per_unit}
     if any(value is not None for value in design.values()) and (chosen or suggest or given):
         raise InputError(
-            "--unit, --max-rows-per-unit, --weight and --max-weight go with the draft of a table; to change a schema file,"
-            " use tabsynth schema edit."
+            "--unit, --max-rows-per-unit, --weight and --max-weight go with the draft of a table; in a schema file,"
+            " they are the keys unit and weight."
         )
     if json_schema:
         from tabsynth.schema.schema_file import json_schema as form
@@ -388,8 +375,8 @@ def edit(
         typer.Option(
             "--declare-all",
             help="Declare that the facts of all columns are public, as --source has them. No rule checks this. A fact that"
-            " you have not stated with another option stays marked in the schema, the certificate and its statement:"
-            " declared, unchanged from a draft of the rows.",
+            " stands as a draft read it off a table stays marked in the schema, the certificate and its statement: declared,"
+            " unchanged from a draft of the rows.",
         ),
     ] = False,
     declare: Annotated[
@@ -410,38 +397,26 @@ def edit(
             help="The number of a suggested rule, from 1, or all: it becomes a constraint; repeatable."
         ),
     ] = None,
-    unit: Unit = None,
-    max_rows_per_unit: MaxRowsPerUnit = None,
-    weight: Weight = None,
-    max_weight: MaxWeight = None,
     drop: Drop = None,
     kind: Kind = None,
-    dtype: Dtype = None,
-    bounds: Bounds = None,
-    values: Values = None,
-    nulls: Nulls = None,
-    constraint: Constraint = None,
-    drop_constraint: DropConstraint = None,
 ) -> None:
-    """Change many columns of a schema file at once."""
+    """Declare columns of a schema file, drop columns, and change their kinds.
+
+    Other facts are changed in the file itself, which is JSON with one column in each line.
+    """
     from tabsynth.privacy.certificate.certificate import unchanged_facts, unchanged_of
-    from tabsynth.schema.editing import differences
+    from tabsynth.schema.editing import Edit, differences
     from tabsynth.schema.editing import edit as edited
 
     facts = Schema.load(file)
-    declared: dict[str, Any] = {
-        "declare": declare or (),
-        "declare_all": declare_all,
-        "source": source,
-        "accept_suggested": accept_suggested or (),
-        "nulls": {name: _yes(text) for name, text in _pairs("--nulls", nulls).items()},
-        "constraints": [parse_json(text, "--constraint", "rule") for text in constraint or ()],
-        "drop_constraints": drop_constraint or (),
-    }
-    design = {"weight": weight, "max_weight": max_weight}
-    design |= {"unit": unit, "max_rows_per_unit": max_rows_per_unit}
-    declared["design"] = {name: value for name, value in design.items() if value is not None}
-    changed = edited(facts, _edit(drop, kind, dtype, bounds, values, **declared))
+    change = Edit(
+        drop=drop or (),
+        facts={name: {"kind": value} for name, value in _pairs("--kind", kind).items()},
+        declare=facts.names if declare_all else declare or (),
+        source=source,
+        accept_suggested=_numbers(accept_suggested or (), len(facts.suggested)),
+    )
+    changed = edited(facts, change)
     target = file if out is None else out
     lines = differences(facts, changed)
     changed.save(target)
@@ -450,6 +425,18 @@ def edit(
         say(f"  - {line}")
     if sentence := unchanged_of(unchanged_facts(changed.unchanged_facts)):
         say(f"{sentence} Certificates will say so.")
+
+
+def _numbers(texts: Sequence[str], count: int) -> list[int]:
+    """Return numbers of suggested rules; ``all`` stands for each of ``count``."""
+    numbers: list[int] = []
+    for text in texts:
+        if text != "all" and not text.isdecimal():
+            raise InputError(
+                f"Expected --accept-suggested to be the number of a rule or all, got {shown(text)}."
+            )
+        numbers += range(1, count + 1) if text == "all" else [int(text)]
+    return numbers
 
 
 @app.command()
@@ -469,21 +456,23 @@ def diff(
     say(f"{first} and {second} state the same.")
 
 
-def _edit(drop: Any, kind: Any, dtype: Any, bounds: Any, values: Any, **declared: Any) -> Any:
+def _edit(drop: Any, kind: Any, dtype: Any, bounds: Any, values: Any) -> Any:
     from tabsynth.schema.editing import Edit, parse_bounds, parse_values
 
-    return Edit(
-        drop=tuple(drop or ()),
-        kinds=_pairs("--kind", kind),
-        dtypes=_pairs("--dtype", dtype),
-        bounds={name: parse_bounds(text) for name, text in _pairs("--bounds", bounds).items()},
-        values={name: parse_values(text) for name, text in _pairs("--values", values).items()},
-        **declared,
-    )
-
-
-def _yes(text: str) -> bool:
-    return bool(one_of("--nulls", text, ("yes", "no")) == "yes")
+    facts: dict[str, dict[str, Any]] = {}
+    for option, texts, parse in (
+        ("--kind", kind, lambda text: {"kind": text}),
+        ("--dtype", dtype, lambda text: {"dtype": text}),
+        (
+            "--bounds",
+            bounds,
+            lambda text: dict(zip(("low", "high"), parse_bounds(text), strict=True)),
+        ),
+        ("--values", values, lambda text: {"categories": parse_values(text)}),
+    ):
+        for name, text in _pairs(option, texts).items():
+            facts.setdefault(name, {}).update(parse(text))
+    return Edit(drop=tuple(drop or ()), facts=facts)
 
 
 def _pairs(option: str, texts: list[str] | None) -> dict[str, str]:

@@ -1019,7 +1019,7 @@ class Column:
         return f"{UNCHANGED} ({', '.join(self.copied)})"
 
     @classmethod
-    def _fact_names(cls) -> list[str]:
+    def fact_names(cls) -> list[str]:
         """Keys of a column in a schema file, in their order."""
         own = [f.name for f in dataclasses.fields(cls)]
         shared = {*_SHARED_FIRST, *_SHARED_LAST}
@@ -1032,7 +1032,7 @@ class Column:
         """
         out: dict[str, Any] = {}
         defaults = {f.name: f.default for f in dataclasses.fields(self)}
-        for name in self._fact_names():
+        for name in self.fact_names():
             value = getattr(self, name)
             default = {} if name in ("labels", "missing") else defaults[name]
             if name in _ALWAYS_WRITTEN or value != default:
@@ -1109,7 +1109,7 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
     chosen = values.get("kind")
     named_kind = isinstance(chosen, str) and chosen in KINDS
     kinds = [KINDS[chosen]] if named_kind else list(KINDS.values())  # type: ignore[index]
-    names = list(dict.fromkeys(name for kind in kinds for name in kind._fact_names()))
+    names = list(dict.fromkeys(name for kind in kinds for name in kind.fact_names()))
     unknown = set(values) - set(names)
     if unknown:
         raise FileFormatError(

@@ -1,138 +1,92 @@
-"""Changes of many columns of a schema at once, and the differences between two schemas."""
+"""Edits of a schema, and the differences between two schemas."""
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tabsynth._validate import one_of, shown
 from tabsynth.errors import InputError, TabsynthError
-from tabsynth.schema.column import COPIED, KINDS, base_dtype, column_from, with_nulls
-from tabsynth.schema.constraints import Rule
+from tabsynth.schema.column import COPIED, KINDS, Column, base_dtype, column_from, with_nulls
 from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 
 DROPPED = "dropped by hand"
-_NUMERIC_DTYPES = {"int": "int64", "float": "float64"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """Changes of a schema, by the names of columns.
+    """An edit of a schema: columns to drop, facts to state, and what a person declares to be public.
 
     Parameters
     ----------
     drop : sequence of str
         Columns to leave out: tables may have them, and no synthesizer reads them.
-    kinds : mapping from str to str
-        New kinds. Facts that the new kind does not have are dropped.
-    dtypes : mapping from str to str
-        New dtypes.
-    bounds : mapping from str to (low, high)
-        New bounds, both included.
-    values : mapping from str to sequence of str
-        New categories, as text; they are converted to the type of the column's dtype.
-    nulls : mapping from str to bool
-        Whether columns may hold missing values. A dtype that cannot hold them becomes the one that can.
-    constraints : sequence of mapping
-        Rules between columns that are added, as a schema file has them.
-    drop_constraints : sequence of int
-        Rules that are taken out, by their numbers from 1 before the edit.
+    facts : mapping from str to mapping
+        By column: facts as a schema file has them, which take the place of those that it has. Facts that a new kind does
+        not have are dropped. Categories may be texts, which are converted to the dtype. With ``nulls`` a dtype that cannot
+        hold missing values becomes the one that can.
     declare : sequence of str
         Columns whose facts a person declares to be public. Facts that no edit has stated stay marked as unchanged from a
         draft of the rows.
-    declare_all : bool
-        Whether all columns are.
     source : str, optional
         The public source of the facts that are declared.
-    accept_suggested : sequence of str
-        Suggested rules that become constraints, by their numbers from 1, or ``"all"``.
-    design : mapping
-        New parameters of :class:`tabsynth.schema.design.Design`, such as ``unit``. The column of a weight or a unit is
-        taken out of the columns, with the rules that name it.
+    accept_suggested : sequence of int
+        Suggested rules that become constraints, by their numbers from 1.
     """
 
     drop: Sequence[str] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict)
-    dtypes: Mapping[str, str] = field(default_factory=dict)
-    bounds: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    nulls: Mapping[str, bool] = field(default_factory=dict)
-    constraints: Sequence[Mapping[str, Any]] = ()
-    drop_constraints: Sequence[int] = ()
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     declare: Sequence[str] = ()
-    declare_all: bool = False
     source: str | None = None
-    accept_suggested: Sequence[str] = ()
-    design: Mapping[str, Any] = field(default_factory=dict)
+    accept_suggested: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        if (self.declare_all or self.declare) and not self.source:
+        if self.declare and not self.source:
             raise InputError(
                 "Declared facts need a source: name the public document that they are from, such as"
                 " --source 'codebook 2019'."
             )
-        for name, kind in self.kinds.items():
-            one_of(f"kind of column {shown(name)}", kind, KINDS)
+        for name, facts in self.facts.items():
+            if "kind" in facts:
+                one_of(f"kind of column {shown(name)}", facts["kind"], KINDS)
 
     @property
     def names(self) -> set[str]:
         """The columns that the edit names."""
-        given = (self.drop, self.kinds, self.dtypes, self.bounds, self.values, self.nulls)
-        return {name for names in (*given, self.declare) for name in names}
-
-    @property
-    def gone(self) -> set[str]:
-        """The columns that are dropped, or that become the weight or the unit."""
-        taken = (self.design.get(what) for what in ("weight", "unit"))
-        return {*self.drop, *(name for name in taken if name is not None)}
+        return {*self.drop, *self.facts, *self.declare}
 
     def apply(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """The facts of a column, as a schema file has them, with the changes of this column."""
+        """Return the facts of a column, as a schema file has them, with the changes of this column."""
+        name, stated = facts["name"], dict(self.facts.get(facts["name"], {}))
         out = dict(facts)
-        name = out["name"]
-        if name in self.dtypes:
-            out["dtype"] = self.dtypes[name]
-        if name in self.kinds:
-            out["kind"] = self.kinds[name]
-            known = KINDS[out["kind"]]._fact_names()
-            out = {key: value for key, value in out.items() if key in known}
-        if name in self.nulls:
-            out["nulls"] = self.nulls[name]
-            if out["nulls"]:
-                out["dtype"] = with_nulls(str(out["dtype"]))
-        if name in self.bounds:
-            out["low"], out["high"] = self.bounds[name]
-            if out.get("breaks"):
-                inside = [b for b in out["breaks"] if out["low"] < b <= out["high"]]
-                out["breaks"] = inside
-        if name in self.values:
-            out["categories"] = [_in_dtype(text, out.get("dtype")) for text in self.values[name]]
+        if "kind" in stated:
+            fact_names = KINDS[stated["kind"]].fact_names()
+            out = {key: value for key, value in out.items() if key in fact_names}
+        out |= stated
+        if stated.get("nulls") and "dtype" in out:
+            out["dtype"] = with_nulls(str(out["dtype"]))
+        if {"low", "high"} & set(stated) and out.get("breaks"):
+            out["breaks"] = [b for b in out["breaks"] if out["low"] < b <= out["high"]]
+        if "categories" in stated:
+            out["categories"] = [_in_dtype(v, out.get("dtype")) for v in stated["categories"]]
             if out.get("other") not in out["categories"]:
                 out.pop("other", None)
-        if self.declare_all or name in self.declare:
+        if name in self.declare:
             out |= {"provenance": "declared", "source": self.source}
         if COPIED in out:
-            out[COPIED] = [fact for fact in out[COPIED] if fact not in self.stated_facts(name)]
+            out[COPIED] = [fact for fact in out[COPIED] if fact not in stated]
         return out
-
-    def stated_facts(self, name: str) -> set[str]:
-        """Return the facts of a column whose values the edit states."""
-        facts: dict[str, Mapping[str, Any]] = {"dtype": self.dtypes, "nulls": self.nulls}
-        facts |= {"low": self.bounds, "high": self.bounds, "categories": self.values}
-        return {fact for fact, given in facts.items() if name in given}
 
 
 def edit(schema: Schema, change: Edit) -> Schema:
-    """A schema with changes.
+    """Return a schema with changes.
 
     Raises
     ------
     InputError
         For names that the schema does not have, and for changes that contradict other facts: all in one line.
     """
-    data = schema.to_dict()
-    data.pop(COPIED, None)
     unknown = sorted(change.names - {*schema.names, *schema.names_left_out})
     if unknown:
         raise InputError(f"The schema has no column {', '.join(map(shown, unknown))}; correct it.")
@@ -142,71 +96,45 @@ def edit(schema: Schema, change: Edit) -> Schema:
             f"The schema leaves out {', '.join(map(shown, out_already))}; declare it among the columns"
             " of the file by hand."
         )
-    design = Design(**{**schema.design.parameters(), **change.design})
-    data |= design.to_dict()
-    data["columns"] = [change.apply(c) for c in data["columns"] if c["name"] not in change.gone]
-    left_out = [item for item in data.get("left_out", []) if item["name"] not in design.names]
-    known = {item["name"] for item in left_out}
-    left_out += [
-        {"name": n, "reason": DROPPED} for n in dict.fromkeys(change.drop) if n not in known
-    ]
-    kept = [c for c in data.get("impossible", []) if not set(c) & change.gone]
-    data |= {"left_out": left_out, "impossible": kept, **_rules(schema, change)}
-    refuse_together(_errors(data["columns"]), "The edited schema")
-    return Schema.from_dict(data)
-
-
-def _rules(schema: Schema, change: Edit) -> dict[str, Any]:
-    """Constraints and suggestions: those that are accepted moved, and those that name dropped columns left out."""
-    accepted = set(range(len(schema.suggested))) if "all" in change.accept_suggested else set()
-    for text in change.accept_suggested:
-        if text != "all":
-            position = number(text)
-            if not isinstance(position, int) or not 1 <= position <= len(schema.suggested):
-                raise InputError(
-                    f"Expected the number of a suggested rule, from 1 to {len(schema.suggested)}, or all; got {shown(text)}."
-                )
-            accepted.add(position - 1)
-
-    def keeps(rule: Rule) -> bool:
-        return not set(rule.names) & change.gone
-
-    for position in change.drop_constraints:
-        if not 1 <= position <= len(schema.constraints):
+    numbers = range(1, len(schema.suggested) + 1)
+    for number in change.accept_suggested:
+        if number not in numbers:
             raise InputError(
-                f"Expected the number of a constraint, from 1 to {len(schema.constraints)}; got {position}."
+                f"Expected the number of a suggested rule, from 1 to {len(numbers)}; got {shown(number)}."
             )
-    numbered = enumerate(zip(schema.constraints, schema.rules, strict=True), 1)
-    constraints = [
-        c for i, (c, rule) in numbered if keeps(rule) and i not in change.drop_constraints
-    ]
-    constraints += [dict(rule) for rule in change.constraints]
-    suggested = []
-    for i, item in enumerate(schema.suggested):
-        if not keeps(schema.suggested_rules[i]):
-            continue
-        if i in accepted:
-            constraints.append(item["rule"])
-        else:
-            suggested.append(item)
-    return {"constraints": constraints, "suggested": suggested}
+    rules = dict(zip(numbers, schema.suggested, strict=True))
+    accepted = [rules.pop(number)["rule"] for number in sorted(set(change.accept_suggested))]
+    constraints = [*schema.constraints, *accepted]
+    schema = schema.replace(constraints=constraints, suggested=[*rules.values()])
+    schema = schema.select([name for name in schema.names if name not in change.drop])
+    dropped = [n for n in dict.fromkeys(change.drop) if n not in schema.names_left_out]
+    left_out = [*schema.left_out, *({"name": name, "reason": DROPPED} for name in dropped)]
+    return schema.replace(columns=_edited_columns(schema, change), left_out=left_out)
 
 
-def _errors(columns: Iterable[Mapping[str, Any]]) -> list[str]:
-    out = []
-    for facts in columns:
+def _edited_columns(schema: Schema, change: Edit) -> list[Column]:
+    columns, problems = [], []
+    for column in schema.columns:
         try:
-            column_from(facts, "schema")
+            columns.append(column_from(change.apply(column.to_dict()), "schema"))
         except TabsynthError as error:
-            out.append(str(error))
-    return out
-
-
-def refuse_together(problems: Sequence[str], what: str) -> None:
-    """InputError with all problems in one line; nothing where there is none."""
+            problems.append(str(error).rstrip("."))
     if problems:
-        listed = "; ".join(problem.rstrip(".") for problem in problems)
-        raise InputError(f"{what} has {len(problems)} column(s) that cannot be made: {listed}.")
+        raise InputError(
+            f"The edited schema has {len(problems)} column(s) that cannot be made: {'; '.join(problems)}."
+        )
+    return columns
+
+
+def with_design(schema: Schema, **parameters: Any) -> Schema:
+    """Return a schema with other parameters of :class:`tabsynth.schema.design.Design`, such as ``unit``.
+
+    The column of a weight or a unit is taken out of the columns, with the rules that name it.
+    """
+    design = Design(**{**schema.design.parameters(), **parameters})
+    names = [name for name in schema.names if name not in design.names]
+    left_out = [item for item in schema.left_out if item["name"] not in design.names]
+    return schema.select(names).replace(left_out=left_out, **design.parameters())
 
 
 def parse_bounds(text: str) -> tuple[Any, Any]:
@@ -239,8 +167,10 @@ def number(text: str) -> int | float | None:
     return None
 
 
-def _in_dtype(text: str, dtype: Any) -> Any:
+def _in_dtype(text: Any, dtype: Any) -> Any:
     base = base_dtype(str(dtype))
+    if not isinstance(text, str):
+        return text
     if base == "bool" and text.lower() in ("true", "false"):
         return text.lower() == "true"
     value = number(text) if base in ("int", "float") else None

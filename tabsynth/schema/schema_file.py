@@ -146,7 +146,7 @@ def _column_schema(kinds: Sequence[str]) -> dict[str, Any]:
     properties: dict[str, dict[str, Any]] = {"name": {}, "kind": {"enum": [*kinds]}}
     for kind in kinds:
         described = _descriptions(KINDS[kind])
-        for name in KINDS[kind]._fact_names():
+        for name in KINDS[kind].fact_names():
             if name in KINDS[kind].json_types:
                 types = _json_type_names(KINDS[kind].json_types[name])
                 before = properties.get(name, {}).get("type", [])

@@ -82,5 +82,5 @@ def test_facts_that_a_person_states_are_plainly_declared(session):
     texts, fields = shown(session, 2)
     assert fields["Categories, with commas between"] == (view.values, "")
     assert "Provenance: declared: a person says that it is public." in texts
-    session.change(Edit(declare_all=True, source="code book"))
+    session.change(Edit(declare=session.schema.names, source="code book"))
     assert "town" not in session.schema.unchanged_facts

@@ -75,7 +75,7 @@ def reviewed(session):
     session.edit_column("begin", kind="numeric", dtype="int64", low="0", high="90", nulls=False)
     session.edit_column("town", kind="categorical", declare=True, source="code book")
     session.edit_column("begin", kind="numeric", declare=True, source="code book")
-    session.change(Edit(constraints=({"order": ["begin", "age"]},)))
+    session.set_rules([{"order": ["begin", "age"]}])
 
 
 ROWS = {
@@ -333,6 +333,9 @@ def shell(command, folder):
         if words[:2] == ["cat", ">"]:
             text = itertools.takewhile(lambda line: line != "END-OF-ANSWERS", lines)
             Path(words[2]).write_text("".join(f"{line}\n" for line in text), "utf-8")
+        elif words[:2] == ["python", "-"]:
+            code = itertools.takewhile(lambda line: line != "END-OF-ANSWERS", lines)
+            exec("\n".join(code), {})
         elif words[0] == "tabsynth":
             run(*words[1:], cwd=folder)
         elif words[0] == "mkdir":

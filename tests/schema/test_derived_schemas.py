@@ -27,7 +27,7 @@ from tabsynth.dossier.material import read_schema
 from tabsynth.encoding.gaps import with_gaps
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema import Column
-from tabsynth.schema.editing import Edit, edit
+from tabsynth.schema.editing import Edit, edit, with_design
 from tabsynth.schema.exporters import to_frictionless
 from tabsynth.schema.importers import import_schema
 from tabsynth.synthesizers.base import Synthesizer
@@ -202,8 +202,16 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "planning.py: _any_schema": NEW,
     "schema/drafting.py: draft_schema": NEW,
     "schema/editing.py: edit": lambda f: edit(
-        BASE, Edit(drop=["y"], declare=["a"], source="s", nulls={"b": True}, accept_suggested="1")
+        BASE,
+        Edit(
+            drop=["y"],
+            declare=["a"],
+            source="s",
+            facts={"b": {"nulls": True}},
+            accept_suggested=[1],
+        ),
     ),
+    "schema/editing.py: with_design": lambda f: with_design(BASE, max_weight=4.0),
     "schema/importers/__init__.py: _imported": imported,
     "schema/importers/__init__.py: import_schema": imported,
     "schema/importers/declaration.py: schema_of": imported,

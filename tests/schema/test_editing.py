@@ -28,7 +28,7 @@ def test_schemas_differ_where_they_are_not_equal(first: list[Column], second: li
 @given(columns=COLUMNS)
 def test_declaring_changes_provenance_and_nothing_else(columns: list[Column]) -> None:
     schema = Schema(columns, null_values=["\x00 null \x00"])
-    declared = edit(schema, Edit(declare_all=True, source="codebook"))
+    declared = edit(schema, Edit(declare=schema.names, source="codebook"))
     assert declared.drafted == () and {c.source for c in declared.columns} == {"codebook"}
     own = {"provenance", "source", "copied_from_private_rows"}
     for before, after in zip(schema.columns, declared.columns, strict=True):
@@ -37,7 +37,7 @@ def test_declaring_changes_provenance_and_nothing_else(columns: list[Column]) ->
 
 
 def test_one_column_is_declared_and_others_are_not() -> None:
-    changed = edit(SCHEMA, Edit(bounds={"age": (0, 99)}))
+    changed = edit(SCHEMA, Edit(facts={"age": {"low": 0, "high": 99}}))
     assert changed.drafted == ("age",) and changed["age"].to_dict()["high"] == 99
     assert edit(SCHEMA, Edit(declare=["age"], source="s")).drafted == ()
     assert edit(SCHEMA, Edit(declare=["sex"], source="s")).drafted == ("age",)
@@ -49,20 +49,20 @@ def test_a_dropped_column_takes_its_combinations_along() -> None:
     assert edit(SCHEMA, Edit(drop=["age"])).impossible == SCHEMA.impossible
     assert edit(changed, Edit(drop=["b"])) == changed
     with pytest.raises(InputError, match="leaves out 'b'"):
-        edit(changed, Edit(kinds={"b": "ordinal"}))
+        edit(changed, Edit(facts={"b": {"kind": "ordinal"}}))
 
 
 def test_all_columns_that_cannot_be_made_come_together() -> None:
     with pytest.raises(InputError) as caught:
-        edit(SCHEMA, Edit(bounds={"age": (9, 1)}, kinds={"sex": "numeric"}))
+        edit(SCHEMA, Edit(facts={"age": {"low": 9, "high": 1}, "sex": {"kind": "numeric"}}))
     message = str(caught.value)
     assert "2 column(s)" in message and "low=9" in message and "column 'sex'" in message
 
 
 def test_new_values_keep_other_only_where_it_is_one_of_them() -> None:
-    assert edit(SCHEMA, Edit(values={"sex": ["f", "m", "x"]}))["sex"].other == "m"
+    assert edit(SCHEMA, Edit(facts={"sex": {"categories": ["f", "m", "x"]}}))["sex"].other == "m"
     changed = Schema(SCHEMA.columns[:2])
-    assert edit(changed, Edit(values={"sex": ["f", "x"]}))["sex"].other is None
+    assert edit(changed, Edit(facts={"sex": {"categories": ["f", "x"]}}))["sex"].other is None
 
 
 def test_bounds_and_values_of_the_command_line() -> None:
@@ -74,16 +74,24 @@ def test_bounds_and_values_of_the_command_line() -> None:
             parse_bounds(text)
 
 
-def test_missing_values_and_rules_between_columns() -> None:
-    changed = edit(SCHEMA, Edit(nulls={"age": True, "b": True}))
+def test_missing_values() -> None:
+    changed = edit(SCHEMA, Edit(facts={"age": {"nulls": True}, "b": {"nulls": True}}))
     assert changed["age"].nulls and changed["age"].dtype == "Int64" and changed["b"].dtype == "str"
-    assert not edit(changed, Edit(nulls={"age": False}))["age"].nulls
+    assert not edit(changed, Edit(facts={"age": {"nulls": False}}))["age"].nulls
+
+
+def test_an_accepted_suggestion_becomes_a_rule() -> None:
     rule = {"if": {"sex": ["f"]}, "then": {"age": {"low": 10, "high": 79}}}
-    ruled = edit(SCHEMA, Edit(constraints=[rule]))
-    assert ruled.constraints == (rule,)
-    assert edit(ruled, Edit(drop_constraints=[1])) == SCHEMA
-    for number in (0, 2):
-        with pytest.raises(InputError, match="from 1 to 1"):
-            edit(ruled, Edit(drop_constraints=[number]))
-    with pytest.raises(InputError, match="no column 'wage'"):
-        edit(SCHEMA, Edit(constraints=[{"order": ["age", "wage"]}]))
+    about_both = {"if": {"sex": ["f"]}, "then": {"b": ["f"]}}
+    suggested = [{"rule": item, "share": 0.0} for item in (rule, about_both)]
+    released = {"mechanisms": [{"mechanism": "gaussian"}]}
+    schema = SCHEMA.replace(suggested=suggested, released=released)
+    accepted = edit(schema, Edit(accept_suggested=[1]))
+    assert accepted.constraints == (rule,) and [s["rule"] for s in accepted.suggested] == [
+        about_both
+    ]
+    assert edit(schema, Edit(accept_suggested=[1, 2], drop=["b"])).constraints == (rule,)
+    assert edit(schema, Edit(drop=["b"])).suggested == schema.suggested[:1]
+    for number in (0, 3):
+        with pytest.raises(InputError, match="from 1 to 2"):
+            edit(schema, Edit(accept_suggested=[number]))

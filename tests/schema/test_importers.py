@@ -56,7 +56,9 @@ def test_sdv_metadata_says_what_is_missing(version: str, tmp_path: Path) -> None
     message = str(caught.value)
     assert "2 of 4 columns: 'room_type': no list of values" in message
     assert "'nights': declare finite bounds" in message and "\n" not in message
-    added = Edit(values={"room_type": ["BASIC", "SUITE"]}, bounds={"nights": (1, 30)})
+    added = Edit(
+        facts={"room_type": {"categories": ["BASIC", "SUITE"]}, "nights": {"low": 1, "high": 30}}
+    )
     schema = import_schema(path, added)
     assert outside(schema) == ["guest_email"] and schema.drafted == ()
     columns = learned(schema)
@@ -203,7 +205,12 @@ def test_frictionless_round_trip(tmp_path: Path) -> None:
     }
     path = write(tmp_path, to_sdv(schema), "m.json")
     added = Edit(
-        bounds={"age": (0, 99), "w": (0.5, 2)}, values={"sex": ["f", "m"], "edu": ["1", "2"]}
+        facts={
+            "age": {"low": 0, "high": 99},
+            "w": {"low": 0.5, "high": 2},
+            "sex": {"categories": ["f", "m"]},
+            "edu": {"categories": ["1", "2"]},
+        }
     )
     back = import_schema(path, added)
     assert back.names == schema.names and back["age"].cells == schema["age"].cells
@@ -387,7 +394,7 @@ def test_labelled_files(suffix: str, tmp_path: Path) -> None:
         pyreadstat.write_dta(frame, str(path), variable_value_labels=labels)
     with pytest.raises(InputError, match="1 of 3 columns: 'age': no list"):
         import_schema(path)
-    schema = import_schema(path, Edit(bounds={"age": (0, 99)}))
+    schema = import_schema(path, Edit(facts={"age": {"low": 0, "high": 99}}))
     assert schema["sex"].categories == (1, 2) and schema["sex"].label(1) == "female"
     assert schema["pain"].categories == (0, 1) and schema["sex"].dtype == "Int64"
     assert schema["pain"].kind == ("ordinal" if suffix == ".sav" else "categorical")

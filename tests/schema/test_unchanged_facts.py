@@ -40,13 +40,13 @@ DRAFT = Schema.draft(table())
 FACTS = {name: set(DRAFT[name].copied) for name in DRAFT.names}
 # Of each edit that states a fact: the edit of that column, and the facts that it states.
 STATED: list[tuple[dict[str, Any], set[str]]] = [
-    ({"bounds": {"age": (0, 120)}}, {"low", "high"}),
-    ({"bounds": {"age": (DRAFT["age"].to_dict()["low"], DRAFT["age"].to_dict()["high"])}}, {"low", "high"}),
-    ({"dtypes": {"age": "Int64"}}, {"dtype"}),
-    ({"nulls": {"age": True}}, {"nulls"}),
-    ({"values": {"sex": ["f", "m", "x"]}}, {"categories"}),
-    ({"nulls": {"sex": False}}, {"nulls"}),
-]  # fmt: skip
+    ({"age": {"low": 0, "high": 120}}, {"low", "high"}),
+    ({"age": {end: DRAFT["age"].to_dict()[end] for end in ("low", "high")}}, {"low", "high"}),
+    ({"age": {"dtype": "Int64"}}, {"dtype"}),
+    ({"age": {"nulls": True}}, {"nulls"}),
+    ({"sex": {"categories": ["f", "m", "x"]}}, {"categories"}),
+    ({"sex": {"nulls": False}}, {"nulls"}),
+]
 
 
 @given(st.lists(st.sampled_from([*range(len(STATED)), "age", "sex", "all"]), max_size=6))
@@ -57,14 +57,13 @@ def test_the_trace_is_of_the_facts_that_no_edit_has_stated(steps: list[Any]) -> 
     for step in steps:
         if isinstance(step, int):
             change, facts = STATED[step]
-            (names,) = change.values()
-            schema = edit(schema, Edit(**change))
-            for name in names:
+            schema = edit(schema, Edit(facts=change))
+            for name in change:
                 left[name] -= facts
         else:
-            every = {"declare_all": True} if step == "all" else {"declare": [step]}
-            schema = edit(schema, Edit(source="codebook", **every))
-            declared |= set(schema.names) if step == "all" else {step}
+            names = schema.names if step == "all" else [step]
+            schema = edit(schema, Edit(source="codebook", declare=names))
+            declared |= set(names)
     schema = Schema.from_dict(json.loads(schema.to_json()))
     assert {name: set(schema[name].copied) for name in schema.names} == left
     assert set(schema.drafted) == set(schema.names) - declared
@@ -77,7 +76,8 @@ def test_the_trace_is_of_the_facts_that_no_edit_has_stated(steps: list[Any]) -> 
 
 
 def test_one_edit_states_and_declares() -> None:
-    schema = edit(DRAFT, Edit(bounds={"age": (0, 120)}, declare_all=True, source="codebook"))
+    stated = {"age": {"low": 0, "high": 120}}
+    schema = edit(DRAFT, Edit(facts=stated, declare=DRAFT.names, source="codebook"))
     assert set(schema["age"].copied) == FACTS["age"] - {"low", "high"}
     line = next(x for x in differences(DRAFT, schema) if x.startswith("column 'sex', provenance"))
     assert WORDS in line and "categories" in line
@@ -87,7 +87,7 @@ def test_columns_from_another_source_are_plainly_declared(tmp_path: Path) -> Non
     column = Numeric(name="age", dtype="int64", low=0, high=120)
     assert column.copied == () and column.provenance_in_words == "declared"
     replaced = DRAFT.replace(columns=[column, *DRAFT.columns[1:]])
-    assert "age" not in edit(replaced, Edit(declare_all=True, source="s")).unchanged_facts
+    assert "age" not in edit(replaced, Edit(declare=DRAFT.names, source="s")).unchanged_facts
 
 
 def test_a_file_that_is_edited_by_hand_keeps_the_list(tmp_path: Path) -> None:
@@ -126,12 +126,13 @@ def test_older_files_are_read_as_before() -> None:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table of a schema that was drafted, of which one column was declared by one word."""
     folder = tmp_path_factory.mktemp("unchanged")
-    stated = {"dtypes": {"sex": "str", "n": "int64"}, "nulls": {"sex": False, "n": False}}
-    values: Any = {"sex": ["f", "m"]} | (
-        {"n": ["0", "1", "2", "3"]} if DRAFT["n"].categories else {}
-    )
-    bounds: Any = {} if DRAFT["n"].categories else {"n": (0, 3)}
-    schema = edit(DRAFT, Edit(**stated, values=values, bounds=bounds, declare_all=True, source="s"))
+    listed = {"categories": ["0", "1", "2", "3"]}
+    stated: dict[str, dict[str, Any]] = {
+        "sex": {"dtype": "str", "nulls": False, "categories": ["f", "m"]},
+        "n": {"dtype": "int64", "nulls": False}
+        | (listed if DRAFT["n"].categories else {"low": 0, "high": 3}),
+    }
+    schema = edit(DRAFT, Edit(facts=stated, declare=DRAFT.names, source="s"))
     assert set(schema.unchanged_facts) - {"n"} == {"age"}
     schema.save(folder / "s.json")
     model = MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=1, components=5), device="cpu")
@@ -173,7 +174,7 @@ def test_a_statement_without_it_is_refused(release: Path) -> None:
 
 
 def test_linked_tables_say_so_by_table() -> None:
-    own = edit(DRAFT, Edit(declare_all=True, source="s"))
+    own = edit(DRAFT, Edit(declare=DRAFT.names, source="s"))
     child = {"parent": "homes", "parent_key": "home", "max_children": 2}
     schema = LinkedSchema(
         {"homes": own, "people": own}, {"homes": {"key": "home"}, "people": child}

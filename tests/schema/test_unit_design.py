@@ -10,7 +10,7 @@ from tabsynth import InputError, Schema
 from tabsynth.errors import TabsynthError
 from tabsynth.schema import Column
 from tabsynth.schema.design import Design
-from tabsynth.schema.editing import Edit, differences, edit
+from tabsynth.schema.editing import Edit, differences, edit, with_design
 
 COLUMNS = [
     Column(name=n, kind="ordinal", dtype="int64", categories=(1, 2, 3)) for n in ("a", "b", "who")
@@ -84,18 +84,18 @@ def test_edits_declare_the_unit() -> None:
         constraints=[{"order": ["a", "who"]}, {"order": ["a", "b"]}],
         left_out=[{"name": "z", "reason": "r"}],
     )
-    after = edit(before, Edit(design={"unit": "who", "max_rows_per_unit": 5}))
+    after = with_design(before, unit="who", max_rows_per_unit=5)
     assert after.names == ("a", "b") and after.unit == "who" and after.max_rows_per_unit == 5
     assert len(after.impossible) == len(after.constraints) == 1
     assert after.names_left_out == ("z",)
     assert any("unit" in line for line in differences(before, after))
-    other = edit(after, Edit(design={"max_rows_per_unit": 2}))
+    other = with_design(after, max_rows_per_unit=2)
     assert other.design == Design(unit="who", max_rows_per_unit=2)
-    outside = edit(before, Edit(design={"unit": "z", "max_rows_per_unit": 1}))
+    outside = with_design(before, unit="z", max_rows_per_unit=1)
     assert outside.unit == "z" and not outside.left_out and outside.names == before.names
     assert edit(after, Edit(drop=["b"])).unit == "who"
     with pytest.raises(InputError, match="has unit and no max_rows_per_unit"):
-        edit(before, Edit(design={"unit": "who"}))
+        with_design(before, unit="who")
 
 
 def test_large_floats_are_problems_of_the_unit() -> None:
