@@ -3,7 +3,7 @@
     python tests/seeded_outputs.py RECORD            # compares with a record, a JSON file
     python tests/seeded_outputs.py RECORD --write    # records the outputs of the present code
 
-A record has, for each system of the audit fixtures and each of two seeds, the SHA-256 of a seeded sample, ε and the
+A record has, for each of ``systems`` and each of two seeds, the SHA-256 of a seeded sample, ε and the
 mechanisms. Hashes depend on the versions of torch and numpy and on the processor, so no test reads them: record on the
 machine on which you compare. Before a change of structure, record; after it, compare.
 """
@@ -21,14 +21,18 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
 
 import numpy as np
 import pandas as pd
+from systems import (
+    DRAFTS,
+    SYSTEMS,
+    linked_system_names,
+    list_systems,
+    make_tiny_linked_model,
+)
+from systems.form import Request, draw_rows
 
 from tabsynth.auditing import linked_datasets
-from tabsynth.auditing.fixtures import ReplayRequest, find_fixture
-from tabsynth.auditing.replay_systems import DRAFTS, draw_rows, list_systems
-from tabsynth.methods import LINKED
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 from tabsynth.synthesizers.loading import METHODS
 
 SEEDS = (1, 2)
@@ -67,8 +71,8 @@ def fit_system(name: str, seed: int) -> dict[str, Any]:
     options = dict(options)
     drafts = options.pop(DRAFTS, False)
     epsilon = DRAFT_EPSILON if drafts else EPSILON
-    request = ReplayRequest(schema=SCHEMA, epsilon=epsilon, delta=1e-5)
-    schema, parameters = find_fixture(method).tiny(options, request)
+    request = Request(schema=SCHEMA, epsilon=epsilon)
+    schema, parameters = SYSTEMS[method].tiny(options, request)
     table = draw_rows(schema, 400 if drafts else ROWS, 0)
     rng = np.random.default_rng(5)
     if schema.unit is not None:
@@ -88,19 +92,15 @@ def fit_system(name: str, seed: int) -> dict[str, Any]:
 
 def fit_linked(name: str, seed: int) -> dict[str, Any]:
     """Fit a system of linked tables, and draw a sample."""
-    fixture = find_fixture("linked-margnet")
-    request = ReplayRequest(schema=linked_datasets.SCHEMA, epsilon=EPSILON, delta=1e-5)
-    schema, parameters = fixture.tiny(fixture.systems[name], request)
-    model = LinkedMargNet(schema, epsilon=EPSILON, random_state=seed, device="cpu", **parameters)
-    model.fit(linked_datasets.make_tables(0))
+    model = make_tiny_linked_model(name, linked_datasets.SCHEMA, epsilon=EPSILON)
+    model.set_params(random_state=seed).fit(linked_datasets.make_tables(0))
     return entry(model, model.sample(50, random_state=seed + 10))
 
 
 def record() -> dict[str, dict[str, Any]]:
     """Return the outputs of the present code, by system and seed."""
     out = {}
-    linked = [name for method in LINKED for name in find_fixture(method).systems]
-    for names, fit in ((list(list_systems()), fit_system), (linked, fit_linked)):
+    for names, fit in ((list_systems(), fit_system), (linked_system_names(), fit_linked)):
         for name in names:
             for seed in SEEDS:
                 out[f"{name}, seed {seed}"] = fit(name, seed)

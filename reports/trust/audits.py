@@ -6,9 +6,11 @@ that an audit can be interrupted at any time and resumed. Names after the option
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,12 @@ import numpy as np
 import torch
 from evidence import AUDITS, TODAY
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "audit"))
+import domain_inference
+
 import tabsynth
 from tabsynth._files import write_text
-from tabsynth.auditing import domain_inference, one_run
+from tabsynth.auditing import one_run
 from tabsynth.auditing.blackbox import Setting, audit_black_box
 from tabsynth.auditing.canaries import audit_gan
 from tabsynth.auditing.canary_counts import audit_counts
@@ -29,6 +34,8 @@ from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.datasets import load_census
 from tabsynth.privacy.certificate.certificate import code
+from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
@@ -38,14 +45,18 @@ CANARIES = 1000
 UNIT_ROWS = 3  # of a unit, whose canary has two more
 OF_UNITS = f"unit of {UNIT_ROWS} rows"
 # Black-box fits take 0.22 CPU seconds (pate-gan), 0.24 (pate-acgan), 0.31 (margnet), 0.66 (dp-gan), 1.9 (dp-wgan). The
-# fixtures' numbers of runs are such that each audit takes about ten minutes at most.
+# numbers of runs are such that each audit takes about ten minutes at most.
 FIXTURES = {method: find_fixture(method) for method in (*METHODS, *LINKED)}
-BLACK = {method: fixture.black_box_runs for method, fixture in FIXTURES.items()}
+WHITE = {
+    **{"margnet": 4000, "linked-margnet": 2000, "dp-wgan": 20_000, "dp-gan": 20_000},
+    **{"pate-gan": 10_000, "pate-acgan": 10_000},
+}
+BLACK = dict.fromkeys(FIXTURES, 1000) | {"dp-wgan": 140, "dp-gan": 400, "linked-margnet": 100}
 BLACK_OF_UNITS = 300
-ONE_RUN = {
-    method: fixture.one_run_evidence
-    for method, fixture in FIXTURES.items()
-    if fixture.one_run_evidence is not None
+ONE_RUN = {  # parameters of the fits, which are short
+    "margnet": FIXTURES["margnet"].one_run,
+    "dp-wgan": {"config": WGANConfig(critic_steps=300)},
+    "dp-gan": {"config": replace(VARIANTS["advanced"], critic_steps=300)},
 }
 
 
@@ -66,23 +77,23 @@ def jobs(
         for method, fixture in FIXTURES.items():
             if fixture.white_box is not None:
                 out[f"white-box {method} {epsilon:g}"] = partial(
-                    fixture.white_box, epsilon, DELTA, runs=fixture.white_box_runs
+                    fixture.white_box, epsilon, DELTA, runs=WHITE[method]
                 )
     out["white-box dp-wgan 8, rate 0.2"] = lambda: audit_gan(
-        "dp-wgan", 8.0, DELTA, runs=FIXTURES["dp-wgan"].white_box_runs, rate=0.2
+        "dp-wgan", 8.0, DELTA, runs=WHITE["dp-wgan"], rate=0.2
     )
     for method, epsilon in (*((m, 8.0) for m in ONE_RUN), ("margnet", 1.0)):
         out[f"one-run {method} {epsilon:g}"] = lambda m=method, e=epsilon: _one_run(m, e)
     for method in ("dp-wgan", "dp-gan"):
         out[f"white-box {method} 8, {OF_UNITS}"] = lambda m=method: audit_gan(
-            m, 8.0, DELTA, runs=FIXTURES[m].white_box_runs // 4, unit_rows=UNIT_ROWS
+            m, 8.0, DELTA, runs=WHITE[m] // 4, unit_rows=UNIT_ROWS
         )
     out[f"white-box margnet 8, {OF_UNITS}"] = lambda: audit_counts(
-        8.0, DELTA, runs=FIXTURES["margnet"].white_box_runs // 2, unit_rows=UNIT_ROWS
+        8.0, DELTA, runs=WHITE["margnet"] // 2, unit_rows=UNIT_ROWS
     )
     for method in ("pate-gan", "pate-acgan"):
         out[f"white-box {method} 8, {OF_UNITS}"] = lambda m=method: audit_votes(
-            m, 8.0, DELTA, runs=FIXTURES[m].white_box_runs // 4, unit_rows=UNIT_ROWS
+            m, 8.0, DELTA, runs=WHITE[m] // 4, unit_rows=UNIT_ROWS
         )
 
     def black_box(method: str, count: int, unit_rows: int | None = None) -> list[AuditResult]:

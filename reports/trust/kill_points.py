@@ -27,6 +27,7 @@ import multiprocessing
 import os
 import random
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -42,11 +43,14 @@ import pandas as pd
 import torch
 from evidence import KILL_POINTS, TODAY
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
+from systems import SYSTEMS
+from systems.form import with_unit
+
 import tabsynth
 from tabsynth import BudgetError, Schema
 from tabsynth._files import write_text
 from tabsynth.auditing import linked_datasets
-from tabsynth.auditing.fixtures import find_fixture, with_unit
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_delta
 from tabsynth.privacy.ledger import ledger as ledgers
@@ -87,12 +91,12 @@ SUBJECTS = {method: method for method in (*METHODS, *LINKED)} | {
 
 
 def unfitted(subject: str) -> Synthesizer:
-    """The small model that is killed, by the parameters of the method's audit fixture."""
+    """The small model that is killed, with every mechanism of the method."""
     method = SUBJECTS[subject]
     schema = linked_datasets.SCHEMA if method in LINKED else SCHEMA
     if subject.endswith(WITH_UNITS):
         schema = with_unit(SCHEMA, UNIT_ROWS)
-    parameters = find_fixture(method).full_batches(schema)
+    parameters = SYSTEMS[method].full_batches(schema)
     estimator = (LINKED if method in LINKED else METHODS)[method]
     return estimator(schema, epsilon=EPSILON, delta=DELTA, **parameters)
 

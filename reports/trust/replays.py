@@ -9,6 +9,7 @@ is quick: a leak that a replay finds is one of control flow, whatever the size a
 """
 
 import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,13 +19,22 @@ import evidence
 import torch
 from evidence import REPLAYS, TODAY
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "audit"))
+from systems import (
+    linked_system_names,
+    make_tiny_linked_model,
+    make_tiny_model,
+    system_names,
+)
+
 import tabsynth
 from tabsynth._files import write_text
+from tabsynth.auditing import linked_datasets
 from tabsynth.auditing.replay import replay_on_neighbours
 from tabsynth.auditing.replay_audit import ROWS, SCHEMA, make_table
-from tabsynth.auditing.replay_linked import linked_system_names, replay_linked_neighbours
+from tabsynth.auditing.replay_linked import replay_linked_neighbours
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.loading import LINKED, METHODS
 
@@ -44,14 +54,17 @@ SECONDS = 10.0  # expected of a seed of a system of which no time is known
 def found(system: str, seed: int) -> list[dict[str, Any]]:
     """A line for each neighbour of that seed's table."""
     if system in linked_system_names():
-        return [line.to_dict() for line in replay_linked_neighbours(system, EPSILON, seed)]
+        linked = make_tiny_linked_model(system, linked_datasets.SCHEMA, epsilon=EPSILON)
+        return [line.to_dict() for line in replay_linked_neighbours(system, linked, seed)]
     if system in COUNTED:
         return found_by_counts(COUNTED[system], seed)
     if system != PUBLISHED:
-        listed = replay_on_neighbours(system, make_table(seed), SCHEMA, EPSILON, [seed])
+        model = make_tiny_model(system, SCHEMA, epsilon=EPSILON)
+        schema = model.schema or SCHEMA
+        listed = replay_on_neighbours(system, model, make_table(seed), schema, [seed])
         return [line.to_dict() for line in listed]
     # Imported here: the other systems do not depend on the modules of the reports.
-    from tabsynth.auditing.replay_published import replay_published
+    from replay_published import replay_published
 
     model = make_tiny_model("margnet", SCHEMA, epsilon=EPSILON)  # not seeded: a release
     synthetic = model.fit(make_table(seed)).sample(ROWS)
@@ -66,8 +79,9 @@ def found(system: str, seed: int) -> list[dict[str, Any]]:
 
 def found_by_counts(form: str, seed: int) -> list[dict[str, Any]]:
     """A line for each neighbour, where an engine or a reader of files counts the rows."""
+    from replay_readers import FORMS
+
     from tabsynth.auditing.replay import replay
-    from tabsynth.auditing.replay_readers import FORMS
 
     lines = []
     for pair in neighbours(make_table(seed), SCHEMA, seed=seed):

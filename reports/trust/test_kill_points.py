@@ -6,15 +6,15 @@ from pathlib import Path
 
 import kill_points as kills
 import pytest
+from systems import SYSTEMS
 
-from tabsynth.auditing.fixtures import find_fixture
-from tabsynth.methods import LINKED, METHODS, registered
+from tabsynth.methods import LINKED, METHODS
 
-# Spends of a whole fit of each method that has a fixture, so that no fit has to be made to count them.
+# Spends of a whole fit of each method that has systems, so that no fit has to be made to count them.
 SPENDS = {
-    subject: find_fixture(method).spends
+    subject: SYSTEMS[method].charges
     for subject, method in kills.SUBJECTS.items()
-    if registered(method).audit_fixture and subject != "pate-gan with units"
+    if method in SYSTEMS and subject != "pate-gan with units"
 }
 
 

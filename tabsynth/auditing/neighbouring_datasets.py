@@ -8,7 +8,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tabsynth.auditing.fixtures import with_unit
 from tabsynth.datasets import load_census
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import KEY_BYTES, PrivateRows
@@ -50,7 +49,8 @@ class NeighbouringDatasets:
         """
         canary = pd.concat([self.canary] * (most + 2), ignore_index=True).assign(unit="canary")
         without = self.without.assign(unit=range(len(self.without)))
-        return NeighbouringDatasets(with_unit(self.schema, most), without, canary)
+        schema = self.schema.replace(unit="unit", max_rows_per_unit=most)
+        return NeighbouringDatasets(schema, without, canary)
 
     def rows(self, table: pd.DataFrame) -> PrivateRows:
         """Return what a fit reads of a table: of each unit at most as many rows as its bound says."""

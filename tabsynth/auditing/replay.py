@@ -28,8 +28,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from tabsynth.auditing.replay_neighbours import Neighbour, neighbours
-from tabsynth.auditing.replay_systems import make_tiny_model
+from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.run_trace import (
     ROUNDING,
     MechanismCall,
@@ -404,55 +403,42 @@ class NeighbourReplay:
 
 
 def replay_on_neighbours(
-    method: str,
+    name: str,
+    model: Synthesizer,
     table: Any,
     schema: Schema,
-    epsilon: float,
-    seeds: int | Sequence[int] = 1,
+    seeds: Sequence[int] = (0,),
     *,
-    delta: float = 1e-5,
-    label: str | None = None,
-    model: Synthesizer | None = None,
     progress: Progress | None = None,
 ) -> list[NeighbourReplay]:
-    """Replay a method on every kind of neighbouring dataset of a table, once for each seed.
+    """Replay a model on every kind of neighbouring dataset of a table, once for each seed.
 
     Parameters
     ----------
-    method : str
-        As ``tabsynth fit`` names it, or a name in :data:`tabsynth.auditing.replay_systems.SYSTEMS`.
+    name : str
+        Under which the results list the model.
+    model : Synthesizer
+        Unfitted, as :func:`replay` takes it.
     table : DataFrame
         A few hundred rows suffice. The result is computed from these rows without noise.
-    seeds : int or sequence of int
-        The number of seeds, or the seeds.
-    label : str, optional
-        The column whose rarest class is the minority, and the class of PATE-ACGAN.
-    model : Synthesizer, optional
-        The model to fit in place of the method's small one.
+    schema : Schema
+        That of the neighbouring datasets.
     progress : callable, optional
         ``progress(what, done, total)``.
 
     Raises
     ------
     InputError
-        For an unknown method, or a table or schema that it cannot use.
+        For a table or schema that the model cannot use.
     """
     frame = to_pandas(table)
-    if model is None:
-        model = make_tiny_model(method, schema, epsilon=epsilon, delta=delta, label=label)
-        schema = model.schema or schema
-    listed = range(seeds) if isinstance(seeds, int) else seeds
+    pairs = [(seed, pair) for seed in seeds for pair in neighbours(frame, schema, seed=seed)]
     replays: list[NeighbourReplay] = []
-    pairs: list[tuple[int, Neighbour]] = [
-        (seed, pair)
-        for seed in listed
-        for pair in neighbours(frame, schema, label=label, seed=seed)
-    ]
     for seed, pair in pairs:
         result = replay(model, pair.table, pair.neighbour, seed=seed)
         replays.append(
             NeighbourReplay(
-                method=method, kind=pair.kind, change=pair.change, seed=seed, result=result
+                method=name, kind=pair.kind, change=pair.change, seed=seed, result=result
             )
         )
         if progress is not None:

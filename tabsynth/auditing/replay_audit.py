@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from tabsynth.auditing import linked_datasets
+from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.outcomes import INCONCLUSIVE, MIN_MU_RATIO, NOT_REFUTED, REFUTED, AuditResult
 from tabsynth.auditing.replay import NeighbourReplay, replay_on_neighbours
 from tabsynth.auditing.replay_linked import replay_linked_neighbours
-from tabsynth.methods import LINKED
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
 KIND, PART = "replay", "all outputs of a fit"
@@ -39,7 +41,7 @@ RECORD_DESCRIPTIONS = {
     "minority": "one more record of the rarest class",
     "copy": "a copy of another record",
     "extreme": "integers that floats cannot represent, and a text of 5,000 characters",
-    "root row removed": "a row of the root with all that hangs on it",
+    "root row removed": "a row of the root with its records in the other tables",
     "root row alone": "a row of the root without children",
     "root row full": "a row of the root with as many children at every level as are used",
     "root row beyond": "a row of the root with more children at every level than are used",
@@ -59,6 +61,15 @@ def make_table(seed: int) -> pd.DataFrame:
             "b": rng.random(ROWS) < 0.5,
         }
     )
+
+
+def make_tiny_model(method: str, epsilon: float, delta: float) -> Synthesizer:
+    """Return a model of the method's own parameters, unfitted, with networks so small that a fit takes a moment."""
+    linked = method in LINKED
+    schema = linked_datasets.SCHEMA if linked else SCHEMA
+    parameters = find_fixture(method).tiny(schema)
+    estimator = LINKED[method] if linked else METHODS[method]
+    return estimator(schema, epsilon=epsilon, delta=delta, device="cpu", **parameters)
 
 
 def audit_by_replay(
@@ -81,21 +92,15 @@ def audit_by_replay(
     """
     started = time.monotonic()
     lines: list[NeighbourReplay] = []
+    if model is None:
+        model = make_tiny_model(method, epsilon, delta)
     for seed in range(seeds):
         report = None if progress is None else _continued_progress(progress, seed, seeds)
         if method in LINKED:
-            lines += replay_linked_neighbours(method, epsilon, seed, delta=delta, progress=report)
-            continue
-        lines += replay_on_neighbours(
-            method,
-            make_table(seed),
-            SCHEMA,
-            epsilon,
-            [seed],
-            delta=delta,
-            model=model,
-            progress=report,
-        )
+            lines += replay_linked_neighbours(method, model, seed, progress=report)
+        else:
+            table = make_table(seed)
+            lines += replay_on_neighbours(method, model, table, SCHEMA, [seed], progress=report)
     result = summarize_replays(lines, method, epsilon, delta)
     return replace(
         result, details={**result.details, "seconds": round(time.monotonic() - started, 1)}

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from tabsynth.auditing.fixtures import ReplayRequest, find_fixture
 from tabsynth.auditing.linked_datasets import SCHEMA, make_tables
 from tabsynth.auditing.replay import (
     SAMPLED,
@@ -24,7 +23,6 @@ from tabsynth.auditing.replay import (
 )
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.schema.linked import LinkedSchema
-from tabsynth.synthesizers.loading import LINKED
 from tabsynth.training.loop import Progress
 
 REMOVED, ALONE, FULL, BEYOND = "removed", "alone", "full", "beyond"
@@ -34,7 +32,7 @@ Tables = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedNeighbour:
-    """Linked tables, and the same with or without one root row and all rows that hang on it.
+    """Linked tables, and the same with or without one root row and its records in the other tables.
 
     Attributes
     ----------
@@ -141,39 +139,26 @@ def replay_linked(
     return replace(result, first_difference=find_misprint(certificates[-1], result.mechanisms, 1.0))
 
 
-def linked_system_names() -> dict[str, str]:
-    """The systems of the methods of linked tables, with their methods."""
-    return {name: method for method in LINKED for name in find_fixture(method).systems}
-
-
 def replay_linked_neighbours(
-    system: str,
-    epsilon: float,
-    seed: int,
-    *,
-    delta: float = 1e-5,
-    progress: Progress | None = None,
+    name: str, model: Any, seed: int, *, progress: Progress | None = None
 ) -> list[NeighbourReplay]:
-    """Replay a system on every kind of neighbour of made-up linked tables.
+    """Replay a model on every kind of neighbour of made-up linked tables.
 
     Parameters
     ----------
-    system : str
-        Of :func:`linked_system_names`; a method's own name is its default.
+    name : str
+        Under which the results list the model.
+    model : LinkedMargNet
+        For tables of ``SCHEMA``, unfitted.
     seed : int
         Of the tables, the neighbours and the fit.
     """
-    method = linked_system_names()[system]
-    fixture = find_fixture(method)
-    request = ReplayRequest(schema=SCHEMA, epsilon=epsilon, delta=delta)
-    schema, parameters = fixture.tiny(fixture.systems[system], request)
-    model = LINKED[method](schema, epsilon=epsilon, delta=delta, device="cpu", **parameters)
     pairs, replays = linked_neighbours(make_tables(seed), SCHEMA, seed), []
     for pair in pairs:
         result = replay_linked(model, pair, seed=seed)
         change = "removed" if pair.kind == REMOVED else "added"
         kind = f"root row {pair.kind}"
-        line = NeighbourReplay(method=system, kind=kind, change=change, seed=seed, result=result)
+        line = NeighbourReplay(method=name, kind=kind, change=change, seed=seed, result=result)
         replays.append(line)
         if progress is not None:
             progress("replay", len(replays), len(pairs))

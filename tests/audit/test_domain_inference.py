@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
+import domain_inference
 import pytest
+from domain_inference import QUESTIONS, audit_draft, drafted
 from scipy import stats
 
-from tabsynth.auditing import domain_inference
-from tabsynth.auditing.domain_inference import QUESTIONS, audit_draft, drafted
 from tabsynth.errors import InputError
 from tabsynth.synthesizers import private_schema
 

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, frame
+from systems import make_tiny_model
 
 from tabsynth.auditing.replay import ReplayResult, replay, replay_run
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers import private_schema

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, frame
+from systems import make_tiny_model
+from systems.form import with_unit
 
-from tabsynth.auditing.fixtures import with_unit
 from tabsynth.auditing.replay import ReplayResult, replay, replay_run
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.design import Design

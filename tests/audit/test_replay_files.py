@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, frame
+from systems import make_tiny_model
 
 from tabsynth import MargNet
 from tabsynth.auditing.replay import ReplayResult, make_files, note_files, replay
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.errors import InputError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.training.checkpoint import Checkpoint

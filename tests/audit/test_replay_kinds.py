@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from systems import make_tiny_model
 
 from tabsynth import (
     Categorical,
@@ -19,7 +20,6 @@ from tabsynth import (
 )
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import make_tiny_model
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed_tables import SCHEMA, frame
+from systems.form import draw_rows
 
 from tabsynth import InputError, Schema
 from tabsynth.auditing.replay_neighbours import KINDS, neighbours
-from tabsynth.auditing.replay_systems import draw_rows
 from tabsynth.auditing.run_trace import RecordRandomness, difference, leaves
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, checked, frame, pairs_of
+from systems import make_tiny_model, system_names
 
 from tabsynth.auditing.fixtures.pate import TEACHERS
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.pate.features import Witnesses
 from tabsynth.synthesizers.pate.teachers import TeacherTrainer

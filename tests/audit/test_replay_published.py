@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from replay_published import replay_published
 from replayed_tables import EPSILON, SCHEMA, frame
+from systems import make_tiny_model
 
 from tabsynth.auditing.replay import replay_run
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_published import replay_published
-from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.evaluation import charged
 from tabsynth.evaluation.charged import uses
 from tabsynth.privacy.accounting.mechanisms import Gaussian

@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from replay_readers import COUNTED, FORMS, READ_SCHEMA, read_table_of
 from replayed_tables import EPSILON, SCHEMA, checked, frame
+from systems import make_tiny_model
+from systems.form import with_unit
 
 from tabsynth.auditing.blackbox import Setting, audit_black_box, make_small_fit
 from tabsynth.auditing.canary_counts import audit_counts
-from tabsynth.auditing.fixtures import with_unit
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.auditing.replay import ReplayResult, replay
 from tabsynth.auditing.replay_neighbours import EXCESS, KINDS, neighbours
-from tabsynth.auditing.replay_readers import COUNTED, FORMS, READ_SCHEMA, read_table_of
-from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.auditing.run_trace import RecordRandomness
 from tabsynth.encoding import TableEncoder, rows
 from tabsynth.encoding.rows import codes_of as rows_of

@@ -8,9 +8,9 @@ import pytest
 import torch
 from dp_accounting import pld
 from opacus.accountants import PRVAccountant
+from systems import make_tiny_model
 
 from tabsynth.auditing.replay_audit import SCHEMA, make_table
-from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.privacy.certificate.verification import verify

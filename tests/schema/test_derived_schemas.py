@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,9 +18,6 @@ import tabsynth
 from tabsynth import Categorical, Identifier, LinkedSchema, Numeric, Schema
 from tabsynth.app import steps
 from tabsynth.app.session import Session
-from tabsynth.auditing.fixtures import ReplayRequest, _unchanged, gan, margnet, pate
-from tabsynth.auditing.fixtures import with_unit as under_unit
-from tabsynth.auditing.fixtures import with_weight as under_weight
 from tabsynth.cli.schema import _labelled
 from tabsynth.dossier.material import read_schema
 from tabsynth.encoding.gaps import with_gaps
@@ -163,11 +159,6 @@ def saved_linked(schema: LinkedSchema, folder: Path) -> Path:
     return folder / "l.json"
 
 
-def fixture(make: Any, **options: Any) -> Callable[[Path], Schema]:
-    request = ReplayRequest(schema=BASE, epsilon=1.0, delta=1e-5, label="a")
-    return lambda folder: make(options, request)[0]
-
-
 def fitted(folder: Path) -> Schema:
     model = SimpleNamespace(_check_fitted=lambda: None, encoder_=SimpleNamespace(whole=BASE))
     return Synthesizer.schema_.fget(model)  # type: ignore[attr-defined]
@@ -178,17 +169,6 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "app/session.py: Session.need_plan": lambda f: of_session(f, "need_plan"),
     "app/session.py: Session.need_schema": lambda f: of_session(f, "need_schema"),
     "app/steps.py: labelled": lambda f: of_stata(f, steps.labelled),
-    "auditing/domain_inference.py: drafted": NEW,
-    "auditing/fixtures/__init__.py: _unchanged": fixture(_unchanged),
-    "auditing/fixtures/__init__.py: with_unit": lambda f: under_unit(
-        BASE.replace(released={**RELEASED, "unit": "unit"}, unit="unit", max_rows_per_unit=2), 2
-    ),
-    "auditing/fixtures/__init__.py: with_weight": lambda f: under_weight(BASE, 4.0, "w"),
-    "auditing/fixtures/gan.py: make_tiny": fixture(gan.FIXTURES["dp-wgan"].tiny),
-    "auditing/fixtures/margnet.py: forbid_combination": lambda f: margnet.forbid_combination(BASE),
-    "auditing/fixtures/margnet.py: make_tiny": fixture(margnet.make_tiny, impossible=True),
-    "auditing/fixtures/pate.py: make_tiny": fixture(pate.make_tiny),
-    "auditing/fixtures/pate.py: make_tiny_conditional": fixture(pate.make_tiny_conditional),
     "cli/schema.py: _labelled": lambda f: of_stata(f, _labelled),
     "datasets/acs.py: _typed": NEW,
     "datasets/acs.py: fetch_acs": NEW,

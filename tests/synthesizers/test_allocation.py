@@ -9,11 +9,11 @@ import pytest
 import torch
 from public_tables import SCHEMA, SIZES, drawn
 from scipy.optimize import minimize
+from systems import make_tiny_model
 
 from tabsynth import MargNet
 from tabsynth.auditing.replay_audit import SCHEMA as REPLAYED
 from tabsynth.auditing.replay_audit import make_table
-from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.privacy.noise.counts import (
     Measured,
     NoisyCounts,

@@ -14,9 +14,9 @@ import torch
 from dp_accounting import pld
 from fitted_tables import SCHEMA, facts, frame, small, wgan
 from sklearn.base import clone
+from systems import SYSTEMS
 
 from tabsynth import DPWGAN, BudgetError, InputError, Schema, TabsynthError, draft_private, load
-from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import PrivacyFilter
 from tabsynth.privacy.certificate.certificate import rounded_up
@@ -163,7 +163,7 @@ def test_an_interrupt_is_told_alike_of_every_method(
         if stage == STAGES[method] and done < total:
             raise KeyboardInterrupt
 
-    fixture = find_fixture(method).full_batches(SCHEMA)
+    fixture = SYSTEMS[method].full_batches(SCHEMA)
     model = METHODS[method](SCHEMA, epsilon=3.0, rows=60, device="cpu", **fixture)
     project = tmp_path / "l" if ledger else None
     if project is not None:
@@ -214,7 +214,7 @@ def _raise(error: type[BaseException]) -> None:
 @pytest.mark.parametrize("method", STAGES)
 def test_a_second_fit_names_the_epsilon_of_the_certificate(method: str, tmp_path: Path) -> None:
     """R6: and not what the filter that would compose both makes of it, which is larger."""
-    fixture = find_fixture(method).full_batches(SCHEMA)
+    fixture = SYSTEMS[method].full_batches(SCHEMA)
     model = METHODS[method](SCHEMA, epsilon=1.0, rows=60, device="cpu", **fixture).fit(frame())
     model.save(tmp_path / "m")
     claimed = rounded_up(model.certificate()["epsilon"])

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
+from systems import SYSTEMS
 from typer.testing import CliRunner
 
 from tabsynth import MargNet
-from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.cli import app
 from tabsynth.errors import FileFormatError
 from tabsynth.methods import METHODS as REGISTERED
@@ -35,7 +35,7 @@ def margnet(schema=None, **changes):
 
 
 MAKERS = {
-    name: partial(METHODS[name], SCHEMA, epsilon=3.0, **find_fixture(name).full_batches(SCHEMA))
+    name: partial(METHODS[name], SCHEMA, epsilon=3.0, **SYSTEMS[name].full_batches(SCHEMA))
     for name, registered in REGISTERED.items()
     if registered.audit_fixture
 }

@@ -13,9 +13,9 @@ import pytest
 import torch
 from fitted_tables import SCHEMA, facts, frame, row, small_dpgan
 from sklearn.base import clone
+from systems.form import with_weight
 
 from tabsynth import DPGAN, TabsynthError, load
-from tabsynth.auditing.fixtures import with_weight
 from tabsynth.auditing.replay import replay
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.certificate.verification import verify

@@ -8,17 +8,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
+import systems
 import torch
 from fitted_tables import SCHEMA, frame
+from systems.form import Systems
 
 import tabsynth
 from tabsynth._random import Randomness
 from tabsynth.auditing.fixtures import AuditFixture
 from tabsynth.auditing.registry import list_kinds
 from tabsynth.auditing.replay import replay
-from tabsynth.auditing.replay_audit import audit_by_replay
+from tabsynth.auditing.replay_audit import audit_by_replay, make_tiny_model
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.cli.options import check_method, taken
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS as REGISTERED
@@ -103,7 +104,6 @@ def small_parameters(schema: Schema, rows: int) -> dict[str, Any]:
 
 FIXTURES = {
     NAME: AuditFixture(
-        systems={NAME: {}, f"{NAME}, rows declared": {"rows": 60}},
         small=small_parameters,
         gaussian=True,
         reasons={"one-run": "a made-up reason"},
@@ -122,6 +122,8 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
         audit_fixture=__name__,
     )
     monkeypatch.setitem(REGISTERED, NAME, method)
+    options = {NAME: {}, f"{NAME}, rows declared": {"rows": 60}}
+    monkeypatch.setitem(systems.SYSTEMS, NAME, Systems(options=options))
 
 
 def test_it_fits_saves_loads_certifies_and_verifies(tmp_path: Path) -> None:
@@ -158,9 +160,11 @@ def test_it_is_planned_and_offered_at_the_command_line() -> None:
 def test_it_is_replayed() -> None:
     assert list_kinds(NAME) == ("replay", "black-box")
     assert not audit_by_replay(NAME, 3.0, 1e-5, seeds=1).refuted
-    assert system_names(NAME) == [NAME, f"{NAME}, rows declared"]
-    assert system_names()[-2:] == system_names(NAME)  # those of other methods keep their numbers
-    declared = make_tiny_model(f"{NAME}, rows declared", SCHEMA, epsilon=3.0)
+    assert systems.system_names(NAME) == [NAME, f"{NAME}, rows declared"]
+    assert systems.system_names()[-2:] == systems.system_names(
+        NAME
+    )  # those of other methods keep their numbers
+    declared = systems.make_tiny_model(f"{NAME}, rows declared", SCHEMA, epsilon=3.0)
     assert type(declared) is Independent and declared.rows == 60
     first = neighbours(frame(), SCHEMA, seed=0)[0]
     replayed = replay(declared, first.table, first.neighbour, seed=0)
@@ -193,5 +197,4 @@ def test_a_method_without_a_fixture_is_replayed_as_it_is_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(REGISTERED, NAME, replace(REGISTERED[NAME], audit_fixture=None))
-    assert system_names(NAME) == [NAME]
-    assert make_tiny_model(NAME, SCHEMA, epsilon=3.0).rows is None
+    assert make_tiny_model(NAME, 3.0, 1e-5).rows is None

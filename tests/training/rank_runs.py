@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from quick_accounting import quick_accounting
 from row_gradients import clip_rows_of, scores
+from systems import make_tiny_model
 from torch import nn
 
 from tabsynth import DPWGAN, Schema, load
@@ -20,7 +21,6 @@ from tabsynth._random import Randomness
 from tabsynth.auditing.canaries import audit_gan, make_small_gan
 from tabsynth.auditing.neighbouring_datasets import small_neighbouring_datasets
 from tabsynth.auditing.replay import replay
-from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.errors import BudgetError, InputError, ProcessError
 from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.privacy.ledger.ledger import Ledger

@@ -1,0 +1,161 @@
+"""The systems of DP-WGAN and DP-GAN, and what those of PATE share with them."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+from systems.form import Parameters, Request, Systems, draw_rows, with_unit, with_weight
+from tabsynth.auditing.fixtures.gan import TINY, TINY_CODER
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
+from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.gan.dpwgan import DPWGAN, WGANConfig, source_wgan
+
+PUBLIC_ROWS = 25  # rows of the public table
+FULL_BATCHES_GENERATOR: dict[str, Any] = {
+    "latent_dim": 8,
+    "generator_hidden": (16,),
+    "moment_steps": 2,
+}
+# On the whole table, so that a closed form checks the accountant.
+_FULL_BATCHES = {
+    **FULL_BATCHES_GENERATOR,
+    "critic_hidden": (16,),
+    "critic_steps": 40,
+    "sampling_rate": 1.0,
+}
+PUBLIC = {"autoencoder": "public", "public": True}
+
+# Options: "config" and "coder" change the tiny configurations, "base" and "base_coder" are the ones to start from,
+# "public" and "warm" ask for a made-up public table and a released model, "unit" is the most rows of a unit, and "weight"
+# the largest weight. All others are parameters.
+WGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
+    "dp-wgan": {},
+    # Under a bound that rows reach: that of the preset cuts nothing, and a replay would not see whether it holds.
+    "dp-wgan, source": {
+        "preset": "source",
+        "base": source_wgan(60),
+        "base_coder": source_autoencoder(60),
+        "config": {"max_norm": 0.05},
+    },
+    "dp-wgan, no autoencoder": {"autoencoder": None},
+    "dp-wgan, public autoencoder": PUBLIC,
+    "dp-wgan, rows declared": {"rows": 500},
+    "dp-wgan, binary codes": {"encoding": "binary"},
+    "dp-wgan, ordinal codes": {"encoding": "ordinal"},
+    "dp-wgan, base-3 codes": {"encoding": "base-3"},
+    "dp-wgan, bam and dp-sat": {
+        "config": {"step_rule": "bam"},
+        "coder": {"step_rule": "dp-sat"},
+    },
+    "dp-wgan, overlap charged, dp-sat": {**PUBLIC, "overlap": "charged", "step_rule": "dp-sat"},
+    "dp-wgan, warm start": {"warm": True, "rows": 60, "autoencoder": "public"},
+    "dp-wgan, unit": {"unit": 3},
+    "dp-wgan, unit, overlap charged, bam": {
+        **PUBLIC,
+        **{"unit": 2, "overlap": "charged", "step_rule": "bam", "config": {"max_norm": 0.05}},
+    },
+    "dp-wgan, weights": {"weight": 30.0, "config": {"max_norm": 0.05}},
+    "dp-wgan, weights of units": {"weight": 2.0, "unit": 2},
+}
+GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
+    "dp-gan": {},
+    "dp-gan, basic": {"variant": "basic"},
+    "dp-gan, ganobfuscator": {"variant": "ganobfuscator"},
+    "dp-gan, autoencoder": {"autoencoder": "dp-sgd"},
+    "dp-gan, clusters": {"variant": "advanced-clusters"},
+    # So many declared rows that the noised quantile may be measured at any budget.
+    "dp-gan, noised quantile": {"config": {"bound": "quantile"}, "rows": 10_000},
+    "dp-gan, adaptive pace": {"config": {"critic_per_generator": "adaptive"}},
+    "dp-gan, batches in parts": {"config": {"physical_batch": 5}},
+    "dp-gan, bam": {"step_rule": "bam"},
+    "dp-gan, basic by bam": {"variant": "basic", "step_rule": "bam"},
+    "dp-gan, dp-sat": {"step_rule": "dp-sat"},
+    "dp-gan, overlap charged": {"public": True, "overlap": "charged"},
+    "dp-gan, warm start": {"warm": True},
+    "dp-gan, binary codes": {"encoding": "binary"},
+    "dp-gan, ordinal codes": {"encoding": "ordinal"},
+    "dp-gan, base-3 codes, public autoencoder": {**PUBLIC, "encoding": "base-3"},
+    "dp-gan, unit": {"unit": 2},
+    "dp-gan, unit, basic, noised quantile": {
+        **{"unit": 3, "variant": "basic", "config": {"bound": "quantile"}},
+    },
+    "dp-gan, unit, batches in parts": {"unit": 2, "config": {"physical_batch": 5}},
+    "dp-gan, weights, basic, noised quantile": {
+        **{"weight": 1.5, "variant": "basic"},
+        # Of the variant's configuration: neither counts nor a generator that starts from them.
+        **{"config": {"bound": "quantile", "start_from_counts": False}},
+    },
+}
+
+
+def make_tiny(
+    options: Mapping[str, Any],
+    request: Request,
+    *,
+    start: Callable[[Mapping[str, Any]], Any],
+    changes: Mapping[str, Any] = TINY,
+) -> tuple[Schema, Parameters]:
+    """Return the parameters of a system of a GAN.
+
+    Parameters
+    ----------
+    start : callable
+        From the options to the configuration that ``changes`` make tiny, where the options have no "base".
+    """
+    given, schema = dict(options), request.schema
+    if "unit" in given:
+        schema = with_unit(schema, given.pop("unit"))
+    if "weight" in given:
+        schema = with_weight(schema, given.pop("weight"))
+    changed = {**changes, **given.pop("config", {})}
+    given["config"] = replace(given.pop("base", None) or start(options), **changed)
+    coder = given.pop("base_coder", None) or AutoencoderConfig()
+    given["autoencoder_config"] = replace(coder, **{**TINY_CODER, **given.pop("coder", {})})
+    if given.pop("public", False):
+        given["public"] = draw_rows(schema, PUBLIC_ROWS, 1)
+        given["provenance"] = "made up for a replay"
+    if given.pop("warm", False):
+        # A released model of another table, to start from.
+        given["warm_start"] = _fitted(schema.to_json(), request.epsilon / 3, request.delta)
+    return schema, given
+
+
+@lru_cache(maxsize=8)
+def _fitted(text: str, epsilon: float, delta: float) -> Synthesizer:
+    schema = Schema.from_dict(json.loads(text))
+    request = Request(schema=schema, epsilon=epsilon, delta=delta)
+    options = WGAN_OPTIONS["dp-wgan, no autoencoder"]
+    _, parameters = make_tiny(options, request, start=lambda _: WGANConfig())
+    budget = {"epsilon": epsilon, "delta": delta, "random_state": 0, "device": "cpu"}
+    model = DPWGAN(schema, accept_drafted_domain=True, **budget, **parameters)
+    return model.fit(draw_rows(schema, 60, 2))
+
+
+def _full_batches_wgan(schema: Schema) -> Parameters:
+    coder = AutoencoderConfig(hidden=(12,), latent_dim=6, steps=16, sampling_rate=1.0)
+    config = WGANConfig(**_FULL_BATCHES)
+    return {"autoencoder": "dp-sgd", "config": config, "autoencoder_config": coder}
+
+
+def _variant(options: Mapping[str, Any]) -> Any:
+    return VARIANTS[options.get("variant", "advanced")]
+
+
+SYSTEMS = {
+    "dp-wgan": Systems(
+        options=WGAN_OPTIONS,
+        tiny=partial(make_tiny, start=lambda options: WGANConfig()),
+        full_batches=_full_batches_wgan,
+        charges=57,
+    ),
+    "dp-gan": Systems(
+        options=GAN_OPTIONS,
+        tiny=partial(make_tiny, start=_variant),
+        full_batches=lambda schema: {"config": replace(VARIANTS["advanced"], **_FULL_BATCHES)},
+        charges=41,
+    ),
+}

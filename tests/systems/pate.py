@@ -1,0 +1,113 @@
+"""The systems of PATE-GAN and PATE-ACGAN."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from systems import gan
+from systems.form import Parameters, Request, Systems
+from tabsynth.auditing.fixtures.pate import TEACHERS, TINY, class_column
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
+
+_FULL_BATCHES = PATEConfig(
+    **gan.FULL_BATCHES_GENERATOR,
+    labels=120,
+    rounds=6,
+    round_steps=2,
+    functions=2,
+    features=10,
+    teacher_hidden=(8,),
+    student_hidden=(8,),
+    teacher_steps=2,
+    student_steps=2,
+    teacher_batch=8,
+    student_batch=8,
+)
+_PAPER = {"preset": "paper", "base": paper_config()}
+_NETWORK = {"config": {"kind": "network"}}
+
+# Options: those of ``systems/gan.py``; "shares" declares equal shares of the classes.
+PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
+    "pate-gan": {},
+    "pate-gan, networks": _NETWORK,
+    "pate-gan, paper": _PAPER,
+    "pate-gan, paper, Gaussian votes": {**_PAPER, "config": {"accounting": "gaussian"}},
+    "pate-gan, autoencoder": {"autoencoder": "dp-sgd"},
+    "pate-gan, binary codes": {"encoding": "binary"},
+    "pate-gan, ordinal codes": {"encoding": "ordinal"},
+    "pate-gan, base-3 codes, public autoencoder": {**gan.PUBLIC, "encoding": "base-3"},
+    "pate-gan, rows and labels declared, overlap charged": {
+        **{"rows": 500, "labels": 60},
+        **{"public": True, "overlap": "charged"},
+    },
+    "pate-gan, public table": {"public": True},
+    "pate-gan, warm start": {"warm": True},
+    "pate-gan, unit, autoencoder": {"unit": 3, "autoencoder": "dp-sgd"},
+    "pate-gan, unit, networks": {"unit": 2, **_NETWORK},
+    "pate-gan, weights": {"weight": 30.0},
+    "pate-gan, weights, networks": {"weight": 30.0, **_NETWORK},
+}
+ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
+    "pate-acgan": {"mode": "C"},
+    "pate-acgan, mode A": {"mode": "A"},
+    "pate-acgan, mode B": {"mode": "B"},
+    "pate-acgan, binary codes, autoencoder": {"encoding": "binary", "autoencoder": "dp-sgd"},
+    "pate-acgan, ordinal codes, all declared": {
+        **{"encoding": "ordinal", "rows": 500},
+        **{"labels": 60, "shares": True},
+    },
+    "pate-acgan, base-3 codes, public autoencoder": {
+        **gan.PUBLIC,
+        **{"encoding": "base-3", "overlap": "charged"},
+    },
+    "pate-acgan, warm start": {"warm": True},
+    "pate-acgan, networks": _NETWORK,
+    "pate-acgan, mode A, networks": {"mode": "A", **_NETWORK},
+    "pate-acgan, mode B, networks": {"mode": "B", **_NETWORK},
+    "pate-acgan, paper": _PAPER,
+    "pate-acgan, unit, mode B": {"unit": 3, "mode": "B"},
+    "pate-acgan, weights of units, mode B": {"weight": 2.0, "unit": 3, "mode": "B"},
+}
+
+
+def make_tiny(options: Mapping[str, Any], request: Request) -> tuple[Schema, Parameters]:
+    """Return the parameters of a system of PATE-GAN."""
+    schema, given = gan.make_tiny(options, request, start=lambda _: PATEConfig(), changes=TINY)
+    return schema, {**given, "teachers": TEACHERS}
+
+
+def make_tiny_conditional(
+    options: Mapping[str, Any], request: Request
+) -> tuple[Schema, Parameters]:
+    """Return the parameters of a system of PATE-ACGAN: its label, which is one-hot, and the shares of its classes."""
+    given, schema = dict(options), request.schema
+    name = given["label"] = class_column(schema)
+    if "encoding" in given:
+        given["encoding"] = {n: given["encoding"] for n in schema.names if n != name}
+    if given.pop("shares", False):
+        values = schema[name].categories
+        given["class_shares"] = dict.fromkeys(values, 1 / len(values))
+    return make_tiny(given, request)
+
+
+def make_full_batches(schema: Schema) -> Parameters:
+    """Return the parameters of a fit that reads all records in every vote."""
+    return {"teachers": 11, "config": _FULL_BATCHES}
+
+
+def make_full_batches_conditional(schema: Schema) -> Parameters:
+    """Return the same in mode B, which has class votes too."""
+    return {**make_full_batches(schema), "label": class_column(schema), "mode": "B"}
+
+
+SYSTEMS = {
+    "pate-gan": Systems(
+        options=PATE_OPTIONS, tiny=make_tiny, full_batches=make_full_batches, charges=7
+    ),
+    "pate-acgan": Systems(
+        options=ACGAN_OPTIONS,
+        tiny=make_tiny_conditional,
+        full_batches=make_full_batches_conditional,
+        charges=13,
+    ),
+}
