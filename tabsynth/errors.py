@@ -37,11 +37,3 @@ class FileFormatError(TabsynthError):
 def one_line(error: Exception) -> str:
     """An error's text in one line, cut if it is long."""
     return " ".join(str(error).split())[:160]
-
-
-class ProcessError(TabsynthError):
-    """Another process of a fit over several ended, failed or did not answer."""
-
-
-class LedProcessError(ProcessError):
-    """The first process of a fit over several ended it, and told the others why."""

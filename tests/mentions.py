@@ -36,7 +36,6 @@ EXIT_CODES = {0, 1, 2, INTERRUPTED, *EXIT.values()}
 OTHER_OPTIONS = {
     "--fresh": "tests/mutants/gate.py",
     "--write": "reports/benchmark/run.py",
-    "--standalone": "docs/how-to/processes.md",  # of torchrun
 }
 OUTPUT = re.compile(r"[A-Z][\w ]*: \S")
 # What stands before the name of a command, and not before what tabsynth does.

@@ -41,15 +41,6 @@ def test_options_of_one_table_are_refused(tmp_path, option):
     assert f"Linked tables take no {option[0]}" in done.stderr
 
 
-def test_several_processes_are_refused(tmp_path, monkeypatch):
-    """Each would fit the tables by itself, and both models would be released."""
-    write(tmp_path)
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "test")
-    assert "are fitted by one process, and torchrun started 2" in fit(tmp_path, code=2).stderr
-    assert not (tmp_path / "model").exists()
-
-
 @pytest.mark.slow
 def test_fit_sample_verify(tmp_path):
     write(tmp_path)

@@ -4,7 +4,6 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +27,7 @@ from tabsynth.cli.evaluate import (
     write_linked,
     write_report,
 )
-from tabsynth.cli.fit import fit_and_print, follow, joined, population_text
+from tabsynth.cli.fit import fit_and_print, population_text
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.options import (
     AcceptDrafted,
@@ -306,17 +305,11 @@ def fit(
         *["count_bounded"] * count_bounded,
         *["count_repeated"] * count_repeated,
     ]
-    group = joined()
-    if group is not None and group.rank:
-        follow(synthesizer, group)
-        return
-    with nullcontext() if group is None else group.telling():
-        begin = () if group is None else (group.begin,)
-        fit_and_print(synthesizer, read, out, checkpoint, ledger, started, counted, *begin)
-        say(f"Model: {out}")
-        if save_schema is not None:
-            synthesizer.schema_.save(save_schema)
-            say(f"Schema: {save_schema}")
+    fit_and_print(synthesizer, read, out, checkpoint, ledger, started, counted)
+    say(f"Model: {out}")
+    if save_schema is not None:
+        synthesizer.schema_.save(save_schema)
+        say(f"Schema: {save_schema}")
 
 
 def _check_source(

@@ -1,12 +1,9 @@
 """The fit of a command: print the planned privacy cost, read the table, fit, print the privacy cost."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from tabsynth._progress import progress_bar
 from tabsynth.cli.console import INTERRUPTED, fail, one_interrupt, say
@@ -15,31 +12,6 @@ from tabsynth.cli.ledger import ledger_status
 if TYPE_CHECKING:
     from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers import Synthesizer
-    from tabsynth.training.processes import Processes
-
-
-def launched() -> int:
-    """How many processes torchrun started, this one among them; 1 without torchrun."""
-    return int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
-
-
-def joined() -> "Processes | None":
-    """The processes that torchrun started with this one, if it did."""
-    if launched() < 2:
-        return None
-    from tabsynth.training.processes import start
-
-    return start()
-
-
-def follow(synthesizer: "Synthesizer", group: "Processes") -> None:
-    """Help the first of several processes with its fit, and print nothing but errors that it cannot print."""
-    from tabsynth.errors import LedProcessError
-
-    try:
-        group.follow(lambda: synthesizer.fit(None))
-    except LedProcessError:
-        raise typer.Exit(2) from None
 
 
 def fit_and_print(
@@ -50,13 +22,11 @@ def fit_and_print(
     ledger: Path | None = None,
     started: float | None = None,
     counted: Sequence[str] = (),
-    begin: Callable[[], None] = lambda: None,
 ) -> None:
     """Print the plan, then read the table, fit, save the model and print the privacy cost.
 
     A time limit counts from ``started``, a time of :func:`time.monotonic` and by default now: imports, the plan and the
     reading of the table are parts of it. ``counted`` names the options of :meth:`Synthesizer.fit` that count rows with noise.
-    ``begin`` is called when nothing but the fit is left to do.
     """
     started = time.monotonic() if started is None else started
     from tabsynth.synthesizers.base import LEAST_LIMIT
@@ -76,7 +46,6 @@ def fit_and_print(
     for line in [*stands, *([] if ledger is None else [ledger_status(ledger)])]:
         say(line)
     frame = read()
-    begin()
     if synthesizer.time_limit is not None:
         left = synthesizer.time_limit - (time.monotonic() - started)
         synthesizer.set_params(time_limit=max(left, LEAST_LIMIT))

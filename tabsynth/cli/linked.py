@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tabsynth._files import check_writable
 from tabsynth._validate import shown
 from tabsynth.cli.console import say
-from tabsynth.cli.fit import fit_and_print, launched, population_text
+from tabsynth.cli.fit import fit_and_print, population_text
 from tabsynth.cli.options import FLAGS
 from tabsynth.errors import InputError
 from tabsynth.schema.linked import LinkedSchema
@@ -30,10 +30,6 @@ def fit_linked(
     """Fit the tables of a folder, save the model and print the privacy cost."""
     from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 
-    if launched() > 1:  # each would fit the tables by itself
-        raise InputError(
-            f"Linked tables are fitted by one process, and torchrun started {launched()}; start tabsynth without it."
-        )
     facts = LinkedSchema.load(schema)
     model = LinkedMargNet(facts, **parameters)
     check_writable(out)

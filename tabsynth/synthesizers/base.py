@@ -145,48 +145,6 @@ def device_of(name: str) -> torch.device:
         raise InputError(f"torch knows no device={shown(name)}; use 'auto'.") from None
 
 
-def several_processes(model: Any) -> Any:
-    """The processes that fit ``model`` together, where torch.distributed has several and the fit has not begun.
-
-    Raises
-    ------
-    InputError
-        If several cannot fit it.
-    """
-    group = torch.distributed
-    if not (group.is_available() and group.is_initialized() and group.get_world_size() > 1):
-        return None
-    processes = import_module("tabsynth.training.processes")  # most fits have one
-    if processes.led() is not None:
-        return None
-    count = group.get_world_size()
-    if not model.over_processes:
-        raise InputError(
-            f"Method {model.method} is fitted by one process, and torch.distributed has {count}; start it without torchrun, or"
-            " fit a GAN."
-        )
-    if model.schema is not None:
-        model._check_parameters()
-    model._check_processes(count)
-    return processes.Processes()
-
-
-def _of_processes() -> dict[str, Any]:
-    """What the monitor of a fit over several processes knows of them; nothing of an ordinary fit."""
-    group = torch.distributed
-    if not (group.is_available() and group.is_initialized()):
-        return {}
-    processes = import_module("tabsynth.training.processes")
-    led = processes.led()
-    if led is None:
-        return {}
-
-    def shared(rows: Any, ledger: Ledger, streams: Randomness) -> Any:
-        return processes.SharedTable(rows, ledger, led, streams)
-
-    return {"shared": shared, "processes": led.count}
-
-
 def counting(table: Any) -> Any:
     """A table as ``fit`` takes it: a lazy table of an engine as a counter of its rows, any other as it is."""
     library = type(table).__module__.partition(".")[0]
@@ -281,7 +239,6 @@ class Synthesizer(BaseEstimator):
     stops_early: ClassVar[bool] = False  # a fit may be done before its last step
     composition: ClassVar[str] = RENYI  # of a draft and the fit that made it
     no_design: ClassVar[tuple[str, ...]] = ("weight", "unit")  # what of a design it does not take
-    over_processes: ClassVar[bool] = False  # whether several may train it
     schema: Schema = field(default=None, kw_only=False)  # type: ignore[assignment]
     epsilon: float
     delta: float = 1e-5
@@ -388,15 +345,6 @@ class Synthesizer(BaseEstimator):
             "count_repeated": count_repeated,
         }
         counted = [name for name, chosen in options.items() if chosen]
-        group = several_processes(self)
-        if group is not None:
-            if group.rank:
-                self._take_fitted(group.serve(self._device()))
-                return self
-            with group.leading(self._fitted):
-                return self.fit(
-                    table, progress=progress, checkpoint=checkpoint, ledger=ledger, **options
-                )
         table = counting(table)
         if not isinstance(self.schema, Schema):
             fit_with_schema(self, table, progress, checkpoint, ledger, counted)
@@ -430,7 +378,7 @@ class Synthesizer(BaseEstimator):
         deadline = None if self.time_limit is None else started + self.time_limit
         bar = progress_bar(True, progress) if self.verbose else nullcontext(progress)
         with bar as shown_progress:
-            monitor = TrainingMonitor(progress=shown_progress, deadline=deadline, **_of_processes())
+            monitor = TrainingMonitor(progress=shown_progress, deadline=deadline)
             trained = run.train(index, monitor)
         # What a later save or sample needs, as it was for this fit, even if parameters change later.
         self.seeded_ = run.seeded
@@ -443,21 +391,6 @@ class Synthesizer(BaseEstimator):
             run.checkpoint.finish(self.save)
         if monitor.stopped == INTERRUPTED:
             raise KeyboardInterrupt
-
-    def _fitted(self) -> dict[str, Any]:
-        """What the other processes of a fit receive: the model, with its ledger as a list."""
-        ledger = self.ledger_
-        facts = {name: getattr(self, name) for name in FITTED if hasattr(self, name)}
-        of_ledger = ledger.epsilon, ledger.delta, ledger.to_list(), ledger.unit
-        return {"facts": facts, "ledger": of_ledger, "contributions": ledger.contributions}
-
-    def _take_fitted(self, result: Mapping[str, Any]) -> None:
-        """Inverse of :meth:`_fitted`."""
-        for name, value in result["facts"].items():
-            setattr(self, name, value)
-        epsilon, delta, spends, unit = result["ledger"]
-        self.ledger_ = Ledger.from_list(epsilon, delta, spends)
-        self.ledger_.unit, self.ledger_.contributions = unit, result["contributions"]
 
     @property
     def _design(self) -> Design:
@@ -937,13 +870,6 @@ class Synthesizer(BaseEstimator):
         if self.random_state is not None:
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
-
-    def _check_processes(self, count: int) -> None:
-        """Refuse more processes than there can be work for, by what is public."""
-        if self.rows is not None and count > self.rows:
-            raise InputError(
-                f"Expected at most rows={self.rows:,} processes, got {count:,}: each needs a row; start fewer."
-            )
 
     def _check_budget(self) -> None:
         positive("epsilon", self.epsilon, finite=False)

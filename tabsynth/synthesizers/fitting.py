@@ -579,7 +579,6 @@ def stated_facts(model: Any, monitor: TrainingMonitor, trained: Any) -> dict[str
             "rows": None if model.rows is None else int(model.rows),
             **({"design": model.schema.design.stated()} if model.schema.design else {}),
             "public_table": model._public_facts(),
-            **({"processes": monitor.processes} if monitor.processes > 1 else {}),
         },
         "versions": versions(),
         "code": code(),

@@ -4,12 +4,10 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tabsynth._random import Randomness
-from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, note, recorder
+from tabsynth.privacy.ledger.ledger import Account, note, recorder
 from tabsynth.training.checkpoint import Checkpoint, Stateful
 
 TIME_LIMIT, INTERRUPTED = "time limit", "interrupted"
@@ -32,11 +30,6 @@ class TrainingMonitor:
     checkpoint : Checkpoint, optional
     trial_steps : int, optional
         The steps that each stage without an account takes in a trial on made-up rows; None: it is a fit.
-    shared : callable, optional
-        Where several processes fit: from private rows, the ledger and the streams of the fit to the guarded table that they
-        hold together.
-    processes : int
-        How many fit.
     """
 
     progress: Progress | None = None
@@ -44,8 +37,6 @@ class TrainingMonitor:
     stopped: str | None = None
     checkpoint: Checkpoint | None = None
     trial_steps: int | None = None
-    shared: Callable[[Any, Ledger, Randomness], PrivateTable[Any]] | None = None
-    processes: int = 1
 
     def limit_steps(self, steps: int) -> int:
         """Return the number of steps of a stage without an account: fewer in a trial."""

@@ -406,37 +406,6 @@ class Terms:
         return [rng for rng in generators if rng is not None]
 
 
-class ShardedTable(PrivateTable[Any]):
-    """Private rows of which this process holds a shard only, and others the rest.
-
-    Attributes
-    ----------
-    shards : int
-        Their number.
-    whole : PrivateTable
-        All of the rows, where this process has them.
-    """
-
-    shards: int
-    whole: PrivateTable[Any]
-
-    def ask(self, step: "PrivateStep", losses: Losses, reference: Sequence[Tensor] | None) -> None:
-        """Let the others draw their batches and add up their clipped gradients."""
-        raise NotImplementedError
-
-    def collect(self) -> list[Any]:
-        """What the others answer: after :meth:`ask` their sums and votes."""
-        raise NotImplementedError
-
-    def hand_out(self, parts: Sequence[Any]) -> None:
-        """Give each other process its part of rows that were read from ``whole``; the first is this one's."""
-        raise NotImplementedError
-
-    def call(self, task: Callable[..., Any], *public: Any) -> None:
-        """Let each of the others compute ``task(part, random numbers, *public)`` of what it was handed out."""
-        raise NotImplementedError
-
-
 class PrivateStep:
     """Private gradients of a module over a guarded table; any torch optimiser may follow.
 
@@ -521,15 +490,12 @@ class PrivateStep:
         self.physical_batch = physical_batch
         self.noise = TensorNoise(keystream(generator) if bits is None else bits, generator)
         self._previous: list[Tensor] | None = None
-        self.module, self.most_rows = module, most_rows
-        self.shards = table.shards if isinstance(table, ShardedTable) else 1
-        # Of this process: each shard has about as many rows as any other.
-        self.in_batch = (expected_batch if expected_rows is None else expected_rows) / self.shards
+        in_batch = expected_batch if expected_rows is None else expected_rows
         self.unit_slots = most_rows > 1 and physical_batch is not None  # places are those of units
         if self.unit_slots and physical_batch is not None:
-            self.places = Places(self.in_batch, physical_batch // most_rows)
+            self.places = Places(in_batch, physical_batch // most_rows)
         else:
-            self.places = Places(self.in_batch, physical_batch, most_rows)
+            self.places = Places(in_batch, physical_batch, most_rows)
         self.part_rows = self.places.size * (most_rows if self.unit_slots else 1)
         self._slots: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
@@ -595,14 +561,9 @@ class PrivateStep:
         units: UnitPlaces | None = None,
     ) -> list[Tensor]:
         """All of a step but the draw of its batch; nothing in it waits for the device."""
-        shared = self.table if isinstance(self.table, ShardedTable) else None
         with self._moved(), full_precision(batch.device):
             reference = self._reference(terms)
-            if shared is not None:
-                shared.ask(self, terms.losses, reference)
             sums, votes = self.clipped_sums(terms.losses, batch, keep, reference, parts, units)
-        if shared is not None:
-            sums, votes = _added(sums, votes, shared.collect())
         sums, votes = self._passed(sums, votes)
         gradient = self.noisy_mean(sums)
         if self.private:
@@ -617,25 +578,9 @@ class PrivateStep:
                 torch._foreach_copy_(self._previous, gradient)
         return gradient
 
-    def sums(
-        self, rows: PrivateInputs | UnitRows, losses: Losses, reference: list[Tensor] | None
-    ) -> tuple[list[Tensor], Tensor]:
-        """The sums and votes of a Poisson batch of a shard, as :class:`ShardedTable` collects them; without noise."""
-        inputs = rows.inputs if isinstance(rows, UnitRows) else rows
-        codes, parts, units = codes_of(inputs), parts_of(inputs), None
-        if isinstance(rows, UnitRows):
-            layout, units = self._layout_of_units(rows)
-        else:
-            layout = self._layout(len(codes))
-        batch, keep = _laid_out(codes, layout)
-        of_batch = None if parts is None else _laid_out(parts, layout)[0]
-        placed = None if units is None else units.to(batch.device)
-        with full_precision(batch.device):
-            return self.clipped_sums(losses, batch, keep, reference, of_batch, placed)
-
     def _layout(self, rows: int) -> Tensor:
         """The rows of a Poisson batch by place, -1 where it is blank."""
-        trace = recorder() if self.shards == 1 else None  # it has coins for whole tables
+        trace = recorder()
         if trace is not None and self.private:
             picked = trace.batch(rows, self.rate, self.generator)
             return self.places.layout(picked, trace.places(self.places.room))
@@ -656,7 +601,7 @@ class PrivateStep:
 
         A batch that does not fit goes through the network at once, or in more parts if it goes in parts.
         """
-        trace = recorder() if self.shards == 1 else None  # it has coins for whole tables
+        trace = recorder()
         if self.unit_slots:
             if trace is not None and self.private:
                 units = trace.batch(rows.count, self.rate, self.generator)
@@ -695,7 +640,6 @@ class PrivateStep:
     def _in_place(self, rows: Tensor) -> bool:
         """Whether steps have one shape, so that they can be recorded: on CUDA, in closed form."""
         recordable = self.clipper.closed_form and not self.physical_batch and len(rows) > 0
-        recordable = recordable and self.shards == 1
         recordable = recordable and recorder() is None  # an audit's recorder looks into each step
         return rows.device.type == "cuda" and recordable
 
@@ -750,8 +694,8 @@ class PrivateStep:
         bounds: Tensor | float = math.inf
         if self.private:
             spare = self.bounds.noise_rounding()
-            if len(batch) > self.part_rows or self.shards > 1:
-                spare += PARTS * len(batch) * self.shards
+            if len(batch) > self.part_rows:
+                spare += PARTS * len(batch)
             bounds = self.bounds.now.double() * (1 - spare)
         whole_batch = units is not None and not self.unit_slots
         size = max(1, len(batch)) if whole_batch else self.part_rows
@@ -816,17 +760,6 @@ class PrivateStep:
         if previous is not None:
             parameters = enumerate(self.clipper.parameters)
             self._previous = [previous[str(i)].to(p.detach(), copy=True) for i, p in parameters]
-
-
-def _added(
-    sums: list[Tensor], votes: Tensor, others: Sequence[tuple[list[Tensor], Tensor]]
-) -> tuple[list[Tensor], Tensor]:
-    """The sums of all shards, rounded to float64 once, and all votes."""
-    total = Total(sums)
-    for more, own in others:
-        total.add([m.to(s) for m, s in zip(more, sums, strict=True)])
-        votes = votes + own.to(votes)
-    return total.value(), votes
 
 
 def _laid_out(rows: Tensor, layout: Tensor) -> tuple[Tensor, Tensor]:

@@ -278,6 +278,18 @@ def test_a_certificate_of_before_is_of_one_group(table: Path, grouping: str) -> 
     assert any("of one group" in note for note in verification.notes) == (grouping != "flat")
 
 
+@pytest.mark.parametrize(("processes", "consistent"), [(2, True), (60, True), (61, False)])
+def test_several_processes_of_version_0_2_are_noted(
+    table: Path, processes: int, consistent: bool
+) -> None:
+    """No later fit has several; each needed a row of its own."""
+    public = {"declared": ["a", "b"], "drafted": [], "rows": 60, "processes": processes}
+    write_beside(made(public=public), table, 2)
+    verification = verify(table)
+    assert verification.consistent is consistent
+    assert any(note.startswith(f"{processes} processes trained") for note in verification.notes)
+
+
 def test_what_a_stopped_fit_need_not_have() -> None:
     """The counts come first; steps may be missing, so that a fit without any is known by its counts alone."""
     stopped = {"stopped": "time limit"}

@@ -180,7 +180,7 @@ def test_linked_tables_say_so_by_table() -> None:
         {"homes": own, "people": own}, {"homes": {"key": "home"}, "people": child}
     )
     model = LinkedMargNet(schema, epsilon=1.0)
-    monitor = type("Monitor", (), {"stopped": None, "processes": 1})()
+    monitor = type("Monitor", (), {"stopped": None})()
     trained = type("Trained", (), {"curves": {}, "notes": {"children": []}})()
     model.ledger_ = model._earlier()
     public = model._facts(monitor, trained)["public"]

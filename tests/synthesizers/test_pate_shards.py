@@ -11,7 +11,7 @@ import pytest
 import torch
 from fitted_tables import frame, small_pate
 
-from tabsynth.synthesizers.pate import aggregation, ensembles
+from tabsynth.synthesizers.pate import aggregation
 from tabsynth.synthesizers.pate import pairs as pate_witness
 from tabsynth.synthesizers.pate import teachers as pate_networks
 from tabsynth.synthesizers.pate.aggregation import deal
@@ -60,9 +60,9 @@ def test_the_generator_step_reads_the_student_alone(
     def move(self: Any, *args: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(aggregation.NoisyAggregator, "open", None)
-            patch.setattr(ensembles.Ensemble, "each", None)
             if kind == "network":
                 patch.setattr(self, "_teachers", None)
+                patch.setattr(self, "_trainer", None)
             real(self, *args)
 
     monkeypatch.setattr(module, "move", move)

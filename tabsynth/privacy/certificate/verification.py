@@ -499,7 +499,7 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
 
 
 def _too_many(data: dict[str, Any]) -> list[str]:
-    """More processes than the declared rows, or than the teachers of a vote, which a fit refuses."""
+    """Find more processes than declared rows, or than teachers of a vote, which version 0.2 refused."""
     count, rows = data["public"].get("processes", 1), data["public"].get("rows")
     votes = [i["teachers"] for i in data["mechanisms"] if "teachers" in i and not i.get("earlier")]
     most = [*votes, *([rows] if isinstance(rows, int) else [])]
@@ -671,7 +671,7 @@ def _groups(data: dict[str, Any]) -> list[str]:
 
 
 def _processes(data: dict[str, Any]) -> list[str]:
-    """How many processes trained, where several did: nobody else can tell, and their operators saw rows."""
+    """Note how many processes trained a model of version 0.2, because the operators of each saw rows."""
     count = data["public"].get("processes", 1)
     return [f"{count:,} processes trained it, each with a part of the rows"] if count > 1 else []
 

@@ -74,11 +74,6 @@ class RowLosses:
         self.pool: Tensor | None = None
         self._drawn: tuple[tuple[int, int], Tensor, Tensor] | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What another process may have: no draws, and no stream, for it draws its own."""
-        pool = None if self.pool is None else self.pool.cpu()
-        return {**vars(self), "rng": None, "_drawn": None, "pool": pool}
-
     def against(self, pool: Tensor) -> "RowLosses":
         """Take partners from these rows, and discard earlier draws.
 

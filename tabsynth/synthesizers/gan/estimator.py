@@ -683,9 +683,8 @@ class GAN(Synthesizer):
         if self.warm_start is not None and free is not None:
             marginals = one_way(free, sizes)
         inputs = self._inputs(networks, index)
-        shared = monitor.shared
         gan = networks.train(
-            PrivateTable(inputs, ledger) if shared is None else shared(inputs, ledger, randomness),
+            PrivateTable(inputs, ledger),
             accounts,
             counts.rows,
             marginals,
@@ -820,8 +819,6 @@ Configured = TypeVar("Configured", bound=AdversarialConfig | AutoencoderConfig)
 @dataclass(kw_only=True, eq=False, repr=False)
 class CriticalGAN(GAN):
     """A GAN whose critic is trained with private steps."""
-
-    over_processes = True
 
     step_rule: str | None = None
 

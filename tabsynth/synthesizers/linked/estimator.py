@@ -38,7 +38,6 @@ from tabsynth.synthesizers.base import (
     Trained,
     check_identifiers,
     check_size,
-    several_processes,
     state_weights,
 )
 from tabsynth.synthesizers.fitting import (
@@ -282,7 +281,6 @@ class LinkedMargNet(Synthesizer):
             If the fit would exceed the budget, or that of the project.
         """
         started = time.monotonic()
-        several_processes(self)  # refused
         self._check_parameters()
         self._check_domain()
         with Run(self, checkpoint, ledger) as run:

@@ -1,7 +1,7 @@
 """Noisy aggregation: records are assigned to teachers independently and permanently, and clean votes become noisy answers."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -17,6 +17,9 @@ from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.privacy.noise.votes import majority
 from tabsynth.training.private_step import PrivateInputs, WeightedInputs, codes_of, parts_of
 from tabsynth.training.units import UnitRows
+
+# Of rows: their order, and the teacher of each.
+Deal = Callable[[PrivateInputs | UnitRows], tuple[PrivateInputs, Tensor]]
 
 
 def deal(

@@ -29,10 +29,9 @@ VOID = 0.55  # … if that is less
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Voting(GAN):
-    """A GAN whose student learns from the noisy votes of teachers, which several processes may train."""
+    """A GAN whose student learns from the noisy votes of teachers."""
 
     networks, config_class = PATE, PATEConfig
-    over_processes = True
 
     preset: str = "default"
     teachers: int | None = None
@@ -79,14 +78,6 @@ class Voting(GAN):
         if self.preset == "paper":
             return min(max(2, rows // PAPER_ROWS_EACH), MOST_TEACHERS)
         return recommended(rows, min(float(self.epsilon), MOST_EPSILON), float(self.delta))
-
-    def _check_processes(self, count: int) -> None:
-        super()._check_processes(count)
-        teachers = self._teachers()
-        if count > teachers:
-            raise InputError(
-                f"Expected at most teachers={teachers:,} processes, got {count:,}: each needs a teacher; start fewer."
-            )
 
     def _ensemble(self) -> EnsembleSettings:
         return EnsembleSettings(teachers=self._teachers())

@@ -250,8 +250,6 @@ class Witnesses:
     empty : BoolTensor, shape (K,)
         Teachers without a record: they say yes to every other row, and prefer the choices by turns, so
         that their votes are for nothing.
-    first : int
-        The number of the first of them among all teachers.
 
     Formal guarantees
     -----------------
@@ -264,8 +262,8 @@ class Witnesses:
     mean, in an order that the shapes fix.
     """
 
-    def __init__(self, means: Tensor, empty: Tensor, first: int = 0) -> None:
-        self.means, self.empty, self.first = means, empty, first
+    def __init__(self, means: Tensor, empty: Tensor) -> None:
+        self.means, self.empty = means, empty
 
     @classmethod
     def of(
@@ -346,10 +344,11 @@ class Witnesses:
             counts.append(torch.stack([(best == c).sum(0) for c in range(len(parts))], dim=1))
         return torch.cat(counts)
 
-    def _turns(self, votes: Tensor, choices: int) -> Tensor:
+    @staticmethod
+    def _turns(votes: Tensor, choices: int) -> Tensor:
         """Votes of whoever knows nothing, shape (K, rows): each choice as often as any other."""
         teachers, rows = (torch.arange(size, device=votes.device) for size in votes.shape)
-        return (self.first + teachers[:, None] + rows) % choices
+        return (teachers[:, None] + rows) % choices
 
     def _parts(self, rows: Tensor) -> Sequence[Tensor]:
         return rows.split(max(1, ANSWERS // len(self.means)))

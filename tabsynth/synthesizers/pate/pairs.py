@@ -24,11 +24,10 @@ from torch import Tensor
 from tabsynth.privacy.ledger.ledger import recorder
 from tabsynth.schema.column import Column
 from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator
-from tabsynth.synthesizers.pate.aggregation import NoisyAggregator
+from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.pate.ensembles import TeacherGroup, joined, placed
 from tabsynth.synthesizers.pate.features import PairFeatures, Witnesses
-from tabsynth.synthesizers.pate.rounds import PATE, Deal, EnsembleSettings
+from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import one_cycle, optimizer
 from tabsynth.training.private_step import codes_of, parts_of
@@ -187,60 +186,6 @@ def _density(z: Tensor) -> Tensor:
     return torch.exp(-z.square() / 2) / math.sqrt(2 * math.pi)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What witness teachers are asked in one round; all of it is public.
-
-    Attributes
-    ----------
-    codes : Tensor, shape (questions, width)
-    centre, heads, scale, least
-        As :meth:`Witnesses.yes` takes them.
-    choices : list of Tensor, shape (questions, width)
-        The rows with each of the classes, where teachers vote on them.
-    head : BoolTensor, shape (features,)
-        The features that class votes go by.
-    """
-
-    codes: Tensor
-    centre: Tensor
-    heads: list[Tensor]
-    scale: Tensor
-    least: float
-    choices: list[Tensor]
-    head: Tensor
-
-    def to(self, device: torch.device) -> "Asked":
-        """The same on a device."""
-        return Asked(**{name: placed(device, value) for name, value in vars(self).items()})
-
-
-def _witnesses(group: TeacherGroup, features: PairFeatures) -> Witnesses:
-    rows = group.rows
-    own = Witnesses.of(codes_of(rows), group.shard, group.count, features, parts_of(rows))
-    own.first = group.first
-    return own
-
-
-def means_of(group: TeacherGroup, _: torch.Generator, features: PairFeatures) -> list[Tensor]:
-    """The numbers of each teacher, for an audit that records."""
-    return [_witnesses(group, placed(group.device, features)).means.cpu()]
-
-
-def witness_votes(
-    group: TeacherGroup, _: torch.Generator, features: PairFeatures, asked: Asked
-) -> tuple[Tensor, Tensor | None]:
-    """How many of a group's teachers say yes to each row, and prefer each of its classes."""
-    features, asked = placed(group.device, features), asked.to(group.device)
-    teachers = _witnesses(group, features)
-    centre = asked.centre
-    questions = features(asked.codes) - centre
-    yes = teachers.yes(questions, centre, asked.heads, asked.scale, asked.least)
-    if not asked.choices:
-        return yes.cpu(), None
-    return yes.cpu(), teachers.votes(asked.choices, features, centre, asked.head).cpu()
-
-
 LEAST_SPREAD = 1e-6
 DISTANCE = "student's distance of generated rows, by labels"
 
@@ -327,25 +272,17 @@ class PATEWitness(PATE):
         centre = self.features(expected).mean(0)
         question_features = self.features(codes) - centre
         spread = question_features.T @ question_features / len(question_features)
-        teachers = dealt(aggregator.open(questions))
+        rows, shard = dealt(aggregator.open(questions))
+        codes_of_rows, parts = codes_of(rows), parts_of(rows)
+        count = self.ensemble.teachers
+        teachers = Witnesses.of(codes_of_rows, shard, count, self.features, parts)
         if (trace := recorder()) is not None:
-            trace.teachers(joined(teachers.each(means_of, rng, self.features)))
+            trace.teachers([teachers.means])
         heads = (0, 1) if self._joint else (0,)
         scale = self._scale(question_features, spread, heads)
         # Each head says yes to a share of rows of which all heads together say yes to half.
         least = float(-torch.special.ndtri(torch.tensor(0.5 ** (1 / len(heads)))))
-        asked = Asked(
-            codes=codes,
-            centre=centre,
-            heads=[self.heads[h] for h in heads],
-            scale=scale,
-            least=least,
-            choices=self._choices(codes),
-            head=self.heads[-1],
-        )
-        yes, votes = teachers.votes(witness_votes, rng, self.features, asked)
-        assert yes is not None
-        yes = yes.to(codes.device)
+        yes = teachers.yes(question_features, centre, [self.heads[h] for h in heads], scale, least)
         self.student.answers.append(
             Answers(
                 codes=codes,
@@ -357,9 +294,9 @@ class PATEWitness(PATE):
                 least=least,
             )
         )
-        if votes is not None:
-            self._ask_classes(aggregator, votes.to(codes.device), asked, spread, rng)
-        del teachers, yes, votes
+        if self.ensemble.label is not None and self.ensemble.mode == "B":
+            self._ask_classes(aggregator, teachers, codes, centre, spread, rng)
+        del rows, codes_of_rows, parts, teachers, yes
         self.student.learn()
         self._target = None
         asked_so_far = sum(len(answers.yes) for answers in self.student.answers)
@@ -369,36 +306,34 @@ class PATEWitness(PATE):
     def _joint(self) -> bool:
         return len(self.heads) > 1 and self.ensemble.mode == "C"
 
-    def _choices(self, codes: Tensor) -> list[Tensor]:
-        """Each row with each of the classes, where teachers vote on them."""
-        if self.label is None or self.ensemble.mode != "B":
-            return []
-        classes = torch.eye(self.label.stop - self.label.start, device=codes.device)
-        return [self._labelled(codes, which) for which in classes]
-
-    def _labelled(self, codes: Tensor, which: Tensor) -> Tensor:
-        changed = codes.clone()
-        changed[:, self.label] = which
-        return changed
-
     def _ask_classes(
         self,
         aggregator: NoisyAggregator,
-        votes: Tensor,
-        asked: "Asked",
+        teachers: Witnesses,
+        codes: Tensor,
+        centre: Tensor,
         spread: Tensor,
         rng: torch.Generator,
     ) -> None:
         """Which class each row is most like: its answer is set against one other class, by chance."""
-        codes, classes = asked.codes, torch.eye(votes.shape[1], device=votes.device)
+        label = self.label
+        assert label is not None
+        classes = torch.eye(label.stop - label.start, device=codes.device)
+
+        def labelled(which: Tensor) -> Tensor:
+            changed = codes.clone()
+            changed[:, label] = which
+            return changed
+
+        votes = teachers.votes([labelled(c) for c in classes], self.features, centre, self.heads[1])
         best = aggregator.classes(votes)
         draw = torch.randint(1, len(classes), best.shape, generator=rng, device=best.device)
         other = (best + draw) % len(classes)
         answers = Answers(
-            codes=self._labelled(codes, classes[best]),
-            against=self._labelled(codes, classes[other]),
+            codes=labelled(classes[best]),
+            against=labelled(classes[other]),
             yes=torch.ones_like(best, dtype=torch.bool),
-            centre=asked.centre,
+            centre=centre,
             scale=torch.ones(len(best), 1, device=codes.device),
             # n_y − n_r = K(2Φ(z) − 1), and the noise on it has variance 2σ².
             ratio=self._ratio(aggregator.noise(1) / 2**0.5),

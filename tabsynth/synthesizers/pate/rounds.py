@@ -16,12 +16,12 @@ Private rows are read under the accounts of the votes alone. All uses of a round
 then the rows are read, for its teachers and its clean votes, and only their noisy majority is released:
 see :class:`tabsynth.privacy.accounting.mechanisms.NoisyVote`. Teachers and clean votes are local to the fit: they
 are in no curve, no checkpoint, no model. A fit that is resumed after a crash trains its teachers again,
-on the same shards. Several processes have a part of the teachers each: :mod:`tabsynth.synthesizers.pate.ensembles`.
+on the same shards.
 """
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -39,19 +39,14 @@ from tabsynth.synthesizers.gan.generator import (
     MomentPenalty,
     TableGenerator,
 )
-from tabsynth.synthesizers.pate.aggregation import VOTES, NoisyAggregator, deal
+from tabsynth.synthesizers.pate.aggregation import VOTES, Deal, NoisyAggregator, deal
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.pate.ensembles import Ensemble
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import State
-from tabsynth.training.private_step import PrivateInputs, ShardedTable
+from tabsynth.training.private_step import PrivateInputs
 from tabsynth.training.units import UnitRows
 
 logger = logging.getLogger(__name__)
-
-Deal = Callable[
-    [PrivateInputs | UnitRows], Ensemble
-]  # from the rows to the teachers that have them
 
 PARTITION = "partition"
 QUESTION_TEMPERATURE = 0.05  # of rows to be asked about: then rounded to rows of the table
@@ -131,14 +126,10 @@ class PATE(GeneratorTraining):
         aggregator : NoisyAggregator
         questions : int
         dealt : callable
-            From the rows to the teachers, each with its rows: the same in all rounds.
+            From the rows to their order and the teacher of each: the same in all rounds.
         rng : torch.Generator
             For all that is public.
         """
-
-    def networks(self, first: int, last: int) -> Any:
-        """The networks of teachers from ``first`` to before ``last``; None where teachers are none."""
-        return None
 
     def begin(self, moves: torch.optim.Optimizer) -> None:
         """After the questions of a round, before the generator's first step of it."""
@@ -189,8 +180,7 @@ class PATE(GeneratorTraining):
         config = self.config
         bits = keystream(private_rng) if bits is None else bits
         key = np.frombuffer(bits.bytes(64), dtype="<u4")
-        shared = table if isinstance(table, ShardedTable) else None
-        aggregator = NoisyAggregator(table if shared is None else shared.whole, accounts, bits)
+        aggregator = NoisyAggregator(table, accounts, bits)
         self.prepare(rows)
         if most is None:  # of a trial, rows are made up
             self._warn_of_idle_teachers(rows)
@@ -201,8 +191,8 @@ class PATE(GeneratorTraining):
         moves, rate = self.optimizer(config.round_steps)
 
         @lru_cache(maxsize=1)  # the rows are the same in all rounds
-        def dealt(rows: PrivateInputs | UnitRows) -> Ensemble:
-            return Ensemble(*deal(rows, teachers, key), teachers, shared, self.networks)
+        def dealt(rows: PrivateInputs | UnitRows) -> tuple[PrivateInputs, Tensor]:
+            return deal(rows, teachers, key)
 
         def one(i: int) -> None:
             # After a crash, labels that were paid for and lost are not asked for again.

@@ -15,9 +15,8 @@ the classes of the real rows, which is a read of private rows that it does not c
 generator without that start).
 """
 
-import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Self
 
@@ -32,16 +31,14 @@ from torch.nn.functional import (
 
 from tabsynth.privacy.ledger.ledger import recorder
 from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator
-from tabsynth.synthesizers.pate.aggregation import NoisyAggregator
+from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.pate.ensembles import TeacherGroup, in_parts, joined, numbers_of
-from tabsynth.synthesizers.pate.rounds import PATE, Deal, EnsembleSettings
+from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
 from tabsynth.training.networks import mlp, optimizer
 from tabsynth.training.private_step import PARTS_STEP, codes_of, parts_of
 
 SLOPE = 0.2
 ANSWERS = 2**24  # numbers of one layer at a time
-LESSONS = 64  # steps of teachers for which other processes get generated rows at once
 
 
 class Teachers(nn.Module):
@@ -68,17 +65,6 @@ class Teachers(nn.Module):
             ):
                 drawn = torch.empty(teachers, *shape).uniform_(-bound, bound, generator=rng)
                 parameters.append(nn.Parameter(drawn))
-
-    def part(self, first: int, last: int) -> "Teachers":
-        """The teachers from ``first`` to before ``last``: itself, if these are all."""
-        if (first, last) == (0, len(self.weights[0])):
-            return self
-        part = copy.copy(self)  # without copies of the others
-        part._modules = {
-            name: nn.ParameterList([nn.Parameter(p[first:last].detach().clone()) for p in own])
-            for name, own in (("weights", self.weights), ("biases", self.biases))
-        }
-        return part
 
     def forward(self, rows: Tensor) -> Tensor:
         """Outputs, shape (K, rows, outputs): of rows of its own for each teacher, or of the same for all.
@@ -219,58 +205,6 @@ class TeacherTrainer:
         self._optimizer.step()
 
 
-def unlabelled(codes: Tensor, label: slice | None) -> Tensor:
-    """Codes without the label's, where a class head is to predict it."""
-    if label is None:
-        return codes
-    changed = codes.clone()
-    changed[:, label] = 0
-    return changed
-
-
-def train_teachers(
-    group: TeacherGroup,
-    rng: torch.Generator,
-    fakes: Sequence[Tensor],
-    config: PATEConfig,
-    label: slice | None,
-) -> None:
-    """A step of a group's teachers for each of ``fakes``; ``label`` are the codes that a class head predicts."""
-    if group.trainer is None:
-        rows = codes_of(group.rows)
-        group.trainer = TeacherTrainer(
-            group.networks,
-            unlabelled(rows, label),
-            None if label is None else rows[:, label].argmax(1),
-            group.shard,
-            config.network_lr,
-            config.network_optimizer,
-            parts_of(group.rows),
-        )
-    for fake in fakes:
-        group.trainer.step(config.teacher_batch, fake.to(group.device), rng)
-
-
-def network_votes(
-    group: TeacherGroup, _: torch.Generator, codes: Tensor, label: slice | None, mode: str
-) -> tuple[Tensor, Tensor | None]:
-    """How many of a group's teachers say yes to each row, and to each of its classes where there is a class head."""
-    codes = codes.to(group.device)
-    yes, votes, start = [], [], 0
-    for says in group.networks.outputs(unlabelled(codes, label)):
-        real = says[..., 0] > 0
-        if label is not None:
-            best = says[..., 1:].argmax(2)
-            if mode == "C":
-                own = codes[start : start + best.shape[1], label].argmax(1)
-                real &= best == own
-            counts = [(best == c).sum(0) for c in range(label.stop - label.start)]
-            votes.append(torch.stack(counts, dim=1))
-        yes.append(real.sum(0))
-        start += real.shape[1]
-    return torch.cat(yes).cpu(), torch.cat(votes).cpu() if votes else None
-
-
 class LabelledRows:
     """Generated rows of the present round and their noisy labels.
 
@@ -319,6 +253,7 @@ class PATENetworks(PATE):
         # Of the fit alone, and in no state: after a crash they are trained again (R16).
         widths = [width, *config.teacher_hidden, 1 + self._classes]
         self._teachers = Teachers(ensemble.teachers, widths, rng)
+        self._trainer: TeacherTrainer | None = None
 
     def to(self, device: torch.device) -> Self:
         """All networks and targets, moved to ``device``."""
@@ -326,10 +261,6 @@ class PATENetworks(PATE):
             network.to(device)
         self.labelled.device = device
         return super().to(device)
-
-    def networks(self, first: int, last: int) -> Teachers:
-        """As :meth:`PATE.networks`."""
-        return self._teachers.part(first, last)
 
     def parts(self) -> dict[str, Any]:
         """The student and its labels."""
@@ -341,49 +272,58 @@ class PATENetworks(PATE):
         """As :meth:`PATE.ask`."""
         config = self.config
         codes, _ = self.questions(questions, rng)
-        teachers, label = dealt(aggregator.open(questions)), self._headed
-        # Others get their rows in parts, and one process draws each where it is used.
-        size = 1 if teachers.processes == 1 else LESSONS
-        for fakes in in_parts(self._fakes(rng), size):
-            teachers.each(train_teachers, rng, fakes, config, label)
+        private, shard = dealt(aggregator.open(questions))
+        rows = codes_of(private)
+        if self._trainer is None:
+            classes = rows[:, self.label].argmax(1) if self._classes else None
+            self._trainer = TeacherTrainer(
+                self._teachers,
+                self._unlabelled(rows),
+                classes,
+                shard,
+                config.network_lr,
+                config.network_optimizer,
+                parts_of(private),
+            )
+        for _ in range(config.teacher_steps):
+            with torch.no_grad():
+                fake = self._unlabelled(self._codes(max(2, config.teacher_batch), rng))
+            self._trainer.step(config.teacher_batch, fake, rng)
         if (trace := recorder()) is not None:
-            trace.teachers(joined(teachers.each(numbers_of, rng)))
-        yes, votes = teachers.votes(network_votes, rng, codes, label, self.ensemble.mode)
-        answers = self._answers(aggregator, codes, yes, votes)
-        self.labelled.replace(codes=codes, **answers)
+            trace.teachers(list(self._teachers.parameters()))
+        self.labelled.replace(codes=codes, **self._answers(aggregator, codes))
         for _ in range(config.student_steps):
             self._learn(rng)
 
-    @property
-    def _headed(self) -> slice | None:
-        """The label's codes, where a class head is to predict it."""
-        return self.label if self._classes else None
+    def _unlabelled(self, codes: Tensor) -> Tensor:
+        """Codes without the label's, where a class head is to predict it."""
+        if not self._classes:
+            return codes
+        changed = codes.clone()
+        changed[:, self.label] = 0
+        return changed
 
-    def _fakes(self, rng: torch.Generator) -> Iterator[Tensor]:
-        """Generated rows of each step of a round's teachers."""
-        for _ in range(self.config.teacher_steps):
-            with torch.no_grad():
-                codes = self._codes(max(2, self.config.teacher_batch), rng)
-            yield unlabelled(codes, self._headed)
-
-    def _answers(
-        self,
-        aggregator: NoisyAggregator,
-        codes: Tensor,
-        yes: Tensor | None,
-        votes: Tensor | None,
-    ) -> dict[str, Tensor]:
+    def _answers(self, aggregator: NoisyAggregator, codes: Tensor) -> dict[str, Tensor]:
         """What the noisy votes say of each row."""
         teachers, label, mode = self.ensemble.teachers, self.label, self.ensemble.mode
         own = None if label is None else codes[:, label].argmax(1)
-        assert yes is not None
-        answers = aggregator.binary(yes.to(codes.device), teachers)
+        yes, votes, start = [], [], 0
+        for says in self._teachers.outputs(self._unlabelled(codes)):
+            real = says[..., 0] > 0
+            if self._classes:
+                best = says[..., 1:].argmax(2)
+                assert own is not None
+                if mode == "C":
+                    real &= best == own[start : start + best.shape[1]]
+                counts = [(best == c).sum(0) for c in range(self._classes)]
+                votes.append(torch.stack(counts, dim=1))
+            yes.append(real.sum(0))
+            start += real.shape[1]
+        answers = aggregator.binary(torch.cat(yes), teachers)
         if own is None or mode == "A":  # there all say it at once, of rows with the class in them
             return {"yes": answers}
         if mode == "B":
-            assert votes is not None
-            classed = torch.ones_like(answers)
-            class_answers = aggregator.classes(votes.to(codes.device))
+            class_answers, classed = aggregator.classes(torch.cat(votes)), torch.ones_like(answers)
         else:  # mode C: only where all of the row was taken for real
             class_answers, classed = own, answers
         return {"yes": answers, "classes": class_answers, "classed": classed}
@@ -391,9 +331,7 @@ class PATENetworks(PATE):
     def _student_says(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of the source, shape (rows,), of whole rows, and of the class, of rows without it."""
         source = self.student(codes)[:, 0]
-        classes = codes[:, :0]
-        if self._classes:
-            classes = self.student(unlabelled(codes, self._headed))[:, 1:]
+        classes = self.student(self._unlabelled(codes))[:, 1:] if self._classes else codes[:, :0]
         return source, classes
 
     def _learn(self, rng: torch.Generator) -> None:
