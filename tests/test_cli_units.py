@@ -63,7 +63,7 @@ def test_from_a_schema_to_a_verified_table(folder):
 def test_units_beyond_the_bound_are_counted_where_that_is_asked_for(folder):
     said = run(*FIT, cwd=folder)
     assert "units with more rows" not in said.stdout + said.stderr
-    said = run(*FIT, "--count-bounded", cwd=folder)
+    said = run(*FIT, "--count", "bounded", cwd=folder)
     assert "units with more rows than the bound of the schema, by a noisy count" in said.stdout
 
 
@@ -124,11 +124,11 @@ def test_bad_units_are_refused_in_one_line_with_all_else(folder):
 def test_ledgers_and_options_of_other_units_are_refused(folder):
     run("ledger", "create", "l", "--epsilon", 2, cwd=folder)
     refused(*FIT, "--ledger", "l", cwd=folder, says="Ledger l protects one record")
-    refused(*FIT, "--count-repeated", cwd=folder, says="The schema declares a unit")
+    refused(*FIT, "--count", "repeated", cwd=folder, says="The schema declares a unit")
     plain = ("--drop", "patient", "-o", "dropped.json")
     run("schema", "edit", "plain.json", *plain, cwd=folder)
     words = ("fit", "stays.csv", "--schema", "dropped.json", "--epsilon", 1, "-o", "n")
-    refused(*words, "--count-bounded", cwd=folder, says="The schema declares no unit")
+    refused(*words, "--count", "bounded", cwd=folder, says="The schema declares no unit")
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_fit_warns_by_the_schema_alone(folder):
     words = ("fit", "stays.csv", "--schema", "i.json", *QUICK, "-o", "m")
     said = run(*words, cwd=folder)
     assert "identifier 'patient' and no unit" in said.stderr
-    said = run(*words, "--count-repeated", cwd=folder)
+    said = run(*words, "--count", "repeated", cwd=folder)
     assert "identifiers with several rows of the schema, by a noisy count" in said.stdout
     assert "and no unit" not in said.stderr
 

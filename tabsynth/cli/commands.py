@@ -35,10 +35,7 @@ from tabsynth.cli.options import (
     Batches,
     CheckpointOption,
     Consensus,
-    CountBounded,
-    CountClipped,
-    CountRepeated,
-    CountViolations,
+    Count,
     Decimal,
     DeclaredRows,
     DraftedOfTables,
@@ -210,10 +207,7 @@ def fit(
     decimal: Decimal = None,
     sheet: Sheet = None,
     null: Null = None,
-    count_violations: CountViolations = False,
-    count_clipped: CountClipped = False,
-    count_bounded: CountBounded = False,
-    count_repeated: CountRepeated = False,
+    count: Count = None,
     unit: Unit = None,
     max_rows_per_unit: MaxRowsPerUnit = None,
     weight: Weight = None,
@@ -244,8 +238,7 @@ def fit(
         if table is None:
             raise InputError("--linked takes a folder of tables, not --duckdb or --spark.")
         of_one = {"schema": schema, "save_schema": save_schema, "null": null, **given, **design}
-        of_one |= {"count_violations": count_violations, "count_clipped": count_clipped}
-        of_one |= {"count_bounded": count_bounded, "count_repeated": count_repeated}
+        of_one |= {"count": count}
         refuse_for_linked(of_one, ("rows", "time_limit"))
         check_not_input(out, linked, ledger)
         parameters = {"epsilon": epsilon, "delta": delta, "device": device, "random_state": seed}
@@ -289,7 +282,12 @@ def fit(
         read = partial(_engine_table, duckdb, spark, str(table_name))
     else:
         read = partial(
-            _rows_of, table, facts, null_texts(null), options, identifiers=count_repeated
+            _rows_of,
+            table,
+            facts,
+            null_texts(null),
+            options,
+            identifiers="repeated" in (count or ()),
         )
     private = duckdb if table is None else table
     check_not_input(out, private, schema, public, warm_start, ledger)
@@ -299,13 +297,7 @@ def fit(
     if save_schema is not None:
         check_not_input(save_schema, private, schema, public, warm_start, ledger, out)
         check_writable(save_schema)
-    counted = [
-        *["count_violations"] * count_violations,
-        *["count_clipped"] * count_clipped,
-        *["count_bounded"] * count_bounded,
-        *["count_repeated"] * count_repeated,
-    ]
-    fit_and_print(synthesizer, read, out, checkpoint, ledger, started, counted)
+    fit_and_print(synthesizer, read, out, checkpoint, ledger, started, count or ())
     say(f"Model: {out}")
     if save_schema is not None:
         synthesizer.schema_.save(save_schema)

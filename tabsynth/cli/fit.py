@@ -21,12 +21,12 @@ def fit_and_print(
     checkpoint: Path | None = None,
     ledger: Path | None = None,
     started: float | None = None,
-    counted: Sequence[str] = (),
+    count: Sequence[str] = (),
 ) -> None:
     """Print the plan, then read the table, fit, save the model and print the privacy cost.
 
     A time limit counts from ``started``, a time of :func:`time.monotonic` and by default now: imports, the plan and the
-    reading of the table are parts of it. ``counted`` names the options of :meth:`Synthesizer.fit` that count rows with noise.
+    reading of the table are parts of it. ``count`` is that of :meth:`Synthesizer.fit`.
     """
     started = time.monotonic() if started is None else started
     from tabsynth.synthesizers.base import LEAST_LIMIT
@@ -49,7 +49,6 @@ def fit_and_print(
     if synthesizer.time_limit is not None:
         left = synthesizer.time_limit - (time.monotonic() - started)
         synthesizer.set_params(time_limit=max(left, LEAST_LIMIT))
-    options: dict[str, Any] = dict.fromkeys(counted, True)
     with one_interrupt():
         try:
             with progress_bar(True) as progress:
@@ -58,7 +57,7 @@ def fit_and_print(
                     progress=progress,
                     checkpoint=checkpoint,
                     ledger=ledger,
-                    **options,
+                    count=count,
                 )
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)

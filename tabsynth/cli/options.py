@@ -289,36 +289,12 @@ LinkedOption = Annotated[
         " households.csv and persons.csv.",
     ),
 ]
-CountViolations = Annotated[
-    bool,
+Count = Annotated[
+    list[str] | None,
     typer.Option(
-        "--count-violations",
-        help="Release the number of rows that break a rule of the schema, with noise, for a hundredth of the budget."
-        " The certificate lists it. Without this option nothing says how many there are.",
-    ),
-]
-CountBounded = Annotated[
-    bool,
-    typer.Option(
-        "--count-bounded",
-        help="Release the number of units with more rows than the schema's bound, with noise, for a hundredth of the"
-        " budget. The certificate lists it. Without this option nothing says how many there are.",
-    ),
-]
-CountRepeated = Annotated[
-    bool,
-    typer.Option(
-        "--count-repeated",
-        help="Release the number of values of the schema's first identifier that several rows have, with noise, for a"
-        " hundredth of the budget. Without this option a warning follows from the schema alone.",
-    ),
-]
-CountClipped = Annotated[
-    bool,
-    typer.Option(
-        "--count-clipped",
-        help="Release the number of rows whose survey weight is above the schema's largest one, with noise, for a"
-        " hundredth of the budget. The certificate lists it. Without this option nothing says how many there are.",
+        help="Release a number with noise, for a hundredth of the budget: of rows that break a rule (violations), of rows"
+        " whose weight is above the largest one (clipped), of units with more rows than the bound (bounded), or of"
+        " identifiers that several rows have (repeated). Repeatable. The certificate lists it. Default: none."
     ),
 ]
 Where = Annotated[

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -291,10 +291,7 @@ class Synthesizer(BaseEstimator):
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
         ledger: str | Path | None = None,
-        count_violations: bool = False,
-        count_clipped: bool = False,
-        count_bounded: bool = False,
-        count_repeated: bool = False,
+        count: Collection[str] = (),
     ) -> Self:
         """Fit the table under the budget. The plan is logged before the table is read.
 
@@ -315,17 +312,11 @@ class Synthesizer(BaseEstimator):
         ledger : path, optional
             A project's ledger (:class:`tabsynth.privacy.ProjectLedger`): the privacy cost of this fit composes there with
             all other fits under it, and is written there before rows are read. Locked until the fit ends.
-        count_violations : bool
-            Whether the number of rows that break a rule of the schema is released, with noise, for a hundredth of the
-            budget (in μ²). The certificate lists it with its mechanism. Without, nothing says how many there are.
-        count_clipped : bool
-            The same of rows whose survey weight is above the schema's ``max_weight``, for another hundredth.
-        count_bounded : bool
-            The same of units with more rows than the schema's ``max_rows_per_unit``, for another hundredth.
-        count_repeated : bool
-            The same of values of the schema's first identifier that several rows have, for another hundredth. A warning
-            says where there are such. Without, a warning follows from the schema alone, which costs nothing: whether
-            identifiers repeat is a fact of the rows, and a warning that follows from it would be a release.
+        count : collection of {"violations", "clipped", "bounded", "repeated"}
+            Numbers to release with noise, each for a hundredth of the budget (in μ²): of rows that break a rule of the schema,
+            of rows whose survey weight is above its ``max_weight``, of units with more rows than its ``max_rows_per_unit``, and
+            of values of its first identifier that several rows have. The certificate lists each with its mechanism. By
+            default nothing says how many there are; a warning on identifiers then follows from the schema alone.
 
         Raises
         ------
@@ -338,13 +329,11 @@ class Synthesizer(BaseEstimator):
             After Ctrl-C; the synthesizer then holds the partly trained model. Its certificate claims the ε of
             the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
-        options: dict[str, Any] = {
-            "count_violations": count_violations,
-            "count_clipped": count_clipped,
-            "count_bounded": count_bounded,
-            "count_repeated": count_repeated,
-        }
-        counted = [name for name, chosen in options.items() if chosen]
+        counted: list[str] = []
+        if count:  # most fits do without
+            from tabsynth.synthesizers.violations import check_count
+
+            counted = check_count(count)
         table = counting(table)
         if not isinstance(self.schema, Schema):
             fit_with_schema(self, table, progress, checkpoint, ledger, counted)
@@ -402,7 +391,8 @@ class Synthesizer(BaseEstimator):
 
     def _release_numbers(self, counted: Sequence[str], table: Any, *, on_disk: bool) -> None:
         """Release noisy numbers of rows that are changed or left out, and put their cost on the ledger of this fit."""
-        numbers = import_module("tabsynth.synthesizers.violations")  # most fits do without
+        from tabsynth.synthesizers import violations as numbers
+
         for option in counted:
             numbers.check_counted(option, self.schema, table, on_disk=on_disk)
         check_sources(self, None)
@@ -699,10 +689,10 @@ class Synthesizer(BaseEstimator):
     def _warn_of_identifiers(self, counted: Sequence[str]) -> None:
         """Warn where people may have several rows, as the schema says; the rows are not looked at."""
         names = self.schema.identifiers
-        if names and self.schema.unit is None and "count_repeated" not in counted:
+        if names and self.schema.unit is None and "repeated" not in counted:
             logger.warning(
                 "the schema declares identifier %s and no unit, so the fit protects single rows; if somebody may have several,"
-                " declare the unit (this follows from the schema alone; count_repeated counts them with noise)",
+                " declare the unit (this follows from the schema alone; count=['repeated'] or --count repeated counts them with noise)",
                 ", ".join(map(shown, names)),
             )
 
@@ -937,7 +927,7 @@ class Synthesizer(BaseEstimator):
         if design.unit is not None:
             out.append(
                 f"protects units, the values of column {shown(design.unit)}: at most {design.rows} rows of each are used,"
-                " noise is scaled to that, and rows beyond are left out without being counted (--count-bounded)"
+                " noise is scaled to that, and rows beyond are left out without being counted (--count bounded)"
             )
         return out
 

@@ -39,7 +39,7 @@ def fit_with_schema(
     if given is None:
         if counted:
             raise InputError(
-                f"{counted[0]} needs a schema that declares what is counted; a fit that drafts one has none."
+                f"count={counted[0]!r} needs a schema that declares what is counted; a fit that drafts one has none."
             )
         _fit_drafting(model, table, progress, checkpoint, ledger)
         return
@@ -54,9 +54,8 @@ def fit_with_schema(
     fitted = _with(model, schema)
     if hasattr(model, "ledger_"):
         fitted.ledger_ = model.ledger_
-    options = dict.fromkeys(counted, True)
     try:
-        fitted.fit(table, progress=progress, checkpoint=checkpoint, ledger=ledger, **options)
+        fitted.fit(table, progress=progress, checkpoint=checkpoint, ledger=ledger, count=counted)
     finally:
         _take_over(model, fitted)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._random import Randomness
-from tabsynth._validate import shown
+from tabsynth._validate import one_of, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import names_of
 from tabsynth.errors import InputError
@@ -98,26 +98,26 @@ def _second_rows(encoder: TableEncoder, rows: pd.DataFrame) -> np.ndarray:
 
 
 COUNTED = {
-    "count_violations": CountedRows(
+    "violations": CountedRows(
         purpose="rows that break a rule",
         which=lambda encoder, rows: encoder.broken(rows),
         needs=_without_rules,
         stream=0,
     ),
-    "count_clipped": CountedRows(
+    "clipped": CountedRows(
         purpose="rows with a weight above the cap",
         which=lambda encoder, rows: encoder.whole.design.clipped(rows, encoder.whole.decimal),
         needs=_without_weight,
         stream=1,
     ),
-    "count_bounded": CountedRows(
+    "bounded": CountedRows(
         purpose="units with more rows than the bound",
         which=_next_rows,
         needs=_without_unit,
         stream=2,
         once=True,
     ),
-    "count_repeated": CountedRows(  # a record more or less changes whether one identifier has several
+    "repeated": CountedRows(  # a record more or less changes whether one identifier has several
         purpose="identifiers with several rows",
         which=_second_rows,
         needs=_without_identifier,
@@ -127,11 +127,20 @@ COUNTED = {
 }
 
 
+def check_count(count: Collection[str]) -> list[str]:
+    """Return the names of the numbers to release in the order of ``COUNTED``, or raise InputError for another name."""
+    if isinstance(count, str):
+        raise InputError(f"Expected count to be a list of names, got {shown(count)}.")
+    for option in count:
+        one_of("count", option, COUNTED)
+    return [option for option in COUNTED if option in count]
+
+
 def check_counted(option: str, schema: Schema, table: Any, *, on_disk: bool) -> None:
     """InputError unless a fit of the table can release the number that the option asks for. Nothing is read."""
     counted, leave_out = (
         COUNTED[option],
-        f"leave {option} (--{option.replace('_', '-')}) out.",
+        f"leave count={option!r} (--count {option}) out.",
     )
     if on_disk:
         raise InputError(

@@ -128,7 +128,7 @@ FITS: dict[str, Callable[[Path], Any]] = {
     "a warm start that drafted": after_a_draft,
     "a draft, declared afterwards": declared_afterwards,
     "counted rows": lambda _: MargNet(RULED, epsilon=2.0, config=SMALL).fit(
-        pairs(), count_violations=True
+        pairs(), count=["violations"]
     ),
     "interrupted": interrupted,
     "stopped": lambda _: small_dpgan(time_limit=1e-6, rate=0.5).fit(rows()),

@@ -266,7 +266,7 @@ def test_a_refit_under_another_bound_is_refused(weight: str | None, tmp_path: An
         before = one.ledger_.to_list()
         for other in others:
             one.set_params(schema=other, epsilon=8.0, config=SMALL)
-            for options in ({}, {"count_bounded": True}):
+            for options in ({}, {"count": ["bounded"]}):
                 with pytest.raises(InputError, match="other bounds of a unit, or another cap"):
                     one.fit(table, **options)
         assert one.ledger_.to_list() == before
@@ -281,7 +281,7 @@ def test_a_refit_that_counts_under_another_unit_is_refused() -> None:
     before = model.ledger_.to_list()
     model.set_params(schema=schema(), epsilon=8.0)
     with pytest.raises(InputError, match="protects one record, and this fit all records of one"):
-        model.fit(stays(), count_bounded=True)
+        model.fit(stays(), count=["bounded"])
     assert model.ledger_.to_list() == before and model.ledger_.unit is None
 
 
@@ -316,7 +316,7 @@ def numbers(option: str, table: pd.DataFrame, of: Schema, runs: int = 100) -> tu
 def test_the_number_of_bounded_units_has_the_noise_of_one(caplog: Any) -> None:
     """A unit is above its bound or not, however many rows it has: the noise is that of a count of units."""
     noise = 1 / (np.sqrt(SHARE) * gaussian_mu(1.0, 1e-5))
-    actual, account = numbers("count_bounded", stays(400), schema(2))
+    actual, account = numbers("bounded", stays(400), schema(2))
     expected = int((stays(400)[UNIT].value_counts() > 2).sum())
     assert abs(actual.mean() - expected) < 4 * noise / np.sqrt(len(actual))
     assert actual.std() == pytest.approx(noise, rel=0.3)
@@ -330,20 +330,20 @@ def test_violations_of_a_unit_count_at_most_its_bound() -> None:
     of = Schema(columns, unit=UNIT, max_rows_per_unit=3, **rules)
     table = pd.DataFrame({UNIT: [7] * 100 + [8] * 50, "x": 3, "y": [1] * 100 + [3] * 50})
     ledger = Ledger(math.inf, 1e-5)
-    assert release_number("count_violations", table, TableEncoder(of), ledger, None) == 3
-    _, account = numbers("count_violations", table, of, 1)
+    assert release_number("violations", table, TableEncoder(of), ledger, None) == 3
+    _, account = numbers("violations", table, of, 1)
     assert account.details["l2_sensitivity"] == 3.0
 
 
 def test_a_fit_counts_bounded_units_within_its_budget() -> None:
-    model = MargNet(schema(), epsilon=1.0, config=SMALL).fit(stays(), count_bounded=True)
+    model = MargNet(schema(), epsilon=1.0, config=SMALL).fit(stays(), count=["bounded"])
     certificate = model.certificate()
     purpose = "units with more rows than the bound"
     (item,) = [i for i in certificate["mechanisms"] if i["purpose"] == purpose]
     assert certificate["epsilon"] <= 1 and isinstance(item["details"]["noisy_number"], int)
     with pytest.raises(InputError, match="declares no unit"):
         plain = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL)
-        plain.fit(stays()[["ward", "days"]], count_bounded=True)
+        plain.fit(stays()[["ward", "days"]], count=["bounded"])
 
 
 # Identifiers without a unit.
@@ -374,18 +374,18 @@ def test_repeated_identifiers_are_counted_with_noise_where_that_is_asked_for(cap
     """A record more or less changes by one how many identifiers several rows have."""
     noise = 1 / (np.sqrt(SHARE) * gaussian_mu(1.0, 1e-5))
     table = pd.concat([stays(400).astype({UNIT: object}), stays(3).assign(**{UNIT: None})])
-    actual, account = numbers("count_repeated", table, IDENTIFIED)
+    actual, account = numbers("repeated", table, IDENTIFIED)
     expected = int((stays(400)[UNIT].value_counts() > 1).sum())
     assert abs(actual.mean() - expected) < 4 * noise / np.sqrt(len(actual))
     assert account.details["l2_sensitivity"] == 1.0
     many = stays(800)
-    (said,) = messages(caplog, many, IDENTIFIED, count_repeated=True)
+    (said,) = messages(caplog, many, IDENTIFIED, count=["repeated"])
     assert "identifiers with several rows: the guarantee" in said
     single = many.assign(**{UNIT: range(len(many))})
-    assert not messages(caplog, single, IDENTIFIED, count_repeated=True)
+    assert not messages(caplog, single, IDENTIFIED, count=["repeated"])
     with pytest.raises(InputError, match="The table lacks the identifier, column 'patient'"):
-        messages(caplog, single.drop(columns=UNIT), IDENTIFIED, count_repeated=True)
+        messages(caplog, single.drop(columns=UNIT), IDENTIFIED, count=["repeated"])
     with pytest.raises(InputError, match="The schema declares a unit"):
-        messages(caplog, many, schema(), count_repeated=True)
+        messages(caplog, many, schema(), count=["repeated"])
     with pytest.raises(InputError, match="declares no identifier"):
-        messages(caplog, many[["ward", "days"]], Schema(COLUMNS), count_repeated=True)
+        messages(caplog, many[["ward", "days"]], Schema(COLUMNS), count=["repeated"])

@@ -35,7 +35,7 @@ def test_the_number_has_the_noise_that_is_charged() -> None:
     noise = 1 / (np.sqrt(SHARE) * gaussian_mu(1.0, 1e-5))
     for _ in range(400):
         ledger = Ledger(1.0, 1e-5)
-        numbers.append(release_number("count_violations", rows(40, 50), encoder, ledger, None))
+        numbers.append(release_number("violations", rows(40, 50), encoder, ledger, None))
         (account,) = ledger.accounts
         assert account.spent == 1 and account.noise_multiplier == pytest.approx(noise)
         assert account.details["noisy_number"] == numbers[-1]
@@ -54,7 +54,7 @@ def test_the_number_has_the_noise_that_is_charged() -> None:
 )
 def test_a_fit_counts_it_within_its_budget(make, caplog) -> None:
     with caplog.at_level(logging.DEBUG):
-        model = make().fit(rows(137), count_violations=True)
+        model = make().fit(rows(137), count=["violations"])
     certificate = model.certificate()
     assert certificate["epsilon"] <= 1
     (item,) = [i for i in certificate["mechanisms"] if i["purpose"] == "rows that break a rule"]
@@ -75,17 +75,17 @@ def test_nothing_says_how_many_rows_are_left_out(tmp_path) -> None:
     said = run(*words, "-o", "m", cwd=tmp_path)
     assert "137" not in said.stdout + said.stderr
     assert "break" not in said.stdout + said.stderr
-    said = run(*words, "-o", "n", "--count-violations", cwd=tmp_path)
+    said = run(*words, "-o", "n", "--count", "violations", cwd=tmp_path)
     assert "rows that break a rule of the schema, by a noisy count" in said.stdout + said.stderr
     run("sample", "n", "-n", 50, "-o", "u.csv", cwd=tmp_path)
     certificate = json.loads((tmp_path / "u.csv.certificate.json").read_text())
     assert any("noisy_number" in i["details"] for i in certificate["mechanisms"])
-    refused(*words, "-o", "k", "--count-violations", "--checkpoint", "c", cwd=tmp_path,
+    refused(*words, "-o", "k", "--count", "violations", "--checkpoint", "c", cwd=tmp_path,
             says="takes no checkpoint")  # fmt: skip
 
 
 def test_there_is_nothing_to_count_without_rules() -> None:
     model = MargNet(Schema(COLUMNS), epsilon=1, config=SMALL)
     with pytest.raises(InputError, match="no rules between columns"):
-        model.fit(rows(3), count_violations=True)
+        model.fit(rows(3), count=["violations"])
     assert not hasattr(model, "ledger_")

@@ -231,7 +231,7 @@ def test_pairs_with_the_classes_are_counted_in_any_case() -> None:
 def test_a_fit_estimates_the_population(tmp_path, caplog) -> None:
     table = rows()
     with caplog.at_level(logging.DEBUG):
-        model = MargNet(SCHEMA, epsilon=2, config=SMALL).fit(table, count_clipped=True)
+        model = MargNet(SCHEMA, epsilon=2, config=SMALL).fit(table, count=["clipped"])
     clipped = np.minimum(table["w"], CAP)
     assert model.population_ == pytest.approx(clipped.sum(), rel=0.05)
     assert model.rows_ == pytest.approx(4000, abs=200)  # and not the population
@@ -358,7 +358,7 @@ def test_the_number_of_clipped_rows_has_the_noise_that_is_charged() -> None:
     for _ in range(200):
         ledger = Ledger(1.0, 1e-5)
         encoder = TableEncoder(SCHEMA)
-        numbers.append(release_number("count_clipped", table, encoder, ledger, None))
+        numbers.append(release_number("clipped", table, encoder, ledger, None))
         (account,) = ledger.accounts
         assert account.details["noisy_number"] == numbers[-1]
     noise = account.noise_multiplier
@@ -416,7 +416,7 @@ def test_from_a_file_to_a_weighted_sample(files) -> None:
     (files / "plain.json").write_text(json.dumps(schema))
     run("schema", "edit", "plain.json", "-o", "s.json", "--weight", "w", "--max-weight", 300, cwd=files)  # fmt: skip
     assert Schema.load(files / "s.json").fingerprint() == SCHEMA.fingerprint()
-    said = run(*WORDS, "-o", "m", "--count-clipped", cwd=files).stdout
+    said = run(*WORDS, "-o", "m", "--count", "clipped", cwd=files).stdout
     assert "weighted by 'w', clipped at 300" in said
     assert "rows with a weight above the cap of the schema, by a noisy count" in said
     run("sample", "m", "-o", "u.csv", "--weights", "population", cwd=files)
@@ -489,4 +489,4 @@ def test_options_of_weights_that_cannot_be(files) -> None:
     )
     table = rows(50).drop(columns="w")
     with pytest.raises(InputError, match="declares no survey weight"):
-        MargNet(Schema(COLUMNS), epsilon=1).fit(table, count_clipped=True)
+        MargNet(Schema(COLUMNS), epsilon=1).fit(table, count=["clipped"])
