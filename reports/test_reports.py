@@ -12,10 +12,11 @@ import pytest
 
 REPORTS = Path(__file__).resolve().parent
 DOCS = REPORTS.parent / "docs"
+OPTIONS = ("parse_args(", "STUDY.main()")  # of argparse, or of the harness
 SCRIPTS = sorted(
     path
     for path in REPORTS.glob("*/*.py")
-    if not path.name.startswith("test_") and "parse_args(" in path.read_text()
+    if not path.name.startswith("test_") and any(word in path.read_text() for word in OPTIONS)
 )
 FIGURE = re.compile(r"\d+\.\d+ ± \d+\.\d+|(?<![\d.])\d\.\d{3}(?![\d.])")
 LINK = re.compile(r"\]\(([^)#]*/reports/[^)#]*\.md)")

@@ -35,7 +35,9 @@ EXIT_CODES = {0, 1, 2, INTERRUPTED, *EXIT.values()}
 # Options of other programs that pages name, and where they are.
 OTHER_OPTIONS = {
     "--fresh": "tests/mutants/gate.py",
-    "--write": "reports/benchmark/run.py",
+    "--write": "reports/harness.py",
+    "--only": "reports/harness.py",
+    "--again": "reports/harness.py",
 }
 OUTPUT = re.compile(r"[A-Z][\w ]*: \S")
 # What stands before the name of a command, and not before what tabsynth does.

@@ -1,21 +1,26 @@
-"""Compare tabsynth's privacy loss distributions with those of dp_accounting: ``python reports/accountants/run.py``.
-
-Writes README.md beside it. It takes about a minute on one core.
-"""
+"""Privacy loss distributions of tabsynth and of dp_accounting: ``python reports/accountants/run.py``, a minute on one core."""
 
 import math
+import sys
 import time
-from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 
 import dp_accounting as dpa
 from dp_accounting import pld
 
-from tabsynth.privacy.accounting.accountants import rdp_epsilon
-from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote, SubsampledGaussian
-from tabsynth.privacy.accounting.pld import pld_epsilon
-
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+from harness import Row, Rows, Study, fill, releases, table  # noqa: E402
+
+from tabsynth.privacy.accounting.accountants import rdp_epsilon  # noqa: E402
+from tabsynth.privacy.accounting.mechanisms import (  # noqa: E402
+    Gaussian,
+    NoisyVote,
+    SubsampledGaussian,
+)
+from tabsynth.privacy.accounting.pld import pld_epsilon  # noqa: E402
+
 INTERVALS = (1e-3, 1e-4)  # of dp_accounting's grid; 1e-4 is its default
 Spends = list[tuple[Gaussian | SubsampledGaussian, int]]
 
@@ -59,40 +64,60 @@ def by_dp_accounting(spends: Spends, delta: float, interval: float) -> float:
     return float(accountant.compose(dpa.ComposedDpEvent(events)).get_epsilon(delta))
 
 
-def timed(compute: Callable[[], float]) -> str:
-    started = time.process_time()
-    epsilon = compute()
-    seconds = time.process_time() - started
-    return f"{epsilon:.5g} ({seconds:.2f} s)" if math.isfinite(epsilon) else f"∞ ({seconds:.2f} s)"
+SETTINGS: dict[str, tuple[list, float]] = {
+    **{f"{name}, δ = {delta:g}": (spends, delta) for name, spends, delta in CASES},
+    **{
+        f"{count:,} answers of {teachers} teachers, noise {noise:g}": (
+            [(NoisyVote(noise=noise, teachers=teachers), count)],
+            1e-5,
+        )
+        for noise, teachers, count in VOTES
+    },
+}
 
 
-def main() -> None:
+def measure(setting: tuple[list, float]) -> Row:
+    """Return ε by each accountant, with its processor time: of votes by PLD, and by RDP without a time."""
+    spends, delta = setting
     pld_epsilon(sampled(1.0, 0.5, 2), 1e-5)  # imports and first calls are not timed
     by_dp_accounting(sampled(1.0, 0.5, 2), 1e-5, 1e-3)
-    rows = [
-        "| mechanism | δ | tabsynth | dp_accounting, interval 0.001 | dp_accounting, interval 0.0001 |",
-        "|---|---|---|---|---|",
-    ]
-    for name, spends, delta in CASES:
-        cells = [timed(lambda s=spends, d=delta: pld_epsilon(s, d))]
-        cells += [
-            timed(lambda s=spends, d=delta, h=interval: by_dp_accounting(s, d, h))
-            for interval in INTERVALS
-        ]
-        rows.append(f"| {name} | {delta:g} | " + " | ".join(cells) + " |")
-    votes = ["| votes | ε by PLD | ε by RDP |", "|---|---|---|"]
-    for noise, teachers, count in VOTES:
-        spent = [(NoisyVote(noise=noise, teachers=teachers), count)]
-        cells = [timed(lambda s=spent: pld_epsilon(s, 1e-5)), f"{rdp_epsilon(spent, 1e-5):.5g}"]
-        votes.append(
-            f"| {count:,} answers of {teachers} teachers, noise {noise:g} | "
-            + " | ".join(cells)
-            + " |"
-        )
-    page = (HERE / "template.md").read_text("utf-8")
-    page = page.replace("{gaussians}", "\n".join(rows)).replace("{votes}", "\n".join(votes))
-    (HERE / "README.md").write_text(page.replace("{finer}", f"{FINER:g}"), "utf-8")
+    computed = [lambda: pld_epsilon(spends, delta)]
+    votes = isinstance(spends[0][0], NoisyVote)
+    if not votes:
+        computed += [lambda h=h: by_dp_accounting(spends, delta, h) for h in INTERVALS]
+    epsilons, seconds = list[float](), list[float]()
+    for compute in computed:
+        started = time.process_time()
+        epsilons.append(compute())
+        seconds.append(round(time.process_time() - started, 2))
+    epsilons += [rdp_epsilon(spends, delta)] if votes else []
+    shown = [f"{epsilon:.5g}" if math.isfinite(epsilon) else "∞" for epsilon in epsilons]
+    return {"epsilon": shown, "seconds": seconds}
 
+
+def page(rows: Rows) -> str:
+    """Return the page."""
+    gaussians, votes = list[list[str]](), list[list[str]]()
+    for key, (spends, delta) in SETTINGS.items():
+        if key not in rows:
+            continue
+        timed = zip_longest(rows[key]["epsilon"], rows[key]["seconds"])
+        cells = [epsilon + (f" ({s:.2f} s)" if s is not None else "") for epsilon, s in timed]
+        if isinstance(spends[0][0], NoisyVote):
+            votes.append([key, *cells])
+        else:
+            gaussians.append([key.rpartition(", δ")[0], f"{delta:g}", *cells])
+    intervals = [f"dp_accounting, interval {h:g}" for h in INTERVALS]
+    parts = {
+        "GAUSSIANS": table(["mechanism", "δ", "tabsynth", *intervals], gaussians),
+        "VOTES": table(["votes", "ε by PLD", "ε by RDP"], votes),
+        "FINER": f"{FINER:g}",
+        "RELEASE": releases(rows.values()),
+    }
+    return fill(HERE / "template.md", parts)
+
+
+STUDY = Study(script=Path(__file__).resolve(), settings=SETTINGS, measure=measure, page=page)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -29,7 +29,6 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--write", action="store_true", help="only write the page, from the store")
     out.add_argument("--only", help="only runs whose key contains this")
     out.add_argument("--again", action="store_true", help="with --only: also those that are stored")
-    out.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
     return out
 
 
@@ -38,7 +37,7 @@ def main(options: argparse.Namespace) -> None:
     if options.again and not options.only:
         sys.exit("--again needs --only: name the runs that are to be made again.")
     if not options.write:
-        Runner(config, options.only, again=options.again, jobs=max(1, options.jobs)).run()
+        Runner(config, options.only, again=options.again).run()
     if not options.only:
         from writing import write  # matplotlib takes its time
 

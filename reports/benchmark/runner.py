@@ -1,4 +1,4 @@
-"""Runs what a benchmark lacks: every fit and every scoring a process of its own, one thread each."""
+"""The runs of a benchmark: every fit and every scoring is a process of its own, with one thread."""
 
 import json
 import os
@@ -7,12 +7,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import harness
 import numpy as np
 import pandas as pd
 import store
@@ -26,7 +23,6 @@ THREADS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS
     "POLARS_MAX_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
-UNKNOWN_SHARE = 0.3  # of the limit: what a fit is thought to take before any was timed
 
 
 class Stopped(Exception):
@@ -34,7 +30,7 @@ class Stopped(Exception):
 
 
 class Runner:
-    """One command's worth of runs.
+    """The runs of one command, one after another.
 
     Parameters
     ----------
@@ -42,64 +38,36 @@ class Runner:
         Only runs whose key contains this.
     again : bool
         Those that ``only`` names are run even where the store has them.
-    jobs : int
-        Runs at a time.
     """
 
-    def __init__(
-        self, config: Config, only: str | None = None, *, again: bool = False, jobs: int = 1
-    ) -> None:
-        self.config, self.jobs, self.again = config, jobs, again
+    def __init__(self, config: Config, only: str | None = None, *, again: bool = False) -> None:
+        self.config, self.again = config, again
         self.runs = [run for run in config.runs() if not only or only in run.key]
-        self._lock, self._starting = threading.Lock(), threading.Lock()
-        self._ended = False
-        self._children: set[subprocess.Popen] = set()
         self._without: set[str] = set()  # packages that did not install
 
     def run(self) -> None:
-        """All that is missing. KeyboardInterrupt ends the runs in hand and loses no other."""
-        queue = iter(self.runs)
-        with (
-            tempfile.TemporaryDirectory() as scratch,
-            ThreadPoolExecutor(self.jobs) as pool,
-        ):
-            try:  # around the start as well: a first fit may have begun when the end is asked for
-                workers = [pool.submit(self._work, queue, Path(scratch)) for _ in range(self.jobs)]
-                for worker in workers:
-                    worker.result()
-            except BaseException:
-                self.stop()
-                raise
+        """Make all runs that are missing. An interruption ends the run in hand and loses no other."""
+        with tempfile.TemporaryDirectory() as scratch:
+            for run in self.runs:
+                if self._wanted(run):
+                    self._measure(run, self.table(run.table, Path(scratch)))
 
-    def stop(self) -> None:
-        """End what runs and begin nothing more."""
-        with self._starting:
-            self._ended = True
-            for child in self._children:
-                child.terminate()
-
-    def _work(self, queue: Iterator[Run], scratch: Path) -> None:
-        while True:
-            with self._lock:
-                run = next((r for r in queue if self._wanted(r)), None)
-                if run is None or self._ended:
-                    return
-                folder = self.table(run.table, scratch)
-            out = folder / f"{run.key}.csv"
-            began = time.monotonic()
-            result = self._fit(run, folder, out)
-            if result is None:
-                continue
-            if "stopped" not in result:
-                with self._lock:
-                    self.references(run.table, folder)
-                result |= means_of(self.scored(run.table, folder, out)[0])
-            out.unlink(missing_ok=True)
-            store.add(self.config.store, {run.key: vars(run) | result})
-            self._say(run, result, time.monotonic() - began)
+    def _measure(self, run: Run, folder: Path) -> None:
+        out = folder / f"{run.key}.csv"
+        result = self._fit(run, folder, out)
+        if result is None:
+            return
+        if "stopped" not in result:
+            self.references(run.table, folder)
+            result |= means_of(self.scored(run.table, folder, out)[0])
+        out.unlink(missing_ok=True)
+        harness.add_rows(self.config.store, {run.key: vars(run) | result})
+        left = sum(map(self._wanted, self.runs))
+        done = result.get("stopped") or f"{result['cpu_seconds']:.0f} CPU s"
+        print(f"{run.key}: {done}; {left} left", flush=True)
 
     def _wanted(self, run: Run) -> bool:
-        results = store.load(self.config.store)
+        results = harness.load_rows(self.config.store)
         if self.again:
             results.pop(run.key, None)
         package = self.config.systems[run.system].package
@@ -115,7 +83,7 @@ class Runner:
 
     def references(self, table: str, folder: Path) -> None:
         """Score the private rows themselves, the test rows and independent columns, if none has yet."""
-        reference = store.load(self.config.store)
+        reference = harness.load_rows(self.config.store)
         if all("k_marginal" in reference.get(f"{table}-{name}", {}) for name in store.REFERENCES):
             return
         independent_columns(folder)
@@ -125,7 +93,7 @@ class Runner:
             f"{table}-{name}": {"table": table} | means_of(score)
             for name, score in zip(store.REFERENCES, result, strict=True)
         }
-        store.add(self.config.store, rows)
+        harness.add_rows(self.config.store, rows)
 
     def _fit(self, run: Run, folder: Path, out: Path) -> dict | None:
         """What the fit cost, or {"stopped": reason}; None where the peer is not to be had."""
@@ -151,65 +119,39 @@ class Runner:
         return result["scores"]
 
     def process(self, what: list, limit: int | None = None) -> dict:
-        """The JSON of a process's last line, or {"stopped": reason} where it failed."""
-        with self._starting:
-            if self._ended:
-                raise Stopped("The runs were stopped.")
-            child = subprocess.Popen(
-                [str(part) for part in what],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, **THREADS},
-            )
-            self._children.add(child)
-        try:
-            output, error = child.communicate()
-        except BaseException:
-            child.kill()
-            raise
-        finally:
-            with self._starting:
-                self._children.discard(child)
+        """Return the JSON of a process's last line, or {"stopped": reason} where it failed."""
+        child = subprocess.run(
+            [str(part) for part in what],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **THREADS},
+        )
         if child.returncode == -signal.SIGXCPU:
             return {"stopped": f"{store.NOT_DONE}{limit:,} CPU s"}
         if child.returncode < 0:
             raise Stopped(f"{what[1]} was ended by {signal.Signals(-child.returncode).name}.")
         if child.returncode:
-            return {"stopped": (error.strip().splitlines() or ["failed"])[-1][:200]}
-        return json.loads(output.splitlines()[-1])
+            return {"stopped": (child.stderr.strip().splitlines() or ["failed"])[-1][:200]}
+        return json.loads(child.stdout.splitlines()[-1])
 
     def peer_python(self, system: System) -> Path | None:
-        """The interpreter of a peer's environment, which is made first where it is not there."""
+        """Return the interpreter of a peer's environment, which is made first where it is not there."""
         package = system.package
         place = PEERS / re.sub(r"[^A-Za-z0-9.]+", "-", package)
         python, mark = place / "bin" / "python", place / "installed"
-        with self._lock:
-            if package in self._without:
+        if not mark.exists():
+            pip = [python, "-m", "pip", "install", "--quiet"]
+            steps: list[list] = [[python_of(system.python), "-m", "venv", place]]
+            if system.requirements:
+                steps += [[*pip, *system.requirements], [*pip, "--no-deps", package]]
+            else:
+                steps += [[*pip, package]]
+            if not all(succeeds(step) for step in steps):
+                self._without.add(package)
+                print(f"{package} did not install: its runs are left out.", flush=True)
                 return None
-            if not mark.exists():
-                pip = [python, "-m", "pip", "install", "--quiet"]
-                steps: list[list] = [[python_of(system.python), "-m", "venv", place]]
-                if system.requirements:
-                    steps += [[*pip, *system.requirements], [*pip, "--no-deps", package]]
-                else:
-                    steps += [[*pip, package]]
-                if not all(succeeds(step) for step in steps):
-                    self._without.add(package)
-                    print(f"{package} did not install: its runs are left out.", flush=True)
-                    return None
-                mark.touch()
+            mark.touch()
         return python
-
-    def _say(self, run: Run, result: dict, seconds: float) -> None:
-        results = store.load(self.config.store)
-        left = [r for r in self.runs if store.row_of(results, r) is None]
-        done = result.get("stopped") or f"{result['cpu_seconds']:.0f} CPU s"
-        hours = sum(expected(self.config, results, r) for r in left) / 3600 / self.jobs
-        print(
-            f"{run.key}: {done}, {seconds:.0f} s in all; {len(left)} left, about {hours:.1f} h",
-            flush=True,
-        )
 
 
 def independent_columns(folder: Path) -> Path:
@@ -237,14 +179,6 @@ def succeeds(command: list) -> bool:
 def means_of(score: dict) -> dict:
     """A row's figures: what is kept for each column stays out."""
     return {name: value for name, value in score.items() if not isinstance(value, dict)}
-
-
-def expected(config: Config, results: dict[str, dict], run: Run) -> float:
-    """Seconds that a run is thought to take: as its like took, else a share of its limit."""
-    timed = [r for r in results.values() if r.get("system") == run.system and "seconds" in r]
-    here = [r["seconds"] for r in timed if r["table"] == run.table]
-    seconds = here or [r["seconds"] for r in timed]
-    return float(np.mean(seconds)) if seconds else UNKNOWN_SHARE * config.limit(run.system)
 
 
 def prepare(config: Config, table: str, folder: Path) -> None:

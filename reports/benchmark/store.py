@@ -1,14 +1,8 @@
-"""The rows of a benchmark: one JSON file, a row a run, by key."""
+"""The rows of a benchmark by run: which are there, and which need not be measured."""
 
-import fcntl
-import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from config import Config, Run
-
-from tabsynth._files import write_text
 
 NOT_DONE = "not done in "  # … so many CPU seconds: the reason of a row that was stopped
 REFERENCES = {
@@ -16,21 +10,6 @@ REFERENCES = {
     "fresh": "the test rows",
     "shuffled": "independent columns",
 }
-
-
-def load(path: Path) -> dict[str, dict]:
-    return json.loads(path.read_text("utf-8")) if path.exists() else {}
-
-
-def add(path: Path, rows: Mapping[str, dict]) -> None:
-    """Add rows, whole or not at all, while other processes add theirs."""
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)  # until it is closed
-        merged = dict(sorted((load(path) | dict(rows)).items()))
-        write_text(path, json.dumps(merged, indent=1, ensure_ascii=False) + "\n")
-    finally:
-        os.close(folder)
 
 
 def stopped_by(results: Mapping[str, dict], run: Run) -> dict | None:

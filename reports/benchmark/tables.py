@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "data"))
+sys.path += [str(ROOT / "data"), str(ROOT / "reports")]
 from benchmark_data import data_file  # noqa: E402
 
 from tabsynth import Schema, read_table  # noqa: E402

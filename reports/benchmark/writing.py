@@ -1,19 +1,19 @@
 """The page of a benchmark, from its rows alone."""
 
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import disclosure
 import findings
+import harness
 import numpy as np
 import pictures
 import store
 from config import Config, Run
+from harness import UNNAMED, mean_sd
 from ranks import (
     FIGURES,
-    Figure,
     Rank,
     blocks,
     complete,
@@ -25,7 +25,6 @@ from ranks import (
 
 from tabsynth._files import write_text
 
-UNNAMED = "0.2 and the code that led to it"  # the release of rows that name none
 TEMPLATE = Path(__file__).resolve().with_name("template.md")
 # Of the test rows: a classifier of them that is tested on them says nothing.
 NOT_OF_FRESH = ("dwpre_macro_mean", "dwpre_weighted_mean", "target_auroc")
@@ -33,7 +32,7 @@ NOT_OF_FRESH = ("dwpre_macro_mean", "dwpre_weighted_mean", "target_auroc")
 
 def write(config: Config) -> None:
     """README.md, ranks.png and cost.png beside the config file."""
-    results, folder = store.load(config.store), config.path.parent
+    results, folder = harness.load_rows(config.store), config.path.parent
     ranks, cells = {}, {}
     for figure in FIGURES:
         figures = values(config, results, figure)
@@ -63,9 +62,7 @@ def write(config: Config) -> None:
             line for table in config.tables for line in (*of_table(config, results, table), "")
         ],
     }
-    page = TEMPLATE.read_text("utf-8")
-    for name, lines in parts.items():
-        page = page.replace(f"<!-- {name} -->", "\n".join(lines))
+    page = harness.fill(TEMPLATE, {name: "\n".join(lines) for name, lines in parts.items()})
     write_text(folder / "README.md", page)
 
 
@@ -251,18 +248,10 @@ def line(title: str, epsilon: float | None, rows: list[dict], *, fresh: bool = F
     cells = [
         "–"
         if fresh and f.key in NOT_OF_FRESH
-        else mean_sd([r[f.key] for r in rows if f.key in r], f)
+        else mean_sd([r[f.key] for r in rows if f.key in r], f.digits)
         for f in FIGURES
     ]
     timed = [r for r in rows if "cpu_seconds" in r]
     cells.append(f"{np.mean([r['cpu_seconds'] for r in timed]):.0f}" if timed else "–")
     cells.append(f"{max(r['peak_mib'] for r in timed):.0f}" if timed else "–")
     return f"{head} | " + " | ".join([*cells, str(len(rows))]) + " |"
-
-
-def mean_sd(numbers: list[float], figure: Figure) -> str:
-    if not numbers:
-        return "–"
-    mean = findings.shown(float(np.mean(numbers)), figure)
-    sd = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else math.nan
-    return mean if math.isnan(sd) else f"{mean} ± {findings.shown(sd, figure)}"

@@ -1,19 +1,22 @@
-"""What a proven privacy filter costs against the composition of the list that came about: ten typical projects.
+"""The cost of a proven privacy filter, compared with the composition of a list that was fixed before: ten typical projects.
 
-``python reports/budget/run.py`` writes results.json and README.md. It computes, and reads no table.
+``python reports/budget/run.py`` is run by the harness. It computes, and reads no table.
 """
 
-import json
 import math
+import sys
 import textwrap
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from scipy.optimize import brentq
 
-from tabsynth.privacy.accounting.accountants import (
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+from harness import Row, Rows, Study, fill, releases, table  # noqa: E402
+
+from tabsynth.privacy.accounting.accountants import (  # noqa: E402
     GAUSSIAN,
     RENYI,
     PrivacyFilter,
@@ -21,10 +24,12 @@ from tabsynth.privacy.accounting.accountants import (
     accountant_of,
     epsilon_of,
 )
-from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote, SubsampledGaussian
-from tabsynth.privacy.certificate.certificate import code, versions
+from tabsynth.privacy.accounting.mechanisms import (  # noqa: E402
+    Gaussian,
+    NoisyVote,
+    SubsampledGaussian,
+)
 
-HERE = Path(__file__).parent
 DELTA = 1e-5
 BUDGETS = (1.0, 8.0)
 ROWS = 20_000
@@ -86,6 +91,9 @@ PROJECTS: dict[str, Project] = {
 }
 
 
+SETTINGS = {f"{name}, ε = {e:g}": (name, e) for e in BUDGETS for name in PROJECTS}
+
+
 def smallest(fits: Callable[[list[Spend]], float], project: Project) -> float:
     """The factor of noise at which the share of the budget is 1."""
 
@@ -106,8 +114,10 @@ def scaled(spends: Sequence[Spend], factor: float) -> list[Spend]:
     ]
 
 
-def measured(name: str, project: Project, epsilon: float) -> dict:
-    """The cost of each filter that takes the project, against the accountant of fixed lists."""
+def measure(setting: tuple[str, float]) -> Row:
+    """Return the cost of each filter that takes the project, against the accountant of fixed lists."""
+    name, epsilon = setting
+    project = PROJECTS[name]
 
     def fixed(spends: Sequence[Spend]) -> float:
         return epsilon_of(spends, DELTA) / epsilon
@@ -132,69 +142,39 @@ def measured(name: str, project: Project, epsilon: float) -> dict:
     }
 
 
-def page(results: dict) -> str:
-    """The report, the result first."""
-    rows = results["rows"]
+def page(rows: Rows) -> str:
+    """Return the page, the result first."""
+    planned = [rows[key] for key in SETTINGS if key in rows]
     lines = []
     for epsilon in BUDGETS:
-        collected = [r["noise_factor_renyi"] for r in rows if r["epsilon"] == epsilon]
-        middle = sorted(collected)[len(collected) // 2]
+        factors = sorted(r["noise_factor_renyi"] for r in planned if r["epsilon"] == epsilon)
         lines.append(
-            f"At ε = {epsilon:g} the Rényi filter needs {min(collected):.2f} to {max(collected):.2f} times the noise,"
-            f" {middle:.2f} in the median project."
+            f"At ε = {epsilon:g} the Rényi filter needs {factors[0]:.2f} to {factors[-1]:.2f} times the noise,"
+            f" {factors[len(factors) // 2]:.2f} in the median project."
         )
-    table = [
-        "| project | ε | accountant of fixed lists | noise, Rényi filter | ε of what it admits | noise, Gaussian filter |",
-        "|---|---|---|---|---|---|",
+    head = ["project", "ε", "accountant of fixed lists", "noise, Rényi filter"]
+    cells = [
+        [
+            r["project"],
+            f"{r['epsilon']:g}",
+            r["accountant"],
+            f"{r['noise_factor_renyi']:.3f}",
+            f"{r['epsilon_of_what_renyi_admits']:.3f}",
+            "–" if r["noise_factor_gaussian"] is None else f"{r['noise_factor_gaussian']:.3f}",
+        ]
+        for r in planned
     ]
-    for r in rows:
-        other = "–" if r["noise_factor_gaussian"] is None else f"{r['noise_factor_gaussian']:.3f}"
-        table.append(
-            f"| {r['project']} | {r['epsilon']:g} | {r['accountant']} | {r['noise_factor_renyi']:.3f} |"
-            f" {r['epsilon_of_what_renyi_admits']:.3f} | {other} |"
-        )
-    created = results["code"], results["versions"]
-    paragraphs = [
-        " ".join(lines) + " The Gaussian filter needs none: its factor is 1.",
-        "Noise is given as a factor of what PRV, PLD, RDP or the exact formula ask for, composing the same mechanisms"
-        " as a list that was fixed before the first of them ran. That composition is right for one planned fit and"
-        " wrong for a project, in which later fits are chosen with earlier results at hand"
-        " ([docs/explanation/privacy.md](../../docs/explanation/privacy.md)). The fifth column has the ε of that composition for what the"
-        " filter admits with the whole budget: the difference to ε is what the proof costs.",
-        "Each project is a list of mechanisms. The accountant gives the least noise that keeps (ε, 10⁻⁵); then all"
-        " noise is multiplied by one factor, the smallest that the filter admits."
-        f" Tables have {ROWS:,} rows, batches 256 unless stated. A fit that is alone under a ledger may have the"
-        " whole budget by the accountant; the projects of one fit show what it costs if others are to follow. The"
-        " order of the Rényi filter follows from (ε, δ): it suits full-batch Gaussians best, and small batches"
-        " with little noise least.",
-        "`python reports/budget/run.py` makes this page from [results.json](results.json). It computes: no table is"
-        f" read, nothing is drawn. Code of SHA-256 {created[0]['sha256'][:16]}… ({created[0]['files']} files), scipy"
-        f" {created[1]['scipy']}, opacus {created[1]['opacus']}; {results['seconds']} CPU seconds.",
-    ]
-    first, meaning, protocol, source = (textwrap.fill(p, 118) for p in paragraphs)
-    parts = [
-        "# The cost of a proven privacy filter",
-        first,
-        "\n".join(table),
-        meaning,
-        "## Protocol",
-    ]
-    return "\n\n".join([*parts, protocol, source]) + "\n"
-
-
-def main() -> None:
-    started = time.process_time()
-    rows = [measured(name, p, e) for e in BUDGETS for name, p in PROJECTS.items()]
-    results = {
-        "code": code(),
-        "versions": versions(),
-        "seconds": round(time.process_time() - started),
-        "rows": rows,
+    parts = {
+        "RESULT": textwrap.fill(
+            " ".join(lines) + " The Gaussian filter needs none: its factor is 1.", 118
+        ),
+        "TABLE": table([*head, "ε of what it admits", "noise, Gaussian filter"], cells),
+        "RELEASE": releases(planned),
     }
-    text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
-    (HERE / "results.json").write_text(text, encoding="utf-8")
-    (HERE / "README.md").write_text(page(results), encoding="utf-8")
+    return fill(HERE / "template.md", parts)
 
+
+STUDY = Study(script=Path(__file__).resolve(), settings=SETTINGS, measure=measure, page=page)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,6 +1,5 @@
 """The page of budgets is of its results."""
 
-import json
 import math
 from pathlib import Path
 
@@ -8,19 +7,19 @@ import pytest
 
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 
-ROOT = Path(__file__).resolve().parents[2]
+PAGE = Path(__file__).with_name("README.md")
 
 
-def test_the_budget_page_is_of_its_results(monkeypatch, script):
+def test_the_budget_page_is_of_its_results(script):
     """And the closed form of Gaussians gives the figure that it prints for them."""
-    result = script("budget")
-    folder = ROOT / "reports" / "budget"
-    results = json.loads((folder / "results.json").read_text("utf-8"))
-    assert result.page(results) == (folder / "README.md").read_text("utf-8")
-    assert len(results["rows"]) == 2 * len(result.PROJECTS) == 20
-    second = result.measured("one MargNet fit", result.PROJECTS["one MargNet fit"], 1.0)
-    assert second == results["rows"][0] and second["noise_factor_gaussian"] == 1.0
-    order = second["order"]
+    budget = script("budget")
+    rows = budget.STUDY.rows()
+    assert budget.page(rows) == PAGE.read_text("utf-8")
+    assert rows.keys() == budget.SETTINGS.keys() and len(rows) == 20
+    again = budget.measure(("one MargNet fit", 1.0))
+    assert again.items() <= rows["one MargNet fit, ε = 1"].items()
+    assert again["noise_factor_gaussian"] == 1.0
+    order = again["order"]
     rho = 1.0 - math.log1p(-1 / order) + math.log(1e-5 * order) / (order - 1)
     factor = gaussian_mu(1.0, 1e-5) / math.sqrt(2 * rho / order)
-    assert second["noise_factor_renyi"] == pytest.approx(factor, abs=1e-3)
+    assert again["noise_factor_renyi"] == pytest.approx(factor, abs=1e-3)

@@ -4,17 +4,17 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
+from harness import Rows, releases
 
 TITLES = {"census": "census", "hospital": "hospital"}
 LEAST = 30  # fits that support a statistic, from which its own coverage is stated
 
 
-def page(results: dict[str, Any]) -> str:
+def page(results: Rows) -> str:
     """README.md."""
     by_setting: dict[str, list[Any]] = defaultdict(list)
     for key in sorted(results, key=lambda key: (key.rsplit("-", 1)[0], int(key.rsplit("-", 1)[1]))):
         by_setting[key.rsplit("-", 1)[0]].append(results[key])
-    codes = sorted({row["code"] for row in results.values()})
     lines = [
         "# Coverage of intervals from noisy counts",
         "",
@@ -24,7 +24,8 @@ def page(results: dict[str, Any]) -> str:
         " population is the 4,999 rows of the hospital table in 48 columns, drawn 4,999 at a time. Fits have 200 mixture components"
         " and 1,000 steps, in place of 3,000, which take a third of the time at ε = 8; estimates and intervals follow from the counts,"
         " so they hardly change. `python reports/inference/run.py`"
-        f" adds fits and writes this page. It needs [benchmark files](../../data/README.md#benchmark-files). Code: {', '.join(codes)}.",
+        " adds fits and writes this page. It needs [benchmark files](../../data/README.md#benchmark-files). "
+        + releases(results.values()),
         "",
         '- **Supported**: the share of intervals that are given; the others say "not supported by the measured marginals".',
         "- **Coverage**: of the intervals that are given. **±**: two standard errors over the fits. The fits of a table at both ε share"

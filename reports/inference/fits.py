@@ -1,4 +1,4 @@
-"""Fits of bootstrap tables from known populations, kept on disk, so that methods are compared without fitting again."""
+"""Fits of bootstrap tables from known populations; models are stored, so that methods are compared without fitting again."""
 
 import sys
 import tempfile
@@ -73,14 +73,3 @@ def fitted(name: str, epsilon: float, seed: int, known: Population) -> tuple[Mar
     CACHE.mkdir(parents=True, exist_ok=True)
     model.save(path)
     return model, time.process_time() - started
-
-
-if __name__ == "__main__":
-    kinds = sys.argv[1].split(",")
-    first, last = int(sys.argv[2]), int(sys.argv[3])
-    known = {name: population(name) for name in ROWS}
-    for seed in range(first, last):
-        for kind in kinds:
-            name, epsilon = kind.split("-")
-            seconds = fitted(name, float(epsilon), seed, known[name])[1]
-            print(kind, seed, round(seconds, 1), flush=True)

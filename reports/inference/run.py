@@ -1,33 +1,32 @@
 """Coverage of the intervals of ``tabsynth.inference`` over many fits of private tables from known populations.
 
-``python reports/inference/run.py`` adds fits until every setting has ``--fits`` of them (default 200), writes results.json and
-README.md, and can be stopped at any time; ``--only KEY`` runs the keys that begin with it; ``--fresh`` drops rows of other code
-first; ``--page`` writes the page alone.
+``python reports/inference/run.py`` is run by the harness. Each of the four settings has 200 fits; models are stored in
+build/inference.
 """
 
-import argparse
-import json
+import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 from analysed import CELLS, STATISTICS, Statistic, Z
 from coverage_page import page
 from fits import Population, fitted, population
+from harness import Row, Study
 from planned import planned_rows
 
 from tabsynth.inference import Reference, pool
-from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers.margnet import implicates
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results.json"
-SETTINGS = [("census", 1.0), ("hospital", 1.0), ("census", 8.0), ("hospital", 8.0)]
+TABLES = [("census", 1.0), ("hospital", 1.0), ("census", 8.0), ("hospital", 8.0)]
+FITS = 200  # of each setting
 ORACLES = 5  # fits whose intervals are compared in width with those of an oracle
 POOLED, IMPLICATES = 10, 10  # fits whose implicates are pooled, and implicates of each
 PLANS = 3  # fits whose errors are compared with planned ones
@@ -114,7 +113,7 @@ def _naive(statistic: Statistic, truth: pd.Series, table: pd.DataFrame) -> pd.Se
     return (values - truth).abs() <= Z * errors
 
 
-def run(name: str, epsilon: float, seed: int) -> dict[str, Any]:
+def run(name: str, epsilon: float, seed: int) -> Row:
     """One fit, its intervals and, of the first fits, naive ones."""
     known = populations(name)
     model, seconds = fitted(name, epsilon, seed, known)
@@ -135,7 +134,6 @@ def run(name: str, epsilon: float, seed: int) -> dict[str, Any]:
     return {
         "classes": {kind: summary(found) for kind, found in classes.items()},
         "cpu_seconds": round(seconds, 1),
-        "code": code()["sha256"][:12],
     }
 
 
@@ -165,7 +163,7 @@ def run_implicates(name: str, epsilon: float, seed: int) -> dict[str, Any]:
         row = classes.setdefault(statistic.kind, ["", ""])
         for i, which in enumerate((given[whole], ~given[whole])):
             row[i] += "".join(str(int(c)) for c in covered[which])
-    return {"classes": classes, "cpu_seconds": round(seconds, 1), "code": code()["sha256"][:12]}
+    return {"classes": classes, "cpu_seconds": round(seconds, 1)}
 
 
 def run_cells_alone(name: str, epsilon: float, seed: int) -> dict[str, Any]:
@@ -178,7 +176,7 @@ def run_plan(name: str, epsilon: float, seed: int) -> dict[str, Any]:
     """Planned and realised errors of the tables of one fit."""
     known = populations(name)
     model, _ = fitted(name, epsilon, seed, known)
-    return {"tables": planned_rows(model, known, seed), "code": code()["sha256"][:12]}
+    return {"tables": planned_rows(model, known, seed)}
 
 
 def run_textbook(name: str, draws: int) -> dict[str, Any]:
@@ -206,7 +204,7 @@ def run_textbook(name: str, draws: int) -> dict[str, Any]:
         column, _, value = category.rstrip("]").partition("[")
         sizes[category] = int((known.table[column].astype(str) == value).sum())
     found = {"missing": missing, "constant": constant, "sizes": sizes}
-    return {**row, **found, "code": code()["sha256"][:12]}
+    return {**row, **found}
 
 
 def summary(found: dict[str, list[Any]]) -> dict[str, Any]:
@@ -228,7 +226,7 @@ def summary(found: dict[str, list[Any]]) -> dict[str, Any]:
     return out
 
 
-KINDS: dict[str, Callable[..., dict[str, Any]]] = {
+KINDS: dict[str, Callable[..., Row]] = {
     "": run,
     "implicates-": run_implicates,
     "cells-": run_cells_alone,
@@ -236,54 +234,25 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def runs(first: int, fits: int) -> Iterator[tuple[str, str, float, int]]:
-    """Kind, table, epsilon and seed of each row."""
-    for seed in range(first, fits):
-        for name, epsilon in SETTINGS:
-            yield "", name, epsilon, seed
-            if seed < POOLED:
-                yield "implicates-", name, epsilon, seed
-                yield "cells-", name, epsilon, seed
-            if seed < PLANS and name == "census":
-                yield "plan-", name, epsilon, seed
-
-
-def main() -> None:
-    """Run what is missing and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fits", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--page", action="store_true")
-    parser.add_argument("--fresh", action="store_true")
-    given = parser.parse_args()
-    if given.fresh:
-        mine = code()["sha256"][:12]
-        write({}, {key: row for key, row in results().items() if row["code"] == mine})
-    for kind, name, epsilon, seed in runs(given.first, given.fits):
-        key = f"{kind}{name}-{epsilon:g}-{seed}"
-        if given.page or not key.startswith(given.only) or key in results():
-            continue
-        write({key: KINDS[kind](name, epsilon, seed)})
-        print(key, flush=True)
+def settings() -> Iterator[tuple[str, Callable[[], Row]]]:
+    """Yield the key of each row, and what measures it."""
+    for seed in range(FITS):
+        for name, epsilon in TABLES:
+            kinds = [""]
+            kinds += ["implicates-", "cells-"] if seed < POOLED else []
+            kinds += ["plan-"] if seed < PLANS and name == "census" else []
+            for kind in kinds:
+                yield f"{kind}{name}-{epsilon:g}-{seed}", partial(KINDS[kind], name, epsilon, seed)
     for name in STATISTICS:
-        key = f"textbook-{name}-{given.fits}"
-        if not given.page and key.startswith(given.only) and key not in results():
-            write({key: run_textbook(name, given.fits)})
-    (HERE / "README.md").write_text(page(results()))
+        yield f"textbook-{name}-{FITS}", partial(run_textbook, name, FITS)
 
 
-def results() -> dict[str, Any]:
-    """The rows so far; another run may add to them meanwhile."""
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-
-
-def write(rows: dict[str, Any], kept: dict[str, Any] | None = None) -> None:
-    """Add rows to those that are kept: by default all."""
-    merged = {**(results() if kept is None else kept), **rows}
-    lines = [f"{json.dumps(key)}: {json.dumps(merged[key])}" for key in sorted(merged)]
-    RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-
+STUDY = Study(
+    script=Path(__file__).resolve(),
+    settings=dict(settings()),
+    measure=lambda function: function(),
+    page=page,
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

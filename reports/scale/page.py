@@ -2,12 +2,14 @@
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-Rows = Mapping[str, Mapping[str, Any]]
+from harness import Rows, fill, releases, table
+
+Measured = tuple[str, int, int, Mapping[str, Any]]  # engine, rows and columns, with the figures
 TITLES = {
     "parquet": "Parquet files",
     "duckdb": "DuckDB file",
@@ -15,6 +17,11 @@ TITLES = {
     "spark": "Spark, local[2]",
     "memory": "DataFrame in memory",
     "numpy": "numpy, codes in memory",
+}
+STRATEGIES = {
+    "groups": "groupings in the engine, up to 100 a query",
+    "rows": "batches of codes, counted by tabsynth",
+    "union": "UNION ALL of a GROUP BY for each pair",
 }
 PACKAGES = ("numpy", "pyarrow", "torch", "duckdb", "polars", "pyspark")
 # Of raw integer columns, without a comparison with a schema; measured before this code was written.
@@ -45,16 +52,6 @@ def machine() -> dict[str, Any]:
     }
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table of Markdown."""
-    return [
-        f"| {' | '.join(head)} |",
-        "|" + "---|" * len(head),
-        *(f"| {' | '.join(row)} |" for row in rows),
-        "",
-    ]
-
-
 def power(rows: int) -> str:
     """10⁷ for 10,000,000."""
     exponent = len(str(rows)) - 1
@@ -63,7 +60,7 @@ def power(rows: int) -> str:
     return "10" + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(exponent))
 
 
-def of(kind: str, results: Rows) -> list[tuple[str, int, int, Mapping[str, Any]]]:
+def of(kind: str, results: Rows) -> list[Measured]:
     """Engine, rows and columns of the results of a kind, with the figures."""
     out = []
     for key, row in results.items():
@@ -74,60 +71,143 @@ def of(kind: str, results: Rows) -> list[tuple[str, int, int, Mapping[str, Any]]
 
 
 def page(results: Rows) -> str:
-    """The page of the results."""
-    lines = [
-        "# Time and memory by rows, columns and engine",
-        "",
-        "MargNet with its default settings, ε = 1, seeded. The tables are made up (`made_codes.py`): whole numbers of 2 to 100 values a"
-        " column, each following the column before it in six rows of ten. Parquet holds 10 columns in 4.7 bytes a row. Each row of the"
-        " tables below was measured in a process of its own: its time has the start of the fit to the end of its last step, its peak"
-        " memory is the largest resident memory of the process (VmHWM), with all libraries. `python reports/scale/run.py` writes this page.",
-        "",
-        *_machines(results),
-        *_targets(results),
-        *_fits(results),
-        *_counts(results),
-        *_pairs(results),
-        *_strategies(results),
-        *_samples(results),
-        *_cluster(results),
-        "## Code",
-        "",
-        "The last column of each table is the hash of the code that a row was measured on."
-        " `tabsynth.privacy.certificate.certificate.code()` gives that of today's code; rows with another hash are older.",
-    ]
-    return "\n".join(lines).rstrip() + "\n"
+    """Return the page of the results."""
+    loads = [row["load_before"] for row in results.values()] or [0.0]
+    reached = {True: "yes", False: "no", None: "–"}
+    parts = {
+        "RELEASE": releases(results.values()),
+        "MACHINES": _machines(results),
+        "LOADS": f"{min(loads):.1f} to {max(loads):.1f}",
+        "TARGETS": table(
+            ["requirement", "measured", "reached"],
+            [(target, figures, reached[met]) for target, figures, met in targets(results)],
+        ),
+        "SAME": same_models(results),
+        "CLUSTER": _cluster(results),
+    }
+    for kind, columns in TABLES.items():
+        rows = [[show(each) for show in columns.values()] for each in of(kind, results)]
+        parts[kind.upper()] = table(list(columns), rows)
+    return fill(Path(__file__).with_name("template.md"), parts)
 
 
-def _machines(results: Rows) -> list[str]:
-    lines = ["## Machine", ""]
+def _figure(key: str, digits: int = 1) -> Callable[[Measured], str]:
+    return lambda each: f"{each[3][key]:,.{digits}f}"
+
+
+def _per_second(key: str) -> Callable[[Measured], str]:
+    return lambda each: f"{each[1] / each[3][key]:,.0f}"
+
+
+def _gib(row: Mapping[str, Any]) -> str:
+    return f"{row['peak_mib'] / 1024:.2f}"
+
+
+def _peaks(each: Measured) -> str:
+    others = each[3]["peak_mib_of_others"]
+    return _gib(each[3]) + (f" + {others / 1024:.2f}" if others else "")
+
+
+def _distance(each: Measured, name: str) -> str:
+    pairs = next(d for d in each[3]["sampled"]["distances"] if d["order"] == 2)
+    shown = f"{pairs[name]:.4f}"
+    return shown if name == "by_chance" else f"{shown} ± {pairs['standard_error']:.4f}"
+
+
+def _before(each: Measured) -> str:
+    return f"{BEFORE[each[0]]:.1f}" if each[0] in BEFORE else "–"
+
+
+ROWS = {"rows": lambda each: power(each[1])}
+COLUMNS = {"columns": lambda each: str(each[2])}
+TIMES = {"s": _figure("seconds"), "CPU s": _figure("cpu_seconds")}
+PEAK = {"peak GiB": lambda each: _gib(each[3])}
+LOAD = {"load": lambda each: f"{each[3]['load_before']:.1f}, {each[3]['load_after']:.1f}"}
+# The columns of the table of each kind of rows.
+TABLES: dict[str, dict[str, Callable[[Measured], str]]] = {
+    "fit": {
+        **ROWS,
+        **COLUMNS,
+        "pairs scored; pairs, triples counted": lambda each: _sets(each[3]),
+        "reading s": _figure("reading_seconds"),
+        "estimation s": _figure("estimation_seconds"),
+        "sample s (rows)": lambda each: (
+            f"{each[3]['sample_seconds']:,.1f} ({power(each[3]['sampled'])})"
+        ),
+        "in all s": TIMES["s"],
+        "CPU s": TIMES["CPU s"],
+        **PEAK,
+        **LOAD,
+    },
+    "steps": {
+        **COLUMNS,
+        "CPU s a step": _figure("cpu_seconds_a_step", 3),
+        f"CPU minutes of {MOST_STEPS:,} steps": lambda each: (
+            f"{each[3]['cpu_seconds_a_step'] * MOST_STEPS / 60:,.1f}"
+        ),
+        **PEAK,
+        **LOAD,
+    },
+    "count": {
+        "engine": lambda each: TITLES[each[0]],
+        **ROWS,
+        **COLUMNS,
+        "reading s": _figure("reading_seconds"),
+        "CPU s": TIMES["CPU s"],
+        "peak GiB": _peaks,
+        **LOAD,
+    },
+    "pairs": {
+        "source": lambda each: TITLES[each[0]],
+        **TIMES,
+        "CPU s, raw integers": _before,
+        "µs a row": lambda each: f"{each[3]['cpu_seconds'] / each[1] * 1e6:.2f}",
+        "times less than dpsynth": lambda each: (
+            f"{DPSYNTH * each[1] / each[3]['cpu_seconds']:,.0f}"
+        ),
+        **LOAD,
+    },
+    "strategy": {
+        "engine": lambda each: TITLES[each[0].split("-")[0]],
+        "strategy": lambda each: STRATEGIES[each[0].split("-")[1]],
+        **COLUMNS,
+        "pairs": lambda each: str(each[2] * (each[2] - 1) // 2),
+        **TIMES,
+        **PEAK,
+        **LOAD,
+    },
+    "sample": {
+        **ROWS,
+        **TIMES,
+        "rows a second": _per_second("seconds"),
+        "rows a CPU second": _per_second("cpu_seconds"),
+        **PEAK,
+        **LOAD,
+    },
+    "evaluate": {
+        "real rows": ROWS["rows"],
+        **TIMES,
+        **PEAK,
+        "distance of pairs ± standard error": lambda each: _distance(each, "value"),
+        "by chance": lambda each: _distance(each, "by_chance"),
+        **LOAD,
+    },
+}
+
+
+def _machines(results: Rows) -> str:
     seen = list[dict[str, Any]]()
     for row in results.values():
         facts = {k: v for k, v in row["machine"].items() if k != "torch_threads"}
         if facts not in seen:
             seen.append(facts)
+    lines = []
     for facts in seen:
         names = ", ".join(f"{k} {facts[k]}" for k in ("python", *PACKAGES) if k in facts)
         lines.append(
             f"{facts['cores']} cores of a virtual {facts['processor']}, {facts['memory_gib']} GiB of memory; {names}."
         )
-    busy = [row["load_before"] for row in results.values()] or [0.0]
-    lines += [
-        "",
-        "Other work ran on the same two cores. `load` is the load average before and after a row; above 2, programs waited for"
-        " each other, and the time is longer than on a machine of one's own. CPU seconds depend on it less."
-        f" The load before a row was {min(busy):.1f} to {max(busy):.1f}.",
-        "",
-    ]
-    return lines
-
-
-def _load(row: Mapping[str, Any]) -> str:
-    return f"{row['load_before']:.1f}, {row['load_after']:.1f}"
-
-
-def _gib(row: Mapping[str, Any]) -> str:
-    return f"{row['peak_mib'] / 1024:.2f}"
+    return "\n".join(lines)
 
 
 def targets(results: Rows) -> list[tuple[str, str, bool | None]]:
@@ -169,100 +249,10 @@ def targets(results: Rows) -> list[tuple[str, str, bool | None]]:
     return out
 
 
-def _targets(results: Rows) -> list[str]:
-    words = {True: "yes", False: "no", None: "–"}
-    rows = [(target, got, words[met]) for target, got, met in targets(results)]
-    return ["## Targets on two cores", "", *table(["target", "measured", "reached"], rows)]
-
-
-def _fits(results: Rows) -> list[str]:
-    lines = [
-        "## From Parquet files to a synthetic table",
-        "",
-        "Reading: comparison of the values with the schema, one-way counts, scores of pairs (above 11 columns), joint counts, noise"
-        " and selection. Estimation does not depend on the number of rows, but by the noise: with more rows the counts are clearer, and"
-        " the fit takes more steps. The sample is streamed to a Parquet file.",
-        "",
-        "![rows](rows.png)",
-        "",
-    ]
-    rows = [
-        (
-            power(n),
-            str(d),
-            _sets(row),
-            f"{row['reading_seconds']:,.1f}",
-            f"{row['estimation_seconds']:,.1f}",
-            f"{row['sample_seconds']:,.1f} ({power(row['sampled'])})",
-            f"{row['seconds']:,.1f}",
-            f"{row['cpu_seconds']:,.1f}",
-            _gib(row),
-            _load(row),
-            row["code"],
-        )
-        for _, n, d, row in of("fit", results)
-    ]
-    head = ["rows", "columns", "pairs scored; pairs, triples counted", "reading s", "estimation s", "sample s (rows)", "in all s", "CPU s", "peak GiB", "load", "code"]  # fmt: skip
-    return [*lines, *table(head, rows), *_steps(results)]
-
-
-def _steps(results: Rows) -> list[str]:
-    rows = [
-        (
-            str(d),
-            f"{row['cpu_seconds_a_step']:.3f}",
-            f"{row['cpu_seconds_a_step'] * MOST_STEPS / 60:,.1f}",
-            _gib(row),
-            _load(row),
-            row["code"],
-        )
-        for _, _, d, row in of("steps", results)
-    ]
-    head = ["columns", "CPU s a step", f"CPU minutes of {MOST_STEPS:,} steps", "peak GiB", "load", "code"]  # fmt: skip
-    return [
-        "### Estimation by columns",
-        "",
-        f"Of 10⁵ rows. A fit takes at most {MOST_STEPS:,} steps, and fewer where the counts are noisy; `time_limit=` ends it earlier.",
-        "",
-        *table(head, rows),
-    ]
-
-
 def _sets(row: Mapping[str, Any]) -> str:
     *before, joint = row["sets"]
     scored = before[1].get("pairs", 0) if len(before) > 1 else 0
     return f"{scored:,}; {joint.get('pairs', 0):,}, {joint.get('triples', 0):,}"
-
-
-def _counts(results: Rows) -> list[str]:
-    lines = [
-        "## Reading by engine",
-        "",
-        "A fit whose estimation ends after one step: all scans, noise and selection. Of Spark the second figure is the peak memory of its"
-        f" Java process, which the cluster would have. {same_models(results)}",
-        "",
-        "![columns](columns.png)",
-        "",
-    ]
-    rows = []
-    for engine, n, d, row in of("count", results):
-        peak = _gib(row)
-        if row["peak_mib_of_others"]:
-            peak += f" + {row['peak_mib_of_others'] / 1024:.2f}"
-        rows.append(
-            (
-                TITLES[engine],
-                power(n),
-                str(d),
-                f"{row['reading_seconds']:,.1f}",
-                f"{row['cpu_seconds']:,.1f}",
-                peak,
-                _load(row),
-                row["code"],
-            )
-        )
-    head = ["engine", "rows", "columns", "reading s", "CPU s", "peak GiB", "load", "code"]
-    return [*lines, *table(head, rows)]
 
 
 def models_by_table(results: Rows) -> dict[tuple[int, int], set[str]]:
@@ -281,116 +271,6 @@ def same_models(results: Rows) -> str:
     return "For each table all engines gave the same model, to the bit."
 
 
-def _pairs(results: Rows) -> list[str]:
-    rows = []
-    for engine, n, _, row in of("pairs", results):
-        before = BEFORE.get(engine)
-        rows.append(
-            (
-                TITLES[engine],
-                f"{row['seconds']:.1f}",
-                f"{row['cpu_seconds']:.1f}",
-                "–" if before is None else f"{before:.1f}",
-                f"{row['cpu_seconds'] / n * 1e6:.2f}",
-                f"{DPSYNTH * n / row['cpu_seconds']:,.0f}",
-                _load(row),
-                row["code"],
-            )
-        )
-    head = ["source", "s", "CPU s", "CPU s, raw integers", "µs a row", "times less than dpsynth", "load", "code"]  # fmt: skip
-    return [
-        "## All 45 pairs of 10⁷ rows × 10 columns",
-        "",
-        "Exact counts in category codes, after the values were compared with the schema. `raw integers`: the same pairs of integer columns"
-        " of ten values without a schema, measured before with `bincount` in chunks, GROUPING SETS and Polars' streaming engine. The"
-        f" last row has neither a file nor a schema. [google/dpsynth](https://github.com/google/dpsynth) takes at least {DPSYNTH * 1e6:.0f} µs a row in"
-        f" Python inside Beam, {DPSYNTH * 10**7:.0f} CPU s for this table.",
-        "",
-        *table(head, rows),
-    ]
-
-
-def _strategies(results: Rows) -> list[str]:
-    names = {
-        "groups": "groupings in the engine, up to 100 a query",
-        "rows": "batches of codes, counted by tabsynth",
-        "union": "UNION ALL of a GROUP BY for each pair",
-    }
-    rows = [
-        (
-            TITLES[engine.split("-")[0]],
-            names[engine.split("-")[1]],
-            str(d),
-            str(d * (d - 1) // 2),
-            f"{row['seconds']:.1f}",
-            f"{row['cpu_seconds']:.1f}",
-            _gib(row),
-            _load(row),
-            row["code"],
-        )
-        for engine, _, d, row in of("strategy", results)
-    ]
-    head = ["engine", "strategy", "columns", "pairs", "s", "CPU s", "peak GiB", "load", "code"]
-    return [
-        "## Strategies",
-        "",
-        "Counts of all pairs of 10⁶ rows. Groupings are GROUPING SETS in DuckDB and a plan of GROUP BYs in Polars; neither uses the counts"
-        " of one grouping for another, and Polars holds the codes of all rows in memory meanwhile. tabsynth counts several columns of few"
-        " codes together, and adds up their cells for each pair. So DuckDB groups up to 30 sets of columns; for more, and from Polars in any"
-        " case, category codes come in batches. Both run in the process of the fit. Spark's workers count in numpy, and only counts leave"
-        " the cluster. Earlier code had grouping sets in Spark: 10⁷ rows of 10 columns took 699 CPU seconds, and 10⁵ rows of 50 columns 261.",
-        "",
-        *table(head, rows),
-    ]
-
-
-def _samples(results: Rows) -> list[str]:
-    rows = [
-        (
-            power(n),
-            f"{row['seconds']:.1f}",
-            f"{row['cpu_seconds']:.1f}",
-            f"{n / row['seconds']:,.0f}",
-            f"{n / row['cpu_seconds']:,.0f}",
-            _gib(row),
-            _load(row),
-            row["code"],
-        )
-        for _, n, _, row in of("sample", results)
-    ]
-    head = ["rows", "s", "CPU s", "rows a second", "rows a CPU second", "peak GiB", "load", "code"]
-    lines = [
-        "## Samples of ten columns",
-        "",
-        "A saved model is loaded, and rows are written to a Parquet file. More than 524,288 are streamed in parts: one is drawn while the one"
-        " before it is written. Fewer are drawn at once, and moved so that counts are those of the model.",
-        "",
-        *table(head, rows),
-        "## Evaluation",
-        "",
-        "`tabsynth evaluate` of a folder of Parquet files and 10⁶ synthetic rows, on samples of 100,000 rows of each. The standard error is"
-        " that of the distance by the drawing of the rows; equal tables would have the last figure.",
-        "",
-    ]
-    rows = []
-    for _, n, _, row in of("evaluate", results):
-        pairs = next(d for d in row["sampled"]["distances"] if d["order"] == 2)
-        rows.append(
-            (
-                power(n),
-                f"{row['seconds']:.1f}",
-                f"{row['cpu_seconds']:.1f}",
-                _gib(row),
-                f"{pairs['value']:.4f} ± {pairs['standard_error']:.4f}",
-                f"{pairs['by_chance']:.4f}",
-                _load(row),
-                row["code"],
-            )
-        )
-    head = ["real rows", "s", "CPU s", "peak GiB", "distance of pairs ± standard error", "by chance", "load", "code"]  # fmt: skip
-    return [*lines, *table(head, rows)]
-
-
 def slope(engine: str, results: Rows) -> tuple[float, float] | None:
     """CPU seconds of reading: of any number of rows, and for each row; from the two largest tables of ten columns."""
     rows = [
@@ -403,27 +283,17 @@ def slope(engine: str, results: Rows) -> tuple[float, float] | None:
     return max(0.0, after - each * more), each
 
 
-def _cluster(results: Rows) -> list[str]:
-    lines = [
-        "## On paper: a cluster",
-        "",
-        "Reading takes a + b · rows CPU seconds; a and b follow from the two largest tables of ten columns above. The scans of a fit split by"
-        " rows: each core counts its part, and parts are added up. With C cores reading takes about a + b · rows / C seconds. A query"
-        " returns at most 10⁶ cells, 16 MB, whatever the number of rows; every worker sends at most as much to the sum. Estimation and"
-        " the sample follow on one machine, as in the first table. Not measured: the start of workers, slow disks and networks.",
-        "",
-    ]
+def _cluster(results: Rows) -> str:
     rows = []
     for engine in ("parquet", "spark"):
-        line = slope(engine, results)
-        if line is None:
+        if (line := slope(engine, results)) is None:
             continue
         a, b = line
         for n in CLUSTER_ROWS:
             times = [f"{(a + b * n / cores) / 60:,.1f}" for cores in CORES]
             rows.append((TITLES[engine], f"{a:.1f}", f"{b * 1e6:.2f}", power(n), *times))
     head = ["engine", "a, s", "b, µs", "rows", *(f"minutes on {cores:,} cores" for cores in CORES)]
-    return [*lines, *table(head, rows)]
+    return table(head, rows)
 
 
 def plots(results: Rows, folder: Path) -> None:

@@ -1,33 +1,30 @@
 """Time and peak memory of MargNet by rows, columns and engine: fits, counts, samples and evaluations.
 
-    python reports/scale/run.py               # measures what results.json lacks, then writes README.md and the plots
-    python reports/scale/run.py --only fit    # only keys that begin with it
-    python reports/scale/run.py --write       # only writes
+    TABSYNTH_SCALE_DATA=FOLDER python reports/scale/run.py
 
-The tables are public (``made_codes.py``) and are written to the folder of ``--data``, or of TABSYNTH_SCALE_DATA, where they
-stay; a table of 10⁹ rows takes 4.7 GB. Each row of the results is measured in a process of its own, so that its peak
-memory is its own. Fits are seeded, so that they can be repeated. Spark needs pyspark and a Java runtime.
+The tables are public (``made_codes.py``) and are written to that folder, where they stay; a table of 10⁹ rows takes 4.7 GB.
+Each row of the results is measured in a process of its own, so that its peak memory is its own. Fits are seeded, so that they
+can be repeated. Spark needs pyspark and a Java runtime.
 """
 
-import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import made_codes  # noqa: E402
 import page  # noqa: E402
+from harness import Study  # noqa: E402
 
-RESULTS = HERE / "results.json"
 ENGINES = ("parquet", "duckdb", "polars", "spark", "memory")
 MOST_SAMPLED = 10**7
 TICK = os.sysconf("SC_CLK_TCK")
@@ -368,8 +365,8 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def prepared(run: tuple[str, str, int, int], data: Path) -> None:
-    """Make what a row reads, before its process starts."""
+def prepare(run: tuple[str, str, int, int], data: Path) -> None:
+    """Write the files that a row reads, in a process of its own: its memory is not that of the row."""
     from tabsynth import MargNet
     from tabsynth.tables import ParquetCounter
 
@@ -391,58 +388,34 @@ def prepared(run: tuple[str, str, int, int], data: Path) -> None:
         load(model).sample_to(made, 10**6)
 
 
-def measured(run: tuple[str, str, int, int], data: Path) -> dict[str, Any] | None:
-    """One row, by a process of its own; None where it failed."""
-    from tabsynth.privacy.certificate.certificate import code
-
-    prepared(run, data)
-    before = os.getloadavg()[0]
-    print(key_of(run), f"load {before:.1f}", file=sys.stderr, flush=True)
-    started = time.perf_counter()
-    command = [sys.executable, __file__, "--one", key_of(run), "--data", str(data)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        print(key_of(run), "failed:", done.stderr[-600:], file=sys.stderr, flush=True)
-        return None
-    figures = json.loads(done.stdout.splitlines()[-1])
+def measure(run: tuple[str, str, int, int]) -> dict[str, Any] | None:
+    """Return one row, measured in this process; what it reads is made in another one before."""
+    if "TABSYNTH_SCALE_DATA" not in os.environ:
+        raise SystemExit("Set TABSYNTH_SCALE_DATA to a folder for the tables.")
+    data = Path(os.environ["TABSYNTH_SCALE_DATA"])
+    process = get_context("spawn").Process(target=prepare, args=(run, data))
+    process.start()
+    process.join()
+    load, started = os.getloadavg()[0], time.perf_counter()
+    kind, *about = run
+    figures = MEASURES[kind](*about, data)
     return {
         **figures,
         "process_seconds": round(time.perf_counter() - started, 2),
-        "load_before": round(before, 2),
+        "load_before": round(load, 2),
         "load_after": round(os.getloadavg()[0], 2),
         "machine": page.machine(),
-        "code": code()["sha256"][:12],
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=os.environ.get("TABSYNTH_SCALE_DATA"))
-    parser.add_argument("--only", default="", help="measure only keys that begin with it")
-    parser.add_argument("--write", action="store_true", help="measure nothing")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    runs = {key_of(run): run for run in RUNS}
-    if given.one:
-        kind, *rest = runs[given.one]
-        print(json.dumps(MEASURES[kind](*rest, given.data)))
-        return
-    for key, run in runs.items():
-        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        if given.write or key in results or not key.startswith(given.only):
-            continue
-        if given.data is None:
-            parser.error("name a folder for the tables: --data")
-        row = measured(run, given.data)
-        if row is not None:
-            # Another run may have added rows meanwhile.
-            results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-            RESULTS.write_text(json.dumps({**results, key: row}, indent=1, sort_keys=True) + "\n")
-            print(key, {k: row[k] for k in ("seconds", "cpu_seconds", "peak_mib")}, flush=True)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    (HERE / "README.md").write_text(page.page(results))
-    page.plots(results, HERE)
-
+STUDY = Study(
+    script=Path(__file__).resolve(),
+    settings={key_of(run): run for run in RUNS},
+    measure=measure,
+    page=page.page,
+    draw=page.plots,
+    apart=True,
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,6 +1,6 @@
 """Audits of every method: ``python reports/trust/audits.py [--minutes M]`` writes audits.json beside it.
 
-Audits that are missing or stale (:mod:`evidence`) are measured; those of today's code are kept, unless ``--again`` is
+Audits that are missing or stale (:mod:`evidence`) are measured; those of the current code are kept, unless ``--again`` is
 given. The fits of black-box audits are kept as they end (in ``--runs``, one file for each version of the code), so
 that an audit can be interrupted at any time and resumed. Names after the options select audits.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import evidence
 import numpy as np
 import torch
-from evidence import AUDITS, TODAY
+from evidence import AUDITS, CURRENT
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "audit"))
 import domain_inference
@@ -183,7 +183,7 @@ def main() -> None:
         if not options.names or any(part in name for part in options.names)
         if options.again
         or name in lacking
-        or evidence.state(record, rows.get(name, {}), module_hashes.before) != TODAY
+        or evidence.state(record, rows.get(name, {}), module_hashes.before) != CURRENT
     }
     for name in clock.each(left):
         place = options.runs / f"{name.replace(' ', '-')}-{code()['sha256'][:12]}.seconds"

@@ -2,7 +2,7 @@
 
 A row depends on the modules of ``tabsynth`` that the measuring process had imported. Its record stores them once for
 all rows that share them, under ``"modules"``: a key, and for each module a hash of its normalised source. The row
-stores the key, under ``"modules"`` too. A row is stale if one of its modules has another hash today or is gone, or if
+stores the key, under ``"modules"`` too. A row is stale if one of its modules has another hash or is gone, or if
 the row has no key. The script that measures, its settings, data files and other packages are not part of the hash.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parents[1] / "tabsynth"
-TODAY, EARLIER, UNKNOWN = "today's", "earlier", "unknown"
+CURRENT, CHANGED, UNKNOWN = "current", "changed since", "unknown"
 LENGTH = 12  # hexadecimal digits of a stored hash
 Modules = dict[str, str]  # a hash by the name of the module
 
@@ -111,13 +111,13 @@ class ModuleHashes:
         SystemExit
             If one of them was edited since the beginning: it is unknown which version was measured.
         """
-        now, wanted = modules_of(self.package), sorted(names)
-        edited = [name for name in wanted if now.get(name) != self.before.get(name)]
+        hashes, wanted = modules_of(self.package), sorted(names)
+        edited = [name for name in wanted if hashes.get(name) != self.before.get(name)]
         if edited:
             raise SystemExit(
                 f"{', '.join(edited)}: edited during the measurement, which is not recorded; start again."
             )
-        return {name: now[name] for name in wanted}
+        return {name: hashes[name] for name in wanted}
 
 
 # Records and their rows.
@@ -176,36 +176,36 @@ def modules_of_row(record: Mapping[str, Any], row: Mapping[str, Any]) -> Modules
     return dict(record.get("modules", {}).get(row.get("modules"), {}))
 
 
-def changed(record: Mapping[str, Any], row: Mapping[str, Any], today: Modules) -> list[str]:
-    """Modules of a row that have changed or are gone; empty for a row of today's or of unknown code."""
+def changed(record: Mapping[str, Any], row: Mapping[str, Any], hashes: Modules) -> list[str]:
+    """Modules of a row that have changed or are gone; empty for a row of current or of unknown code."""
     stored = modules_of_row(record, row)
-    return [name for name, digest in stored.items() if today.get(name) != digest]
+    return [name for name, digest in stored.items() if hashes.get(name) != digest]
 
 
-def state(record: Mapping[str, Any], row: Mapping[str, Any], today: Modules) -> str:
-    """Which code a row was measured on: ``TODAY``, ``EARLIER`` or ``UNKNOWN``."""
+def state(record: Mapping[str, Any], row: Mapping[str, Any], hashes: Modules) -> str:
+    """Return which code a row was measured on: ``CURRENT``, ``CHANGED`` or ``UNKNOWN``."""
     if not modules_of_row(record, row):
         return UNKNOWN
-    return EARLIER if changed(record, row, today) else TODAY
+    return CHANGED if changed(record, row, hashes) else CURRENT
 
 
-def sentence(kind: Kind, record: dict[str, Any], today: Modules) -> str:
-    """How much of a record is of today's code."""
+def sentence(kind: Kind, record: dict[str, Any], hashes: Modules) -> str:
+    """Return how much of a record is of the code of this release."""
     rows = kind.rows(record).values()
     total = sum(map(kind.count, rows))
-    current = sum(kind.count(row) for row in rows if state(record, row, today) == TODAY)
-    return f"{current:,} of {total:,} {kind.unit} are measured on today's code."
+    current = sum(kind.count(row) for row in rows if state(record, row, hashes) == CURRENT)
+    return f"{current:,} of {total:,} {kind.unit} are measured on the code of this release."
 
 
-def stale(kind: Kind, record: dict[str, Any], today: Modules) -> dict[str, list[str]]:
+def stale(kind: Kind, record: dict[str, Any], hashes: Modules) -> dict[str, list[str]]:
     """Names of stale rows by the reason."""
     reasons: dict[str, list[str]] = {}
     for name, row in kind.rows(record).items():
-        condition = state(record, row, today)
+        condition = state(record, row, hashes)
         if condition == UNKNOWN:
             reasons.setdefault("of unknown code", []).append(name)
-        elif condition == EARLIER:
-            modules = changed(record, row, today)
+        elif condition == CHANGED:
+            modules = changed(record, row, hashes)
             more = f" and {len(modules) - SHOWN} other modules" if len(modules) > SHOWN else ""
             why = f"changed since: {', '.join(modules[:SHOWN])}{more}"
             reasons.setdefault(why, []).append(name)

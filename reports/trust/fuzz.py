@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "fuzz"))
 
 import evidence  # noqa: E402
-from evidence import FUZZ, TODAY  # noqa: E402
+from evidence import CURRENT, FUZZ  # noqa: E402
 from fuzzing import MEMORY, SECONDS, Tally, fuzz  # noqa: E402
 from readers import READERS  # noqa: E402
 
@@ -93,7 +93,7 @@ def main() -> int:
         name
         for name in options.only.split(",")
         if options.again
-        or evidence.state(record, rows.get(name, {}), module_hashes.before) != TODAY
+        or evidence.state(record, rows.get(name, {}), module_hashes.before) != CURRENT
     ]
     last = None if options.minutes is None else time.time() + 60 * options.minutes
     clock = evidence.Clock("fuzz")

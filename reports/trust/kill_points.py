@@ -41,7 +41,7 @@ import evidence
 import numpy as np
 import pandas as pd
 import torch
-from evidence import KILL_POINTS, TODAY
+from evidence import CURRENT, KILL_POINTS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 from systems import SYSTEMS
@@ -415,7 +415,7 @@ def main() -> None:
         if (name := f"{method}, {way}").startswith(options.only)
         if options.again
         or name in lacking
-        or evidence.state(record, rows[name], module_hashes.before) != TODAY
+        or evidence.state(record, rows[name], module_hashes.before) != CURRENT
     }
     for method, way in evidence.Clock("kill points", options.minutes).each(left):
         row = run(method, way, dealt(options.points)[method, way], options.jobs)

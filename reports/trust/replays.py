@@ -17,7 +17,7 @@ from typing import Any
 
 import evidence
 import torch
-from evidence import REPLAYS, TODAY
+from evidence import CURRENT, REPLAYS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "audit"))
@@ -163,7 +163,7 @@ def main() -> None:
     restarted = {
         name
         for name, row in stored.items()
-        if options.again or evidence.state(record, row, module_hashes.before) != TODAY
+        if options.again or evidence.state(record, row, module_hashes.before) != CURRENT
     }
     left = {
         (name, seed): seconds(stored.get(name, {}))

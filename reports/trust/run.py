@@ -11,7 +11,6 @@ import argparse
 import json
 import math
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,19 @@ from scipy.stats import norm
 
 HERE = Path(__file__).resolve().parent
 MUTANTS = HERE.parents[1] / "tests" / "mutants"
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests" / "fuzz")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "tests" / "fuzz")]
 
 import evidence  # noqa: E402
 import fuzzing  # noqa: E402
 from evidence import AUDITS, FUZZ, KILL_POINTS, KINDS, REPLAYS, Modules  # noqa: E402
+from harness import fill, table  # noqa: E402
+
+import tabsynth  # noqa: E402
 
 
 def record(name: str) -> dict[str, Any]:
     """One of the five records."""
     return json.loads((HERE / f"{name}.json").read_text("utf-8"))
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def shown(value: float | None) -> str:
@@ -53,12 +50,12 @@ def found(results: list[dict[str, Any]]) -> list[list[str]]:
     return rows
 
 
-def results(today: Modules) -> list[dict[str, Any]]:
+def results(hashes: Modules) -> list[dict[str, Any]]:
     """Of all audits; the part says what is special of an audit, as its name does after the comma."""
     out, kept = [], record("audits")
     for name, entry in AUDITS.rows(kept).items():
         special = name.partition(", ")[2]
-        state = evidence.state(kept, entry, today)
+        state = evidence.state(kept, entry, hashes)
         for r in entry["results"]:
             told = not special or special in r["part"]  # some audits of units say so themselves
             part = r["part"] if told else f"{r['part']}, {special}"
@@ -66,10 +63,10 @@ def results(today: Modules) -> list[dict[str, Any]]:
     return out
 
 
-def audits(today: Modules) -> str:
+def audits(hashes: Modules) -> str:
     head = ["method", "attack", "of", "ε claimed", "μ claimed", "μ seen", "μ at least"]
     head += ["ε at least", "runs", "verdict", "code"]
-    return table(head, found(results(today)))
+    return table(head, found(results(hashes)))
 
 
 def audited() -> dict[str, Any]:
@@ -87,7 +84,7 @@ def black_box() -> dict[str, Any]:
     return {"fits": fits, "finding": result["sentence"], "power": result["power"]}
 
 
-def replays(today: Modules) -> str:
+def replays(hashes: Modules) -> str:
     rows, kept = [], record("replays")
     for name, system in REPLAYS.rows(kept).items():
         cells = list(system["neighbours"].values())
@@ -98,7 +95,7 @@ def replays(today: Modules) -> str:
                 str(sum(c["runs"] for c in cells)),
                 str(sum(c["passed"] for c in cells)),
                 f"{max(c['worst_move'] for c in cells):.4f}",
-                evidence.state(kept, system, today),
+                evidence.state(kept, system, hashes),
             ]
         )
     head = ["what was fitted", "kinds of neighbours", "replays", "the same", "worst move", "code"]
@@ -114,24 +111,24 @@ def replayed() -> dict[str, Any]:
     }
 
 
-def kills(today: Modules) -> str:
+def kills(hashes: Modules) -> str:
     rows, kept = [], record("kill_points")
     for name, cell in KILL_POINTS.rows(kept).items():
         method, way = name.split(", ")
         ends = ", ".join(f"{n} {what}" for what, n in sorted(cell["outcomes"].items()))
         counts = [str(cell["points"]), str(cell["sound"]), str(cell["lost_uses_max"])]
-        rows.append([f"`{method}`", way, *counts, ends, evidence.state(kept, cell, today)])
+        rows.append([f"`{method}`", way, *counts, ends, evidence.state(kept, cell, hashes)])
     head = ["method", "with", "killed", "sound", "most uses written off and not used"]
     return table([*head, "afterwards", "code"], rows)
 
 
-def readers(today: Modules) -> str:
+def readers(hashes: Modules) -> str:
     kept = record("fuzz")
     rows = [
         [
             name,
             *(f"{cell[k]:,}" for k in ("inputs", "accepted", "refused", "findings")),
-            evidence.state(kept, cell, today),
+            evidence.state(kept, cell, hashes),
         ]
         for name, cell in FUZZ.rows(kept).items()
     ]
@@ -139,9 +136,9 @@ def readers(today: Modules) -> str:
     return table(head, rows)
 
 
-def current(today: Modules) -> str:
-    """How much of each record is of today's code, as a list."""
-    return "\n".join(f"- {evidence.sentence(kind, record(kind.name), today)}" for kind in KINDS)
+def current(hashes: Modules) -> str:
+    """Return how much of each record is of the code of this release, as a list."""
+    return "\n".join(f"- {evidence.sentence(kind, record(kind.name), hashes)}" for kind in KINDS)
 
 
 def mutants() -> dict[str, Any]:
@@ -215,10 +212,9 @@ SUPPORTS = {
 }
 
 
-def page(today: Modules | None = None) -> str:
-    """README.md; ``today`` holds the hashes of the package's modules, by default those of the files."""
-    text = (HERE / "template.md").read_text("utf-8")
-    today = evidence.modules_of() if today is None else today
+def page(hashes: Modules | None = None) -> str:
+    """README.md; ``hashes`` holds the hashes of the package's modules, by default those of the files."""
+    hashes = evidence.modules_of() if hashes is None else hashes
     kill, fuzz = record("kill_points"), record("fuzz")
     facts = {
         **audited(),
@@ -229,34 +225,39 @@ def page(today: Modules | None = None) -> str:
         "sound": kill["sound"],
         "inputs": f"{fuzz['inputs']:,}",
         "findings": fuzz["findings"],
-        "CURRENT": current(today),
-        "AUDITS": audits(today),
-        "REPLAYS": replays(today),
-        "KILLS": kills(today),
-        "READERS": readers(today),
+        "VERSION": tabsynth.__version__,
+        "CURRENT": current(hashes),
+        "AUDITS": audits(hashes),
+        "REPLAYS": replays(hashes),
+        "KILLS": kills(hashes),
+        "READERS": readers(hashes),
     }
-    for name, value in facts.items():
-        text = text.replace(f"<{name}>", str(value))
-    return text
+    return fill(HERE / "template.md", {name: str(value) for name, value in facts.items()})
 
 
 def report() -> int:
-    """Print how much of each record is of today's code, and what to measure; 1 if there is anything.
+    """Print how much of each record is of the code of this release, and what to measure; 1 if there is anything.
 
     That is rows of other code, rows that are missing, rows that do not support the claim that they test, and
     mutants that no test killed.
     """
-    today, code = evidence.modules_of(), 0
+    import audits  # these import torch, which the page does not need
+    import fuzz
+    import kill_points
+    import replays
+
+    scripts = {script.__name__: script for script in (audits, replays, kill_points, fuzz)}
+    hashes, code = evidence.modules_of(), 0
     for kind in KINDS:
         kept = record(kind.name)
-        reasons = evidence.stale(kind, kept, today)
-        missing = import_module(kind.name).missing(kept)
+        reasons = evidence.stale(kind, kept, hashes)
+        missing = scripts[kind.name].missing(kept)
         if missing:
             reasons["missing or incomplete"] = missing
         failing = unsupportive(kind, kept)
         if failing:
             reasons["do not support the claim"] = failing
-        print(evidence.sentence(kind, kept, today))
+        print(evidence.sentence(kind, kept, hashes))
         for why, names in reasons.items():
             code = 1
             print(f"  {why} ({len(names)}): {'; '.join(names)}")

@@ -19,7 +19,7 @@ import kill_points
 import numpy as np
 import pytest
 import replays
-from evidence import AUDITS, EARLIER, FUZZ, KILL_POINTS, KINDS, REPLAYS, TODAY, UNKNOWN
+from evidence import AUDITS, CHANGED, CURRENT, FUZZ, KILL_POINTS, KINDS, REPLAYS, UNKNOWN
 from scipy import stats
 
 TRUST = Path(__file__).resolve().parent
@@ -310,23 +310,23 @@ def test_a_changed_module_makes_its_rows_stale(package, file, text, stale):
     assert evidence.stale(FUZZ, record, evidence.modules_of(package)) == {}
     path = package / f"{file}.py"
     path.unlink() if text is None else path.write_text(text)
-    today = evidence.modules_of(package)
-    assert evidence.stale(FUZZ, record, today) == stale
+    hashes = evidence.modules_of(package)
+    assert evidence.stale(FUZZ, record, hashes) == stale
     names = {name for result in stale.values() for name in result}
     for name, row in rows.items():
-        assert evidence.state(record, row, today) == (EARLIER if name in names else TODAY)
+        assert evidence.state(record, row, hashes) == (CHANGED if name in names else CURRENT)
     current = 20 - 10 * len(names)
-    sentence = f"{current} of 20 damaged files are measured on today's code."
-    assert evidence.sentence(FUZZ, record, today) == sentence
+    sentence = f"{current} of 20 damaged files are measured on the code of this release."
+    assert evidence.sentence(FUZZ, record, hashes) == sentence
 
 
 @pytest.mark.parametrize("row", [{}, {"modules": "0123"}])
 def test_a_row_without_a_hash_is_stale(package, row):
     record = {"modules": {}, "readers": {"csv": {"inputs": 5, **row}}}
-    today = evidence.modules_of(package)
-    assert evidence.state(record, record["readers"]["csv"], today) == UNKNOWN
-    assert evidence.stale(FUZZ, record, today) == {"of unknown code": ["csv"]}
-    assert evidence.sentence(FUZZ, record, today).startswith("0 of 5 ")
+    hashes = evidence.modules_of(package)
+    assert evidence.state(record, record["readers"]["csv"], hashes) == UNKNOWN
+    assert evidence.stale(FUZZ, record, hashes) == {"of unknown code": ["csv"]}
+    assert evidence.sentence(FUZZ, record, hashes).startswith("0 of 5 ")
 
 
 def test_rows_share_their_list_of_modules(package):
@@ -373,25 +373,28 @@ def forget(folder, kinds):
         path.write_text(evidence.text_of(kind, kept), "utf-8")
 
 
-def test_the_page_states_how_many_rows_are_of_todays_code(trust, tmp_path):
+def test_the_page_states_how_many_rows_are_of_the_current_code(trust, tmp_path):
     set_all(tmp_path, {"tabsynth": "a", "tabsynth.noise": "b"}, [AUDITS, FUZZ])
     forget(tmp_path, [REPLAYS, KILL_POINTS])
     page = trust.page({"tabsynth": "a", "tabsynth.noise": "b", "tabsynth.page": "c"})
     audited, read = trust.audited()["audits"], record("fuzz")["inputs"]
     replayed, killed = trust.replayed()["replays"], record("kill_points")["points"]
     head = page[: page.index("| question |")]
-    assert f"\n- {audited} of {audited} audits are measured on today's code.\n" in head
-    assert f"\n- 0 of {replayed:,} replays are measured on today's code.\n" in head
-    assert f"\n- 0 of {killed} killed fits are measured on today's code.\n" in head
-    assert f"\n- {read:,} of {read:,} damaged files are measured on today's code.\n" in head
-    assert page.count("| today's |") == audited + len(record("fuzz")["readers"])
+    assert f"\n- {audited} of {audited} audits are measured on the code of this release.\n" in head
+    assert f"\n- 0 of {replayed:,} replays are measured on the code of this release.\n" in head
+    assert f"\n- 0 of {killed} killed fits are measured on the code of this release.\n" in head
+    assert (
+        f"\n- {read:,} of {read:,} damaged files are measured on the code of this release.\n"
+        in head
+    )
+    assert page.count("| current |") == audited + len(record("fuzz")["readers"])
     assert page.count("| unknown |") == len(record("replays")["systems"]) + len(
         KILL_POINTS.rows(record("kill_points"))
     )
     later = trust.page({"tabsynth": "a", "tabsynth.noise": "B"})
-    assert f"\n- 0 of {audited} audits are measured on today's code.\n" in later
-    assert later.count("| earlier |") == audited + len(record("fuzz")["readers"])
-    assert "| today's |" not in later
+    assert f"\n- 0 of {audited} audits are measured on the code of this release.\n" in later
+    assert later.count("| changed since |") == audited + len(record("fuzz")["readers"])
+    assert "| current |" not in later
 
 
 def test_stale_rows_are_listed_with_an_exit_code(trust, tmp_path, monkeypatch, capsys):
