@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tabsynth.errors import BudgetError, InputError, TabsynthError
     from tabsynth.planning import plan
     from tabsynth.privacy.certificate.verification import verify
-    from tabsynth.report import compare, evaluate, evaluate_linked, evaluate_private
+    from tabsynth.report import compare, evaluate, evaluate_private
     from tabsynth.schema import (
         Categorical,
         Date,
@@ -61,7 +61,6 @@ __all__ = [
     "compare",
     "draft_private",
     "evaluate",
-    "evaluate_linked",
     "evaluate_private",
     "load",
     "load_census",
@@ -79,7 +78,7 @@ __getattr__, __dir__ = exports(
             ("DPGAN", "DPWGAN", "MargNet", "PATEACGAN", "PATEGAN", "load"), "synthesizers"
         ),
         **dict.fromkeys(("BudgetError", "InputError", "TabsynthError"), "errors"),
-        **dict.fromkeys(("compare", "evaluate", "evaluate_linked", "evaluate_private"), "report"),
+        **dict.fromkeys(("compare", "evaluate", "evaluate_private"), "report"),
         **dict.fromkeys(("read_table", "write_table"), "tables.files"),
         **dict.fromkeys(
             (

@@ -563,6 +563,7 @@ class Session:
 
         def work(job: Job) -> list[str]:
             from tabsynth import evaluate, verify
+            from tabsynth.evaluation import EvaluationConfig
 
             certificate = verify(synthetic, public)
             given = certificate if certificate.consistent else None
@@ -573,7 +574,7 @@ class Session:
                 schema=schema,
                 certificate=given,
                 target=target,
-                progress=fractions(job),
+                config=EvaluationConfig(progress=fractions(job)),
             )
             out.mkdir(mode=0o700, exist_ok=True)
             report.to_html(out / "report.html")

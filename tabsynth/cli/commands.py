@@ -627,12 +627,15 @@ def evaluate(
         "strata": strata,
         "clusters": clusters,
     }
-    options: dict[str, Any] = {"target": target, "by": by, **survey, "boosting": boosting}
+    options: dict[str, Any] = {"target": target, "by": by}
+    settings: dict[str, Any] = {"boosting": boosting}
     if schema is not None and is_linked_schema(schema):
         # Each row of the root is a cluster.
         of_root = {k: survey[k] for k in ("weights", "replicate_weights", "replicate_factor")}
         refused = {
-            **{name: value for name, value in options.items() if name not in of_root},
+            **options,
+            **{name: value for name, value in survey.items() if name not in of_root},
+            **settings,
             "epsilon": epsilon is not None,
             "ledger": ledger,
             "sample_rows": sample_rows,
@@ -647,7 +650,8 @@ def evaluate(
         refused = {"epsilon": epsilon is not None, "ledger": ledger, "sample_rows": sample_rows}
         paths = (real, synthetic, holdout)
         read = read_undeclared(paths, given, {**refused, "decimal": decimal})
-        confidential = measured(*read, None, certificate_of(synthetic, key), **options)
+        certificate = certificate_of(synthetic, key)
+        confidential = measured(read, None, certificate, survey, settings, **options)
         write_report(confidential, out, *paths)
         print_summary(confidential)
         return
@@ -656,10 +660,12 @@ def evaluate(
             "A report with --epsilon is of whole tables; leave out --sample-rows, and give files in place of folders."
         )
     tables, totals = read_tables((real, synthetic, holdout), facts, given, survey, sample_rows)
-    fitted, drawn, holdout_table = tables
     certificate = certificate_of(synthetic, key)
+    exact = {"holdout": holdout, **options, **survey, **settings}
     report = measured_privately(
-        fitted, drawn, facts, certificate, epsilon, ledger, {"holdout": holdout, **options}
-    ) or measured(fitted, drawn, holdout_table, facts, certificate, sampled_from=totals, **options)
+        tables[0], tables[1], facts, certificate, epsilon, ledger, exact
+    ) or measured(
+        tables, facts, certificate, survey, {**settings, "sampled_from": totals}, **options
+    )
     write_report(report, out, real, synthetic, schema, holdout, ledger)
     print_summary(report)

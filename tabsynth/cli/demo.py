@@ -71,7 +71,7 @@ def demo(
         fit_and_print(synthesizer, lambda: train, folder / "model.tabsynth")
         synthesizer.sample_to(synthetic := folder / "synthetic.csv", ROWS)
         synthetic_table, certificate = read_table(synthetic, facts), certificate_of(synthetic)
-        report = measured(train, synthetic_table, test, facts, certificate)
+        report = measured((train, synthetic_table, test), facts, certificate)
         write_report(report, folder)
         print_summary(report, 3)
         say("")

@@ -15,7 +15,8 @@ from tabsynth.tables.files import read_any, read_sample, read_table, taken_by
 
 if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
-    from tabsynth.report import LinkedReport, PublishedReport, Report
+    from tabsynth.schema.linked import LinkedSchema
+    from tabsynth.report import Report
 
 
 def certificate_of(table: Path, key: Path | None = None) -> "Verification | None":
@@ -60,14 +61,13 @@ def read_tables(
 ) -> tuple[list[Any], dict[str, int]]:
     """The real table, the synthetic one and the hold-out, with the survey's columns, where they are given.
 
-    ``options`` of reading are of the real tables; ``survey``: those of :func:`tabsynth.evaluate` about the survey.
+    ``options`` of reading are of the real tables; ``survey``: the arguments of :class:`tabsynth.evaluation.Survey`.
     Of a folder of Parquet files, and with ``sample_rows`` of a Parquet file, a sample is read. The second result is the
     number of all rows of tables that have more.
     """
-    from tabsynth.evaluation.survey_columns import survey_names
+    from tabsynth.evaluation import Survey
 
-    given = survey if survey["weights"] is not None else {**survey, "weights": schema.weight}
-    names = survey_names(**given)
+    names = Survey(**survey).weighted_by(schema.weight)
     tables, totals = list[Any](), dict[str, int]()
     reading = {"train": options, "synthetic": dict[str, Any]()}
     for name, path in zip(READ, paths, strict=True):
@@ -112,19 +112,28 @@ def read_undeclared(
 
 
 def measured(
-    real: Any, synthetic: Any, holdout: Any, schema: Schema | None, certificate: Any, **options: Any
+    tables: Sequence[Any],
+    schema: "Schema | LinkedSchema | None",
+    certificate: Any,
+    survey: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> "Report":
-    """Evaluate with a progress bar; ``options`` are those of :func:`tabsynth.evaluate`."""
+    """Evaluate the real, the synthetic and the hold-out table with a progress bar.
+
+    ``survey`` and ``settings`` are arguments of :class:`tabsynth.evaluation.Survey` and
+    :class:`tabsynth.evaluation.EvaluationConfig`; ``options`` those of :func:`tabsynth.evaluate`.
+    """
+    from tabsynth.evaluation import EvaluationConfig, Survey
     from tabsynth.report import evaluate as evaluate_tables
 
     with fractions() as progress:
         return evaluate_tables(
-            real,
-            synthetic,
-            holdout,
+            *tables,
             schema=schema,
             certificate=certificate,
-            progress=progress,
+            survey=Survey(**(survey or {})),
+            config=EvaluationConfig(progress=progress, **(settings or {})),
             **options,
         )
 
@@ -137,7 +146,7 @@ def measured_privately(
     epsilon: float | None,
     ledger: Path | None,
     confidential: dict[str, Any],
-) -> "PublishedReport | None":
+) -> "Report | None":
     """Figures with noise for ``epsilon``; None without it.
 
     Raises
@@ -188,17 +197,15 @@ def write_linked(
 ) -> None:
     """Evaluate folders of linked tables, write their report and a page for each table, and print the summary.
 
-    ``survey``: the options of :func:`tabsynth.evaluate_linked` about the weights of the root.
+    ``survey``: the arguments of :class:`tabsynth.evaluation.Survey` about the weights of the root.
 
     Raises
     ------
     InputError
-        If options of ``refused``, which linked tables do not take, were given; and as
-        :func:`tabsynth.evaluate_linked`.
+        If options of ``refused``, which linked tables do not take, were given; and as :func:`tabsynth.evaluate`.
     """
-    from tabsynth.evaluation.survey_columns import survey_names
+    from tabsynth.evaluation import Survey
     from tabsynth.privacy.certificate.certificate import beside
-    from tabsynth.report import evaluate_linked
     from tabsynth.schema.linked import LinkedSchema
     from tabsynth.tables.files import linked_file, read_linked
 
@@ -209,14 +216,12 @@ def write_linked(
         )
     facts = LinkedSchema.load(schema)
     check_folder(out)
-    column = survey["weights"] or facts.design.weight
-    takes = survey_names(**{**survey, "weights": column}, strata=None, clusters=None).takes
+    takes = Survey(**survey).weighted_by(facts.design.weight).takes
     tables = [
         read_linked(real, facts, aside=takes, **reading),
         read_linked(synthetic, facts, aside=takes),
+        None if holdout is None else read_linked(holdout, facts, aside=takes, **reading),
     ]
-    if holdout is not None:
-        tables.append(read_linked(holdout, facts, aside=takes, **reading))
     files = [linked_file(synthetic, name) for name in facts.names]
     certificates = [
         certificate_of(file, key) for file in files if key is not None or beside(file).exists()
@@ -224,14 +229,7 @@ def write_linked(
     complete = len(certificates) == len(facts.names) and all(certificates)
     if certificates and not complete:
         warn(f"not every table of {synthetic} has a consistent certificate, so none is used.")
-    with fractions() as progress:
-        report = evaluate_linked(
-            *tables,
-            schema=facts,
-            certificate=certificates[0] if complete else None,
-            progress=progress,
-            **survey,
-        )
+    report = measured(tables, facts, certificates[0] if complete else None, survey)
     pages = {f"table-{name}.html": part for name, part in report.reports.items()}
     write_report(report, out, real, synthetic, holdout, schema, pages=pages)
     print_summary(report)
@@ -249,7 +247,7 @@ def is_linked_schema(schema: Path) -> bool:
 
 
 def write_report(
-    report: "LinkedReport | Report | PublishedReport",
+    report: "Report",
     folder: Path,
     *inputs: Path | None,
     pages: "Mapping[str, Report] | None" = None,
@@ -267,9 +265,7 @@ def write_report(
         signal.signal(signal.SIGINT, before)
 
 
-def print_summary(
-    report: "LinkedReport | Report | PublishedReport", lines: int | None = None
-) -> None:
+def print_summary(report: "Report", lines: int | None = None) -> None:
     """Print the report's summary."""
     for line in report.summary()[:lines]:
         say(line)

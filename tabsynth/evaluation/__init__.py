@@ -3,6 +3,7 @@
 from tabsynth.evaluation.attacks.disclosure import attribute_disclosure
 from tabsynth.evaluation.attacks.shadow import shadow_membership
 from tabsynth.evaluation.baseline import independent_columns, verdict
+from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.metric import Evaluation, Metric, Part, Tables
 from tabsynth.evaluation.results import (
     F1,
@@ -18,6 +19,7 @@ from tabsynth.evaluation.results import (
     Verdict,
 )
 from tabsynth.evaluation.suite import Columns, measure
+from tabsynth.evaluation.survey_columns import Survey
 from tabsynth.evaluation.utility.marginals import distances, histogram
 from tabsynth.evaluation.utility.prediction import dimension_wise_prediction
 
@@ -32,10 +34,12 @@ __all__ = [
     "Distances",
     "Estimate",
     "Evaluation",
+    "EvaluationConfig",
     "Marginal",
     "Metric",
     "Part",
     "Prediction",
+    "Survey",
     "Tables",
     "Verdict",
     "attribute_disclosure",

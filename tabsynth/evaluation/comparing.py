@@ -1,8 +1,9 @@
 """Several synthetic tables of one schema and one training table: may they be compared, and which is best?"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
@@ -52,15 +53,30 @@ class Comparison:
 
     Attributes
     ----------
-    labels : tuple of str
-    epsilons : tuple of float
-        What each certificate claims, authenticated or not; infinite without an unconditional claim.
+    evaluations : tuple of Evaluation
     metrics : tuple of ComparedMetric
     """
 
-    labels: tuple[str, ...]
-    epsilons: tuple[float, ...]
+    confidential: ClassVar[bool] = True
+    label: ClassVar[str] = "Comparison"
+
+    evaluations: tuple[Evaluation, ...]
     metrics: tuple[ComparedMetric, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the tables."""
+        return tuple(item.label for item in self.evaluations)
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """The claim of each certificate, authenticated or not; infinite without an unconditional claim."""
+        return tuple(claimed_epsilon(item.certificate) for item in self.evaluations)
+
+    @property
+    def parts(self) -> Mapping[str, Evaluation]:
+        """The evaluations by their labels."""
+        return dict(zip(self.labels, self.evaluations, strict=True))
 
     def __getitem__(self, key: str) -> ComparedMetric:
         """The metric of that key; KeyError if not all tables have it."""
@@ -94,8 +110,7 @@ def compare_evaluations(evaluations: Sequence[Evaluation]) -> Comparison:
     keys = [key for key in by_key[0] if all(key in metrics for metrics in by_key)]
     shared = [tuple(metrics[key] for metrics in by_key) for key in keys]
     return Comparison(
-        tuple(item.label for item in evaluations),
-        tuple(claimed_epsilon(item.certificate) for item in evaluations),
+        tuple(evaluations),
         tuple(ComparedMetric(metrics, *_best_table(metrics)) for metrics in shared),
     )
 

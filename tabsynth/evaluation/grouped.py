@@ -44,8 +44,8 @@ class Level:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
-    """What the codes of one of several linked tables mean; see :class:`tabsynth.evaluation.metric.Tables`.
+class LevelColumns:
+    """The meaning of the codes of one of several linked tables; see :class:`tabsynth.evaluation.metric.Tables`.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ def effective_roots(levels: Levels) -> float:
     return effective_rows(root.weights, len(root))
 
 
-def with_weight(levels: Levels, columns: Mapping[str, Columns]) -> Levels:
+def with_weight(levels: Levels, columns: Mapping[str, LevelColumns]) -> Levels:
     """The tables without the roots that stand for nobody, and all that hangs on them."""
     weights = weights_of_roots(levels)
     if weights is None or (weights > 0).all():
@@ -94,14 +94,16 @@ def with_weight(levels: Levels, columns: Mapping[str, Columns]) -> Levels:
     return of_roots(levels, columns, np.flatnonzero(weights > 0))
 
 
-def sizes_of_groups(levels: Levels, columns: Mapping[str, Columns], table: str) -> np.ndarray:
+def sizes_of_groups(levels: Levels, columns: Mapping[str, LevelColumns], table: str) -> np.ndarray:
     """How many rows of a table each row of its parent's has, 0 included; shape (parents,)."""
     parent = columns[table].parent
     assert parent is not None
     return np.bincount(levels[table].parent, minlength=len(levels[parent]))
 
 
-def of_roots(levels: Levels, columns: Mapping[str, Columns], roots: np.ndarray) -> dict[str, Level]:
+def of_roots(
+    levels: Levels, columns: Mapping[str, LevelColumns], roots: np.ndarray
+) -> dict[str, Level]:
     """The given rows of the root's level, each once and in that order, with all that hangs on them."""
     chosen: dict[str, np.ndarray] = {}
     out: dict[str, Level] = {}
@@ -124,7 +126,7 @@ def of_roots(levels: Levels, columns: Mapping[str, Columns], roots: np.ndarray) 
 
 
 def independent_children(
-    levels: Levels, columns: Mapping[str, Columns], rng: np.random.Generator
+    levels: Levels, columns: Mapping[str, LevelColumns], rng: np.random.Generator
 ) -> dict[str, Level]:
     """The tables with the rows of each child assigned again at random to all groups, whose sizes stay.
 
@@ -148,7 +150,7 @@ def independent_children(
 
 
 def with_ancestors(
-    levels: Levels, columns: Mapping[str, Columns], table: str
+    levels: Levels, columns: Mapping[str, LevelColumns], table: str
 ) -> tuple[np.ndarray, list[tuple[str, int]]]:
     """The codes of a table beside those of all tables above it, and of which table and column each is.
 
@@ -168,7 +170,7 @@ def with_ancestors(
 
 
 def wide_slots(
-    levels: Levels, columns: Mapping[str, Columns], most: int = MAX_WIDE
+    levels: Levels, columns: Mapping[str, LevelColumns], most: int = MAX_WIDE
 ) -> dict[str, int]:
     """For each table, how many rows of one parent a wide row has room for.
 
@@ -185,7 +187,7 @@ def wide_slots(
     return slots
 
 
-def _width(columns: Mapping[str, Columns], slots: Mapping[str, int]) -> int:
+def _width(columns: Mapping[str, LevelColumns], slots: Mapping[str, int]) -> int:
     total, rows = 0, dict[str, int]()
     for table, about in columns.items():
         rows[table] = 1 if about.parent is None else rows[about.parent] * slots[table]
@@ -213,7 +215,9 @@ class Wide:
     origin: tuple[tuple[str, tuple[int, ...], int], ...]
 
 
-def wide_rows(levels: Levels, columns: Mapping[str, Columns], slots: Mapping[str, int]) -> Wide:
+def wide_rows(
+    levels: Levels, columns: Mapping[str, LevelColumns], slots: Mapping[str, int]
+) -> Wide:
     """One row for each row of the root's level. What has no slot is left out, but counted in the size of its group.
 
     Rows of one parent without an order are sorted by their codes, so that equal groups have equal wide rows. A size
@@ -278,7 +282,7 @@ def _canonical(level: Level) -> np.ndarray:
 
 
 def from_wide(
-    wide: np.ndarray, about: Wide, columns: Mapping[str, Columns], rng: np.random.Generator
+    wide: np.ndarray, about: Wide, columns: Mapping[str, LevelColumns], rng: np.random.Generator
 ) -> dict[str, Level]:
     """Linked tables from wide rows: inverse of :func:`wide_rows` where no group has more rows than slots.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import integer, shown
+from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError, TableError
 from tabsynth.evaluation.metric import Metric, Part
@@ -20,7 +20,8 @@ from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.constraints import Rule
-from tabsynth.schema.schema import Schema, refuse_no_rows
+from tabsynth.schema.numeric import Numeric
+from tabsynth.schema.schema import Schema, refuse_no_rows, zeros
 from tabsynth.tables.frames import to_pandas
 
 REAL, SYNTHETIC, HOLDOUT = TABLES = "training table", "synthetic table", "hold-out table"
@@ -46,13 +47,13 @@ def kept_index(schema: Schema, table: Any, what: str) -> tuple[np.ndarray, np.nd
     Values that the schema does not declare are refused. Rows that break a rule are left out or repaired where a fit does so.
     """
     frame = named_by_text(conformed(to_pandas(table, what), schema)).reset_index(drop=True)
-    encoder = TableEncoder(schema.coded)
+    coded = schema.coded
     try:
         if schema.violations != "refuse":
-            encoder.whole.check_columns(frame, what)
+            coded.check_columns(frame, what)
             frame = TableEncoder(schema).keeping_rules(frame, what)
-        index, kept = encoder.kept_index(frame, what)
-        return index, frame.index.to_numpy()[kept]
+            return _codes(coded, frame, what), frame.index.to_numpy()
+        return TableEncoder(coded).kept_index(frame, what)
     except TableError as error:
         first = error.first if what in error.first else f"In the {what}: {error.first}"
         raise TableError(error.what, error.problems, first) from None
@@ -60,6 +61,14 @@ def kept_index(schema: Schema, table: Any, what: str) -> tuple[np.ndarray, np.nd
         text = str(error)
         # Errors about values name the column; the reader has three tables to look at.
         raise InputError(text if what in text else f"In the {what}: {text}") from None
+
+
+def _codes(schema: Schema, frame: pd.DataFrame, what: str) -> np.ndarray:
+    """Return the category codes of rows that keep all rules, shape (rows, columns)."""
+    try:
+        return np.stack([column.encode(frame[column.name]) for column in schema.columns], axis=1)
+    except InputError as error:
+        raise schema.refusal(frame, f"the {what}", error) from None
 
 
 def named_by_text(frame: pd.DataFrame) -> pd.DataFrame:
@@ -83,12 +92,9 @@ def indexed_holdout(
 
 
 def indexed_synthetic(
-    encoder: TableEncoder,
-    table: Any,
-    rules: Sequence[Rule] = (),
-    weights: np.ndarray | None = None,
+    schema: Schema, table: Any, rules: Sequence[Rule] = (), weights: np.ndarray | None = None
 ) -> Synthetic:
-    """Return category codes of a table that may break the schema: such rows are counted, with their weights if given.
+    """Return category codes of a table that may break the schema, and count its rows that do, with their weights.
 
     Rows with a value that the schema does not declare have no category code, and are left out of every
     other figure; rows with an impossible combination stay in.
@@ -99,7 +105,6 @@ def indexed_synthetic(
         If columns are missing or no row fits.
     """
     frame = to_pandas(table, SYNTHETIC)
-    schema = encoder.schema
     schema.check_columns(frame, SYNTHETIC)
     refuse_no_rows(len(frame), SYNTHETIC)
     named = named_by_text(frame)
@@ -121,8 +126,9 @@ def indexed_synthetic(
         raise InputError(f"No row of the {SYNTHETIC} fits the schema: {undeclared[0].name}.")
     kept = named[fits]
     index = np.stack([c.encode(kept[c.name]) for c in schema.columns], axis=1)
-    impossible = np.zeros((len(index), len(encoder.zeros)), dtype=bool)
-    for i, zero in enumerate(encoder.zeros):
+    combinations = zeros(schema.columns, schema.impossible)
+    impossible = np.zeros((len(index), len(combinations)), dtype=bool)
+    for i, zero in enumerate(combinations):
         impossible[:, i] = np.all([mask[index[:, j]] for j, mask in zero.items()], axis=0)
     names = [" and ".join(f"{n} in {_short(v)}" for n, v in c.items()) for c in schema.impossible]
     broken = [rule.broken(kept) for rule in rules]
@@ -163,13 +169,6 @@ def rows_sha256(train: np.ndarray, holdout: np.ndarray | None) -> str:
     return digest.hexdigest()
 
 
-def neighbours(k: Sequence[int]) -> tuple[int, ...]:
-    """Numbers of neighbours, checked, in order."""
-    if isinstance(k, int | str) or not isinstance(k, Sequence) or len(k) == 0:
-        raise InputError(f"Expected k to be whole numbers such as (1, 5, 10), got {shown(k)}.")
-    return tuple(sorted({integer("k", item) for item in k}))
-
-
 def _short(values: Any) -> str:
     if isinstance(values, dict):
         return f"{values['low']} to {values['high']}"
@@ -189,21 +188,17 @@ def _misfits(column: Column, values: pd.Series) -> np.ndarray:
     return wrong[numbers]
 
 
-def meaning(
-    schema: Schema,
-    target: str | None,
-    by: str | Sequence[str] | None,
-    boosting: bool,
-) -> Columns:
-    """What the category codes stand for, and which columns are asked for, checked by name."""
-    scores = tuple(column.scores() for column in schema.columns)
+def meaning(schema: Schema, target: str | None, by: str | Sequence[str] | None) -> Columns:
+    """Return what the category codes stand for, with the columns of ``target`` and ``by`` by their places."""
     names = [by] if isinstance(by, str) else list(by or ())
     return Columns(
-        scores=scores,
+        names=schema.names,
+        sizes=schema.sizes,
+        scores=tuple(column.scores() for column in schema.columns),
         labels=tuple(tuple(c.label(i) for i in range(c.size)) for c in schema.columns),
+        numbers=tuple(j for j, c in enumerate(schema.columns) if isinstance(c, Numeric)),
         target=None if target is None else _place(schema, target, "target"),
         by=tuple(_place(schema, name, "by") for name in names),
-        boosting=bool(boosting),
     )
 
 

@@ -1,13 +1,13 @@
-"""`evaluate_linked`: synthetic linked tables compared with the real ones, table by table and in how they hang together.
+"""The evaluation of synthetic linked tables: table by table, and the relations between their rows.
 
 Each table is evaluated by itself, and each child beside the columns of the tables above it, with the metrics of
 :mod:`tabsynth.evaluation.suite`. Metrics of groups are those of :mod:`tabsynth.evaluation.utility.groups`, and attacks have a
-row of the root with all that hangs on it as their target.
+row of the root with all rows that hang on it as their target.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import integer, shown
-from tabsynth.encoding import TableEncoder
+from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.roots import MAX_ATTACKED, root_membership, root_shadow
-from tabsynth.evaluation.evaluating import evaluate, versions
+from tabsynth.evaluation.config import EvaluationConfig
+from tabsynth.evaluation.evaluating import evaluate_table, versions
 from tabsynth.evaluation.grouped import (
-    Columns,
     Level,
+    LevelColumns,
     Levels,
     effective_roots,
     independent_children,
@@ -37,217 +37,152 @@ from tabsynth.evaluation.metric import (
     UTILITY,
     Compared,
     Evaluation,
+    Measured,
     Metric,
     Part,
     Weights,
     at_equal_rows,
 )
 from tabsynth.evaluation.overlap import same_rows
-from tabsynth.evaluation.results import Estimate, Result, WeightsUsed, reference_scale
+from tabsynth.evaluation.results import Estimate, WeightsUsed, reference_scale
 from tabsynth.evaluation.root_survey import RootSurvey
-from tabsynth.evaluation.suite import Columns as SuiteColumns
-from tabsynth.evaluation.suite import measure
-from tabsynth.evaluation.survey_columns import SurveyNames
+from tabsynth.evaluation.suite import Columns, measure
+from tabsynth.evaluation.survey_columns import Survey
 from tabsynth.evaluation.utility.groups import group_metrics
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 
 REAL, SYNTHETIC, HOLDOUT = "real tables", "synthetic tables", "hold-out tables"
 Frames = dict[str, pd.DataFrame]
 
 
-@dataclass(frozen=True)
-class LinkedEvaluation(Result):
-    """Everything that was measured of synthetic linked tables.
+@dataclass(frozen=True, kw_only=True)
+class LinkedEvaluation(Measured):
+    """The evaluation of synthetic linked tables; its ``metrics`` are of keys, groups, siblings, sequences, levels and attacks.
 
     Attributes
     ----------
     root : str
-        The table whose rows, with all that hangs on them, are the unit of attacks.
+        The table whose rows, with all rows that hang on them, are the unit of attacks.
     rows : dict
         For each table, rows of the ``train``, ``synthetic`` and ``holdout`` tables.
-    metrics : tuple of Metric
-        Of keys, groups, siblings, sequences and levels, and the attacks on units.
     tables : dict
         The evaluation of each table by itself, of those that have rows.
     joined : dict
         The evaluation of each child beside the columns of all tables above it.
     left_out : dict
         For each table, synthetic rows with values that are not declared, or that hang on such rows or on none.
-    label, certificate, authenticated, schema_sha256, created, versions
-        As of :class:`tabsynth.evaluation.Evaluation`.
     weights : WeightsUsed or None
         The survey weights of the root; None: all roots count the same.
     """
 
     root: str
     rows: dict[str, dict[str, int]]
-    metrics: tuple[Metric, ...]
     tables: Mapping[str, Evaluation]
     joined: Mapping[str, Evaluation]
     left_out: Mapping[str, int]
-    label: str = "synthetic"
-    certificate: Mapping[str, Any] | None = None
-    authenticated: bool = False
-    schema_sha256: str = ""
-    created: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
     weights: WeightsUsed | None = None
 
-    def __getitem__(self, key: str) -> Metric:
-        """The metric of that key, such as ``"persons.group_size"``; KeyError if it was not measured."""
-        for metric in self.metrics:
-            if metric.key == key:
-                return metric
-        raise KeyError(key)
+    @property
+    def parts(self) -> Mapping[str, Evaluation]:
+        """The evaluation of each table by itself; empty where only groups were measured."""
+        return self.tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Linked:
+    """The tables of one evaluation, as DataFrames and as category codes; ``baseline`` are the real tables."""
+
+    schema: LinkedSchema
+    columns: Mapping[str, LevelColumns]
+    survey: RootSurvey | None
+    config: EvaluationConfig
+    frames: Compared[Frames]
+    levels: Compared[Levels]
 
 
 def evaluate_linked(
-    real: Mapping[str, Any],
-    synthetic: Mapping[str, Any],
-    holdout: Mapping[str, Any] | None = None,
+    real: Any,
+    synthetic: Any,
+    holdout: Any,
     *,
-    schema: LinkedSchema,
-    certificate: Mapping[str, Any] | Verification | None = None,
-    weights: str | None = None,
-    replicate_weights: str | Sequence[str] | None = None,
-    replicate_factor: float | None = None,
-    shadow: Callable[[Frames], Mapping[str, Any]] | None = None,
-    shadow_fits: int = 40,
-    tables: bool = True,
-    m: int = MAX_ATTACKED,
-    random_state: int = 0,
-    progress: Callable[[str, float], None] | None = None,
-    label: str = "synthetic",
+    schema: Schema | LinkedSchema | None,
+    certificate: Mapping[str, Any] | Verification | None,
+    survey: Survey,
+    config: EvaluationConfig,
+    label: str,
 ) -> LinkedEvaluation:
-    """Compare synthetic linked tables with the real ones, with a hold-out and with independent children.
-
-    The result is computed from real rows without noise: treat it as confidential.
-
-    Parameters
-    ----------
-    real, synthetic : mapping of str to DataFrame
-        By the names of the schema's tables, with the key columns.
-    holdout : mapping of str to DataFrame, optional
-        The tables of other roots, that the synthesizer never saw: references and controls of the attacks.
-    schema : LinkedSchema
-    certificate : dict or Verification, optional
-        Of the table of the root, as :func:`tabsynth.evaluate` takes it. Default: the one that came with that table.
-    weights : str, optional
-        A column of survey weights of the root, of the real tables and the hold-out, and perhaps of the synthetic ones,
-        whose roots count the same otherwise. The weight of a root counts for all that hangs on it, in every metric of
-        utility. Default: the weight of the schema. Attacks use no weights. Weights are not clipped at the cap.
-    replicate_weights : str or sequence of str, optional
-        Columns of the root, as of :func:`tabsynth.evaluate`, for intervals of the weighted estimates of each table.
-        Without them they follow by Taylor linearisation, where each root is a cluster.
-    replicate_factor : float, optional
-        As of :func:`tabsynth.evaluate`.
-    shadow : callable, optional
-        What made the tables: a function from real to synthetic linked tables. The shadow-model attack is then tried on
-        the two most unusual roots, with all that hangs on them.
-    shadow_fits : int
-        Fits of at most 1,000 roots: what they cost together. A multiple of 8, at least 16.
-    tables : bool
-        Whether each table is evaluated by itself and beside the tables above it, which takes most of the time.
-    m : int
-        Roots attacked in each group.
-    random_state, progress, label
-        As of :func:`tabsynth.evaluate`.
-
-    Synthetic rows that hang on no parent, and those with repeated keys, are counted. They are left out of other figures.
-
-    Raises
-    ------
-    InputError
-        Naming the table: one that is missing or has no key column, real keys that are repeated or have no parent, or
-        values that the schema does not declare.
-    """
+    """Compare synthetic linked tables with real ones, a hold-out and independent children; see :func:`tabsynth.evaluate`."""
     if not isinstance(schema, LinkedSchema):
         raise InputError(f"Expected schema to be a LinkedSchema, got {shown(schema)}.")
-    survey = RootSurvey.of(schema, weights, replicate_weights, replicate_factor)
-    seed = integer("random_state", random_state, least=0)
+    if config.boosting or config.sampled_from:
+        raise InputError(
+            "Linked tables are evaluated without boosting and sampled_from; leave these settings out."
+        )
+    of_root = RootSurvey.of(schema, survey)
     columns = {name: columns_of(schema, name) for name in schema.names}
     drawn = _frames(synthetic, schema, SYNTHETIC)
-    came_with, authenticated = certificate_with(synthetic[schema.root], certificate)
-    frames = Compared(drawn, None if holdout is None else _frames(holdout, schema, HOLDOUT), {})
-    given = _frames(real, schema, REAL)
-    weights_in = partial(_weights, survey)
-    train, _ = levels_of(given, schema, REAL, weights_in(given, REAL))
-    carried = weights_in(drawn, SYNTHETIC, needed=False)
-    made, left_out = levels_of(drawn, schema, SYNTHETIC, carried, strict=False)
-    others = None
-    if frames.holdout is not None:
-        of_others = weights_in(frames.holdout, HOLDOUT)
-        others, _ = levels_of(frames.holdout, schema, HOLDOUT, of_others)
+    stated_certificate, authenticated = certificate_with(synthetic[schema.root], certificate)
+    unseen = None if holdout is None else _frames(holdout, schema, HOLDOUT)
+    frames = Compared(drawn, unseen, _frames(real, schema, REAL))
+    train, _ = levels_of(frames.baseline, schema, REAL, _weights(of_root, frames.baseline, REAL))
+    root_weights = _weights(of_root, drawn, SYNTHETIC, needed=False)
+    made, left_out = levels_of(drawn, schema, SYNTHETIC, root_weights, strict=False)
+    controls = None
+    if unseen is not None:
+        controls, _ = levels_of(unseen, schema, HOLDOUT, _weights(of_root, unseen, HOLDOUT))
     if not len(train[schema.root]) or not len(made[schema.root]):
         raise InputError(f"Table {shown(schema.root)} of the real or synthetic tables has no rows.")
-    rng = np.random.default_rng(seed)
-    counted = Compared(made, others, train).map(lambda levels: with_weight(levels, columns))
+    linked = _Linked(
+        schema=schema,
+        columns=columns,
+        survey=of_root,
+        config=config,
+        frames=frames,
+        levels=Compared[Levels](made, controls, train),
+    )
+    rng = np.random.default_rng(config.random_state)
+    counted = linked.levels.map(lambda levels: with_weight(levels, columns))
     if not len(counted.synthetic[schema.root]):
         raise InputError(
             f"The rows of table {shown(schema.root)} of the {SYNTHETIC} that fit the schema have only weights of 0; give"
             " rows that stand for somebody."
         )
     reference, scale = counted.holdout, 1.0
-    if others is not None and reference is not None:
-        counts = [len(levels[schema.root]) for levels in (train, made, others)]
-        if counts[2] < 1:
-            raise InputError(
-                f"Table {shown(schema.root)} of the {HOLDOUT} has no rows; give some, or no hold-out."
-            )
-        for levels, what in ((train, "real"), (made, "synthetic")):
-            if all(same_rows(others[name].codes, levels[name].codes) for name in schema.names):
-                raise InputError(
-                    f"The {HOLDOUT} hold the rows of the {what} tables; give roots that the synthesizer never saw, or none."
-                )
-        scale = reference_scale(*(effective_roots(t) for t in (train, made, others)))
-        chosen = np.sort(rng.permutation(len(reference[schema.root]))[: counts[1]])
-        reference = of_roots(reference, columns, chosen)
+    if controls is not None and reference is not None:
+        _refuse_known_holdout(linked, controls)
+        scale = reference_scale(*(effective_roots(t) for t in (train, made, controls)))
+        roots = rng.permutation(len(reference[schema.root]))[: len(made[schema.root])]
+        reference = of_roots(reference, columns, np.sort(roots))
     compared: Compared[Levels] = Compared(
         counted.synthetic, reference, independent_children(counted.baseline, columns, rng)
     )
-    metrics = _of_keys(Compared(drawn, frames.holdout, given), schema)
+    metrics = _of_keys(frames, schema)
     for name in schema.names[1:]:
         metrics += group_metrics(counted.baseline, compared, columns, name, rng)
-        if progress is not None:
-            progress(f"groups of {name}", 1.0)
-    metrics += root_membership(train, made, others, columns, rng, integer("m", m))
-    if progress is not None:
-        progress("attacks on units", 1.0)
-    if shadow is not None:
-        metrics.append(
-            _shadow(
-                shadow,
-                shadow_fits,
-                given,
-                frames.holdout,
-                train,
-                others,
-                schema,
-                columns,
-                seed,
-                progress,
-            )
-        )
+        config.report_progress(f"groups of {name}")
+    metrics += root_membership(train, made, controls, columns, rng, config.m or MAX_ATTACKED)
+    config.report_progress("attacks on units")
+    if config.shadow is not None:
+        metrics.append(_shadow(linked))
     alone, joined = {}, {}
-    for name in schema.names if tables else ():
+    for name in schema.names if config.each_table else ():
         if not len(counted.baseline[name]) or not len(counted.synthetic[name]):
             continue  # there is nothing to compare
-        held = counted.holdout
-        known = others if held is not None and len(held[name]) else None
-        part = None if known is None else frames.holdout
-        alone[name] = _alone(name, given, drawn, part, schema, survey, seed, label, progress)
+        unseen_rows = counted.holdout is not None and len(counted.holdout[name]) > 0
+        alone[name] = _alone(linked, name, label, with_holdout=unseen_rows)
         if columns[name].parent is not None:
-            about = (counted.baseline, counted.synthetic, None if known is None else held)
-            joined[name] = _joined(*about, columns, name, seed, progress)
+            tables = counted if unseen_rows else counted._replace(holdout=None)
+            joined[name] = _joined(tables, columns, name, config)
     return LinkedEvaluation(
         root=schema.root,
         rows={
             name: {
-                "train": len(given[name]),
+                "train": len(frames.baseline[name]),
                 "synthetic": len(drawn[name]),
-                "holdout": 0 if frames.holdout is None else len(frames.holdout[name]),
+                "holdout": 0 if unseen is None else len(unseen[name]),
             }
             for name in schema.names
         },
@@ -256,13 +191,27 @@ def evaluate_linked(
         joined=joined,
         left_out=left_out,
         label=str(label),
-        certificate=came_with,
+        certificate=stated_certificate,
         authenticated=authenticated,
         schema_sha256=schema.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
-        weights=None if survey is None else _weights_used(survey, train, made, others),
+        weights=None if of_root is None else _weights_used(of_root.column, linked.levels),
     )
+
+
+def _refuse_known_holdout(linked: _Linked, holdout: Levels) -> None:
+    """InputError if the hold-out has no rows, or those of the real or of the synthetic tables."""
+    names, root = linked.schema.names, linked.schema.root
+    if len(holdout[root]) < 1:
+        raise InputError(
+            f"Table {shown(root)} of the {HOLDOUT} has no rows; give some, or no hold-out."
+        )
+    for levels, what in ((linked.levels.baseline, "real"), (linked.levels.synthetic, "synthetic")):
+        if all(same_rows(holdout[name].codes, levels[name].codes) for name in names):
+            raise InputError(
+                f"The {HOLDOUT} hold the rows of the {what} tables; give roots that the synthesizer never saw, or none."
+            )
 
 
 def _weights(
@@ -271,25 +220,23 @@ def _weights(
     return None if survey is None else survey.weights(frames, what, needed=needed)
 
 
-def _weights_used(
-    survey: RootSurvey, train: Levels, made: Levels, others: Levels | None
-) -> WeightsUsed:
-    """What there is to say about the weights of the root."""
-    weights = weights_of_roots(train)
+def _weights_used(column: str, levels: Compared[Levels]) -> WeightsUsed:
+    """Return the sums and effective numbers of the weights of the root."""
+    weights = weights_of_roots(levels.baseline)
     assert weights is not None
     effective = {
-        "train": effective_roots(train),
-        "synthetic": effective_roots(made),
-        "holdout": 0.0 if others is None else effective_roots(others),
+        "train": effective_roots(levels.baseline),
+        "synthetic": effective_roots(levels.synthetic),
+        "holdout": 0.0 if levels.holdout is None else effective_roots(levels.holdout),
     }
-    alike = weights_of_roots(made) is None
-    return WeightsUsed(survey.column, float(weights.sum()), effective, alike)
+    alike = weights_of_roots(levels.synthetic) is None
+    return WeightsUsed(column, float(weights.sum()), effective, alike)
 
 
-def columns_of(schema: LinkedSchema, name: str) -> Columns:
-    """What the category codes of a table mean."""
+def columns_of(schema: LinkedSchema, name: str) -> LevelColumns:
+    """Return the meaning of the category codes of a table."""
     coded, keys = schema.tables[name].coded.columns, schema.keys[name]
-    return Columns(
+    return LevelColumns(
         names=tuple(column.name for column in coded),
         sizes=tuple(column.size for column in coded),
         scores=tuple(column.scores() for column in coded),
@@ -362,7 +309,7 @@ def levels_of(
                     f"In {where} a row breaks a rule and cannot be repaired; correct it."
                 )
         elif len(values):
-            fitting = indexed_synthetic(TableEncoder(table), values.set_axis(range(len(values))))
+            fitting = indexed_synthetic(table, values.set_axis(range(len(values))))
             codes, rows = fitting.index, fitting.rows.index.to_numpy()
         if keys.parent is None:
             parent = np.arange(len(rows))
@@ -475,104 +422,76 @@ def _share_metric(
     )  # fmt: skip
 
 
-def _alone(
-    name: str,
-    real: Frames,
-    synthetic: Frames,
-    holdout: Frames | None,
-    schema: LinkedSchema,
-    survey: RootSurvey | None,
-    seed: int,
-    label: str,
-    progress: Callable[[str, float], None] | None,
-) -> Evaluation:
-    """The evaluation of one table by itself, keys left out, beside the survey's columns of the root."""
-    table = schema.tables[name]
-    named = SurveyNames() if survey is None else survey.named(real, name)
+def _alone(linked: _Linked, name: str, label: str, *, with_holdout: bool) -> Evaluation:
+    """Evaluate one table by itself, keys left out, beside the survey's columns of the root."""
+    frames, survey = linked.frames, linked.survey
+    table = linked.schema.tables[name]
+    named = Survey() if survey is None else survey.named(frames.baseline, name)
 
     def values(tables: Frames) -> pd.DataFrame:
         frame = tables[name]
-        own = frame[[column for column in frame.columns if column in table.names]]
+        learned = frame[[column for column in frame.columns if column in table.names]]
         if survey is None:
-            return own
-        beside = survey.beside(tables, name, named).set_axis(own.index)
-        return pd.concat([own, beside[beside.columns.difference(own.columns, sort=False)]], axis=1)
+            return learned
+        beside = survey.beside(tables, name, named).set_axis(learned.index)
+        new = beside.columns.difference(learned.columns, sort=False)
+        return pd.concat([learned, beside[new]], axis=1)
 
-    return evaluate(
-        values(real),
-        values(synthetic),
-        None if holdout is None else values(holdout),
+    return evaluate_table(
+        values(frames.baseline),
+        values(frames.synthetic),
+        values(frames.holdout) if with_holdout and frames.holdout is not None else None,
         schema=table,
-        random_state=seed,
+        certificate=None,
+        target=None,
+        by=None,
+        survey=named,
+        config=linked.config.of_table(name),
         label=f"{label}, {name}",
-        progress=_named(progress, name),
-        **vars(named),
     )
 
 
 def _joined(
-    train: Levels,
-    synthetic: Levels,
-    holdout: Levels | None,
-    columns: Mapping[str, Columns],
+    levels: Compared[Levels],
+    columns: Mapping[str, LevelColumns],
     name: str,
-    seed: int,
-    progress: Callable[[str, float], None] | None,
+    config: EvaluationConfig,
 ) -> Evaluation:
-    """The evaluation of a child beside the columns of all tables above it."""
-    _, origin = with_ancestors(train, columns, name)
-    codes = Compared(synthetic, holdout, train).map(
-        lambda levels: with_ancestors(levels, columns, name)[0]
-    )
-
-    def each(pick: Callable[[Columns], Any]) -> tuple:
-        return tuple(pick(columns[table])[j] for table, j in origin)
-
-    given = weights_of_level(train, name)
-    weights = None
-    if given is not None:
-        weights = Weights(
-            train=given,
-            synthetic=weights_of_level(synthetic, name),
-            holdout=None if holdout is None else weights_of_level(holdout, name),
-        )
+    """Evaluate a child beside the columns of all tables above it."""
+    _, origin = with_ancestors(levels.baseline, columns, name)
+    codes = levels.map(lambda item: with_ancestors(item, columns, name)[0])
+    synthetic, holdout, train = levels.map(lambda item: weights_of_level(item, name))
     return measure(
         codes.baseline,
         codes.synthetic,
         codes.holdout,
-        names=[f"{table}.{columns[table].names[j]}" for table, j in origin],
-        sizes=each(lambda about: about.sizes),
-        columns=SuiteColumns(
-            scores=each(lambda about: about.scores), labels=each(lambda about: about.labels)
+        Columns(
+            names=tuple(f"{table}.{columns[table].names[j]}" for table, j in origin),
+            sizes=tuple(columns[table].sizes[j] for table, j in origin),
+            scores=tuple(columns[table].scores[j] for table, j in origin),
+            labels=tuple(columns[table].labels[j] for table, j in origin),
         ),
-        weights=weights,
-        seed=seed,
-        progress=_named(progress, f"{name} with parents"),
+        weights=None
+        if train is None
+        else Weights(train=train, synthetic=synthetic, holdout=holdout),
+        config=config.of_table(f"{name} with parents"),
     )
 
 
-def _shadow(
-    shadow: Callable[[Frames], Mapping[str, Any]],
-    fits: int,
-    real: Frames,
-    holdout: Frames | None,
-    train: Levels,
-    others: Levels | None,
-    schema: LinkedSchema,
-    columns: Mapping[str, Columns],
-    seed: int,
-    progress: Callable[[str, float], None] | None,
-) -> Metric:
+def _shadow(linked: _Linked) -> Metric:
+    """Return the metric of the shadow-model attack on two roots."""
+    shadow, schema, frames = linked.config.shadow, linked.schema, linked.frames
     if not callable(shadow):
         raise InputError(
             f"Expected shadow to be a function from real to synthetic linked tables, got {shown(shadow)}."
         )
+    train = linked.levels.baseline
     count = len(train[schema.root])
 
     def make(roots: np.ndarray) -> Levels:
-        parts = [_of_root_rows(real, schema, roots[roots < count], "t")]
-        if holdout is not None:
-            parts.append(_of_root_rows(holdout, schema, roots[roots >= count] - count, "h"))
+        parts = [_of_root_rows(frames.baseline, schema, roots[roots < count], "t")]
+        if frames.holdout is not None:
+            parts.append(_of_root_rows(frames.holdout, schema, roots[roots >= count] - count, "h"))
         tables = {
             name: pd.concat([part[name] for part in parts], ignore_index=True)
             for name in schema.names
@@ -580,8 +499,7 @@ def _shadow(
         made = _frames(shadow(tables), schema, SYNTHETIC)
         return levels_of(made, schema, SYNTHETIC, strict=False)[0]
 
-    stage = None if progress is None else lambda share: progress("shadow models", share)
-    return root_shadow(make, train, others, columns, fits, seed, stage)
+    return root_shadow(make, train, linked.levels.holdout, linked.columns, linked.config)
 
 
 def _of_root_rows(tables: Frames, schema: LinkedSchema, rows: np.ndarray, mark: str) -> Frames:
@@ -599,11 +517,3 @@ def _of_root_rows(tables: Frames, schema: LinkedSchema, rows: np.ndarray, mark: 
             part[column] = mark + part[column].astype(str)
         out[name] = part
     return out
-
-
-def _named(
-    progress: Callable[[str, float], None] | None, name: str
-) -> Callable[[str, float], None] | None:
-    if progress is None:
-        return None
-    return lambda stage, share: progress(f"{name}: {stage}", share)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -327,15 +327,57 @@ class Attacks(NamedTuple):
     successful: tuple[Metric, ...]
 
 
-@dataclass(frozen=True)
-class Evaluation(Result):
-    """Everything that was measured of one synthetic table, and of which tables.
+@dataclass(frozen=True, kw_only=True)
+class Measured(Result):
+    """The base of every evaluation: its metrics, and the tables that they are of.
+
+    Attributes
+    ----------
+    metrics : tuple of Metric
+    label : str
+        The name of the synthetic table.
+    certificate : dict or None
+        The certificate of the table; nothing is claimed without one.
+    authenticated : bool
+        Whether the certificate's signature was checked against a key that the caller gave.
+    schema_sha256 : str
+        Digest of the schema.
+    created : str
+        UTC, ISO 8601.
+    versions : dict
+    """
+
+    confidential: ClassVar[bool] = True  # whether a figure is of private rows without noise
+
+    metrics: tuple[Metric, ...]
+    label: str = "synthetic"
+    certificate: Mapping[str, Any] | None = None
+    authenticated: bool = False
+    schema_sha256: str = ""
+    created: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Metric:
+        """Return the metric of that key, such as ``"tvd2"``; KeyError if it was not measured."""
+        for metric in self.metrics:
+            if metric.key == key:
+                return metric
+        raise KeyError(key)
+
+    @property
+    def parts(self) -> Mapping[str, "Evaluation"]:
+        """The evaluations of single tables that it consists of, by name."""
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Measured):
+    """The evaluation of one synthetic table.
 
     Attributes
     ----------
     rows : dict
         Rows of the ``train``, ``synthetic`` and ``holdout`` tables, and ``test`` rows of predictions.
-    metrics : tuple of Metric
     verdict : Verdict
         Against independent columns.
     overlap : Overlap or None
@@ -344,21 +386,12 @@ class Evaluation(Result):
         Each column's histogram and moments in both tables.
     rules : tuple of RuleCheck
         How many rows of both tables break each declared and each suggested rule of the schema.
-    label : str
-        The name of the synthetic table.
-    certificate : dict or None
-        What came with the table; nothing is claimed without one.
-    authenticated : bool
-        Whether the certificate's signature was checked against a key that the caller gave.
     left_out : int
         Synthetic rows with a value that the schema does not declare: they are only in ``violations``.
-    schema_sha256, real_sha256 : str
-        Digests of the schema, and of the rows of the training table and the hold-out.
-    created : str
-        UTC, ISO 8601.
-    versions : dict
+    real_sha256 : str
+        Digest of the rows of the training table and the hold-out.
     weights : WeightsUsed or None
-        Which survey weights every metric of utility uses; None: all rows count the same.
+        The survey weights that every metric of utility uses; None: all rows count the same.
     survey : SurveyEstimates or None
         Weighted estimates of the training table with the intervals of the survey's design.
     sampled : Sampled or None
@@ -368,30 +401,16 @@ class Evaluation(Result):
     """
 
     rows: dict[str, int]
-    metrics: tuple[Metric, ...]
     verdict: Verdict
     overlap: Overlap | None = None
     columns: tuple[ColumnSummary, ...] = ()
     rules: tuple[RuleCheck, ...] = ()
-    label: str = "synthetic"
-    certificate: Mapping[str, Any] | None = None
-    authenticated: bool = False
     left_out: int = 0
-    schema_sha256: str = ""
     real_sha256: str = ""
-    created: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
     weights: WeightsUsed | None = None
     survey: SurveyEstimates | None = None
     sampled: Sampled | None = None
     drafted: Drafted | None = None
-
-    def __getitem__(self, key: str) -> Metric:
-        """The metric of that key; KeyError if it was not measured."""
-        for metric in self.metrics:
-            if metric.key == key:
-                return metric
-        raise KeyError(key)
 
     @property
     def prediction(self) -> Prediction:

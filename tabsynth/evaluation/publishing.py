@@ -1,4 +1,4 @@
-"""`evaluate_private`: figures of a synthetic table with noise, charged to a ledger, that may be published.
+"""Figures of a synthetic table with noise, charged to a ledger, that may be published.
 
 Under a project ledger the figures are charged there, and the budget of that ledger covers all fits and reports
 under it. Without one the result states the cost of its own figures and nothing else. The cost of the table and
@@ -8,17 +8,16 @@ after its reader has seen others is chosen adaptively, which the sum of their co
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tabsynth._validate import between, positive, shown
-from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import KEY_BYTES, PrivateRows, key_of, rows_of
 from tabsynth.errors import InputError
 from tabsynth.evaluation.charged import charged_metrics, uses
@@ -31,8 +30,8 @@ from tabsynth.evaluation.inputs import (
     indexed_synthetic,
     kept_index,
 )
-from tabsynth.evaluation.metric import Metric
-from tabsynth.evaluation.survey_columns import SurveyReader, apart, survey_names
+from tabsynth.evaluation.metric import Measured
+from tabsynth.evaluation.survey_columns import Survey, SurveyReader, apart
 from tabsynth.evaluation.weighting import WeightedRows
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import calibrate
@@ -42,7 +41,6 @@ from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise.samplers import Keystream
-from tabsynth.schema.constraints import Rule
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 
@@ -56,23 +54,15 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateEvaluation:
+class PrivateEvaluation(Measured):
     """Noisy figures of one synthetic table, and their privacy cost.
 
     Attributes
     ----------
-    label : str
-        The name of the synthetic table.
-    metrics : tuple of Metric
     epsilon, delta : float
         Privacy cost of the figures alone, for adding or removing one record, or all records of one ``unit``.
     mechanisms : tuple of dict
         As a certificate lists them; of the figures alone.
-    certificate : dict
-        Of the table.
-    authenticated : bool
-        Whether the certificate's signature was checked against a key that the caller gave.
-    schema_sha256, created : str
     project : dict or None
         The statement of the project ledger after them, where they were charged to one.
     budget : tuple of float or None
@@ -85,81 +75,17 @@ class PrivateEvaluation:
         The cap of these weights.
     """
 
-    label: str
-    metrics: tuple[Metric, ...]
+    confidential: ClassVar[bool] = False
+
     epsilon: float
     delta: float
     mechanisms: tuple[dict[str, Any], ...]
     certificate: Mapping[str, Any]
-    schema_sha256: str
-    created: str = ""
-    authenticated: bool = False
     project: Mapping[str, Any] | None = None
     budget: tuple[float, float] | None = None
     unit: str | None = None
     weight: str | None = None
     max_weight: float | None = None
-
-
-def evaluate_private(
-    real: Any,
-    synthetic: Any,
-    *,
-    schema: Schema,
-    epsilon: float,
-    delta: float | None = None,
-    certificate: Mapping[str, Any] | Verification | None = None,
-    ledger: str | Path | None = None,
-    label: str = "synthetic",
-) -> PrivateEvaluation:
-    """Release figures of bounded sensitivity with Gaussian noise, so that they may be published.
-
-    The figures are the number of rows, the total variation distances of one, two and three columns and the
-    k-marginal score: see :mod:`tabsynth.evaluation.charged`. Under a schema with survey weights they are of the weighted
-    table, and the total of the weights is one of them; their noise is scaled to the cap. Their noise comes from the system's entropy and is
-    never seeded. ``tabsynth.evaluate_private`` gives the result as a :class:`tabsynth.report.PublishedReport`.
-
-    Parameters
-    ----------
-    real : DataFrame
-        The table that the synthesizer was fitted on.
-    synthetic : DataFrame
-        It must come with a certificate that makes it public. If it has the column of weights of the schema, it is
-        weighted by that; otherwise its rows count the same.
-    schema : Schema
-    epsilon : float
-        Privacy cost of the figures, above 0, for adding or removing one record. Under a schema with a unit, for all
-        records of one unit: the figures are then of at most so many rows of each as its bound says.
-    delta : float, optional
-        Default: the certificate's.
-    certificate : dict or Verification, optional
-        As of :func:`tabsynth.evaluate`.
-    ledger : path, optional
-        A project ledger (:class:`tabsynth.privacy.ProjectLedger`) to charge the figures to; the table must have been made
-        under it. Without one the result states its own cost alone, and a warning is logged.
-    label : str
-        The name of the synthetic table.
-
-    Raises
-    ------
-    InputError
-        If the synthetic table has no certificate that makes it public, or one of another schema; with a ledger,
-        if the table was not made under it; if a row has no weight or no unit that the schema asks for.
-    BudgetError
-        If no noise keeps the figures within ``epsilon``, or the limit of the ledger does not allow them.
-    """
-    if not isinstance(schema, Schema):
-        raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
-    return release(
-        real,
-        synthetic,
-        schema=schema,
-        epsilon=epsilon,
-        delta=delta,
-        certificate=certificate,
-        ledger=ledger,
-        label=label,
-    )
 
 
 def release(
@@ -174,11 +100,16 @@ def release(
     label: str = "synthetic",
     rng: np.random.Generator | None = None,
 ) -> PrivateEvaluation:
-    """As :func:`evaluate_private`. ``rng`` is for audits alone: figures with seeded noise are not private."""
+    """Release the figures of :func:`tabsynth.evaluate_private`.
+
+    ``rng`` is for audits alone: figures with seeded noise are not private.
+    """
+    if not isinstance(schema, Schema):
+        raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
     given, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
     whole, schema = schema, schema.coded
-    table, public = _public(TableEncoder(schema), synthetic, whole.rules)
+    table, public = _public(whole, synthetic)
     _check_certificate(given, whole.fingerprint())
     assert given is not None
     if delta is None:
@@ -243,20 +174,17 @@ def _rows_of_fit(schema: Schema, real: Any, rng: np.random.Generator | None) -> 
     return rows_of(index, frame.iloc[kept], design, key, mark)
 
 
-def _public(
-    encoder: TableEncoder, synthetic: Any, rules: Sequence[Rule]
-) -> tuple[Synthetic, WeightedRows]:
-    """The synthetic table, and its rows with the weights that it may carry; public, so these have no cap."""
-    whole = encoder.whole
-    names = survey_names(whole.weight, None, None, None, None)
+def _public(schema: Schema, synthetic: Any) -> tuple[Synthetic, WeightedRows]:
+    """Return the synthetic table, and its rows with the weights that it may carry; public, so these have no cap."""
+    survey = Survey(weights=schema.weight)
     frame = to_pandas(synthetic, SYNTHETIC)
-    aside = apart(frame, names, ())[1]
+    aside = apart(frame, survey, ())[1]
     weights = None
-    if whole.weight is not None and whole.weight in aside.columns:
-        reader = SurveyReader(names, whole.decimal)
+    if schema.weight is not None and schema.weight in aside.columns:
+        reader = SurveyReader(survey, schema.decimal)
         weights = reader.weights(aside, len(frame), SYNTHETIC)
         reader.refuse()
-    table = indexed_synthetic(encoder, frame, rules, weights)
+    table = indexed_synthetic(schema.coded, frame, schema.rules, weights)
     if weights is None:
         return table, WeightedRows(table.index)
     if not weights[table.fits].any():

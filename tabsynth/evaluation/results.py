@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tabsynth._files import json_ready
 
@@ -87,6 +88,24 @@ class Prediction(Result):
     mean: ColumnPrediction
     test_rows: int
     seen: bool
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per column, F1 by table, ratio and gain, each with its interval.
+
+        Columns are ``{train,synthetic,baseline,ratio,gain}_{weighted,macro}`` and the same with
+        ``_low`` and ``_high``; the last row is the mean.
+        """
+        items = (*self.columns, self.mean)
+        rows: list[dict[str, float]] = [{} for _ in items]
+        for row, item in zip(rows, items, strict=True):
+            for name in ("train", "synthetic", "baseline", "ratio", "gain"):
+                for average in ("weighted", "macro"):
+                    estimate = getattr(getattr(item, name), average)
+                    row[f"{name}_{average}"] = estimate.value
+                    row[f"{name}_{average}_low"] = estimate.low
+                    row[f"{name}_{average}_high"] = estimate.high
+        names = [*(item.column for item in self.columns), "mean"]
+        return pd.DataFrame(rows, index=pd.Index(names, name="column"))
 
 
 @dataclass(frozen=True)

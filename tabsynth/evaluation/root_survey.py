@@ -5,13 +5,12 @@ The weight of a row of the root counts for all that hangs on it, so every row of
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tabsynth.errors import InputError
-from tabsynth.evaluation.survey_columns import SurveyNames, SurveyReader, apart, survey_names
+from tabsynth.evaluation.survey_columns import Survey, SurveyReader, apart
 from tabsynth.schema.linked import LinkedSchema
 
 Frames = Mapping[str, pd.DataFrame]
@@ -25,30 +24,31 @@ class RootSurvey:
     Attributes
     ----------
     schema : LinkedSchema
-    names : SurveyNames
+    names : Survey
         Without strata and clusters: each row of the root is a cluster.
     """
 
     schema: LinkedSchema
-    names: SurveyNames
+    names: Survey
 
     @classmethod
-    def of(
-        cls, schema: LinkedSchema, weights: Any, replicate_weights: Any, factor: Any
-    ) -> "RootSurvey | None":
-        """As :func:`tabsynth.evaluate_linked` has them, checked; None without weights.
+    def of(cls, schema: LinkedSchema, survey: Survey) -> "RootSurvey | None":
+        """Return the survey's columns of the root, checked; None without weights.
 
         Raises
         ------
         InputError
         """
-        column = schema.design.weight if weights is None else weights
-        if column is not None and not isinstance(column, str):
+        if survey.weights is not None and not isinstance(survey.weights, str):
             raise InputError(
-                f"Expected weights to be the name of a column of table {schema.root}, got {type(column).__name__}."
+                f"Expected weights to be the name of a column of table {schema.root}, got numbers."
             )
-        names = survey_names(column, replicate_weights, factor, None, None)
-        return None if column is None else cls(schema, names)
+        if survey.strata or survey.clusters:
+            raise InputError(
+                f"Each row of table {schema.root} is a cluster of the survey; leave out strata and clusters."
+            )
+        names = survey.weighted_by(schema.design.weight)
+        return None if names.weights is None else cls(schema, names)
 
     @property
     def column(self) -> str:
@@ -72,7 +72,7 @@ class RootSurvey:
         reader.refuse()
         return weights
 
-    def beside(self, frames: Frames, table: str, names: SurveyNames) -> pd.DataFrame:
+    def beside(self, frames: Frames, table: str, names: Survey) -> pd.DataFrame:
         """The survey's columns of the root that ``names`` has, for each row of a table; see :meth:`named`.
 
         Synthetic rows without a root have a weight of 0.
@@ -87,13 +87,13 @@ class RootSurvey:
         out = out.assign(**{self._beside(ROW): rows})
         return out.loc[:, [names.takes(name) for name in out]]
 
-    def named(self, frames: Frames, table: str) -> SurveyNames:
+    def named(self, frames: Frames, table: str) -> Survey:
         """What the survey's columns are called beside a table; without replicate weights each root is a cluster."""
         if table == self.schema.root:
             return self.names
         replicates = self.names.replicates([str(name) for name in self._columns(frames)])
         several = len(np.unique(self._roots(frames, table))) > 1
-        return SurveyNames(
+        return Survey(
             weights=self._beside(self.column),
             replicate_weights=tuple(map(self._beside, replicates)) or None,
             replicate_factor=self.names.replicate_factor,

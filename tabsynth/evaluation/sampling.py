@@ -1,7 +1,7 @@
 """Tables that are uniform samples of larger ones: what the drawing of their rows adds to the distances."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from tabsynth._validate import integer, one_of, shown
 from tabsynth.errors import InputError
 from tabsynth.evaluation.metric import Evaluation, halves
 from tabsynth.evaluation.results import Z95, Sampled, SampledDistance
+from tabsynth.evaluation.suite import Columns
 from tabsynth.evaluation.utility.marginals import column_sets, distance
 
 TABLES = ("train", "synthetic", "holdout")
@@ -43,8 +44,7 @@ def sampled_distances(
     evaluation: Evaluation,
     rows: Mapping[str, tuple[int, int]],
     train: np.ndarray,
-    names: Sequence[str],
-    sizes: Sequence[int],
+    columns: Columns,
     seed: int,
 ) -> Sampled:
     """The distances of an evaluation with their standard errors.
@@ -63,8 +63,8 @@ def sampled_distances(
         error = max(estimate.high - estimate.value, estimate.value - estimate.low) / Z95
         by_chance = math.nan
         if one is not None and other is not None:
-            sets = column_sets(len(sizes), item.order, seed)
-            apart = distance(one, other, sets, names, sizes).mean.value
+            sets = column_sets(len(columns.sizes), item.order, seed)
+            apart = distance(one, other, sets, columns.names, columns.sizes).mean.value
             by_chance = apart * math.sqrt((1 / n + 1 / m) / (1 / len(one) + 1 / len(other)))
         parts.append(SampledDistance(item.order, estimate.value, error, by_chance))
     return Sampled(dict(rows), tuple(parts))

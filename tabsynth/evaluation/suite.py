@@ -1,6 +1,6 @@
 """All metrics on one synthetic table, in order, from the tables' category codes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from tabsynth.evaluation.attacks.anonymeter import anonymeter
 from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, disclosure_metric
 from tabsynth.evaluation.attacks.membership import membership
 from tabsynth.evaluation.baseline import independent_columns, verdict
+from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.metric import Evaluation, Metric, Tables, Weights, at_equal_rows, halves
 from tabsynth.evaluation.overlap import overlap
 from tabsynth.evaluation.results import Prediction, WeightsUsed, reference_scale
@@ -31,53 +32,52 @@ from tabsynth.evaluation.utility.target import train_on_synthetic
 from tabsynth.evaluation.utility.totals import population_totals
 from tabsynth.evaluation.weighting import WeightedRows, weighted_rows
 
-Progress = Callable[[str, float], None]
 BASELINES = 4  # shuffles fitted in prediction, to know what chance alone scores
 TEST_SHARE = 0.3  # of the training table, where there is no hold-out
+MAX_DISCLOSED = 1000  # records in each group of attribute disclosure
 MAX_ATTACKED = 500  # records in each group of the attacks beside attribute disclosure
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """What a table's category codes mean, and what is asked of which columns.
+    """The meaning of a table's category codes, and the columns that some metrics are about.
 
     Attributes
     ----------
+    names : tuple of str
+    sizes : tuple of int
+        Number of category codes of each column.
     scores, labels
         As in :class:`tabsynth.evaluation.metric.Tables`; default: no numbers, labels that count.
+    numbers : tuple of int
+        Columns of numbers, whose means and totals are estimated.
     target : int or None
         The column that a user would predict and explain.
     by : tuple of int
         Columns whose groups are compared.
-    boosting : bool
-        Gradient boosting beside logistic regression: slower.
     """
 
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
     scores: tuple[np.ndarray | None, ...] | None = None
     labels: tuple[tuple[str, ...], ...] | None = None
+    numbers: tuple[int, ...] = ()
     target: int | None = None
     by: tuple[int, ...] = ()
-    boosting: bool = False
 
 
 def measure(
     train: np.ndarray,
     synthetic: np.ndarray,
     holdout: np.ndarray | None,
+    columns: Columns,
     *,
-    names: Sequence[str],
-    sizes: Sequence[int],
-    columns: Columns | None = None,
     weights: Weights | None = None,
     design: Design | None = None,
-    numbers: Sequence[int] = (),
-    m: int = 1000,
-    k: Sequence[int] = (1, 5, 10, 100),
-    seed: int = 0,
+    config: EvaluationConfig | None = None,
     extra: Sequence[Metric] = (),
-    progress: Progress | None = None,
 ) -> Evaluation:
-    """Every metric of utility and every attack, and the verdict.
+    """Return every metric of utility and every attack, and the verdict.
 
     Without a hold-out, prediction is tested on 30% of the training table: the classifiers of the
     training table and the baseline do not see these rows, but the synthesizer did. Attacks that need
@@ -86,31 +86,26 @@ def measure(
     Parameters
     ----------
     train, synthetic, holdout : ndarray, shape (rows, columns), int64
-        Category codes; ``sizes[j]`` of them in column j. ``holdout`` may be None.
+        Category codes. ``holdout`` may be None.
+    columns : Columns
     weights : Weights, optional
         Survey weights of the rows of ``train``, ``synthetic`` and ``holdout``, for every metric of utility. The
         attacks count people, each of whom is one row, and use no weights.
     design : Design, optional
         Of the survey that the rows of ``train`` are from, for design-aware intervals; with ``weights``.
-    numbers : sequence of int
-        Columns of numbers, of which means and totals are estimated.
-    m : int
-        Records in each group of attribute disclosure.
-    seed : int
-        Seeds all draws of the evaluation: the same tables give the same numbers.
+    config : EvaluationConfig, optional
     extra : sequence of Metric
         Metrics of what category codes do not show, to be listed with the others.
-    progress : callable, optional
-        Called with a stage's name and its finished share in [0, 1].
     """
-    columns = columns or Columns()
+    config = config or EvaluationConfig()
+    seed, m, sizes = config.random_state, config.m or MAX_DISCLOSED, columns.sizes
     rng = np.random.default_rng(seed)
     of_train = None if weights is None else weights.train
     baselines = [
         independent_columns(train, len(synthetic), rng, of_train) for _ in range(BASELINES)
     ]
     own = np.random.default_rng([seed, 1])
-    tables = _tables(train, synthetic, holdout, baselines[0], names, sizes, columns, weights, own)
+    tables = _tables(train, synthetic, holdout, baselines[0], columns, weights, own)
     if holdout is not None:
         # Of a larger one as many rows as the synthetic table has; a smaller one is corrected for below.
         chosen = subsample(
@@ -126,14 +121,15 @@ def measure(
             real,
             (compared.synthetic, compared.baseline, compared.holdout),
             order,
-            names=names,
+            names=columns.names,
             sizes=sizes,
             seed=seed,
-            progress=_stage(progress, f"{order}-way marginals"),
+            progress=config.stage(f"{order}-way marginals"),
         )
         for order in range(1, min(3, len(sizes)) + 1)
     )
-    utility = _of_utility(tables, columns, own, seed, _stage(progress, "relations"))
+    utility = _of_utility(tables, columns, own, seed)
+    config.report_progress("relations")
     others = None
     if holdout is not None:
         others = weighted_rows(holdout, None if weights is None else weights.holdout)
@@ -143,9 +139,7 @@ def measure(
             independent_columns(fit.codes, len(synthetic), rng, fit.weights)
             for _ in range(BASELINES)
         ]
-    prediction, by_classifier = _of_prediction(
-        tables, fit, baselines, test, columns.boosting, rng, own, progress
-    )
+    prediction, by_classifier = _of_prediction(tables, fit, baselines, test, config, (rng, own))
     if columns.target is not None:
         if tables.control is not None:
             shown, rows = tables, tables.weighted_control
@@ -153,24 +147,24 @@ def measure(
             of_fit = None if weights is None else replace(weights, train=fit.each)
             shown = replace(tables, train=fit.codes, baseline=baselines[0], weights=of_fit)
             rows = test
-        utility += train_on_synthetic(shown, rows, columns.target, own, boosting=columns.boosting)
+        utility += train_on_synthetic(shown, rows, columns.target, own, boosting=config.boosting)
     disclosure = attribute_disclosure(
         train,
         synthetic,
         holdout,
         sizes=sizes,
-        k=k,
+        k=config.k,
         m=m,
         rng=rng,
-        progress=_stage(progress, "disclosure"),
+        progress=config.stage("disclosure"),
     )
-    attacks = [disclosure_metric(disclosure, tables, k, own)]
-    attacks += _attacks(tables, min(m, MAX_ATTACKED), own, _stage(progress, "attacks"))
+    attacks = [disclosure_metric(disclosure, tables, config.k, own)]
+    attacks += _attacks(tables, min(m, MAX_ATTACKED), own, config)
     counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
     counts["holdout"] = 0 if holdout is None else len(holdout)
     survey = None
     if weights is not None and design is not None:
-        survey, within = survey_estimates(tables, design, numbers, seed=seed)
+        survey, within = survey_estimates(tables, design, columns.numbers, seed=seed)
         utility += within
     used = None if weights is None else weights_used(tables)
     scale = 1.0
@@ -179,10 +173,10 @@ def measure(
         scale = reference_scale(*(lengths if used is None else used.effective.values()))
     metrics = (*map(distance_metric, ways), *by_classifier, *utility, *extra, *attacks)
     return Evaluation(
-        counts,
-        tuple(at_equal_rows(metric, scale) for metric in metrics),
-        verdict(prediction, ways, scale),
-        None if holdout is None else overlap(train, holdout),
+        rows=counts,
+        metrics=tuple(at_equal_rows(metric, scale) for metric in metrics),
+        verdict=verdict(prediction, ways, scale),
+        overlap=None if holdout is None else overlap(train, holdout),
         weights=used,
         survey=survey,
     )
@@ -205,12 +199,11 @@ def _tables(
     synthetic: np.ndarray,
     holdout: np.ndarray | None,
     baseline: np.ndarray,
-    names: Sequence[str],
-    sizes: Sequence[int],
     columns: Columns,
     weights: Weights | None,
     rng: np.random.Generator,
 ) -> Tables:
+    """Return the tables of one evaluation, with the hold-out in two random halves."""
     first, second = halves(None if holdout is None else np.arange(len(holdout)), rng)
     reference, control = (
         None if half is None or holdout is None else holdout[half] for half in (first, second)
@@ -226,22 +219,18 @@ def _tables(
         holdout=holdout,
         reference=reference,
         control=control,
-        names=tuple(names),
-        sizes=tuple(sizes),
-        scores=columns.scores or (None,) * len(sizes),
-        labels=columns.labels or tuple(tuple(map(str, range(size))) for size in sizes),
+        names=tuple(columns.names),
+        sizes=tuple(columns.sizes),
+        scores=columns.scores or (None,) * len(columns.sizes),
+        labels=columns.labels or tuple(tuple(map(str, range(size))) for size in columns.sizes),
         weights=weights,
     )
 
 
 def _of_utility(
-    tables: Tables,
-    columns: Columns,
-    rng: np.random.Generator,
-    seed: int,
-    progress: Callable[[float], None] | None,
+    tables: Tables, columns: Columns, rng: np.random.Generator, seed: int
 ) -> list[Metric]:
-    """What follows from counts, and from a regression."""
+    """Return the metrics that follow from counts, and from a regression."""
     metrics = [
         k_marginal(tables, seed=seed),
         dimension_wise_probability(tables, rng),
@@ -255,8 +244,6 @@ def _of_utility(
         metrics += population_totals(tables, rng)
     if columns.target is not None:
         metrics += inference(tables, columns.target)
-    if progress is not None:
-        progress(1.0)
     return metrics
 
 
@@ -265,41 +252,36 @@ def _of_prediction(
     fit: WeightedRows,
     baselines: Sequence[np.ndarray],
     test: WeightedRows,
-    boosting: bool,
-    rng: np.random.Generator,
-    own: np.random.Generator,
-    progress: Progress | None,
+    config: EvaluationConfig,
+    generators: tuple[np.random.Generator, np.random.Generator],
 ) -> tuple[Prediction, list[Metric]]:
-    """Dimension-wise prediction by logistic regression, and by boosted trees if asked for."""
+    """Return dimension-wise prediction by logistic regression, and by boosted trees where the settings say so."""
     seen = tables.holdout is None
     about: dict[str, Any] = {"names": tables.names, "sizes": tables.sizes, "seen": seen}
-    stage = _stage(progress, "prediction")
-    prediction = dimension_wise_prediction(
-        fit, tables.weighted.synthetic, baselines, test, rng=rng, progress=stage, **about
-    )
+    tried = fit, tables.weighted.synthetic
+    about |= {"rng": generators[0], "progress": config.stage("prediction")}
+    prediction = dimension_wise_prediction(*tried, baselines, test, **about)
     metrics = prediction_metrics(prediction, "logistic regression", "prediction")
-    if boosting:
-        about |= {"predict": boost_column, "progress": _stage(progress, "boosting")}
+    if config.boosting:
+        about |= {"rng": generators[1], "progress": config.stage("boosting")}
         boosted = dimension_wise_prediction(
-            fit, tables.weighted.synthetic, baselines[:2], test, rng=own, **about
+            *tried, baselines[:2], test, predict=boost_column, **about
         )
         metrics += prediction_metrics(boosted, "gradient boosting", "boosting")
     return prediction, metrics
 
 
 def _attacks(
-    tables: Tables, m: int, rng: np.random.Generator, progress: Callable[[float], None] | None
+    tables: Tables, m: int, rng: np.random.Generator, config: EvaluationConfig
 ) -> list[Metric]:
-    """Membership and Anonymeter's three; none without a control group."""
+    """Return the metrics of membership and of Anonymeter's three attacks; none without a control group."""
     if tables.control is None:
         return []
     people, controls = (t[rng.permutation(len(t))[:m]] for t in (tables.train, tables.control))
     metrics = membership(tables, people, controls, rng)
-    if progress is not None:
-        progress(0.5)
+    config.report_progress("attacks", 0.5)
     metrics += anonymeter(tables, people, controls, rng)
-    if progress is not None:
-        progress(1.0)
+    config.report_progress("attacks")
     return metrics
 
 
@@ -314,9 +296,3 @@ def _fit_and_test(
     if cut == 0 or cut == len(train):  # a table of one row has nothing to split
         return train, train
     return train.at(order[cut:]), train.at(order[:cut])
-
-
-def _stage(progress: Progress | None, name: str) -> Callable[[float], None] | None:
-    if progress is None:
-        return None
-    return lambda share: progress(name, share)

@@ -1,11 +1,11 @@
 """The columns of a table that say how its rows were drawn: weights, replicate weights, strata and clusters.
 
-They are columns of the table, and need not be among those of the schema. All their problems are told together.
+All problems of these columns are in one error.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,30 +19,94 @@ from tabsynth.schema.number_texts import numbers_of
 SURVEY = "the description of the survey"  # what problems are of
 
 
-@dataclass(frozen=True, kw_only=True)
-class SurveyNames:
-    """Which columns are the survey's.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Survey:
+    """The columns that say how the rows of a table were drawn; they need not be columns of the schema.
 
-    Attributes
+    Parameters
     ----------
-    weights : str or ndarray, shape (rows,), or None
-        A column of the training table, the hold-out and perhaps the synthetic table; or the weights of the training
-        rows.
-    replicate_weights : str or tuple of str, or None
-        Columns of replicate weights, or the text before their numbers.
-    replicate_factor : float or None
-    strata, clusters : str or None
+    weights : str or array-like of shape (rows,), optional
+        Survey weights, 0 or more: the name of a column of the training table and the hold-out, or the weights of the training
+        rows (then without a hold-out). A synthetic table with such a column is weighted by it; any other is
+        self-weighting. Default: the weight of the schema. Every metric of utility then compares weighted tables, and
+        classifiers are fitted with the weights. The attacks use no weights: they count people, each of whom is one
+        row. Weights are not clipped at the cap of the schema. Of linked tables: a column of the root, whose weight counts
+        for all rows that hang on it.
+    replicate_weights : str or sequence of str, optional
+        Columns of replicate weights of the training table, or the text before their numbers, such as ``"PWGTP"`` for
+        ``PWGTP1`` to ``PWGTP80``. The result then has intervals of the training table's weighted estimates by replication;
+        otherwise by Taylor linearisation. See :mod:`tabsynth.evaluation.utility.survey`.
+    replicate_factor : float, optional
+        Factor of the sum of squared differences of the replicates. Default: 4 over their number, for the successive
+        difference replication of the American Community Survey. Balanced repeated replication of R replicates has 1/R,
+        a jackknife that leaves out one of R clusters (R − 1)/R.
+    strata, clusters : str, optional
+        Columns of the training table with the stratum and the primary cluster of each row, for Taylor linearisation.
+        Clusters are numbered within strata. Default: one stratum; each row is a cluster. Not for linked tables, where each
+        root is a cluster.
+
+    Raises
+    ------
+    InputError
+        If an argument has another type, or two arguments exclude each other.
     """
 
-    weights: str | np.ndarray | None = None
-    replicate_weights: str | tuple[str, ...] | None = None
+    weights: Any = None
+    replicate_weights: str | Sequence[str] | None = None
     replicate_factor: float | None = None
     strata: str | None = None
     clusters: str | None = None
 
+    def __post_init__(self) -> None:
+        """Check the arguments; weights become an array, and names a tuple."""
+        if self.weights is not None and not isinstance(self.weights, str):
+            object.__setattr__(self, "weights", _array(self.weights))
+        for name, value in (("strata", self.strata), ("clusters", self.clusters)):
+            if value is not None and not isinstance(value, str):
+                raise InputError(f"Expected {name} to be the name of a column, got {shown(value)}.")
+        replicates = self.replicate_weights
+        if replicates is not None and not isinstance(replicates, str):
+            if not isinstance(replicates, Sequence) or not all(
+                isinstance(name, str) for name in replicates
+            ):
+                raise InputError(
+                    "Expected replicate_weights to be names of columns, or the text before their numbers such as"
+                    f" 'PWGTP'; got {shown(replicates)}."
+                )
+            if len(set(replicates)) < max(2, len(replicates)):
+                raise InputError(
+                    f"replicate_weights needs two columns or more, all different; got {shown(list(replicates))}."
+                )
+            object.__setattr__(self, "replicate_weights", tuple(replicates))
+        if replicates is not None and (self.strata or self.clusters):
+            raise InputError(
+                "Replicate weights hold the design of the survey; leave out strata and clusters, or replicate_weights."
+            )
+        if self.replicate_factor is not None:
+            if replicates is None:
+                raise InputError("replicate_factor goes with replicate_weights; name these, too.")
+            positive("replicate_factor", self.replicate_factor)
+
+    def weighted_by(self, column: str | None) -> "Survey":
+        """Return the survey with the schema's column of weights, if it names none itself.
+
+        Raises
+        ------
+        InputError
+            If neither names weights, but the survey names replicate weights, strata or clusters.
+        """
+        if self.weights is not None:
+            return self
+        if column is not None:
+            return replace(self, weights=column)
+        for name in ("replicate_weights", "replicate_factor", "strata", "clusters"):
+            if getattr(self, name) is not None:
+                raise InputError(f"{name} goes with weights; name the column of weights, too.")
+        return self
+
     @property
     def label(self) -> str:
-        """What the weights are called."""
+        """The name of the weights: that of their column, or "given"."""
         return self.weights if isinstance(self.weights, str) else "given"
 
     def replicates(self, names: Sequence[str]) -> list[str]:
@@ -54,55 +118,9 @@ class SurveyNames:
         return [name for _, name in sorted(found) if name != self.weights]
 
     def takes(self, name: str) -> bool:
-        """Whether a column of this name is the survey's."""
+        """Return whether a column of this name is the survey's."""
         single = (self.weights, self.strata, self.clusters)
         return name in [s for s in single if isinstance(s, str)] or name in self.replicates([name])
-
-
-def survey_names(
-    weights: Any, replicate_weights: Any, replicate_factor: Any, strata: Any, clusters: Any
-) -> SurveyNames:
-    """The arguments of :func:`tabsynth.evaluate`, checked.
-
-    Raises
-    ------
-    InputError
-    """
-    if weights is not None and not isinstance(weights, str):
-        weights = _array(weights)
-    for name, value in (("strata", strata), ("clusters", clusters)):
-        if value is not None and not isinstance(value, str):
-            raise InputError(f"Expected {name} to be the name of a column, got {shown(value)}.")
-    if replicate_weights is not None and not isinstance(replicate_weights, str):
-        listed = replicate_weights
-        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
-            raise InputError(
-                "Expected replicate_weights to be names of columns, or the text before their numbers such as"
-                f" 'PWGTP'; got {shown(listed)}."
-            )
-        replicate_weights = tuple(listed)
-        if len(set(replicate_weights)) < max(2, len(replicate_weights)):
-            raise InputError(
-                f"replicate_weights needs two columns or more, all different; got {shown(list(listed))}."
-            )
-    design = {
-        "replicate_weights": replicate_weights,
-        "replicate_factor": replicate_factor,
-        "strata": strata,
-        "clusters": clusters,
-    }
-    given = [name for name, value in design.items() if value is not None]
-    if weights is None and given:
-        raise InputError(f"{given[0]} goes with weights; name the column of weights, too.")
-    if replicate_weights is not None and (strata or clusters):
-        raise InputError(
-            "Replicate weights hold the design of the survey; leave out strata and clusters, or replicate_weights."
-        )
-    if replicate_factor is not None:
-        if replicate_weights is None:
-            raise InputError("replicate_factor goes with replicate_weights; name these, too.")
-        positive("replicate_factor", replicate_factor)
-    return SurveyNames(weights=weights, **design)
 
 
 def _array(weights: Any) -> np.ndarray:
@@ -118,7 +136,7 @@ def _array(weights: Any) -> np.ndarray:
 
 
 def apart(
-    frame: pd.DataFrame, names: SurveyNames, declared: Sequence[str]
+    frame: pd.DataFrame, names: Survey, declared: Sequence[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A table without the survey's columns that the schema does not have, and all of the survey's columns."""
     texts = [str(name) for name in frame.columns]
@@ -133,7 +151,7 @@ def apart(
 class SurveyReader:
     """Reads the survey's columns of tables, and collects what is wrong with them."""
 
-    names: SurveyNames
+    names: Survey
     decimal: str | None = None
     problems: list[str] = field(default_factory=list)
 
@@ -253,7 +271,7 @@ class DesignColumns(NamedTuple):
     clusters: np.ndarray | None
 
     def design(
-        self, names: SurveyNames, weights: np.ndarray, kept: np.ndarray, what: str
+        self, names: Survey, weights: np.ndarray, kept: np.ndarray, what: str
     ) -> Design | None:
         """The survey's design, of the rows that are kept, by their numbers; None of a single row.
 

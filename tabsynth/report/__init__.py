@@ -1,17 +1,5 @@
-"""Renders what the evaluation measured, as HTML, Markdown and JSON; it computes nothing."""
+"""Reports of evaluations as HTML, Markdown and JSON; the package computes no figure."""
 
-from tabsynth.report.comparison import ComparisonReport, compare
-from tabsynth.report.linked import LinkedReport, evaluate_linked
-from tabsynth.report.published import PublishedReport, evaluate_private
-from tabsynth.report.report import Report, evaluate
+from tabsynth.report.report import Report, compare, evaluate, evaluate_private
 
-__all__ = [
-    "ComparisonReport",
-    "LinkedReport",
-    "PublishedReport",
-    "Report",
-    "compare",
-    "evaluate",
-    "evaluate_linked",
-    "evaluate_private",
-]
+__all__ = ["Report", "compare", "evaluate", "evaluate_private"]

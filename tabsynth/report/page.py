@@ -40,7 +40,7 @@ def render_page(
     kind: str,
     sentences: Sequence[str],
     tables: Sequence[Table],
-    pictures: Sequence[tuple[str, Markup]],
+    pictures: Sequence[tuple[str, Markup]] = (),
     notice: str = "",
     definitions: Sequence[Definition] = (),
 ) -> str:

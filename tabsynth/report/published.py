@@ -1,14 +1,9 @@
-"""The report of `evaluate_private`, which may be published with its table: what is of private rows has charged noise."""
+"""The report of `evaluate_private`, which may be published with its table: figures of private rows have charged noise."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import pandas as pd
+from typing import Any
 
 from tabsynth._files import json_ready
-from tabsynth.evaluation import publishing
 from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
 from tabsynth.evaluation.results import Estimate
@@ -17,179 +12,120 @@ from tabsynth.privacy.noise.counts import stated_count
 from tabsynth.report.certificates import condition_sentence, unauthenticated
 from tabsynth.report.definitions import defined, definition_of
 from tabsynth.report.page import render_page, with_link
-from tabsynth.report.tabular import metrics_frame, table, with_interval
-from tabsynth.report.written import WrittenReport, as_report, markdown
+from tabsynth.report.tabular import markdown_page, table, with_interval
 from tabsynth.schema.design import neighbour_of
 
 FORMAT = "tabsynth-published-report/3"
 
 
-@dataclass(frozen=True)
-class PublishedReport(WrittenReport):
-    """What :func:`tabsynth.evaluate_private` measured, to be read and written."""
+def statement(evaluation: PrivateEvaluation) -> str:
+    """Return the cost of the figures; under a project's ledger, first the budget that covers all fits and reports.
 
-    confidential: ClassVar[bool] = False
-    evaluation: PrivateEvaluation
-
-    @property
-    def label(self) -> str:
-        """The name of the synthetic table."""
-        return self.evaluation.label
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Every figure: with noise, or of the synthetic table alone."""
-        return self.evaluation.metrics
-
-    @property
-    def epsilon(self) -> float:
-        """Privacy cost of the figures alone."""
-        return self.evaluation.epsilon
-
-    @property
-    def delta(self) -> float:
-        """δ of that cost."""
-        return self.evaluation.delta
-
-    @property
-    def mechanisms(self) -> tuple[dict[str, Any], ...]:
-        """The mechanisms of the figures, as a certificate lists them."""
-        return self.evaluation.mechanisms
-
-    @property
-    def certificate(self) -> Mapping[str, Any]:
-        """The certificate of the table."""
-        return self.evaluation.certificate
-
-    @property
-    def authenticated(self) -> bool:
-        """Whether its signature was checked against a key that the caller gave."""
-        return self.evaluation.authenticated
-
-    @property
-    def project(self) -> Mapping[str, Any] | None:
-        """The statement of the project ledger, if the figures were charged to one."""
-        return self.evaluation.project
-
-    @property
-    def budget(self) -> tuple[float, float] | None:
-        """(epsilon, delta) of that ledger."""
-        return self.evaluation.budget
-
-    @property
-    def conditional(self) -> list[str]:
-        """The columns on which the claim depends, as the table's certificate has them."""
-        return conditional_of(self.certificate.get("public"))
-
-    @property
-    def statement(self) -> str:
-        """The cost of the figures; under a project's ledger, first the budget that covers all fits and reports.
-
-        A condition comes before it.
-        """
-        condition = condition_sentence(self.certificate)
-        unit = neighbour_of(self.evaluation.unit)
-        cost = f"({rounded_up(self.epsilon)}, {self.delta:g})"
-        figures_alone = (
-            f"The figures alone cost {cost}-differential privacy for adding or removing {unit}."
+    A condition comes before it.
+    """
+    condition = condition_sentence(evaluation.certificate)
+    unit = neighbour_of(evaluation.unit)
+    cost = f"({rounded_up(evaluation.epsilon)}, {evaluation.delta:g})"
+    figures_alone = (
+        f"The figures alone cost {cost}-differential privacy for adding or removing {unit}."
+    )
+    if evaluation.project is None or evaluation.budget is None:
+        stated = figures_alone
+    elif math.isinf(evaluation.budget[0]):
+        stated = f"{figures_alone} Ledger {evaluation.project['ledger']} counts them, but has no limit: it bounds no total."
+    else:
+        epsilon, delta = evaluation.budget
+        stated = (
+            f"All fits and reports under ledger {evaluation.project['ledger']}, these figures among them, are together within its"
+            f" budget, ({rounded_up(epsilon)}, {delta:g})-differential privacy for adding or removing {unit}. The figures"
+            f" alone cost {cost}."
         )
-        if self.project is None or self.budget is None:
-            stated = figures_alone
-        elif math.isinf(self.budget[0]):
-            stated = f"{figures_alone} Ledger {self.project['ledger']} counts them, but has no limit: it bounds no total."
-        else:
-            epsilon, delta = self.budget
-            stated = (
-                f"All fits and reports under ledger {self.project['ledger']}, these figures among them, are together within its"
-                f" budget, ({rounded_up(epsilon)}, {delta:g})-differential privacy for adding or removing {unit}. The figures"
-                f" alone cost {cost}."
-            )
-        return f"{condition} {stated}".lstrip()
+    return f"{condition} {stated}".lstrip()
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader must not overlook, a text each."""
-        alone = (ALONE,) if self.project is None else ()
-        return alone if self.authenticated else (*alone, unauthenticated(self.certificate))
 
-    def summary(self) -> list[str]:
-        """The findings in plain words; a conditional statement comes first, any other last."""
-        out: list[str] = []
-        for metric in self.metrics:
-            baseline = (
-                ""
-                if metric.baseline is None
-                else f"; its independent columns {_stated(metric, metric.baseline)}"
-            )
-            out.append(f"{metric.title}: {_stated(metric, metric.synthetic)}{baseline}.")
-        worse = [metric.title for metric in self.metrics if metric.below_baseline]
-        if worse:
-            out.append(f"WORSE than its own independent columns by {'; '.join(worse)}.")
-        warned = [f"Warning: {text}" for text in self.warnings]
-        if self.conditional:
-            return [self.statement, *out, *warned]
-        return [*out, self.statement, *warned]
+def warnings(evaluation: PrivateEvaluation) -> tuple[str, ...]:
+    """Return the texts that a reader must not overlook."""
+    alone = (ALONE,) if evaluation.project is None else ()
+    if evaluation.authenticated:
+        return alone
+    return (*alone, unauthenticated(evaluation.certificate))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {
-            "format": FORMAT,
-            "label": self.label,
-            "statement": self.statement,
-            "conditional": self.conditional,
-            "summary": self.summary(),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            **({} if self.evaluation.unit is None else {"unit": self.evaluation.unit}),
-            **self._weight(),
-            "warnings": list(self.warnings),
-            "mechanisms": json_ready(list(self.mechanisms)),
-            "metrics": [metric.to_dict() for metric in self.metrics],
-            "certificate": json_ready(dict(self.certificate)),
-            "authenticated": self.authenticated,
-            "schema_sha256": self.evaluation.schema_sha256,
-            "created": self.evaluation.created,
-            **({} if self.project is None else {"project": json_ready(dict(self.project))}),
-            **(
-                {} if self.budget is None else {"budget": [epsilon_to_json(x) for x in self.budget]}
-            ),
-        }
 
-    def _weight(self) -> dict[str, Any]:
-        """The survey weights of the figures, as a schema file has them."""
-        column, most = self.evaluation.weight, self.evaluation.max_weight
-        return {} if column is None else {"weight": {"column": column, "max": most}}
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row per metric, as :meth:`tabsynth.report.Report.to_frame`."""
-        return metrics_frame(self.metrics)
-
-    def _markdown(self) -> str:
-        rows = [
-            [m.title, _stated(m, m.synthetic), _stated(m, m.baseline), m.better, m.citation]
-            for m in self.metrics
-        ]
-        header = ("Figure", "Synthetic", "Independent columns", "Better", "Citation")
-        return markdown(self.label, self.summary(), table(header, rows))
-
-    def _html(self) -> str:
-        frame = [
-            (
-                with_link(metric.title, definition_of(metric.key, ("published",))),
-                [_stated(metric, metric.synthetic), _stated(metric, metric.baseline)],
-                metric.below_baseline,
-            )
-            for metric in self.metrics
-        ]
-        header = ("Figure", "Synthetic", "Independent columns")
-        return render_page(
-            self.label,
-            "published report",
-            self.summary(),
-            [(header, frame)],
-            [],
-            definitions=defined([metric.key for metric in self.metrics], ("published",)),
+def summary(evaluation: PrivateEvaluation) -> list[str]:
+    """Return the findings in plain words; a conditional statement comes first, any other last."""
+    out: list[str] = []
+    for metric in evaluation.metrics:
+        baseline = (
+            ""
+            if metric.baseline is None
+            else f"; its independent columns {_stated(metric, metric.baseline)}"
         )
+        out.append(f"{metric.title}: {_stated(metric, metric.synthetic)}{baseline}.")
+    worse = [metric.title for metric in evaluation.metrics if metric.below_baseline]
+    if worse:
+        out.append(f"WORSE than its own independent columns by {'; '.join(worse)}.")
+    warned = [f"Warning: {text}" for text in warnings(evaluation)]
+    if conditional_of(evaluation.certificate.get("public")):
+        return [statement(evaluation), *out, *warned]
+    return [*out, statement(evaluation), *warned]
+
+
+def document(evaluation: PrivateEvaluation) -> dict[str, Any]:
+    """Return everything, ready for JSON."""
+    out: dict[str, Any] = {
+        "format": FORMAT,
+        "label": evaluation.label,
+        "statement": statement(evaluation),
+        "conditional": conditional_of(evaluation.certificate.get("public")),
+        "summary": summary(evaluation),
+        "epsilon": evaluation.epsilon,
+        "delta": evaluation.delta,
+        "warnings": list(warnings(evaluation)),
+        "mechanisms": json_ready(list(evaluation.mechanisms)),
+        "metrics": [metric.to_dict() for metric in evaluation.metrics],
+        "certificate": json_ready(dict(evaluation.certificate)),
+        "authenticated": evaluation.authenticated,
+        "schema_sha256": evaluation.schema_sha256,
+        "created": evaluation.created,
+    }
+    if evaluation.unit is not None:
+        out["unit"] = evaluation.unit
+    if evaluation.weight is not None:
+        out["weight"] = {"column": evaluation.weight, "max": evaluation.max_weight}
+    if evaluation.project is not None:
+        out["project"] = json_ready(dict(evaluation.project))
+    if evaluation.budget is not None:
+        out["budget"] = [epsilon_to_json(x) for x in evaluation.budget]
+    return out
+
+
+def markdown(evaluation: PrivateEvaluation) -> str:
+    """Return the summary and every figure as Markdown."""
+    rows = [
+        [m.title, _stated(m, m.synthetic), _stated(m, m.baseline), m.better, m.citation]
+        for m in evaluation.metrics
+    ]
+    header = ("Figure", "Synthetic", "Independent columns", "Better", "Citation")
+    return markdown_page(evaluation.label, summary(evaluation), table(header, rows))
+
+
+def page(evaluation: PrivateEvaluation) -> str:
+    """Return the text of the HTML page."""
+    rows = [
+        (
+            with_link(metric.title, definition_of(metric.key, ("published",))),
+            [_stated(metric, metric.synthetic), _stated(metric, metric.baseline)],
+            metric.below_baseline,
+        )
+        for metric in evaluation.metrics
+    ]
+    return render_page(
+        evaluation.label,
+        "published report",
+        summary(evaluation),
+        [(("Figure", "Synthetic", "Independent columns"), rows)],
+        definitions=defined([metric.key for metric in evaluation.metrics], ("published",)),
+    )
 
 
 def _stated(metric: Metric, estimate: Estimate | None) -> str:
@@ -197,6 +133,3 @@ def _stated(metric: Metric, estimate: Estimate | None) -> str:
     if estimate is not None and metric.kind == "shown":  # a number of rows or people
         return stated_count(estimate.value, (estimate.low, estimate.high))
     return with_interval(estimate, "95%: ")
-
-
-evaluate_private = as_report(publishing.evaluate_private, PublishedReport)

@@ -1,239 +1,68 @@
-"""The report of one synthetic table: a summary in words, files, and one HTML page that loads nothing else."""
+"""The functions that evaluate synthetic tables, and the report that they give: text, data frame, JSON and one HTML page."""
 
-import base64
-import math
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
-from tabsynth.evaluation import evaluating
-from tabsynth.evaluation.column_summaries import QUANTILES
-from tabsynth.evaluation.metric import Evaluation, Metric
-from tabsynth.evaluation.results import ColumnSummary, Estimate
-from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
-from tabsynth.evaluation.utility.survey import LEAST_ROWS
-from tabsynth.report.certificates import privacy_panel
-from tabsynth.report.definitions import defined, definition_of, of_group
-from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
-from tabsynth.report.glossary import GLOSSARY, SECTIONS
-from tabsynth.report.heatmap import heat_map, strip
-from tabsynth.report.page import environment, format_number, packaged, shortened, with_link
-from tabsynth.report.summary import (
-    NOTICE,
-    STANDARD_ERRORS,
-    SURVEY_KINDS,
-    equal_rows,
-    subtitle,
-    summarise,
-)
-from tabsynth.report.tabular import flat, metrics_frame, metrics_markdown
-from tabsynth.report.written import WrittenReport, as_report, markdown
+from tabsynth._files import write_text
+from tabsynth._validate import shown
+from tabsynth.errors import InputError
+from tabsynth.evaluation.comparing import Comparison, compare_evaluations
+from tabsynth.evaluation.config import EvaluationConfig
+from tabsynth.evaluation.evaluating import evaluate_table
+from tabsynth.evaluation.linked import LinkedEvaluation, evaluate_linked
+from tabsynth.evaluation.metric import Evaluation
+from tabsynth.evaluation.publishing import PrivateEvaluation, release
+from tabsynth.evaluation.survey_columns import Survey
+from tabsynth.privacy.certificate.verification import Verification
+from tabsynth.report import comparison, linked, one_table, published
+from tabsynth.report.tabular import metrics_frame
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.schema import Schema
 
-MAX_PICTURES = 64
-KINDS = (
-    (
-        "utility",
-        "Utility: every metric",
-        "The hold-out reference is the same figure of real rows that no synthesizer saw. A synthetic table at the"
-        " reference is as good as other real rows; it can be nearer to the training table than the reference, because"
-        " it was fitted to that table. Independent columns keep no relation between columns. On single columns they are"
-        " right by construction, so there they are no reference.",
-    ),
-    (
-        "privacy",
-        "Attacks: every metric",
-        "Each attack is tried on people of the training table and on a control group. An attack that fails is no"
-        " evidence of leakage, but it proves nothing; the guarantee is ε. The hold-out reference and independent"
-        " columns hold no row of these people, so there an attack can only find chance: its 95% interval excludes"
-        " the best value in about one case of twenty.",
-    ),
-    (
-        "shown",
-        "Distance to the nearest row (not a privacy metric)",
-        "Readers ask for distances to the nearest row. They are no evidence of privacy, and they are in no verdict.",
-    ),
-)
-ANCHORS = {"utility": "utility", "privacy": "attacks", "shown": "nearest"}
-WORST = 10
-MAX_PAIRS = 500  # in the table beside the heat map
-SHOWN_ESTIMATES = 20  # of each kind, of the population
-CAPTION = 200  # letters of a column's description
+
+class View(Protocol):
+    """A module that writes the report of one kind of evaluation."""
+
+    def summary(self, evaluation: Any, /) -> list[str]:
+        """Return the results in plain words."""
+
+    def document(self, evaluation: Any, /) -> dict[str, Any]:
+        """Return everything, ready for JSON."""
+
+    def markdown(self, evaluation: Any, /) -> str:
+        """Return the text of the Markdown file."""
+
+    def page(self, evaluation: Any, /) -> str:
+        """Return the text of the HTML page."""
+
+
+VIEWS: dict[type, View] = {
+    Evaluation: one_table,
+    LinkedEvaluation: linked,
+    PrivateEvaluation: published,
+    Comparison: comparison,
+}
 
 
 @dataclass(frozen=True)
-class Picture:
-    """An image as a data URI, with its title, what it shows in words, a remark and a caption."""
+class Report:
+    """The report of an evaluation, to be read and written.
 
-    title: str
-    source: str
-    alt: str
-    remark: str = ""
-    caption: str = ""
+    A report of exact figures of real rows is confidential: only the owner may read the files that it writes. The report of
+    :func:`tabsynth.evaluate_private` may be published.
 
-
-def render(report: "Report") -> str:
-    """The HTML text of a :class:`tabsynth.report.Report`."""
-    templates = environment()
-    templates.filters["number"] = format_number
-    templates.filters["interval"] = interval
-    templates.filters["share"] = percentage
-    templates.filters["with_link"] = with_link
-    templates.globals["value_on"] = value_on
-    templates.globals["definition"] = partial(definition_of, groups=("utility", "attacks", "page"))
-    templates.filters["figure"] = partial(format_number, style="scaled")
-    evaluation = report.evaluation
-    return templates.from_string(packaged("template.html")).render(
-        report=report,
-        css=Markup(packaged("style.css")),  # our own file, never data
-        notice=NOTICE,
-        evaluation=evaluation,
-        panel=privacy_panel(
-            evaluation.certificate,
-            evaluation.rows["synthetic"],
-            evaluation.schema_sha256,
-            authenticated=evaluation.authenticated,
-        ),
-        disclosure=_disclosure(evaluation),
-        marginals=[_marginal(item) for item in evaluation.furthest_columns(MAX_PICTURES)],
-        max_classes=MAX_CLASSES,
-        folded=folded_columns(evaluation.prediction),
-        not_predicted=evaluation.unpredicted,
-        left_out=max(0, len(evaluation.columns) - MAX_PICTURES),
-        worst=[(item, item.synthetic.furthest(WORST)) for item in evaluation.distances],
-        heat=heat_map(evaluation.distances, [item.column for item in evaluation.columns]),
-        pairs=evaluation.distances[1].synthetic.furthest(MAX_PAIRS)
-        if len(evaluation.distances) > 1
-        else (),
-        kinds=[
-            (
-                ANCHORS[kind],
-                title,
-                note,
-                [(metric, _strip(metric)) for metric in evaluation.metrics if metric.kind == kind],
-            )
-            for kind, title, note in KINDS
-        ],
-        attacked=evaluation.attacked,
-        moments=[item for item in evaluation.columns if item.moments is not None],
-        heaped=[item for item in evaluation.columns if item.heaping is not None],
-        standard_errors=STANDARD_ERRORS,
-        subtitle=subtitle(evaluation),
-        sections=[item for item in SECTIONS if item[0] != "survey" or evaluation.survey],
-        survey=evaluation.survey,
-        survey_kinds=SURVEY_KINDS,
-        least_rows=LEAST_ROWS,
-        shown_estimates=SHOWN_ESTIMATES,
-        glossary=GLOSSARY,
-        definitions=[
-            *defined([metric.key for metric in evaluation.metrics]),
-            *of_group("page"),
-        ],
-        quantiles=[f"{100 * q:g}%" for q in QUANTILES],
-        equal_rows=equal_rows(evaluation),
-        curves=_curves(evaluation.certificate),
-    )
-
-
-def interval(estimate: Estimate, digits: int = 3) -> str:
-    """The ends of an interval; "to" survives a minus sign where a dash would not."""
-    return f"{format_number(estimate.low, digits)} to {format_number(estimate.high, digits)}"
-
-
-def value_on(axis: str, value: float, *, length: bool = False) -> str:
-    """A value on an axis, or a length on it, for a table of moments."""
-    if not math.isfinite(value) or axis not in ("date", "time", "duration"):
-        return format_number(value, style="scaled")
-    if axis == "duration" or length:
-        return f"{value:,.1f} {'days' if axis == 'date' else 'h'}"
-    if axis == "date":
-        return str(np.datetime64(math.floor(value), "D"))
-    minutes = round(60 * value)
-    return f"{minutes // 60:02}:{minutes % 60:02}"
-
-
-def percentage(share: float) -> str:
-    """A share of rows with one decimal; one that is not 0 never looks like it."""
-    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
-
-
-def _strip(metric: Metric) -> Markup:
-    """The metric and its references on one axis, which the best value is on too."""
-    marks = [
-        (name, estimate.value, estimate.low, estimate.high)
-        for name, estimate in (
-            ("baseline", metric.baseline if metric.of_relations else None),
-            ("holdout", metric.holdout),
-            ("synthetic", metric.synthetic),
-        )
-        if estimate is not None
-    ]
-    ends = [x for _, *three in marks for x in three if math.isfinite(x)]
-    ends += [] if metric.best is None else [metric.best]
-    return strip(min(ends, default=0.0), max(ends, default=1.0), marks)
-
-
-def _uri(svg: str) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
-
-
-def _disclosure(evaluation: Evaluation) -> Picture | None:
-    disclosure = evaluation.disclosure
-    if disclosure.mean is None:
-        return None
-    parts = []
-    for cell in disclosure.cells:
-        control = "" if cell.control is None else f" (control {cell.control.value:.0%})"
-        parts.append(f"s={cell.s}, k={cell.k}: {cell.target.value:.0%}{control}")
-    alt = "Share of unknown attributes guessed right. " + "; ".join(parts) + "."
-    return Picture("Attribute disclosure", _uri(disclosure_figure(disclosure)), alt)
-
-
-def _marginal(item: ColumnSummary) -> Picture:
-    shares = "; ".join(
-        f"{label}: {real:.1%} and {other:.1%}" for label, real, other in item.largest(5)
-    )
-    alt = (
-        f"Shares of the values of {item.column} in the training and the synthetic table, the"
-        f" largest being {shares}. Distance {item.distance:.3f}."
-    )
-    remark = f"distance {item.distance:.3f}"
-    if item.folded:
-        remark += f"; {item.folded} rarer categories taken together"
-    if any(item.outside):
-        real, synthetic = map(percentage, item.outside)
-        remark += f"; not shown: {real} of the training and {synthetic} of the synthetic rows"
-    caption = shortened(item.description or "", CAPTION)
-    return Picture(item.column, _uri(marginal_figure(item)), alt, remark, caption)
-
-
-def _curves(certificate: Mapping[str, Any] | None) -> list[Picture]:
-    training = (certificate or {}).get("training")
-    curves = training.get("curves") if isinstance(training, Mapping) else None
-    out = []
-    for name, curve in curves.items() if isinstance(curves, Mapping) else ():
-        svg = curve_figure(str(name), curve) if isinstance(curve, Mapping) else None
-        if svg is not None:
-            last = f"Training curve of {name}, {len(curve['value'])} points."
-            out.append(Picture(str(name), _uri(svg), last))
-    return out
-
-
-FORMAT = "tabsynth-report/4"
-
-
-@dataclass(frozen=True)
-class Report(WrittenReport):
-    """What :func:`tabsynth.evaluate` measured, to be read and written.
-
-    It is computed from real rows without noise: treat it as confidential.
+    Attributes
+    ----------
+    evaluation : Evaluation, LinkedEvaluation, PrivateEvaluation or Comparison
+        The figures, with their intervals and references; ``report.evaluation["tvd2"]`` is one metric.
     """
 
-    evaluation: Evaluation
+    evaluation: Evaluation | LinkedEvaluation | PrivateEvaluation | Comparison
 
     @property
     def label(self) -> str:
@@ -241,63 +70,213 @@ class Report(WrittenReport):
         return self.evaluation.label
 
     @property
-    def certificate(self) -> Mapping[str, Any] | None:
-        """The certificate that came with the table, if any."""
-        return self.evaluation.certificate
+    def reports(self) -> dict[str, "Report"]:
+        """The reports of single tables, by name: of linked tables, or of those that are compared."""
+        return {name: Report(part) for name, part in self.evaluation.parts.items()}
 
     @property
-    def authenticated(self) -> bool:
-        """Whether its signature was checked against a key that the caller gave."""
-        return self.evaluation.authenticated
-
-    @property
-    def verdict(self) -> str:
-        """``better than``, ``partly better than``, ``no better than`` or ``inconclusive against``
-        ``independent columns``."""
-        return self.evaluation.verdict.text
+    def _view(self) -> View:
+        return VIEWS[type(self.evaluation)]
 
     def summary(self) -> list[str]:
-        """The results in plain words, a sentence or a few for each."""
-        return summarise(self.evaluation)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON: no NaN, no infinity."""
-        return {
-            "format": FORMAT,
-            "notice": NOTICE,
-            "label": self.label,
-            "verdict": self.verdict,
-            "summary": self.summary(),
-            "evaluation": self.evaluation.to_dict(),
-        }
-
-    def _html(self) -> str:
-        return render(self)
+        """Return the results in plain words, a sentence or a few for each."""
+        return self._view.summary(self.evaluation)
 
     def to_frame(self) -> pd.DataFrame:
-        """A row per metric: value, interval, n, hold-out reference, independent columns, citation."""
+        """Return a row per metric: value, interval, n, hold-out reference, independent columns, citation.
+
+        Of a comparison: a row per table and metric, with ``label`` and ``epsilon``.
+        """
+        if isinstance(self.evaluation, Comparison):
+            return comparison.frame(self.evaluation)
         return metrics_frame(self.evaluation.metrics)
 
-    def _markdown(self) -> str:
-        return markdown(self.label, self.summary(), metrics_markdown(self.evaluation.metrics))
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON: no NaN, no infinity."""
+        return self._view.document(self.evaluation)
 
-    def prediction_frame(self) -> pd.DataFrame:
-        """Table 1: a row per column, F1 by table, ratio and gain, each with its interval.
+    def to_json(self, path: str | Path) -> None:
+        """Write :meth:`to_dict` as JSON, whole or not at all."""
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        self._write(path, text + "\n")
 
-        Columns are ``{train,synthetic,baseline,ratio,gain}_{weighted,macro}`` and the same with
-        ``_low`` and ``_high``; the last row is the mean.
-        """
-        rows: dict[int, dict[str, float]] = {}
-        prediction = self.evaluation.prediction
-        # A column of the table may itself be called "mean": rows are identified by position.
-        for item in (*prediction.columns, prediction.mean):
-            row: dict[str, float] = {}
-            for name in ("train", "synthetic", "baseline", "ratio", "gain"):
-                row |= flat(name, getattr(item, name))
-            rows[len(rows)] = row
-        frame = pd.DataFrame.from_dict(rows, orient="index")
-        names = [item.column for item in prediction.columns]
-        return frame.set_axis(pd.Index([*names, "mean"], name="column"), axis=0)
+    def to_html(self, path: str | Path) -> None:
+        """Write the report as one HTML file that loads nothing else, whole or not at all."""
+        self._write(path, self._view.page(self.evaluation))
+
+    def to_markdown(self, path: str | Path | None = None) -> str:
+        """Return the summary and every figure as Markdown; write it to ``path`` if there is one."""
+        text = self._view.markdown(self.evaluation)
+        if path is not None:
+            self._write(path, text)
+        return text
+
+    def _write(self, path: str | Path, text: str) -> None:
+        write_text(path, text, confidential=self.evaluation.confidential)
 
 
-evaluate = as_report(evaluating.evaluate, Report)
+def evaluate(
+    real: Any,
+    synthetic: Any,
+    holdout: Any = None,
+    *,
+    schema: Schema | LinkedSchema | None = None,
+    certificate: Mapping[str, Any] | Verification | None = None,
+    target: str | None = None,
+    by: str | Sequence[str] | None = None,
+    survey: Survey | None = None,
+    config: EvaluationConfig | None = None,
+    label: str = "synthetic",
+) -> Report:
+    """Compare a synthetic table with the real one, a hold-out and independent columns.
+
+    The schema of linked tables, or dicts of tables, evaluate linked tables: table by table, and in the relations between
+    their rows. The result is computed from real rows without noise: treat it as confidential. For figures that may be
+    published, see :func:`tabsynth.evaluate_private`.
+
+    Parameters
+    ----------
+    real : DataFrame or dict of DataFrame
+        The table that the synthesizer was fitted on; of linked tables all, by name, with the key columns.
+    synthetic : DataFrame or dict of DataFrame
+    holdout : DataFrame or dict of DataFrame, optional
+        Real rows that the synthesizer never saw; of linked tables those of other roots. Without them leakage cannot be
+        distinguished from learning, and prediction is tested on rows that the synthesizer saw.
+    schema : Schema or LinkedSchema, optional
+        Default: drafted from all tables that are compared, such as those of other programs; linked tables need a schema.
+        Numbers that some table has as texts or reals are read alike. Columns that some table lacks, or that seem to
+        identify people, are left out, and values of fewer than 10 rows of all tables are taken together. The report says
+        so. Such reports are not comparable.
+    certificate : dict or Verification, optional
+        Default: ``synthetic.attrs["certificate"]`` (of linked tables that of the root), if there is one and the table's
+        columns, dtypes, cells and order of rows are still those that were sampled. A certificate that you give is taken on
+        your word to be that of ``synthetic``, unless it has a hash of other content. The report shows a claim
+        as authenticated only for the result of :func:`tabsynth.privacy.certificate.verification.verify` with a key.
+    target : str, optional
+        A column to predict (AUROC, AUPRC, calibration) and to explain by a regression. Not for linked tables.
+    by : str or sequence of str, optional
+        Columns whose groups are compared: does a minority fare worse? Not for linked tables.
+    survey : Survey, optional
+        The columns that say how the real rows were drawn, such as survey weights
+        (:class:`tabsynth.evaluation.Survey`). Default: the weight of the schema.
+    config : EvaluationConfig, optional
+        Settings that few need: boosting, shadow models, numbers of attacked records, the seed, progress
+        (:class:`tabsynth.evaluation.EvaluationConfig`).
+    label : str
+        The name of the synthetic table in the report.
+
+    Synthetic rows that break the schema, or whose keys do, are counted; such real rows are refused.
+
+    Raises
+    ------
+    InputError
+        Naming the table, the column and the value that the schema does not declare, or that is no weight; or a linked table
+        that is missing, or has no key column, a repeated key, or a row without a parent.
+    """
+    survey, config = survey or Survey(), config or EvaluationConfig()
+    tables = (real, synthetic, holdout)
+    if not isinstance(schema, LinkedSchema) and not any(isinstance(t, Mapping) for t in tables):
+        return Report(
+            evaluate_table(
+                *tables,
+                schema=schema,
+                certificate=certificate,
+                target=target,
+                by=by,
+                survey=survey,
+                config=config,
+                label=label,
+            )
+        )
+    for name, value in (("target", target), ("by", by)):
+        if value is not None:
+            raise InputError(f"Linked tables are evaluated without {name}; leave it out.")
+    return Report(
+        evaluate_linked(
+            *tables,
+            schema=schema,
+            certificate=certificate,
+            survey=survey,
+            config=config,
+            label=label,
+        )
+    )
+
+
+def evaluate_private(
+    real: Any,
+    synthetic: Any,
+    *,
+    schema: Schema,
+    epsilon: float,
+    delta: float | None = None,
+    certificate: Mapping[str, Any] | Verification | None = None,
+    ledger: str | Path | None = None,
+    label: str = "synthetic",
+) -> Report:
+    """Release figures of bounded sensitivity with Gaussian noise, so that they may be published.
+
+    The figures are the number of rows, the total variation distances of one, two and three columns and the
+    k-marginal score: see :mod:`tabsynth.evaluation.charged`. Under a schema with survey weights they are of the weighted
+    table, and the total of the weights is one of them; their noise is scaled to the cap. Their noise comes from the system's
+    entropy and is never seeded.
+
+    Parameters
+    ----------
+    real : DataFrame
+        The table that the synthesizer was fitted on.
+    synthetic : DataFrame
+        It must come with a certificate that makes it public. If it has the column of weights of the schema, it is
+        weighted by that; otherwise its rows count the same.
+    schema : Schema
+    epsilon : float
+        Privacy cost of the figures, above 0, for adding or removing one record. Under a schema with a unit, for all
+        records of one unit: the figures are then of at most so many rows of each as its bound says.
+    delta : float, optional
+        Default: the certificate's.
+    certificate : dict or Verification, optional
+        As of :func:`tabsynth.evaluate`.
+    ledger : path, optional
+        A project ledger (:class:`tabsynth.privacy.ProjectLedger`) to charge the figures to; the table must have been made
+        under it. Without one the result states its own cost alone, and a warning is logged.
+    label : str
+        The name of the synthetic table.
+
+    Raises
+    ------
+    InputError
+        If the synthetic table has no certificate that makes it public, or one of another schema; with a ledger,
+        if the table was not made under it; if a row has no weight or no unit that the schema asks for.
+    BudgetError
+        If no noise keeps the figures within ``epsilon``, or the limit of the ledger does not allow them.
+    """
+    return Report(
+        release(
+            real,
+            synthetic,
+            schema=schema,
+            epsilon=epsilon,
+            delta=delta,
+            certificate=certificate,
+            ledger=ledger,
+            label=label,
+        )
+    )
+
+
+def compare(reports: Sequence[Report]) -> Report:
+    """Compare several synthetic tables of one schema, training table and hold-out.
+
+    Raises
+    ------
+    InputError
+        If there are not two, two have one label, or their schemas, training tables or hold-outs
+        differ; or if a report is not of one table.
+    """
+    evaluations = [getattr(report, "evaluation", None) for report in reports]
+    single = [item for item in evaluations if isinstance(item, Evaluation)]
+    if len(single) < 2 or len(single) < len(evaluations):
+        raise InputError(
+            f"Expected two or more reports of one table each to compare, got {shown(reports)}."
+        )
+    return Report(compare_evaluations(single))

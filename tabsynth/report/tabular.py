@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from tabsynth.evaluation.metric import Metric
-from tabsynth.evaluation.results import F1, Estimate
+from tabsynth.evaluation.results import Estimate
 from tabsynth.report.page import format_number
 
 COLUMNS = (
@@ -113,12 +113,7 @@ def escaped(text: str) -> str:
     return _cell(text).replace("\\|", "|").replace("#", "\\#")
 
 
-def flat(name: str, f1: F1) -> dict[str, float]:
-    """Both averages of an F1 with their intervals, ``{name}_{average}`` and ``_low``, ``_high``."""
-    out = {}
-    for average in ("weighted", "macro"):
-        estimate = getattr(f1, average)
-        out[f"{name}_{average}"] = estimate.value
-        out[f"{name}_{average}_low"] = estimate.low
-        out[f"{name}_{average}_high"] = estimate.high
-    return out
+def markdown_page(title: str, lines: Sequence[str], figures: str) -> str:
+    """Return a title, the lines of a summary and a table of figures as Markdown."""
+    parts = [f"# {escaped(title)}", "", *(f"- {escaped(line)}" for line in lines)]
+    return "\n".join(parts) + "\n\n" + figures + "\n"

@@ -9,7 +9,7 @@ import numpy as np
 
 from tabsynth.auditing.replay import ReplayResult, replay_run
 from tabsynth.evaluation.publishing import release
-from tabsynth.report.published import PublishedReport
+from tabsynth.report import Report
 from tabsynth.schema.schema import Schema
 
 
@@ -30,7 +30,7 @@ def replay_published(
 
     def run(rows: Any, note: Callable[[str, Any], None]) -> None:
         rng = np.random.default_rng(seed)
-        report = PublishedReport(
+        report = Report(
             release(rows, synthetic, schema=schema, epsilon=epsilon, label="replay", rng=rng)
         )
         note("report", report.to_dict())

@@ -14,8 +14,9 @@ from tabsynth._validate import integer
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.membership import membership
 from tabsynth.evaluation.attacks.shadow import ROWS, TARGETS, shadow_membership
+from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.grouped import (
-    Columns,
+    LevelColumns,
     Levels,
     Wide,
     independent_children,
@@ -32,7 +33,7 @@ def root_membership(
     train: Levels,
     synthetic: Levels,
     holdout: Levels | None,
-    columns: Mapping[str, Columns],
+    columns: Mapping[str, LevelColumns],
     rng: np.random.Generator,
     m: int = MAX_ATTACKED,
 ) -> list[Metric]:
@@ -76,10 +77,8 @@ def root_shadow(
     make: MakeLinked,
     train: Levels,
     holdout: Levels | None,
-    columns: Mapping[str, Columns],
-    fits: int,
-    seed: int,
-    progress: Callable[[float], None] | None = None,
+    columns: Mapping[str, LevelColumns],
+    config: EvaluationConfig,
 ) -> Metric:
     """Was a synthesizer fitted with or without one root, and all that hangs on it? See ``shadow_membership``.
 
@@ -88,6 +87,7 @@ def root_shadow(
     make : callable
         From numbers of roots, the training roots before those of the hold-out, shape (roots,), to synthetic levels.
     """
+    fits = config.shadow_fits
     if integer("shadow_fits", fits, least=8 * TARGETS) % (4 * TARGETS):
         raise InputError(f"Expected shadow_fits to be a multiple of {4 * TARGETS}, got {fits}.")
     root = next(iter(train))
@@ -108,8 +108,8 @@ def root_shadow(
         rows=rows,
         shadows=half,
         trials=half,
-        seed=seed,
-        progress=progress,
+        seed=config.random_state,
+        progress=config.stage("shadow models"),
     )
     return _of_roots(metric, root)
 

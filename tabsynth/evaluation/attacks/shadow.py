@@ -19,8 +19,10 @@ from tabsynth._validate import integer, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.membership import area
+from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.inputs import indexed_synthetic
 from tabsynth.evaluation.metric import PRIVACY, Metric, Part
+from tabsynth.schema.schema import Schema
 
 CITATION = "Stadler et al. 2022, USENIX Security (groundhog); DeLong et al. 1988"
 TREES = 100
@@ -127,26 +129,21 @@ def _features(table: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 def shadow_attack(
-    encoder: TableEncoder,
-    train: np.ndarray,
-    holdout: np.ndarray | None,
-    shadow: Any,
-    fits: int,
-    seed: int,
-    progress: Callable[[str, float], None] | None,
+    schema: Schema, train: np.ndarray, holdout: np.ndarray | None, config: EvaluationConfig
 ) -> Metric:
-    """The metric of :func:`shadow_membership` for a callable or an estimator.
+    """Return the metric of :func:`shadow_membership` for a callable or an estimator.
 
     Training tables are drawn from all other real rows: at most 1,000, and at most half of them, so that
     the attacker does not know who is in one.
     """
-    make = _maker(shadow)
+    make, fits = _maker(config.shadow), config.shadow_fits
     if integer("shadow_fits", fits, least=8 * TARGETS) % (4 * TARGETS):
         raise InputError(
             f"Expected shadow_fits to be a multiple of {4 * TARGETS}, got {fits}: for each of"
             f" {TARGETS} people, half to learn from and half to be tried on, half of either with the person."
         )
-    sizes = encoder.schema.sizes
+    encoder = TableEncoder(schema)
+    sizes = schema.sizes
     targets = unusual(train, sizes, TARGETS)
     people = train if holdout is None else np.concatenate([train, holdout])
     others = people[~(people[:, None] == targets[None]).all(axis=2).any(axis=1)]
@@ -155,10 +152,10 @@ def shadow_attack(
         raise InputError(
             f"shadow needs 4 real rows or more that differ from those attacked, got {len(others)}."
         )
-    draws = np.random.default_rng([seed, 2])
+    draws = np.random.default_rng([config.random_state, 2])
 
     def synthetic_index(table: np.ndarray) -> np.ndarray:
-        return indexed_synthetic(encoder, make(encoder.from_index(table, draws))).index
+        return indexed_synthetic(schema, make(encoder.from_index(table, draws))).index
 
     half = fits // (2 * TARGETS)
     return shadow_membership(
@@ -169,8 +166,8 @@ def shadow_attack(
         rows=rows,
         shadows=half,
         trials=half,
-        seed=seed,
-        progress=None if progress is None else lambda share: progress("shadow models", share),
+        seed=config.random_state,
+        progress=config.stage("shadow models"),
     )
 
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tabsynth.evaluation.grouped import (
-    Columns,
     Level,
+    LevelColumns,
     Levels,
     sizes_of_groups,
     weights_of_level,
@@ -55,10 +55,19 @@ class Items(NamedTuple):
     roots: np.ndarray
 
 
+class Counted(NamedTuple):
+    """A way to count linked tables: items of their rows, and the sets of the items' columns that are compared."""
+
+    items: Callable[[Levels], Items]
+    sets: Sequence[tuple[int, ...]]
+    sizes: Sequence[int]
+    names: Sequence[str]
+
+
 def group_metrics(
     train: Levels,
     others: Compared[Levels],
-    columns: Mapping[str, Columns],
+    columns: Mapping[str, LevelColumns],
     table: str,
     rng: np.random.Generator,
 ) -> list[Metric]:
@@ -81,8 +90,9 @@ def group_metrics(
             "Share of parents whose number of children would have to change: total variation distance of the numbers of"
             f" {table} of each row of {about.parent}, 0 included. 0 is equal, 1 is disjoint. Assigning children at random keeps"
             " the sizes, so independent children are no reference.",
-            train, others, lambda levels: _sizes(levels, columns, table), [(0,)], (LARGEST_SIZE + 1,),
-            ("rows",), of_relations=False,
+            train, others,
+            Counted(lambda levels: _sizes(levels, columns, table), [(0,)], (LARGEST_SIZE + 1,), ("rows",)),
+            of_relations=False,
         ),
         _between(train, others, columns, table),
     ]  # fmt: skip
@@ -94,7 +104,7 @@ def group_metrics(
     return metrics
 
 
-def _sizes(levels: Levels, columns: Mapping[str, Columns], table: str) -> Items:
+def _sizes(levels: Levels, columns: Mapping[str, LevelColumns], table: str) -> Items:
     parent = columns[table].parent
     assert parent is not None
     sizes = np.minimum(sizes_of_groups(levels, columns, table), LARGEST_SIZE)
@@ -102,7 +112,7 @@ def _sizes(levels: Levels, columns: Mapping[str, Columns], table: str) -> Items:
 
 
 def _between(
-    train: Levels, others: Compared[Levels], columns: Mapping[str, Columns], table: str
+    train: Levels, others: Compared[Levels], columns: Mapping[str, LevelColumns], table: str
 ) -> Metric:
     """Each column of a child with each column of every table above it."""
     _, origin = with_ancestors(train, columns, table)
@@ -118,7 +128,7 @@ def _between(
         f"{table}.between_levels", f"Parent × child, {table}",
         f"Share of rows of {table} that would have to move to make the counts of a column above and a column of {table}"
         f" equal: mean over {len(sets)} pairs of columns. 0 is equal, 1 is disjoint.",
-        train, others, items, sets, [columns[name].sizes[j] for name, j in origin], names,
+        train, others, Counted(items, sets, [columns[name].sizes[j] for name, j in origin], names),
     )  # fmt: skip
 
 
@@ -147,7 +157,7 @@ def sibling_pairs(level: Level, most: int = OTHERS) -> tuple[np.ndarray, np.ndar
 
 
 def _pairs(
-    train: Levels, others: Compared[Levels], columns: Mapping[str, Columns], table: str
+    train: Levels, others: Compared[Levels], columns: Mapping[str, LevelColumns], table: str
 ) -> Metric:
     about = columns[table]
     width = len(about.names)
@@ -164,14 +174,15 @@ def _pairs(
         f"A random row of {table} with a random sibling: share of such pairs that would have to change to make the counts"
         f" of a column of one and a column of the other equal, mean over {len(sets)} pairs of columns. The pairs have no"
         " order. 0 is equal, 1 is disjoint.",
-        train, others, items, sets, about.sizes * 2, (*about.names, *(f"sibling's {n}" for n in about.names)),
+        train, others,
+        Counted(items, sets, about.sizes * 2, (*about.names, *(f"sibling's {n}" for n in about.names))),
     )  # fmt: skip
 
 
 def _differences(
     train: Levels,
     others: Compared[Levels],
-    columns: Mapping[str, Columns],
+    columns: Mapping[str, LevelColumns],
     table: str,
     rng: np.random.Generator,
 ) -> list[Metric]:
@@ -255,7 +266,7 @@ def _cumulative(
 
 
 def _sequences(
-    train: Levels, others: Compared[Levels], columns: Mapping[str, Columns], table: str
+    train: Levels, others: Compared[Levels], columns: Mapping[str, LevelColumns], table: str
 ) -> list[Metric]:
     about = columns[table]
     width = len(about.names)
@@ -281,8 +292,10 @@ def _sequences(
             f"{table}.position", f"Position × column, {table}",
             f"Share of rows of {table} that would have to move to make the counts of a column at the first, second, … row"
             f" of a group equal: mean over {width} columns. 0 is equal, 1 is disjoint.",
-            train, others, places, [(0, 1 + j) for j in range(width)], (LAST_POSITION + 1, *about.sizes),
-            ("position", *about.names),
+            train, others,
+            Counted(
+                places, [(0, 1 + j) for j in range(width)], (LAST_POSITION + 1, *about.sizes), ("position", *about.names)
+            ),
         )
     ]  # fmt: skip
     for length, key, title in (
@@ -298,7 +311,7 @@ def _sequences(
                 f"{table}.{key}", f"{title}, {table}",
                 f"Share of runs of {length} consecutive rows of one parent that would have to change to make the counts of a"
                 f" column's values in that order equal: mean over {width} columns. 0 is equal, 1 is disjoint.",
-                train, others, runs(length), sets, about.sizes * length, names,
+                train, others, Counted(runs(length), sets, about.sizes * length, names),
             )
         )  # fmt: skip
     return metrics
@@ -310,20 +323,18 @@ def _metric(
     reading: str,
     train: Levels,
     others: Compared[Levels],
-    items: Callable[[Levels], Items],
-    sets: Sequence[tuple[int, ...]],
-    sizes: Sequence[int],
-    names: Sequence[str],
+    counted: Counted,
     *,
     of_relations: bool = True,
 ) -> Metric:
-    """Mean distance of the items of the training tables from those of each of the others."""
+    """Return the mean distance of the items of the training tables from those of each of the others."""
+    _, sets, sizes, names = counted
 
     def weighted(levels: Levels) -> Items:
-        found, weights = items(levels), weights_of_roots(levels)
+        items, weights = counted.items(levels), weights_of_roots(levels)
         if weights is None:
-            return found
-        return found._replace(weights=found.weights * weights[found.roots])
+            return items
+        return Items(items.codes, items.weights * weights[items.roots], items.roots)
 
     real = weighted(train)
     compared = others.map(lambda levels: item_distance(real, weighted(levels), sets, sizes, names))

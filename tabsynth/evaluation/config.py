@@ -1,0 +1,85 @@
+"""The settings of an evaluation."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tabsynth._validate import integer, shown
+from tabsynth.errors import InputError
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """The settings of an evaluation: how much it measures, and its random draws.
+
+    Parameters
+    ----------
+    boosting : bool
+        Whether every prediction is also made by gradient boosting, which is slower. Not for linked tables.
+    shadow : callable or Synthesizer, optional
+        The synthesizer that made the table: a function from a DataFrame to a synthetic one (from linked tables to synthetic
+        ones), or a synthesizer of tabsynth that is not fitted. The shadow-model attack is then tried on the two most
+        unusual training rows, or roots with all rows that hang on them.
+    shadow_fits : int
+        Number of these fits, each on at most 1,000 real rows or roots. A multiple of 8, at least 16.
+    m : int, optional
+        Records attacked in each group of attribute disclosure (default: 1,000), or roots attacked in each group (default: 500).
+    k : sequence of int
+        Numbers of neighbours that vote in attribute disclosure. Linked tables do not use them.
+    random_state : int
+        Seed of the evaluation's own draws, 0 or more: the same tables give the same numbers. It has nothing to do with the
+        privacy of the synthesizer, whose noise is never seeded.
+    sampled_from : dict of int, optional
+        Number of rows of the whole table, where ``train`` (the real table), ``synthetic`` or ``holdout`` is a uniform sample
+        of a table that is too large to be read. The result then has the standard error of each distance by the drawing of
+        rows. :func:`tabsynth.tables.read_sample` draws rows.
+    each_table : bool
+        Whether each linked table is evaluated by itself and beside the tables above it, which takes most of the time.
+    progress : callable, optional
+        Called with the name of a stage and its finished share in [0, 1].
+
+    Raises
+    ------
+    InputError
+        If a setting is not valid.
+    """
+
+    boosting: bool = False
+    shadow: Any = None
+    shadow_fits: int = 40
+    m: int | None = None
+    k: Sequence[int] = (1, 5, 10, 100)
+    random_state: int = 0
+    sampled_from: Mapping[str, int] | None = None
+    each_table: bool = True
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings, and sort ``k``."""
+        k = self.k
+        if isinstance(k, int | str) or not isinstance(k, Sequence) or len(k) == 0:
+            raise InputError(f"Expected k to be whole numbers such as (1, 5, 10), got {shown(k)}.")
+        object.__setattr__(self, "k", tuple(sorted({integer("k", item) for item in k})))
+        if self.m is not None:
+            integer("m", self.m)
+        integer("random_state", self.random_state, least=0)
+
+    def report_progress(self, stage: str, share: float = 1.0) -> None:
+        """Call ``progress``, if there is one."""
+        if self.progress is not None:
+            self.progress(stage, share)
+
+    def stage(self, name: str) -> Callable[[float], None] | None:
+        """Return a function of the finished share of one stage; None without ``progress``."""
+        progress = self.progress
+        return None if progress is None else lambda share: progress(name, share)
+
+    def of_table(self, name: str) -> "EvaluationConfig":
+        """Return the settings of the evaluation of one of several linked tables: its seed, and the name in its stages."""
+        progress = self.progress
+        named = (
+            None if progress is None else lambda stage, share: progress(f"{name}: {stage}", share)
+        )
+        return EvaluationConfig(random_state=self.random_state, progress=named)
