@@ -20,7 +20,15 @@ PACKAGES = (
     "tabsynth",
     *(
         f"tabsynth.{name}"
-        for name in ("datasets", "privacy", "report", "schema", "synthesizers", "tables")
+        for name in (
+            "datasets",
+            "evaluation",
+            "privacy",
+            "report",
+            "schema",
+            "synthesizers",
+            "tables",
+        )
     ),
 )
 PUBLIC = {

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from tabsynth import MargNet, Schema, evaluate
 from tabsynth.cli import app
 from tabsynth.errors import InputError
+from tabsynth.evaluation import EvaluationConfig, Survey
 from tabsynth.report import compare
 from tabsynth.report.summary import equal_rows
 from tabsynth.synthesizers import MargNetConfig
@@ -95,11 +96,19 @@ def test_replicate_weights_and_a_weighted_synthetic_table(folder):
     assert not result["weights"]["self_weighting"] and result["survey"]["degrees"] == 5
     total = surveyed()["PWGTP"].sum()
     assert metrics["population_total"]["value"] == pytest.approx(abs(160 * 20.5 / total - 1))
-    about = {"schema": make_schema(), "m": 5, "k": (1,), "replicate_factor": 0.25}
+    about = {
+        "schema": make_schema(),
+        "config": EvaluationConfig(m=5, k=(1,)),
+    }
     people = pd.read_csv(folder / "people.csv", na_values="N")
     people["job"] = people["job"].astype("Int64")
     made["job"] = made["job"].astype("Int64")
-    other = evaluate(people, made, weights="PWGTP", replicate_weights=names, **about)
+    other = evaluate(
+        people,
+        made,
+        **about,
+        survey=Survey(weights="PWGTP", replicate_weights=names, replicate_factor=0.25),
+    )
     survey = other.evaluation.survey
     assert "replication with 6 replicate weights and the factor 0.25" in survey.method
     errors = {item.name: item.error for item in survey.estimates["share"]}
@@ -111,13 +120,19 @@ def test_replicate_weights_and_a_weighted_synthetic_table(folder):
 def test_the_weight_of_the_schema_is_the_default(tmp_path):
     schema = Schema(make_schema().columns, null_values=("N",), weight="PWGTP", max_weight=40)
     people, made, holdout = only(surveyed(), "PWGTP"), make_people(160, 1), surveyed(80, 2)
-    about = {"schema": schema, "m": 20, "k": (1,)}
+    about = {"schema": schema, "config": EvaluationConfig(m=20, k=(1,))}
     report = evaluate(people, made, only(holdout, "PWGTP"), **about)
     plain = Schema(make_schema().columns, null_values=("N",))
     named = evaluate(
-        people, made, only(holdout, "PWGTP"), weights="PWGTP", **{**about, "schema": plain}
+        people,
+        made,
+        only(holdout, "PWGTP"),
+        **{**about, "schema": plain},
+        survey=Survey(weights="PWGTP"),
     )
-    array = evaluate(only(people), made, weights=people["PWGTP"], **{**about, "schema": plain})
+    array = evaluate(
+        only(people), made, **{**about, "schema": plain}, survey=Survey(weights=people["PWGTP"])
+    )
     assert report.evaluation.weights == named.evaluation.weights
     effective = report.evaluation.weights.effective
     assert f"as much as {effective['holdout']:,.0f} rows of equal weights" in equal_rows(
@@ -132,11 +147,15 @@ def test_the_weight_of_the_schema_is_the_default(tmp_path):
     with pytest.raises(InputError, match="other survey weights"):
         compare([array, unweighted])
     with pytest.raises(InputError, match="the hold-out has none"):
-        evaluate(only(people), made, only(holdout), weights=people["PWGTP"], schema=plain)
+        evaluate(
+            only(people), made, only(holdout), schema=plain, survey=Survey(weights=people["PWGTP"])
+        )
     with pytest.raises(InputError, match=r"weights has 3 numbers, and the training table has 160"):
-        evaluate(only(people), made, weights=[1, 2, 3], schema=plain)
+        evaluate(only(people), made, schema=plain, survey=Survey(weights=[1, 2, 3]))
     with pytest.raises(InputError, match="shadow fits tables without column 'PWGTP'"):
-        evaluate(people, made, shadow=MargNet(schema, epsilon=1.0), **about)
+        evaluate(
+            people, made, **about, config=EvaluationConfig(shadow=MargNet(schema, epsilon=1.0))
+        )
 
 
 def test_rows_that_are_left_out_take_their_weights_along():
@@ -154,7 +173,7 @@ def test_rows_that_are_left_out_take_their_weights_along():
     broken = people.assign(w=7.0)[people["sex"] == "f"].head(20)
     broken["job"] = 3
     both = pd.concat([broken, people]).set_index(np.arange(220)[::-1])
-    about = {"schema": strict, "m": 5, "k": (1,)}
+    about = {"schema": strict, "config": EvaluationConfig(m=5, k=(1,))}
     made = make_people(100, 1)
     report, clean = (evaluate(table, made, **about).evaluation for table in (both, people))
     assert report.weights.population == clean.weights.population == 400
@@ -282,7 +301,9 @@ def test_columns_that_nobody_named_are_still_refused(folder):
 
 def test_a_column_of_texts_has_no_weights():
     with pytest.raises(InputError, match=r"'[fm]' among the weights of column 'sex'"):
-        evaluate(make_people(60), make_people(60, 1), schema=make_schema(), weights="sex")
+        evaluate(
+            make_people(60), make_people(60, 1), schema=make_schema(), survey=Survey(weights="sex")
+        )
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from tabsynth import MargNet, Schema, evaluate, load_census
+from tabsynth.evaluation import EvaluationConfig
 
 table, schema = load_census()
 names = ["AGEP", "SEX", "MSP", "RAC1P", "EDU", "PINCP_DECILE"]
@@ -53,7 +54,7 @@ plt.show()
 # equal. Each point is a pair. Points below the diagonal are pairs in which the synthetic table is closer to the training
 # table than independent columns are.
 
-report = evaluate(train, synthetic, holdout, schema=schema, m=100)
+report = evaluate(train, synthetic, holdout, schema=schema, config=EvaluationConfig(m=100))
 pairs = report.evaluation["tvd2"]
 values = np.array([(part.baseline, part.value) for part in pairs.parts])
 

@@ -10,6 +10,7 @@ relations. Complete fits on three real tables are in :doc:`reports/benchmark </r
 import matplotlib.pyplot as plt
 
 from tabsynth import DPWGAN, PATEGAN, MargNet, Schema, compare, evaluate, load_census
+from tabsynth.evaluation import EvaluationConfig
 from tabsynth.synthesizers import PATEConfig, WGANConfig
 
 table, schema = load_census()
@@ -32,7 +33,11 @@ methods = {
 reports = []
 for label, method in methods.items():
     synthetic = method.fit(train).sample(4000, random_state=1)
-    reports.append(evaluate(train, synthetic, holdout, schema=schema, m=50, label=label))
+    reports.append(
+        evaluate(
+            train, synthetic, holdout, schema=schema, label=label, config=EvaluationConfig(m=50)
+        )
+    )
 comparison = compare(reports)
 print("\n".join(comparison.summary()))
 

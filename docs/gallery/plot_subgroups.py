@@ -10,6 +10,7 @@ synthetic.
 import matplotlib.pyplot as plt
 
 from tabsynth import MargNet, Schema, evaluate, load_census
+from tabsynth.evaluation import EvaluationConfig
 
 table, schema = load_census()
 names = ["PUMA", "AGEP", "SEX", "MSP", "EDU"]
@@ -24,7 +25,9 @@ gaps = {}
 for epsilon in (0.3, 1.0):
     model = MargNet(schema, epsilon=epsilon, delta=1e-5, rows=7000, random_state=0).fit(train)
     synthetic = model.sample(7000, random_state=1)
-    report = evaluate(train, synthetic, holdout, schema=schema, by="PUMA", m=50)
+    report = evaluate(
+        train, synthetic, holdout, schema=schema, by="PUMA", config=EvaluationConfig(m=50)
+    )
     gaps[epsilon] = report.evaluation["subgroup_gap_PUMA"]
     gap = gaps[epsilon].synthetic
     print(f"ε = {epsilon}: gap {gap.value:.3f}, 95% interval {gap.low:.3f} to {gap.high:.3f}")

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth import evaluate
+from tabsynth.evaluation import EvaluationConfig
 from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, unknown_levels
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmark"))  # behind this folder
@@ -33,7 +34,9 @@ def stages() -> list[dict]:
         synthetic,
         test,
         schema=schema,
-        progress=lambda name, _: reached.append((name, time.perf_counter() - started)),
+        config=EvaluationConfig(
+            progress=lambda name, _: reached.append((name, time.perf_counter() - started))
+        ),
     )
     with tempfile.TemporaryDirectory() as folder:
         report.to_html(Path(folder) / "report.html")

@@ -15,8 +15,8 @@ from tabsynth.tables.files import read_any, read_sample, read_table, taken_by
 
 if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
-    from tabsynth.schema.linked import LinkedSchema
     from tabsynth.report import Report
+    from tabsynth.schema.linked import LinkedSchema
 
 
 def certificate_of(table: Path, key: Path | None = None) -> "Verification | None":

@@ -12,12 +12,12 @@ from replayed_tables import EPSILON, SCHEMA, frame
 from systems import make_tiny_model
 from systems.form import with_unit
 
+from tabsynth import evaluate_private
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.errors import InputError
 from tabsynth.evaluation import publishing
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.privacy.ledger.project import ProjectLedger
-from tabsynth.report.published import evaluate_private
 from tabsynth.schema.design import NO_DESIGN
 
 torch.set_num_threads(1)
@@ -74,9 +74,9 @@ def test_a_report_states_its_unit_and_counts_what_is_used(
     made: pd.DataFrame, tmp_path: Any
 ) -> None:
     report = evaluate_private(table(), made, schema=UNITS, epsilon=50.0)
-    assert "for adding or removing all records of one 'unit'" in report.statement
+    assert "for adding or removing all records of one 'unit'" in report.to_dict()["statement"]
     assert report.to_dict()["unit"] == "unit"
-    (rows,) = (m for m in report.metrics if m.key == "rows")
+    (rows,) = (m for m in report.evaluation.metrics if m.key == "rows")
     assert abs(rows.synthetic.value - 45) < 12  # 15 units of 4 rows, of which 3 are used
     assert "At most 3 rows of each unit" in rows.reading
     report.to_html(tmp_path / "r.html")
@@ -92,7 +92,7 @@ def test_a_report_is_on_a_ledger_of_its_unit(tmp_path: Any) -> None:
     with pytest.raises(InputError, match="was not made under ledger rows"):
         evaluate_private(real, synthetic, **options, ledger=tmp_path / "rows")
     report = evaluate_private(real, synthetic, **options, ledger=tmp_path / "units")
-    assert report.project is not None and report.project["unit"] == "unit"
+    assert report.evaluation.project is not None and report.evaluation.project["unit"] == "unit"
     assert len(ProjectLedger.read(tmp_path / "units").runs()) == 2
 
 

@@ -13,6 +13,7 @@ from replayed_tables import EPSILON, SCHEMA, frame
 from systems import make_tiny_model
 from systems.form import with_unit, with_weight
 
+from tabsynth import evaluate_private
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows
@@ -23,7 +24,6 @@ from tabsynth.evaluation.utility.marginals import column_sets, distance
 from tabsynth.evaluation.weighting import WeightedRows
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.report.published import evaluate_private
 from tabsynth.schema.design import Design
 
 torch.set_num_threads(1)
@@ -131,7 +131,7 @@ def test_figures_are_those_of_the_weighted_table() -> None:
 
 def test_a_report_is_of_clipped_weights_and_says_so(made: pd.DataFrame, tmp_path: Any) -> None:
     report = evaluate_private(table(), made, schema=WEIGHTED, epsilon=200.0)
-    values = {metric.key: metric for metric in report.metrics}
+    values = {metric.key: metric for metric in report.evaluation.metrics}
     clipped = np.minimum(table()["weight"], CAP).sum()
     assert abs(values["population"].synthetic.value - clipped) < 0.15 * clipped
     assert "above 30 counts as that" in values["population"].reading
@@ -167,4 +167,4 @@ def test_weights_that_cannot_be_used_are_refused(made: pd.DataFrame) -> None:
 def test_a_table_whose_weights_are_all_zero_is_released(made: pd.DataFrame) -> None:
     """Zero is a weight like any other, so nothing is refused because of it."""
     report = evaluate_private(table().assign(weight=0), made, schema=WEIGHTED, epsilon=50.0)
-    assert all(math.isfinite(metric.value) for metric in report.metrics)
+    assert all(math.isfinite(metric.value) for metric in report.evaluation.metrics)

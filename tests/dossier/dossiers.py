@@ -19,7 +19,7 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.report.published import PublishedReport
+from tabsynth.report import Report
 
 SCHEMA = Schema(
     [
@@ -200,7 +200,7 @@ def published(folder, certificate, *, sigma=10.0, epsilon=None):
         reading="r",
         citation="c",
     )
-    report = PublishedReport(
+    report = Report(
         PrivateEvaluation(
             label="synthetic",
             metrics=(metric,),

@@ -239,7 +239,9 @@ def test_a_published_report_is_added_up(tmp_path):
     dossier = release(table, tmp_path / "dossier")
     data = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))
     parameters = data["deployment"]["privacy_loss"]["privacy_parameters"]
-    assert parameters["epsilon"] == pytest.approx(certificate["epsilon"] + report.epsilon)
+    assert parameters["epsilon"] == pytest.approx(
+        certificate["epsilon"] + report.evaluation.epsilon
+    )
     assert parameters["delta"] == pytest.approx(1.1e-5)
     page = (dossier / "privacy-statement.html").read_text("utf-8")
     # All Gaussians together: σ = 4/√2 and 10/√2.
@@ -315,8 +317,8 @@ def test_the_total_comes_first(tmp_path, monkeypatch, ledger):
     assert facts["epsilon"] == pytest.approx(total, abs=0.005)
     assert facts["attacker"]["odds"] > facts["tables"]["synthetic.csv"]["attacker"]["odds"]
     # The published report is a text of several charged releases too.
-    assert (COST.search(figures.statement)[2] == "1.2") is ledger
-    assert ("All fits and reports" in figures.statement) is ledger
+    assert (COST.search(figures.to_dict()["statement"])[2] == "1.2") is ledger
+    assert ("All fits and reports" in figures.to_dict()["statement"]) is ledger
     if ledger:
         shown = run("ledger", "show", "l", cwd=tmp_path).stdout
         assert COST.search(shown)[2] == "1.2"

@@ -1,19 +1,22 @@
 """Linked tables for the tests of their metrics: category codes, and DataFrames with keys."""
 
+from dataclasses import fields
+
 import numpy as np
 import pandas as pd
 
-from tabsynth import Categorical, LinkedSchema, Numeric, Schema
-from tabsynth.evaluation.grouped import Columns, Level
+from tabsynth import Categorical, LinkedSchema, Numeric, Schema, evaluate
+from tabsynth.evaluation import EvaluationConfig, Survey
+from tabsynth.evaluation.grouped import Level, LevelColumns
 from tabsynth.schema import TableKeys
 
-HOMES = Columns(
+HOMES = LevelColumns(
     names=("town", "kind"),
     sizes=(3, 2),
     scores=(None, None),
     labels=(tuple("abc"), tuple("xy")),
 )
-PEOPLE = Columns(
+PEOPLE = LevelColumns(
     names=("age", "sex"),
     sizes=(6, 2),
     scores=(np.array([1.0, 2.0, 3.0, 4.0, 5.0, np.nan]), None),
@@ -22,7 +25,7 @@ PEOPLE = Columns(
     ordered=True,
     most=4,
 )
-VISITS = Columns(
+VISITS = LevelColumns(
     names=("code",),
     sizes=(4,),
     scores=(None,),
@@ -103,3 +106,18 @@ def frames(seed, homes=300):
             {"home": keys[home], "number": number, "age": age.astype("int64"), "sex": sex}
         ),
     }
+
+
+def evaluated(real, synthetic, holdout=None, *, schema, **options):
+    """The evaluation of linked tables; ``options`` are those of a survey and of settings."""
+    survey = {f.name: options.pop(f.name) for f in fields(Survey) if f.name in options}
+    settings = {"each_table": options.pop("tables", True), **options}
+    report = evaluate(
+        real,
+        synthetic,
+        holdout,
+        schema=schema,
+        survey=Survey(**survey),
+        config=EvaluationConfig(**settings),
+    )
+    return report.evaluation

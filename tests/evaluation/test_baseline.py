@@ -8,7 +8,7 @@ import pytest
 
 import tabsynth
 from tabsynth._files import json_ready
-from tabsynth.evaluation import independent_columns, measure
+from tabsynth.evaluation import Columns, EvaluationConfig, independent_columns, measure
 from tabsynth.evaluation.baseline import BETTER, NO_BETTER, NOTHING, PARTLY, verdict
 from tabsynth.evaluation.results import Estimate, difference_of_shares, mean_of_shares
 
@@ -24,8 +24,8 @@ def related(rng, rows):
 
 
 def run(train, synthetic, holdout, **kwargs):
-    options = {"names": NAMES, "sizes": SIZES, "m": 100, "k": (1, 5), **kwargs}
-    return measure(train, synthetic, holdout, **options)
+    columns = Columns(**{"names": NAMES, "sizes": SIZES, **kwargs})
+    return measure(train, synthetic, holdout, columns, config=EvaluationConfig(m=100, k=(1, 5)))
 
 
 @pytest.mark.parametrize("rows", [10, 50, 120])

@@ -3,12 +3,13 @@
 import json
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tabsynth._files import json_ready
-from tabsynth.evaluation import Columns, measure, shadow_membership
+from tabsynth.evaluation import Columns, EvaluationConfig, measure, shadow_membership
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.metric import Weights
 from tabsynth.evaluation.utility.constraints import violations
@@ -18,7 +19,7 @@ from tabsynth.report.summary import summarise
 
 NAMES, SIZES = ("a", "b", "c", "w"), (3, 4, 2, 6)
 SCORES = (None, np.arange(4.0), None, np.array([1.0, 2.0, 3.0, 4.0, 5.0, np.nan]))
-ALL = Columns(scores=SCORES, target=0, by=(0, 2), boosting=True)
+ALL = Columns(names=NAMES, sizes=SIZES, scores=SCORES, target=0, by=(0, 2))
 TARGET = {
     f"target_{figure}_{model}"
     for figure in ("auroc", "auprc", "calibration")
@@ -79,12 +80,9 @@ def test_every_metric_has_its_form(train, synthetic, holdout):
             train,
             synthetic,
             holdout,
-            names=NAMES,
-            sizes=SIZES,
-            columns=ALL,
+            ALL,
             weights=weights(train, synthetic, holdout),
-            m=20,
-            k=(1, 5),
+            config=EvaluationConfig(boosting=True, m=20, k=(1, 5)),
         )
     keys = [metric.key for metric in measured.metrics]
     controlled = holdout is not None and len(holdout) > 1
@@ -120,12 +118,10 @@ def test_every_metric_has_its_form(train, synthetic, holdout):
     ],
 )
 def test_numbers_without_spread_are_not_explained(train, synthetic, explained, target):
-    columns = Columns(scores=SCORES, target=target)
+    columns = replace(ALL, target=target, by=())
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        measured = measure(
-            train, synthetic, None, names=NAMES, sizes=SIZES, columns=columns, m=5, k=(1,)
-        )
+        measured = measure(train, synthetic, None, columns, config=EvaluationConfig(m=5, k=(1,)))
     keys = {metric.key for metric in measured.metrics}
     assert ({"ci_overlap", "same_conclusions"} <= keys) == explained
     if explained:
@@ -135,7 +131,7 @@ def test_numbers_without_spread_are_not_explained(train, synthetic, explained, t
 @pytest.mark.slow
 def test_disjoint_and_equal_tables_are_at_the_ends():
     def run(a, b):
-        about = {"names": NAMES, "sizes": SIZES, "columns": ALL, "m": 5, "k": (1,)}
+        about = {"columns": ALL, "config": EvaluationConfig(boosting=True, m=5, k=(1,))}
         return measure(a, b, None, weights=weights(a, b), **about)
 
     apart, equal = run(constant(40), constant(40, 1)), run(mixed(40), mixed(40))

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from tabsynth import Categorical, Numeric, Schema, evaluate
+from tabsynth.evaluation import EvaluationConfig
 from tabsynth.evaluation.heaping import clear_multiples, heaping
 
 PRESSURE = Numeric(name="sbp", dtype="Int64", low=60, high=260, nulls=True)
@@ -86,7 +87,9 @@ def test_an_evaluation_counts_broken_rules_of_both_tables() -> None:
         )
 
     real, synthetic = table(200, 0), table(100, 7)
-    found = evaluate(real, synthetic, schema=schema, m=5, k=(1,)).evaluation.rules
+    found = evaluate(
+        real, synthetic, schema=schema, config=EvaluationConfig(m=5, k=(1,))
+    ).evaluation.rules
     assert [rule.suggested for rule in found] == [False, False, True]
     assert found[0].text == "low <= high" and found[1].text.startswith("never low in ")
     assert found[2].text == "if sex in m then pregnant in null"

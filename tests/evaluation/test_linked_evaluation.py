@@ -1,22 +1,21 @@
-"""`evaluate_linked` on tables with keys: what is counted, what is refused, and attacks on whole roots."""
+"""`evaluate` on tables with keys: what is counted, what is refused, and attacks on whole roots."""
 
 import json
 import math
 
 import numpy as np
 import pytest
-from linked_levels import SCHEMA, THREE, drawn, frames
+from linked_levels import SCHEMA, THREE, drawn, evaluated, frames
 
 from tabsynth import InputError
 from tabsynth.evaluation.attacks.roots import root_membership
-from tabsynth.evaluation.linked import evaluate_linked
 
 REAL, OTHER, HOLDOUT = frames(0), frames(1), frames(2)
 
 
 def measured(synthetic, real=REAL, holdout=HOLDOUT, **options):
     options = {"schema": SCHEMA, "tables": False, "m": 40, **options}
-    return evaluate_linked(real, synthetic, holdout, **options)
+    return evaluated(real, synthetic, holdout, **options)
 
 
 def changed(frames, table, **columns):

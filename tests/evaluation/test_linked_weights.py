@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_lines import refused, run
-from linked_levels import SCHEMA, TWO, drawn, frames
+from linked_levels import SCHEMA, TWO, drawn, evaluated, frames
 
 from tabsynth import InputError, LinkedSchema, Schema, evaluate
 from tabsynth.evaluation.grouped import independent_children, weights_of_level, with_weight
-from tabsynth.evaluation.linked import evaluate_linked
 
 CAP = 9.0
 HOMES = SCHEMA.tables["homes"]
@@ -49,7 +48,7 @@ def repeated(tables):
 
 def measured(real, synthetic, holdout=None, schema=WEIGHTED, **options):
     options = {"schema": schema, "tables": False, "m": 20, **options}
-    return evaluate_linked(real, synthetic, holdout, **options)
+    return evaluated(real, synthetic, holdout, **options)
 
 
 def of_groups(result):
@@ -150,7 +149,7 @@ def test_weights_that_cannot_be_used_are_refused():
         (without(real, "w"), made, {}, r"has no column 'w' \(weights\)"),
         (real, changed(made, w="x"), {}, "table homes of the synthetic tables has 'x' among"),
         (real, changed(made, w=0), {}, "table homes of the synthetic tables has only weights of 0"),
-        (real, made, {"weights": [1.0]}, "name of a column of table homes, got list"),
+        (real, made, {"weights": [1.0]}, "name of a column of table homes, got numbers"),
         (real, made, {"replicate_factor": 1.0}, "replicate_factor goes with replicate_weights"),
     ]
     for one, other, options, says in cases:

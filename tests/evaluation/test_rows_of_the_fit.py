@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tabsynth import Categorical, Identifier, MargNet, Numeric, Schema
+from tabsynth import Categorical, Identifier, MargNet, Numeric, Schema, evaluate_private
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import codes_of
 from tabsynth.errors import InputError
 from tabsynth.evaluation import publishing
 from tabsynth.evaluation.inputs import REAL, kept_index
-from tabsynth.evaluation.publishing import evaluate_private
 from tabsynth.schema import Column
 
 A, B, C = (Categorical(name=n, dtype="str", categories=("x", "y")) for n in "abc")
@@ -115,5 +114,5 @@ def test_a_row_that_the_fit_leaves_out_is_not_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(publishing, "charged_metrics", metrics)
     model = MargNet(schema, epsilon=3.0, device="cpu", time_limit=3).fit(table)
     result = evaluate_private(table, model.sample(100), schema=schema, epsilon=1.0)
-    assert result.epsilon <= 1.0 + 1e-9
+    assert result.evaluation.epsilon <= 1.0 + 1e-9
     assert seen == [int((~((table.a == "x") & (table.b == "x"))).sum())]

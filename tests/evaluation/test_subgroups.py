@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from evaluated import related, tables
 
-from tabsynth.evaluation import Columns, measure
+from tabsynth.evaluation import Columns, EvaluationConfig, measure
 from tabsynth.evaluation.utility.marginals import distance
 from tabsynth.evaluation.utility.subgroups import BLOCKS, _resampled, subgroup_gap
 from tabsynth.report.summary import summarise
@@ -83,17 +83,13 @@ def test_small_groups_are_named():
         train,
         synthetic,
         None,
-        names="abcd",
-        sizes=(3, 4, 2, 30),
-        columns=Columns(by=(0,)),
-        m=2,
-        k=(1,),
+        Columns(names="abcd", sizes=(3, 4, 2, 30), by=(0,)),
+        config=EvaluationConfig(m=2, k=(1,)),
     )
     said = " ".join(summarise(measured))
     assert "Too small to judge: 1." in said and "fares worst" not in said
     gone = measure(
-        train, synthetic[synthetic[:, 0] != 0], None, names="abcd", sizes=(3, 4, 2, 30),
-        columns=Columns(by=(0,)), m=2, k=(1,),
+        train, synthetic[synthetic[:, 0] != 0], None, Columns(names="abcd", sizes=(3, 4, 2, 30), by=(0,)), config=EvaluationConfig(m=2, k=(1,)),
     )  # fmt: skip
     said = " ".join(summarise(gone))
     assert "Of the groups of a, 0 (" in said and "fares worst, with a distance of 1.000" in said
@@ -104,7 +100,11 @@ def test_one_group_is_not_too_small():
     train = related(rng, 300)
     train[:, 0] = 1
     measured = measure(
-        train, train, None, names="abcd", sizes=(3, 4, 2, 30), columns=Columns(by=(0,)), m=2, k=(1,)
+        train,
+        train,
+        None,
+        Columns(names="abcd", sizes=(3, 4, 2, 30), by=(0,)),
+        config=EvaluationConfig(m=2, k=(1,)),
     )
     said = " ".join(summarise(measured))
     assert "All training rows are of one group of a" in said and "Too small" not in said

@@ -8,7 +8,7 @@ from evaluated import SIZES, drawn, related, tables
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tabsynth.evaluation import Columns, measure
+from tabsynth.evaluation import Columns, EvaluationConfig, measure
 from tabsynth.evaluation.utility import inference as inferring
 from tabsynth.evaluation.utility.inference import inference, interval_overlap, least_squares
 from tabsynth.evaluation.utility.target import (
@@ -159,7 +159,11 @@ def test_without_a_holdout_the_best_is_not_of_rows_that_were_learned():
     rng = np.random.default_rng(0)
     train = np.stack([rng.integers(0, s, 300) for s in (2, 40, 40)], axis=1)
     measured = measure(
-        train, train, None, names="abc", sizes=(2, 40, 40), columns=Columns(target=0), m=5, k=(1,)
+        train,
+        train,
+        None,
+        Columns(names="abc", sizes=(2, 40, 40), target=0),
+        config=EvaluationConfig(m=5, k=(1,)),
     )
     metric = measured["target_auroc_logistic"]
     assert metric.value > 0.8  # the synthetic table is the training table: it holds the test rows

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tabsynth.evaluation import Columns, distances, independent_columns, measure
+from tabsynth.evaluation import Columns, EvaluationConfig, distances, independent_columns, measure
 from tabsynth.evaluation.baseline import INCONCLUSIVE, verdict
 from tabsynth.evaluation.metric import at_equal_rows
 from tabsynth.evaluation.results import BaselineComparison, Estimate, reference_scale, scaled, worse
@@ -34,7 +34,9 @@ def samples():
 
 @pytest.mark.slow
 def test_a_fresh_sample_is_not_called_worse(samples):
-    measured = measure(*samples, names=NAMES, sizes=SIZES, m=2, k=(1,), columns=Columns(by=(0,)))
+    measured = measure(
+        *samples, Columns(names=NAMES, sizes=SIZES, by=(0,)), config=EvaluationConfig(m=2, k=(1,))
+    )
     pair = measured["tvd2"]
     # The finding itself: below the baseline beyond both intervals, as is the fresh sample by its value.
     assert pair.low > pair.baseline.high and pair.holdout.value > pair.baseline.value
@@ -54,7 +56,9 @@ def test_a_fresh_sample_is_not_called_worse(samples):
 
 @pytest.mark.slow
 def test_without_a_holdout_it_is_said_not_to_be_known(samples):
-    measured = measure(*samples[:2], None, names=NAMES, sizes=SIZES, m=2, k=(1,))
+    measured = measure(
+        *samples[:2], None, Columns(names=NAMES, sizes=SIZES), config=EvaluationConfig(m=2, k=(1,))
+    )
     assert measured["tvd2"].below_baseline and not measured["tvd2"].inconclusive
     assert [c.conclusive for c in measured.verdict.comparisons if "distance" in c.metric] == [
         None
@@ -69,7 +73,11 @@ def test_without_a_holdout_it_is_said_not_to_be_known(samples):
 def test_a_table_that_is_worse_than_a_fresh_sample_too_is_told_so(samples):
     rng = np.random.default_rng(2)
     measured = measure(
-        samples[0], unrelated(rng, 600, 0.4), samples[2], names=NAMES, sizes=SIZES, m=2, k=(1,)
+        samples[0],
+        unrelated(rng, 600, 0.4),
+        samples[2],
+        Columns(names=NAMES, sizes=SIZES),
+        config=EvaluationConfig(m=2, k=(1,)),
     )
     assert measured["tvd2"].inconclusive and measured["tvd2"].worse_than_holdout
     below = next(s for s in summarise(measured) if s.startswith("Below independent columns"))
@@ -124,7 +132,11 @@ def test_what_cannot_be_told_counts_only_in_favour():
 
 
 _NOBODY = measure(
-    np.zeros((1, 1), int), np.zeros((1, 1), int), None, names=("c0",), sizes=(1,), m=1, k=(1,)
+    np.zeros((1, 1), int),
+    np.zeros((1, 1), int),
+    None,
+    Columns(names=("c0",), sizes=(1,)),
+    config=EvaluationConfig(m=1, k=(1,)),
 ).prediction
 
 
@@ -132,7 +144,7 @@ def test_the_holdout_reference_is_compared_at_equal_rows():
     """A hold-out of fewer rows is not further away by its size; of a larger one as many rows are used."""
     rng = np.random.default_rng(6)
     train, other = unrelated(rng, 800), unrelated(rng, 800)
-    about = {"names": NAMES, "sizes": SIZES, "m": 2, "k": (1,)}
+    about = {"columns": Columns(names=NAMES, sizes=SIZES), "config": EvaluationConfig(m=2, k=(1,))}
     values = {}
     for rows in (200, 800, 3_000):
         measured = measure(train, other, unrelated(rng, rows), **about)

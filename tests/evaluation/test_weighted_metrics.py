@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from tabsynth import Schema
-from tabsynth.evaluation import Columns, independent_columns, measure
+from tabsynth.evaluation import Columns, EvaluationConfig, independent_columns, measure
 from tabsynth.evaluation.column_summaries import column_summaries, moments
 from tabsynth.evaluation.heaping import heaping
 from tabsynth.evaluation.metric import Weights, weighted_wilson, wilson
@@ -437,7 +437,7 @@ def test_the_variance_of_a_weighted_mean():
     assert variance_of_mean(numbers, weights) == pytest.approx(means.var(), rel=0.12)
 
 
-OPTIONS = {"names": NAMES, "sizes": SIZES, "m": 20, "k": (1, 5)}
+OPTIONS = {"config": EvaluationConfig(m=20, k=(1, 5))}
 
 
 @pytest.mark.slow
@@ -447,7 +447,7 @@ def test_every_metric_is_the_same_at_every_scale_of_weights():
     train, weights, fair = biased(rng, 240)
     holdout, kept, _ = biased(rng, 160)
     scores = tuple(np.arange(s, dtype=float) if s > 2 else None for s in SIZES)
-    columns = Columns(scores=scores, target=0)
+    columns = Columns(names=NAMES, sizes=SIZES, scores=scores, target=0)
 
     def run(of_train, of_holdout):
         of_tables = Weights(train=of_train, holdout=of_holdout)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from tabsynth import Categorical, Date, Numeric, Schema, evaluate
+from tabsynth.evaluation import EvaluationConfig
 from tabsynth.evaluation.column_summaries import column_summaries
 from tabsynth.report.figures import marginal_figure
 
@@ -44,7 +45,9 @@ def table(heaped: float, seed: int, broken: int = 0) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> str:
-    report = evaluate(table(1.0, 0), table(0.0, 1, broken=3), schema=SCHEMA, m=5, k=(1,))
+    report = evaluate(
+        table(1.0, 0), table(0.0, 1, broken=3), schema=SCHEMA, config=EvaluationConfig(m=5, k=(1,))
+    )
     path = tmp_path_factory.mktemp("page") / "report.html"
     report.to_html(path)
     return path.read_text("utf-8")

@@ -13,6 +13,7 @@ from report_tables import HOSTILE, PATH, certificate, schema, table
 
 from tabsynth import BudgetError, InputError, Schema, compare, evaluate, evaluate_private
 from tabsynth.encoding import TableEncoder
+from tabsynth.evaluation import EvaluationConfig, Survey
 from tabsynth.evaluation.charged import charged_metrics, total_gap, uses
 from tabsynth.evaluation.inputs import rows_sha256
 from tabsynth.evaluation.publishing import ALONE
@@ -25,31 +26,37 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.report import Report
 
 REAL, HOLDOUT = table(300, 0), table(200, 2)
+LABEL = "honest | <b>"
 
 
 def report(synthetic, label, **changes):
     real = changes.pop("real", REAL)
-    options = {"schema": schema(), "m": 30, "k": (1, 5), "label": label, **changes}
+    options = {
+        "schema": schema(),
+        "config": EvaluationConfig(m=30, k=(1, 5)),
+        "label": label,
+        **changes,
+    }
     return evaluate(real, synthetic, HOLDOUT, **options)
 
 
 @pytest.fixture(scope="module")
 def both():
-    private = report(table(300, 1), "honest | <b>", certificate=certificate())
+    private = report(table(300, 1), LABEL, certificate=certificate())
     return compare([private, report(REAL, "copy")])
 
 
 @pytest.mark.slow
 def test_a_frame_and_markdown_of_all(both, tmp_path):
     frame = both.to_frame()
-    assert set(frame.index.get_level_values("label")) == {"honest | <b>", "copy"}
+    assert set(frame.index.get_level_values("label")) == {LABEL, "copy"}
     assert frame.loc[("copy", "tvd2"), "value"] == 0
     assert frame["epsilon"].unique().tolist() == [0.997, math.inf]
     text = both.to_markdown(tmp_path / "c.md")
     assert (tmp_path / "c.md").read_text() == text and "honest \\| &lt;b>" in text
     lines = text.splitlines()
     assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
-    single = both.reports[0].to_markdown()
+    single = both.reports[LABEL].to_markdown()
     assert "## Attacks" in single and "medGAN" in single and "ε = 0.997" in single
 
 
@@ -66,18 +73,21 @@ def test_the_comparison_page(both, tmp_path):
 
 
 def test_a_conditional_claim_is_not_set_beside_private_ones(both):
-    public = {**both.reports[0].certificate["public"], "drafted": ["mean"]}
-    certificate = {**both.reports[0].certificate, "private": False, "public": public}
+    public = {**both.evaluation.evaluations[0].certificate["public"], "drafted": ["mean"]}
+    certificate = {**both.evaluation.evaluations[0].certificate, "private": False, "public": public}
     mixed = compare(
-        [Report(replace(both.reports[0].evaluation, certificate=certificate)), both.reports[1]]
+        [
+            Report(replace(both.evaluation.evaluations[0], certificate=certificate)),
+            both.reports["copy"],
+        ]
     )
-    assert mixed.epsilons == (math.inf, math.inf)
+    assert mixed.evaluation.epsilons == (math.inf, math.inf)
     assert mixed.summary()[0].endswith("CONDITIONAL, ε = 0.997 (claimed, not authenticated).")
 
 
 @pytest.mark.slow
 def test_what_cannot_be_compared(both):
-    one, other = both.reports
+    one, other = both.reports.values()
     for reports, words in (
         ([one], "two or more"),
         ([one, one], "label"),
@@ -86,11 +96,11 @@ def test_what_cannot_be_compared(both):
     ):
         with pytest.raises(InputError, match=words):
             compare(reports)
-    assert compare([other, one]).labels == ("copy", "honest | <b>")
+    assert compare([other, one]).evaluation.labels == ("copy", LABEL)
 
 
 def test_the_digest_is_of_the_real_rows_in_any_order(both):
-    one, other = (result.evaluation.real_sha256 for result in both.reports)
+    one, other = (item.real_sha256 for item in both.evaluation.evaluations)
     assert one == other == both.to_dict()["reports"][0]["evaluation"]["real_sha256"]
     real, kept = index(REAL), index(HOLDOUT)
     rng = np.random.default_rng(0)
@@ -104,16 +114,16 @@ def test_the_digest_is_of_the_real_rows_in_any_order(both):
 
 
 def test_every_metric_in_one_frame(both):
-    frame = both.reports[1].to_frame()
+    frame = both.reports["copy"].to_frame()
     assert {"value", "low", "high", "n", "holdout", "baseline", "citation"} <= set(frame.columns)
     assert frame["citation"].str.len().min() > 5 and frame.index.is_unique
     assert frame.loc["presence", "low"] > 0.5
-    assert any("SUCCEED" in sentence for sentence in both.reports[1].summary())
+    assert any("SUCCEED" in sentence for sentence in both.reports["copy"].summary())
 
 
 @pytest.mark.slow
 def test_asked_columns_are_measured():
-    result = report(table(300, 1), "x", target="mean", by=PATH, weights=PATH)
+    result = report(table(300, 1), "x", target="mean", by=PATH, survey=Survey(weights=PATH))
     keys = set(result.to_frame().index)
     assert {f"subgroup_gap_{PATH}", "weighted_totals", "ci_overlap"} <= keys
     assert {"target_auroc_logistic", "population_total", "same_conclusions"} <= keys
@@ -125,7 +135,7 @@ def test_asked_columns_are_measured():
     [
         ({"target": "no"}, "target='no'"),
         ({"by": [PATH, "no"]}, "by='no'"),
-        ({"weights": HOSTILE}, "among the weights of column"),
+        ({"survey": Survey(weights=HOSTILE)}, "among the weights of column"),
     ],
 )
 def test_refusals(options, words):
@@ -154,7 +164,7 @@ def test_rows_that_break_the_schema_are_counted():
     assert declared.names == (PATH,)
     strict = Schema.from_dict({**facts, "impossible": [combination]})
     possible = REAL[(REAL[PATH] != 3) | REAL["mean"].isna()]
-    evaluation = evaluate(possible, created, schema=strict, m=20, k=(1,))
+    evaluation = evaluate(possible, created, schema=strict, config=EvaluationConfig(m=20, k=(1,)))
     broken = created.iloc[5:]
     count = int(((broken[PATH] == 3) & broken["mean"].notna()).sum())
     metric = evaluation.evaluation["violations"]
@@ -235,10 +245,10 @@ def test_a_published_report_adds_up(tmp_path):
     created = table(300, 1)
     attach(created, consistent())
     result = evaluate_private(REAL, created, schema=schema(), epsilon=0.5)
-    assert 0.49 < result.epsilon <= 0.5
-    listed = Ledger.from_list(math.inf, 1e-5, result.mechanisms)
-    assert listed.spent == pytest.approx(result.epsilon)
-    assert sum(item["count"] for item in result.mechanisms) == uses(4)
+    assert 0.49 < result.evaluation.epsilon <= 0.5
+    listed = Ledger.from_list(math.inf, 1e-5, result.evaluation.mechanisms)
+    assert listed.spent == pytest.approx(result.evaluation.epsilon)
+    assert sum(item["count"] for item in result.evaluation.mechanisms) == uses(4)
     second = evaluate_private(REAL, created, schema=schema(), epsilon=0.5)
     assert (
         second.to_frame()["value"].tolist() != result.to_frame()["value"].tolist()
@@ -262,9 +272,9 @@ def test_published_figures_are_printed_with_their_intervals(weight, tmp_path):
     result = evaluate_private(real, created, schema=facts, epsilon=0.5, certificate=claim)
     result.to_html(tmp_path / "p.html")
     texts = (tmp_path / "p.html").read_text("utf-8"), result.to_markdown()
-    shown = [metric for metric in result.metrics if metric.kind == "shown"]
+    shown = [metric for metric in result.evaluation.metrics if metric.kind == "shown"]
     assert len(shown) == (1 if weight is None else 2)
-    for metric in result.metrics:
+    for metric in result.evaluation.metrics:
         number = r"[\d,]+" if metric in shown else r"[\d,.]+"
         about = "about " if metric in shown else ""
         figure = rf"{about}{number} \(95%: {number} to {number}\)"
@@ -284,7 +294,9 @@ def test_a_report_without_a_ledger_states_its_own_cost_alone(tmp_path, caplog):
         with caplog.at_level("WARNING"):
             result = evaluate_private(REAL, created, schema=schema(), epsilon=0.5, label=label)
         assert [record.getMessage() for record in caplog.records] == [ALONE]
-        assert result.statement.startswith("The figures alone cost (0.499, 1e-05)-differential")
+        assert result.to_dict()["statement"].startswith(
+            "The figures alone cost (0.499, 1e-05)-differential"
+        )
         result.to_html(tmp_path / "p.html")
         result.to_json(tmp_path / "p.json")
         message = json.loads((tmp_path / "p.json").read_text())
@@ -293,7 +305,7 @@ def test_a_report_without_a_ledger_states_its_own_cost_alone(tmp_path, caplog):
             and "it includes neither the table nor any other" in ALONE
         )
         assert "budget" not in message and "total_epsilon" not in message
-        for text in (result.statement, message["statement"]):
+        for text in (result.to_dict()["statement"], message["statement"]):
             assert "together" not in text and "budget" not in text
         page = (tmp_path / "p.html").read_text()
         assert f"Warning: {escape(ALONE)}" in page
@@ -306,7 +318,7 @@ def test_the_claim_beside_published_figures_is_authenticated_or_said_not_to_be()
         result = evaluate_private(
             REAL, table(50, 1), schema=schema(), epsilon=1.0, certificate=given
         )
-        unauthenticated = any("nobody vouches" in text for text in result.warnings)
+        unauthenticated = any("nobody vouches" in text for text in result.to_dict()["warnings"])
         assert (
             unauthenticated is not authenticated
             and result.to_dict()["authenticated"] is authenticated

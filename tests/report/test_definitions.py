@@ -16,8 +16,8 @@ from linked_levels import SCHEMA, frames
 from report_tables import certificate, schema, table
 from test_degenerate import ALL, NAMES, SCORES, SIZES, mixed, weights
 
-from tabsynth import compare, evaluate, evaluate_linked
-from tabsynth.evaluation import measure, shadow_membership
+from tabsynth import compare, evaluate
+from tabsynth.evaluation import EvaluationConfig, measure, shadow_membership
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.evaluation.utility.survey import Linearised
@@ -59,14 +59,10 @@ def test_every_metric_of_one_table_is_defined():
     given = weights(*tables)
     measured = measure(
         *tables,
-        names=NAMES,
-        sizes=SIZES,
-        columns=replace(ALL, by=(0,)),
+        replace(ALL, by=(0,), numbers=(3,)),
         weights=given,
         design=Linearised(given.train),
-        numbers=(3,),
-        m=10,
-        k=(1,),
+        config=EvaluationConfig(boosting=True, m=10, k=(1,)),
         extra=[violations(np.zeros((5, 0), dtype=bool), np.ones(5, dtype=bool), [], [])],
     )
     keys = {metric.key for metric in measured.metrics}
@@ -99,10 +95,16 @@ def test_every_attack_with_shadow_models_and_every_charged_figure_is_defined():
 def pages(tmp_path_factory):
     """Pages of a report, a comparison and linked tables, by name."""
     folder = tmp_path_factory.mktemp("pages")
-    facts = {"schema": schema(), "m": 10, "k": (1,), "certificate": certificate()}
+    facts = {
+        "schema": schema(),
+        "config": EvaluationConfig(m=10, k=(1,)),
+        "certificate": certificate(),
+    }
     first = evaluate(table(120, 0), table(100, 1), table(80, 2), label="first", **facts)
     reports = [first, Report(replace(first.evaluation, label="second"))]
-    linked = evaluate_linked(*(frames(i, 40) for i in range(3)), schema=SCHEMA, m=10)
+    linked = evaluate(
+        *(frames(i, 40) for i in range(3)), schema=SCHEMA, config=EvaluationConfig(m=10)
+    )
     check(linked.evaluation.metrics, ("linked", "attacks"))
     reports[0].to_html(folder / "report.html")
     compare(reports).to_html(folder / "comparison.html")

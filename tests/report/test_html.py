@@ -12,11 +12,11 @@ import pytest
 from report_tables import HOSTILE, MATH, PATH, certificate, schema, table
 
 from tabsynth import Schema
-from tabsynth.evaluation import evaluating
+from tabsynth.evaluation import EvaluationConfig, evaluating
 from tabsynth.evaluation.column_summaries import column_summaries
 from tabsynth.evaluation.evaluating import measure
 from tabsynth.report import Report, evaluate
-from tabsynth.report import report as pages
+from tabsynth.report import one_table as pages
 from tabsynth.report.certificates import NO_CERTIFICATE, privacy_panel
 from tabsynth.report.figures import curve_figure, marginal_figure
 from tabsynth.report.summary import NOTICE
@@ -74,9 +74,8 @@ def report(label="census", holdout=True, **changes):
             table(100, 2) if holdout else None,
             schema=schema(),
             label=label,
-            m=30,
-            k=(1, 5),
             **changes,
+            config=EvaluationConfig(m=30, k=(1, 5)),
         )
 
 

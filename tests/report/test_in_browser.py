@@ -8,6 +8,7 @@ import pytest
 from report_tables import certificate, schema, table
 
 from tabsynth import compare, evaluate
+from tabsynth.evaluation import EvaluationConfig
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -49,7 +50,7 @@ def visit(page, folder):
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    facts = {"schema": schema(), "m": 10, "k": (1,)}
+    facts = {"schema": schema(), "config": EvaluationConfig(m=10, k=(1,))}
     real, holdout = table(120, 0), table(80, 2)
     reports = [
         evaluate(real, table(100, seed), holdout, label=label, certificate=given, **facts)

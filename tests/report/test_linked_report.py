@@ -10,18 +10,21 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "evaluation"))
 
 from linked_levels import SCHEMA, frames
 
-from tabsynth import evaluate_linked
-from tabsynth.report import LinkedReport
+from tabsynth import evaluate
+from tabsynth.evaluation import EvaluationConfig
+from tabsynth.report import Report
 
 
 @pytest.fixture(scope="module")
 def report():
     given = frames(0, 100), frames(1, 100), frames(2, 100)
-    return evaluate_linked(*given, schema=SCHEMA, tables=False, m=30, label="made <b>")
+    return evaluate(
+        *given, schema=SCHEMA, label="made <b>", config=EvaluationConfig(each_table=False, m=30)
+    )
 
 
 def test_the_words_of_a_report(report, tmp_path):
-    assert isinstance(report, LinkedReport) and report.reports == {}
+    assert report.reports == {}
     words = report.summary()
     assert "makes no privacy claim" in words[0] and "every row has its parent" in words[1]
     assert any(line.startswith("Pairs of siblings, people: 0.") for line in words)
@@ -42,7 +45,7 @@ def test_a_leak_and_a_claim_are_named(report):
     leak = replace(presence, synthetic=replace(presence.synthetic, value=0.9, low=0.85, high=0.95))
     metrics = tuple(leak if m is presence else m for m in evaluation.metrics)
     claimed = {"private": True, "epsilon": 1.0, "privacy_unit": "one row of table homes"}
-    words = LinkedReport(replace(evaluation, metrics=metrics, certificate=claimed)).summary()
+    words = Report(replace(evaluation, metrics=metrics, certificate=claimed)).summary()
     assert words[0].startswith(
         "Claimed by the certificate of the tables (not authenticated): ε = 1"
     )

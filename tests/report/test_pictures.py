@@ -10,11 +10,12 @@ import pytest
 from report_tables import schema, table
 
 from tabsynth import Schema, compare, evaluate
-from tabsynth.evaluation import independent_columns
+from tabsynth.evaluation import EvaluationConfig, independent_columns
 from tabsynth.evaluation.column_summaries import column_summaries
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.marginals import distance_metric, distances
 from tabsynth.report import Report, figures
+from tabsynth.report.comparison import _pictures
 from tabsynth.report.heatmap import SHAPES, heat_map, strip
 from tabsynth.report.page import packaged
 from tabsynth.report.scatter import WIDTH, Point, epsilon_axis, forest_plot, linear, scatter
@@ -139,10 +140,10 @@ def test_intervals_references_and_numbers_that_stay_apart():
 
 @pytest.mark.slow
 def test_without_a_privacy_axis_utility_is_shown_alone(tmp_path):
-    facts = {"schema": schema(), "m": 5, "k": (1,)}
+    facts = {"schema": schema(), "config": EvaluationConfig(m=5, k=(1,))}
     created = [evaluate(table(90, 0), table(80, s), label=f"t{s}", **facts) for s in (1, 2)]
     both = compare(created)
-    ((heading, picture),) = both._pictures()
+    ((heading, picture),) = _pictures(both.evaluation)
     assert heading.startswith("Utility:") and picture.count('class="whisker"') == 2
     assert "independent columns" in picture and "t1" in picture and "t2" in picture
     both.to_html(tmp_path / "c.html")
@@ -181,7 +182,9 @@ def measured(columns, rng):
 @pytest.mark.slow
 def test_wide_reports_are_small_and_name_the_worst_pairs(tmp_path):
     rng = np.random.default_rng(0)
-    base = evaluate(table(60, 0), table(60, 1), schema=schema(), m=5, k=(1,))
+    base = evaluate(
+        table(60, 0), table(60, 1), schema=schema(), config=EvaluationConfig(m=5, k=(1,))
+    )
     for columns, drawn, words in ((24, 24, "All 276 pairs"), (33, 1, "The worst 500 of 528 pairs")):
         result, marginals = measured(columns, rng)
         kept = [m for m in base.evaluation.metrics if not m.key.startswith("tvd")]

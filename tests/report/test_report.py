@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from unittest import mock
 
 import numpy as np
@@ -13,12 +13,12 @@ from report_tables import HOSTILE, certificate, schema, table
 
 from tabsynth import InputError
 from tabsynth.encoding import TableEncoder
-from tabsynth.evaluation import evaluating, independent_columns
+from tabsynth.evaluation import EvaluationConfig, evaluating, independent_columns
 from tabsynth.evaluation.evaluating import measure
 from tabsynth.privacy.certificate.certificate import attach
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.report import Report, compare, evaluate, evaluate_private
-from tabsynth.report import report as pages
+from tabsynth.report import one_table as pages
 from tabsynth.report.certificates import NO_CERTIFICATE
 from tabsynth.report.figures import marginal_figure
 from tabsynth.report.summary import NOTICE
@@ -28,7 +28,9 @@ def report(**options):
     real = options.pop("real", table(200, 0))
     synthetic = options.pop("synthetic", table(150, 1))
     holdout = options.pop("holdout", table(100, 2))
-    return evaluate(real, synthetic, holdout, schema=schema(), **{"m": 40, "k": (1, 5), **options})
+    names = {field.name for field in fields(EvaluationConfig)} & set(options)
+    config = EvaluationConfig(**{"m": 40, "k": (1, 5), **{n: options.pop(n) for n in names}})
+    return evaluate(real, synthetic, holdout, schema=schema(), config=config, **options)
 
 
 MEASURED = []
@@ -53,7 +55,7 @@ def made():
 
 def test_summary_in_plain_words(made):
     sentences = made.summary()
-    assert made.verdict == "better than independent columns"
+    assert made.evaluation.verdict.text == "better than independent columns"
     assert sentences[0].startswith("The synthetic table is better than independent columns")
     assert any("ε = 0.997" in sentence for sentence in sentences)
     assert sentences[-1] == NOTICE
@@ -65,7 +67,7 @@ def test_shuffled_columns_are_called_so():
     encoder, rng = TableEncoder(schema()), np.random.default_rng(1)
     baseline = encoder.from_index(independent_columns(encoder.to_index(real), 300, rng), rng)
     result = report(real=real, synthetic=baseline)
-    assert result.verdict == "no better than independent columns"
+    assert result.evaluation.verdict.text == "no better than independent columns"
     assert "histogram would serve as well" in result.summary()[0]
 
 
@@ -75,7 +77,9 @@ def test_planted_copy_is_called_a_leak():
     result = report(real=real, synthetic=real, m=200)
     assert any("ARE guessed better" in sentence for sentence in result.summary())
     assert result.evaluation.distances[0].synthetic.mean.value == 0
-    assert result.prediction_frame()["ratio_weighted"].to_numpy() == pytest.approx(1, abs=0.02)
+    assert result.evaluation.prediction.to_frame()["ratio_weighted"].to_numpy() == pytest.approx(
+        1, abs=0.02
+    )
 
 
 def test_without_holdout_it_says_so():
@@ -86,7 +90,7 @@ def test_without_holdout_it_says_so():
 
 
 def test_table_1_as_a_frame(made):
-    frame = made.prediction_frame()
+    frame = made.evaluation.prediction.to_frame()
     assert list(frame.index) == [*schema().names, "mean"]  # one of the columns is called "mean"
     assert frame.shape == (5, 30)
     assert (frame["train_macro_low"] <= frame["train_macro_high"]).all()
@@ -128,13 +132,16 @@ def test_degenerate_table_gives_null_not_nan(tmp_path):
 
 def test_certificate_comes_with_the_table():
     synthetic = table(150, 1)
-    assert measured_once(synthetic=synthetic).certificate is None
+    assert measured_once(synthetic=synthetic).evaluation.certificate is None
     attach(synthetic, certificate())
     result = measured_once(synthetic=synthetic)
-    assert result.certificate == synthetic.attrs["certificate"] and not result.authenticated
-    assert {**result.certificate, "table": None} == {**certificate(), "table": None}
+    assert (
+        result.evaluation.certificate == synthetic.attrs["certificate"]
+        and not result.evaluation.authenticated
+    )
+    assert {**result.evaluation.certificate, "table": None} == {**certificate(), "table": None}
     other = measured_once(synthetic=synthetic, certificate={"epsilon": 3})
-    assert other.certificate == {"epsilon": 3}
+    assert other.evaluation.certificate == {"epsilon": 3}
 
 
 @pytest.mark.slow
@@ -234,7 +241,7 @@ def test_a_certificate_of_other_content_is_not_used(caplog):
         synthetic[column] = table(150, 0)[column].to_numpy()
     with caplog.at_level("WARNING"):
         result = report(synthetic=synthetic)
-    assert result.certificate is None and NO_CERTIFICATE in result.summary()
+    assert result.evaluation.certificate is None and NO_CERTIFICATE in result.summary()
     assert len(caplog.records) == 1 and "is not used" in caplog.records[0].getMessage()
     with pytest.raises(InputError, match="without a certificate"):
         evaluate_private(table(200, 0), synthetic, schema=schema(), epsilon=1.0)
@@ -265,6 +272,6 @@ def test_only_a_checked_signature_makes_a_claim_a_fact(tmp_path):
     assert "nobody vouches for this claim" in texts[False]
     assert "nobody vouches for this claim" not in texts[True]
     # A dict is never authenticated, whatever it holds; a refused one is no certificate.
-    assert measured_once(certificate={**listed, "authenticated": True}).authenticated is False
+    assert measured_once(certificate={**listed, "authenticated": True}).evaluation.authenticated is False
     with pytest.raises(InputError, match="was refused: it is forged"):
         report(certificate=Verification(listed, 0.997, problems=("it is forged",)))

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from tabsynth import InputError, MargNet, Schema
+from tabsynth.evaluation import EvaluationConfig
 from tabsynth.evaluation.attacks.shadow import unusual
 from tabsynth.report import evaluate
 from tabsynth.schema import Column
@@ -16,7 +17,6 @@ SCHEMA = Schema(
         Column(name="n", kind="numeric", dtype="int64", low=0, high=9),
     ]
 )
-CALM = {"schema": SCHEMA, "m": 20, "k": (1,)}
 
 
 def table(rows, seed):
@@ -37,9 +37,15 @@ def test_a_copier_is_caught_and_the_report_says_so():
         with_outliers(),
         table(50, 1),
         table(40, 2),
-        shadow=lambda frame: frame,
-        progress=lambda stage, share: shares.append(share) if stage == "shadow models" else None,
-        **CALM,
+        schema=SCHEMA,
+        config=EvaluationConfig(
+            m=20,
+            k=(1,),
+            shadow=lambda frame: frame,
+            progress=lambda stage, share: (
+                shares.append(share) if stage == "shadow models" else None
+            ),
+        ),
     )
     metric = evaluation.evaluation["shadow_membership"]
     assert metric.kind == "privacy" and metric.value > 0.95 and metric.low > 0.75
@@ -54,11 +60,19 @@ def test_a_copier_is_caught_and_the_report_says_so():
 def test_a_synthesizer_of_ours_is_fitted_for_every_shadow_and_is_private(tmp_path):
     config = MargNetConfig(components=4, latent_dim=2, hidden=(4,), steps=5)
     model = MargNet(SCHEMA, epsilon=0.5, config=config)
-    evaluation = evaluate(with_outliers(), table(50, 1), shadow=model, shadow_fits=16, **CALM)
+    evaluation = evaluate(
+        with_outliers(),
+        table(50, 1),
+        schema=SCHEMA,
+        config=EvaluationConfig(m=20, k=(1,), shadow=model, shadow_fits=16),
+    )
     metric = evaluation.evaluation["shadow_membership"]
     assert metric.low <= 0.5 and metric.n == 8
     copier = evaluate(
-        with_outliers(), table(50, 1), shadow=lambda frame: frame, shadow_fits=16, **CALM
+        with_outliers(),
+        table(50, 1),
+        schema=SCHEMA,
+        config=EvaluationConfig(m=20, k=(1,), shadow=lambda frame: frame, shadow_fits=16),
     )
     assert copier.evaluation["shadow_membership"].low > 0.5  # so few fits catch a copier, too
     assert not hasattr(model, "trained_")  # the user's own was copied
@@ -84,9 +98,14 @@ def test_the_most_unusual_people_are_attacked():
 )
 def test_refusals(options, words):
     with pytest.raises(InputError, match=words):
-        evaluate(with_outliers(), table(50, 1), **CALM, **options)
+        evaluate(with_outliers(), table(50, 1), schema=SCHEMA, config=EvaluationConfig(**options))
 
 
 def test_it_needs_other_people():
     with pytest.raises(InputError, match="4 real rows"):
-        evaluate(table(2, 0), table(50, 1), shadow=lambda frame: frame, **CALM)
+        evaluate(
+            table(2, 0),
+            table(50, 1),
+            schema=SCHEMA,
+            config=EvaluationConfig(m=20, k=(1,), shadow=lambda frame: frame),
+        )

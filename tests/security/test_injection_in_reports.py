@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tabsynth import Schema, compare, evaluate, evaluate_private
+from tabsynth.evaluation import EvaluationConfig
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.certificate.certificate import make_certificate
 from tabsynth.privacy.ledger.ledger import Ledger
@@ -116,7 +117,14 @@ def pages(texts: tuple[str, ...], folder: Path) -> dict[str, tuple[str, str]]:
     """HTML and Markdown of each kind of report, with texts as names, categories, labels and file names."""
     schema, real, synthetic, certificate = parts(texts)
     parameters: dict[str, Any] = {"schema": schema, "certificate": certificate}
-    report = evaluate(real, synthetic, m=5, k=(1,), label=texts[0], by=texts[0], **parameters)
+    report = evaluate(
+        real,
+        synthetic,
+        label=texts[0],
+        by=texts[0],
+        **parameters,
+        config=EvaluationConfig(m=5, k=(1,)),
+    )
     parameters["certificate"] = {
         **certificate,
         "method": "margnet",

@@ -12,9 +12,8 @@ import pytest
 from odd_cells import ODD_CELLS, arrow_extremes, objects
 from pyarrow import feather, orc, parquet
 
-from tabsynth import InputError, MargNet, Schema, draft_private, read_table
+from tabsynth import InputError, MargNet, Schema, draft_private, evaluate_private, read_table
 from tabsynth.encoding import TableEncoder
-from tabsynth.evaluation.publishing import evaluate_private
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.schema.conforming import conformed

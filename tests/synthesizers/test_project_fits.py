@@ -246,14 +246,21 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     report = evaluate_private(frame(), table, schema=SCHEMA, epsilon=0.5, ledger=project)
     project_ledger = ProjectLedger.read(project)
     assert [e.what for e in project_ledger.runs()] == ["margnet", "report"]
-    assert project_ledger.runs()[1].epsilon == pytest.approx(report.epsilon)
-    assert report.project is not None and report.project["run"] == project_ledger.runs()[1].run
+    assert project_ledger.runs()[1].epsilon == pytest.approx(report.evaluation.epsilon)
+    assert (
+        report.evaluation.project is not None
+        and report.evaluation.project["run"] == project_ledger.runs()[1].run
+    )
     # What is stated of all of them is the budget, which the ledger keeps, not what they have spent.
-    assert report.budget == (project_ledger.epsilon, project_ledger.delta) == (4.0, 1e-5)
+    assert report.evaluation.budget == (project_ledger.epsilon, project_ledger.delta) == (4.0, 1e-5)
     assert report.to_dict()["budget"] == [4.0, 1e-5]
-    assert report.statement.startswith("All fits and reports under ledger project.ledger")
-    assert "within its budget, (4, 1e-05)-differential privacy" in report.statement
-    assert not any("neither the table nor any other" in text for text in report.warnings)
+    assert report.to_dict()["statement"].startswith(
+        "All fits and reports under ledger project.ledger"
+    )
+    assert "within its budget, (4, 1e-05)-differential privacy" in report.to_dict()["statement"]
+    assert not any(
+        "neither the table nor any other" in text for text in report.to_dict()["warnings"]
+    )
     assert report.to_dict()["project"]["share"] == project_ledger.share
     assert {*reads[count:]} == {"report"}
     before, count = project.read_bytes(), len(reads)
