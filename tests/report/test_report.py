@@ -272,6 +272,9 @@ def test_only_a_checked_signature_makes_a_claim_a_fact(tmp_path):
     assert "nobody vouches for this claim" in texts[False]
     assert "nobody vouches for this claim" not in texts[True]
     # A dict is never authenticated, whatever it holds; a refused one is no certificate.
-    assert measured_once(certificate={**listed, "authenticated": True}).evaluation.authenticated is False
+    assert (
+        measured_once(certificate={**listed, "authenticated": True}).evaluation.authenticated
+        is False
+    )
     with pytest.raises(InputError, match="was refused: it is forged"):
         report(certificate=Verification(listed, 0.997, problems=("it is forged",)))
