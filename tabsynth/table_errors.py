@@ -32,6 +32,7 @@ from tabsynth.synthesizers.margnet.measurement import (
     Selection,
 )
 from tabsynth.synthesizers.margnet.selection import (
+    PAIRS_PER_COLUMN,
     Resolution,
     pairs_within,
     parsed_workload,
@@ -238,7 +239,7 @@ def _likely(
     every = pairs_within(by.pairs, config.max_cells, config.max_width)
     of_tables = {pair for columns in wanted for pair in combinations(columns, 2)}
     rest = [pair for pair in every if pair not in of_tables]
-    few = max(0, round(config.pairs_per_column * len(marginals.columns)) - len(of_tables))
+    few = max(0, round(PAIRS_PER_COLUMN * len(marginals.columns)) - len(of_tables))
     at = np.linspace(0, len(rest) - 1, min(few, len(rest))).astype(int)
     others = [rest[i] for i in at]
     pairs = sorted({*(pair for pair in every if pair in of_tables), *others})

@@ -26,7 +26,8 @@ from tabsynth.privacy.accounting.accountants import gaussian_epsilon
 from tabsynth.privacy.accounting.attackers import group_delta, group_epsilon, percent, rounded_up
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.gan.estimator import SHARES
-from tabsynth.synthesizers.margnet.measurement import INTERACTIONS, SCORES, TABLES
+from tabsynth.synthesizers.margnet.measurement import INTERACTIONS, MAX_INTERACTIONS, SCORES, TABLES
+from tabsynth.synthesizers.margnet.selection import TREE_NOISE
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 EXPLANATION = DOCS / "explanation"
@@ -254,12 +255,12 @@ def test_settings_on_a_page_are_the_defaults():
     assert len(stated) >= 2
     assert [(name, value) for name, value in stated if float(value) != defaults[name]] == []
     margnet = " ".join((EXPLANATION / "methods" / "margnet.md").read_text("utf-8").split())
-    most = max(n for n in range(50) if math.comb(n, 3) <= defaults["max_interactions"])
+    most = max(n for n in range(50) if math.comb(n, 3) <= MAX_INTERACTIONS)
     assert (
         f"in tables of 3 to {most} columns, with {100 * defaults['interactions_share']:g}% of the budget"
         in margnet
     )
-    assert f"more than {100 * defaults['tree_noise']:g}% of the rows (`tree_noise`)" in margnet
+    assert f"a mean noise of more than {100 * TREE_NOISE:g}% of the rows" in margnet
 
 
 def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():

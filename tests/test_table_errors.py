@@ -39,7 +39,7 @@ def test_a_table_is_estimated_from_all_counts_that_show_it():
     table = pd.DataFrame(
         {c.name: pd.Series([c.categories[k] for k in codes[:, j]], dtype="str") for j, c in enumerate(declared.columns)}
     )  # fmt: skip
-    config = MargNetConfig(steps=1, components=2, max_triples=0)
+    config = MargNetConfig(steps=1, components=2, triples_share=0.0)
     model = MargNet(declared, epsilon=1.0, rows=rows, random_state=0, config=config).fit(table)
     information = np.zeros((len(every), len(every)))
     sets = [m for m in model.trained_.measured.counts if len(m.columns) < 3]

@@ -14,6 +14,7 @@ from tabsynth.encoding.holding import CodeRules
 from tabsynth.errors import InputError
 from tabsynth.schema.expressions import Expression
 from tabsynth.synthesizers import MargNetConfig
+from tabsynth.synthesizers.margnet import estimation
 from tabsynth.synthesizers.mixture import disjoint_boxes
 
 COLUMNS = [
@@ -401,7 +402,7 @@ def test_combinations_in_any_number_are_held(method: type) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame([rng.permutation(12)[:8] for _ in range(600)], columns=list(schema.names))
     more = {"time_limit": 2, "rows": 600} if method is DPWGAN else {}
-    more |= {"config": MargNetConfig(steps=50, zero_steps=20)} if method is MargNet else {}
+    more |= {"config": MargNetConfig(steps=50)} if method is MargNet else {}
     made = method(schema, epsilon=1, **more).fit(table).sample(2_000)
     assert not any(rule.broken(made).any() for rule in schema.row_rules)
 
@@ -485,7 +486,7 @@ def test_a_row_whose_parts_exceed_the_total_is_refused_or_left_out() -> None:
     assert len(kept) == 1
 
 
-def test_combinations_do_not_move_single_columns() -> None:
+def test_combinations_do_not_move_single_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty combinations of one column and another: leaving out impossible rows would move its null share."""
     columns = [
         Categorical(name="industry", dtype="Int64", categories=tuple(range(20)), nulls=True),
@@ -501,7 +502,8 @@ def test_combinations_do_not_move_single_columns() -> None:
     table.loc[~given, "industry"] = pd.NA
     schema = Schema(columns, impossible=zeros)
     # A fit of few steps, so that impossible rows have a large part of the distribution.
-    config = MargNetConfig(steps=40, zero_steps=5)
+    monkeypatch.setattr(estimation, "ZERO_STEPS", 5)
+    config = MargNetConfig(steps=40)
     model = MargNet(schema, epsilon=1, config=config).fit(table)
     made = model.sample(4_000)
     assert not any(rule.broken(made).any() for rule in schema.row_rules)

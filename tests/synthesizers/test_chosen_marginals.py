@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from tabsynth import Schema
 from tabsynth.privacy.noise.counts import by_value, shares_by_cells
 from tabsynth.schema import Column
+from tabsynth.synthesizers.margnet import measurement, selection
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 from tabsynth.synthesizers.margnet.selection import (
@@ -56,7 +57,7 @@ def test_pairs_within_the_limits() -> None:
     weights=st.lists(st.floats(0, 1), min_size=1, max_size=40),
     least=st.floats(0, 0.2),
     nulls=st.booleans(),
-    coarsest=st.sampled_from([CONFIG.max_group, CONFIG.max_group_in_triples]),
+    coarsest=st.sampled_from([selection.MAX_GROUP, measurement.MAX_GROUP_IN_TRIPLES]),
 )
 def test_groups_of_ordered_values(
     weights: list[float], least: float, nulls: bool, coarsest: float
@@ -81,7 +82,7 @@ def test_groups_of_ordered_values(
     weights=st.lists(st.floats(0.001, 1), min_size=1, max_size=30),
     least=st.floats(0, 0.3),
     most=st.floats(0, 1),
-    coarsest=st.sampled_from([CONFIG.max_group, CONFIG.max_group_in_triples]),
+    coarsest=st.sampled_from([selection.MAX_GROUP, measurement.MAX_GROUP_IN_TRIPLES]),
 )
 def test_groups_of_unordered_values(
     weights: list[float], least: float, most: float, coarsest: float
@@ -122,25 +123,27 @@ def test_rare_values_are_merged_in_the_order_of_their_codes() -> None:
 
 
 def test_the_strongest_pairs_have_a_larger_share() -> None:
-    """Shares of a tree's pairs follow from a weight of ``tree_weight``; what they sum to does not change."""
+    """Shares of a tree's pairs follow from a weight of ``TREE_WEIGHT``; what they sum to does not change."""
     cells, pairs = np.array([6, 8, 12]), [(0, 1), (0, 2), (1, 2)]
     marginals: Any = SimpleNamespace(workload=Workload(), config=CONFIG)
     by = Resolution.by_value([2, 3, 4])
     _, shares, _ = PrivateMarginals.shares(marginals, [(pairs, 0.7)], by, tree=[(0, 2)])
-    costs = (np.array([1.0, CONFIG.tree_weight, 1.0]) * cells) ** (2 / 3)
+    costs = (np.array([1.0, selection.TREE_WEIGHT, 1.0]) * cells) ** (2 / 3)
     np.testing.assert_allclose(shares, 0.7 * costs / costs.sum())
-    assert CONFIG.tree_weight > 1
+    assert selection.TREE_WEIGHT > 1
 
 
-def test_pairs_of_the_tree_weigh_more_where_counts_are_noisy() -> None:
+def test_pairs_of_the_tree_weigh_more_where_counts_are_noisy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The mean L1/2 noise of three pairs of 6, 8 and 12 cells, by its definition, on either side of the limit."""
     pairs, groups = [(0, 1), (0, 2), (1, 2)], Resolution.by_value([2, 3, 4]).pairs
     cells = np.array([6, 8, 12])
     stds = 10 / np.sqrt(cells ** (2 / 3) / (cells ** (2 / 3)).sum())
     noise = float((cells * stds * math.sqrt(2 / math.pi) / 2).mean() / 1000)
     for limit, tree in ((0.99 * noise, [(0, 1), (1, 2)]), (1.01 * noise, [])):
-        config = MargNetConfig(tree_noise=limit)
-        assert weighted_tree(pairs, [3.0, 1.0, 2.0], groups, 10.0, 1000.0, config) == tree
+        monkeypatch.setattr(selection, "TREE_NOISE", limit)
+        assert weighted_tree(pairs, [3.0, 1.0, 2.0], groups, 10.0, 1000.0) == tree
     assert weighted_tree([], [], groups, 10.0, 1000.0) == []
 
 
@@ -257,15 +260,21 @@ def test_triples() -> None:
     groups = [np.arange(4)] * 12
     triples = list(combinations(range(12), 3))
     worth = np.arange(len(triples), dtype=float)
-    assert clear_triples(triples, worth, groups, 1e-9, 66, ROOM) == triples[-CONFIG.max_triples :]
+    assert (
+        clear_triples(triples, worth, groups, 1e-9, 66, ROOM) == triples[-selection.MAX_TRIPLES :]
+    )
     # Where all are worth the same, all columns alike.
     uses = np.bincount(np.ravel(clear_triples(triples, 0 * worth, groups, 1e-9, 66, ROOM)))
-    assert uses.sum() == 3 * CONFIG.max_triples and uses.max() - uses.min() <= 3
+    assert uses.sum() == 3 * selection.MAX_TRIPLES and uses.max() - uses.min() <= 3
     limit = (
-        CONFIG.triples_noise * CONFIG.max_triples * math.sqrt(CONFIG.triples_share * math.pi / 2)
+        selection.TRIPLES_NOISE
+        * selection.MAX_TRIPLES
+        * math.sqrt(CONFIG.triples_share * math.pi / 2)
     )
-    limit /= (CONFIG.max_triples * 64 ** (2 / 3)) ** 1.5
-    assert len(clear_triples(triples, worth, groups, 0.999 * limit, 66, ROOM)) == CONFIG.max_triples
+    limit /= (selection.MAX_TRIPLES * 64 ** (2 / 3)) ** 1.5
+    assert (
+        len(clear_triples(triples, worth, groups, 0.999 * limit, 66, ROOM)) == selection.MAX_TRIPLES
+    )
     assert clear_triples(triples, worth, groups, 1.001 * limit, 66, ROOM) == []
     # Half of the share.
     assert clear_triples(triples, worth, groups, 0.999 * limit, 240, ROOM) == []
@@ -287,7 +296,7 @@ def test_which_triples_are_first(data: st.DataObject, columns: int, room: int) -
         best = min(left, key=lambda t: (-value[t], uses[list(t)].sum(), t))
         left.remove(best)
         cells = math.prod(sizes[j] for j in best)
-        if cells <= room and len(taken) < CONFIG.max_triples:
+        if cells <= room and len(taken) < selection.MAX_TRIPLES:
             room -= cells
             uses[list(best)] += 1
             taken.append(best)
@@ -317,13 +326,13 @@ def test_columns_are_counted_again_as_far_as_needed(
 
     share = share_of_columns(noise, sizes, cells, rows)
     if not share:
-        assert error(sizes, 0.08) <= CONFIG.one_way_noise * (1 + 1e-9)
+        assert error(sizes, 0.08) <= selection.ONE_WAY_NOISE * (1 + 1e-9)
         return
     best = minimize_scalar(of_all, bounds=(1e-4, 1 - 1e-4), method="bounded").x
-    assert error(sizes, share) >= CONFIG.one_way_noise * (1 - 1e-9)
+    assert error(sizes, share) >= selection.ONE_WAY_NOISE * (1 - 1e-9)
     assert share <= best + 1e-3
     if share < best - 1e-3:
-        assert error(sizes, share) == pytest.approx(CONFIG.one_way_noise)
+        assert error(sizes, share) == pytest.approx(selection.ONE_WAY_NOISE)
 
 
 def test_columns_are_not_counted_again_without_noise() -> None:
@@ -354,14 +363,14 @@ def test_what_is_named_is_counted() -> None:
     # One-way counts are never important by themselves, pairs of a target are.
     sets = [(2,), (0, 1), (1, 2), (0, 1, 2)]
     singles = [(0,), (1,), (0, 1)]
-    assert Workload(weight=9.0, columns=(1,)).importance(singles).tolist() == [1.0, 9.0, 1.0]
+    assert Workload(columns=(1,)).importance(singles).tolist() == [1, selection.WORKLOAD_WEIGHT, 1]
     assert Workload(target=2).importance(sets).tolist() == [
         1,
         1,
-        CONFIG.workload_weight,
-        CONFIG.workload_weight,
+        selection.WORKLOAD_WEIGHT,
+        selection.WORKLOAD_WEIGHT,
     ]
-    assert workload.importance([(0,), (0, 3), (0, 1)]).tolist() == [1, CONFIG.workload_weight, 1]
+    assert workload.importance([(0,), (0, 3), (0, 1)]).tolist() == [1, selection.WORKLOAD_WEIGHT, 1]
 
 
 def test_a_target_makes_its_pairs_worth_more() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.estimation import shrunk, smoothed
+from tabsynth.synthesizers.margnet.estimation import MAX_SMOOTHING_NOISE, shrunk, smoothed
 from tabsynth.synthesizers.margnet.selection import Resolution
 
 SIZES = st.integers(1, 12)
@@ -73,5 +73,5 @@ def test_smoothed_counts_are_nearer_to_the_truth() -> None:
 def test_counts_of_no_and_of_much_noise_stay(std: float) -> None:
     """What noise of a 16 by 16 table hides is 8 standard deviations."""
     _, noisy, result = halves(std, 1.0)
-    most = MargNetConfig().max_smoothing_noise
+    most = MAX_SMOOTHING_NOISE
     assert (result is noisy) == (not 0 < 8 * std / 4000 <= most) == (std in (0.0, 90.0))

@@ -19,6 +19,7 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of
 from tabsynth.schema import Column
+from tabsynth.synthesizers.margnet import measurement, selection
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.interactions import (
     from_pairs,
@@ -47,10 +48,15 @@ def table(related: bool, rows: int = 3000, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({f"c{j}": values for j, values in enumerate(columns)})
 
 
+@pytest.fixture(autouse=True)
+def _triples_chosen_by_signs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "TRIPLES_NOISE", 0.0)
+
+
 def small(**changes: Any) -> MargNet:
     """A fit in which only the signs can choose triples."""
     parameters = {"components": 20, "latent_dim": 5, "hidden": (8,), "steps": 3}
-    parameters |= {"triples_noise": 0.0, "interactions_share": 0.05}
+    parameters |= {"interactions_share": 0.05}
     config = MargNetConfig(**{**parameters, **changes})  # type: ignore[arg-type]
     return MargNet(SCHEMA, epsilon=1.0, random_state=0, config=config)
 
@@ -223,15 +229,15 @@ def test_the_sums_have_the_noise_that_is_charged() -> None:
     assert np.abs(np.corrcoef(noise.T) - np.eye(12)).max() < 0.09
 
 
-def test_the_stage_follows_from_the_schema() -> None:
+def test_the_stage_follows_from_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     """R12: by the share and the number of columns; its share is taken from the joint counts."""
     without, with_signs = (stages(SCHEMA, MargNetConfig(interactions_share=s)) for s in (0.0, 0.05))
     assert INTERACTIONS not in without
     assert list(with_signs) == list(stages(SCHEMA, MargNetConfig())) == STAGES
     assert math.fsum(with_signs.values()) == pytest.approx(1)
     assert without["joint counts"] - with_signs["joint counts"] == pytest.approx(0.05)
-    limited = MargNetConfig(interactions_share=0.05, max_interactions=9)  # five columns have 10
-    assert INTERACTIONS not in stages(SCHEMA, limited)
+    monkeypatch.setattr(measurement, "MAX_INTERACTIONS", 9)  # five columns have 10
+    assert INTERACTIONS not in stages(SCHEMA, MargNetConfig(interactions_share=0.05))
 
 
 def test_an_exclusive_or_is_counted_and_charged(

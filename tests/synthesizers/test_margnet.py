@@ -12,6 +12,7 @@ from tabsynth import InputError, Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
 from tabsynth.schema import Column
+from tabsynth.synthesizers.margnet import estimation
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit, dependence_of
 from tabsynth.synthesizers.margnet.selection import Resolution
@@ -93,10 +94,11 @@ def distance(one: np.ndarray, other: np.ndarray, sizes: tuple[int, ...]) -> floa
 
 
 @pytest.mark.slow
-def test_it_learns_a_correlated_table_without_noise() -> None:
+def test_it_learns_a_correlated_table_without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs come within a tenth of what independent columns miss."""
     index, sizes = correlated()
-    fit = fit_of(counted(index, sizes, 0.0), sizes, float(len(index)), entropy=0.0)
+    fit = fit_of(counted(index, sizes, 0.0), sizes, float(len(index)))
+    monkeypatch.setattr(estimation, "ENTROPY", 0.0)
     assert fit.fit(TrainingMonitor(trial_steps=600)) == 600
     shuffled = np.random.default_rng(1).permuted(index, axis=0)
     floor = distance(index, shuffled, sizes)
@@ -104,16 +106,17 @@ def test_it_learns_a_correlated_table_without_noise() -> None:
     assert distance(index, fit.mixture().sample(len(index), rng(3)), sizes) < 0.1 * floor
 
 
-def test_it_stops_at_the_noise() -> None:
+def test_it_stops_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the first step whose loss is that of the noise; what is left are steps that do nothing."""
     index, sizes = correlated()
     measured = counted(index, sizes, 12.0, seed=1)
-    fit = fit_of(measured, sizes, float(len(index)), continuation=0.0)
+    monkeypatch.setattr(estimation, "CONTINUATION", 0.0)
+    fit = fit_of(measured, sizes, float(len(index)))
     assert fit.fit(TrainingMonitor()) == 600
     assert fit.noise_step is not None and 3 < len(fit.errors) < 300
     assert fit.errors[-1] <= 1 < min(fit.errors[:-1])
     # Nothing moved after it: a fit of no more steps than those, on the same schedule, is the same.
-    second = fit_of(measured, sizes, float(len(index)), continuation=0.0)
+    second = fit_of(measured, sizes, float(len(index)))
     for i in range(len(fit.errors)):
         second.step(i, 600)
     torch.testing.assert_close(
@@ -126,13 +129,15 @@ def test_it_stops_at_the_noise() -> None:
 
 
 @pytest.mark.slow
-def test_it_goes_on_past_the_noise() -> None:
+def test_it_goes_on_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """For so many times the steps till then, and softly: the last ones change next to nothing."""
     index, sizes = correlated()
     measured = counted(index, sizes, 12.0, seed=1)
-    stopped = fit_of(measured, sizes, float(len(index)), continuation=0.0)
+    monkeypatch.setattr(estimation, "CONTINUATION", 0.0)
+    stopped = fit_of(measured, sizes, float(len(index)))
     stopped.fit(TrainingMonitor())
-    fits = [fit_of(measured, sizes, float(len(index)), continuation=1.5) for _ in range(2)]
+    monkeypatch.setattr(estimation, "CONTINUATION", 1.5)
+    fits = [fit_of(measured, sizes, float(len(index))) for _ in range(2)]
     fit, other = fits
     fit.fit(TrainingMonitor())
     assert 0.5 < fit.entropy_share == stopped.entropy_share < 1
@@ -150,7 +155,7 @@ def test_it_goes_on_past_the_noise() -> None:
     half = turned + turned // 2
     for i in range(half):
         other.step(i, 600)
-    second = fit_of(measured, sizes, float(len(index)), seed=9, continuation=1.5)
+    second = fit_of(measured, sizes, float(len(index)), seed=9)
     second.load_state_dict(other.state_dict())
     for i in range(half, 600):
         second.step(i, 600)
@@ -183,15 +188,16 @@ def test_entropy_weighs_more_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_allclose(weights[turned:], 2 * (1 - turned / 600) * left)
 
 
-def test_smoothed_counts_lead_nearer_to_the_table() -> None:
+def test_smoothed_counts_lead_nearer_to_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two columns of many values, one direction, much noise: the fit that leans to fewer is nearer."""
     generator = np.random.default_rng(3)
     n, sizes = 3000, (20, 20)
     first = generator.integers(0, 20, n)
     index = np.stack([first, (generator.integers(0, 20, n) + first * (first < 8)) % 20], axis=1)
     away = {}
+    monkeypatch.setattr(estimation, "ENTROPY", 0.0)
     for smoothing in (0.0, 1.0):
-        fit = fit_of(counted(index, sizes, 8.0), sizes, float(n), smoothing=smoothing, entropy=0.0)
+        fit = fit_of(counted(index, sizes, 8.0), sizes, float(n), smoothing=smoothing)
         fit.fit(TrainingMonitor())
         truth = torch.from_numpy(count_rows(index, (0, 1), by_value(sizes)) / n)
         p = fit.mixture().probabilities.double()
@@ -229,13 +235,14 @@ def test_dependence_is_the_excess_error_of_independent_columns() -> None:
     assert abs(dependence_of(counted(free, sizes, 40.0), shares, n, by)) < 10
 
 
-def test_entropy_of_rows() -> None:
+def test_entropy_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two fits to the same counts, the one where entropy weighs has rows that say less."""
     index, sizes = correlated()
     measured = counted(index, sizes, 5.0)
     entropies = []
     for weight in (0.0, 20.0):
-        fit = fit_of(measured, sizes, float(len(index)), entropy=weight)
+        monkeypatch.setattr(estimation, "ENTROPY", weight)
+        fit = fit_of(measured, sizes, float(len(index)))
         fit.fit(TrainingMonitor(trial_steps=600))
         p = fit.mixture().probabilities.double().clamp_min(1e-12)
         entropies.append(float(-(p * p.log()).sum(1).mean()))
@@ -243,7 +250,7 @@ def test_entropy_of_rows() -> None:
     assert entropies[1] > entropies[0] + 0.05
 
 
-def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
+def test_entropy_keeps_no_wide_table_from_its_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many columns, much noise: the loss comes down to the noise's, as without entropy."""
     generator = np.random.default_rng(0)
     first = generator.integers(0, 3, (500, 1))
@@ -252,14 +259,14 @@ def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
     measured = counted(index, sizes, 30.0)
     results = []
     for weight in (0.3, 0.3 * 24 * 10):
-        settings = {"entropy": weight, "steps": 200, "smoothing": 0.0}
-        fit = fit_of(measured, sizes, 500.0, **settings)
+        monkeypatch.setattr(estimation, "ENTROPY", weight)
+        fit = fit_of(measured, sizes, 500.0, steps=200, smoothing=0.0)
         fit.fit(TrainingMonitor(trial_steps=200))
         results.append(fit.errors[-1])
     assert results[0] < 1.05 and results[1] > results[0]
 
 
-def test_entropy_does_not_outweigh_what_few_rows_show() -> None:
+def test_entropy_does_not_outweigh_what_few_rows_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns that follow the first, just above the noise of a cell: the fit comes down to the noise soon.
 
     With all of entropy's weight it takes several times as long.
@@ -270,8 +277,9 @@ def test_entropy_does_not_outweigh_what_few_rows_show() -> None:
     index = np.where(follows, first, generator.integers(0, 3, (400, 12)))
     measured = counted(index, (3,) * 12, 60.0)
     fits = []
-    for least in (MargNetConfig().min_entropy, 1.0):
-        fit = fit_of(measured, (3,) * 12, 400.0, smoothing=0.0, min_entropy=least)
+    for least in (estimation.MIN_ENTROPY, 1.0):
+        monkeypatch.setattr(estimation, "MIN_ENTROPY", least)
+        fit = fit_of(measured, (3,) * 12, 400.0, smoothing=0.0)
         fit.fit(TrainingMonitor())
         assert 1 < fit.errors[0] < 2 and fit.entropy_share == least
         fits.append(fit)
@@ -377,10 +385,11 @@ def test_a_trial_takes_as_many_steps_as_it_may() -> None:
 def test_a_trial_does_not_stop_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its steps are to be timed: on made-up rows a fit would soon be done."""
     monkeypatch.setattr(MargNetFit, "_at_noise", lambda *_: True)
+    monkeypatch.setattr(estimation, "CONTINUATION", 0.0)
     index, sizes = correlated(100)
     lengths = []
     for most in (8, None):
-        fit = fit_of(counted(index, sizes, 3.0), sizes, 100.0, continuation=0.0)
+        fit = fit_of(counted(index, sizes, 3.0), sizes, 100.0)
         fit.fit(TrainingMonitor(trial_steps=most))
         lengths.append(len(fit.errors))
     assert lengths == [8, 1]
@@ -562,7 +571,6 @@ def test_samples_repeat_with_their_stream() -> None:
         {"learning_rate": 2.0},
         *({"hidden": v} for v in (128, None, "128")),
         *({"learning_rate": v} for v in (0, -1, math.nan, "1")),
-        *({k: v} for k in ("continuation", "entropy") for v in (-1, math.inf, math.nan, "1")),
         *({"smoothing": v} for v in (-0.1, 1.1, math.nan, "1")),
         {"components": 2.5},
     ],

@@ -23,6 +23,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Measured, NoisyCounts
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet import measurement as measuring
+from tabsynth.synthesizers.margnet import selection
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import CountLoss, MargNetFit
 from tabsynth.training.checkpoint import Checkpoint
@@ -495,10 +496,11 @@ def test_wrong_wishes_are_one_line(wishes: dict[str, Any], says: str) -> None:
         assert "\n" not in str(error.value)
 
 
-def test_no_triples_without_a_share_of_the_budget() -> None:
+def test_no_triples_without_a_share_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though each is clear; pairs are counted, and named ones as well."""
+    monkeypatch.setattr(selection, "TRIPLES_NOISE", 1e6)
     for share, triples in ((0.0, 0), (0.3, 4)):
-        settings = config(triples_share=share, triples_noise=1e6)
+        settings = config(triples_share=share)
         model = small(epsilon=50.0, config=settings, workload=[SCHEMA.names[:2]]).fit(frame())
         details = model.certificate()["mechanisms"][-1]["details"]
         assert (details["triples"], details["pairs"]) == (triples, 6)

@@ -108,7 +108,7 @@ def test_the_noise_of_a_gans_counts_is_scaled_to_the_bound(name: str) -> None:
 
 @given(st.floats(0, CAP), st.floats(0, CAP))
 def test_a_class_of_weights_is_near_the_weight_and_in_order(one: float, other: float) -> None:
-    classes = WeightClasses(CAP, 5)
+    classes = WeightClasses(CAP)
     low, high = classes.codes(np.sort([one, other]))
     assert 0 <= low <= high < classes.size
     means = classes.means[[low, high]]
@@ -118,7 +118,7 @@ def test_a_class_of_weights_is_near_the_weight_and_in_order(one: float, other: f
 
 
 def test_the_cap_is_a_class_of_its_own() -> None:
-    classes = WeightClasses(CAP, 5)
+    classes = WeightClasses(CAP)
     assert classes.codes(np.array([0.0, CAP])).tolist() == [0, classes.size - 1]
     assert classes.means[-1] == CAP and classes.means[0] < CAP / 1000
 
@@ -140,7 +140,7 @@ def test_two_groups_of_classes_are_what_takes_most_off_the_squared_error(
 
 
 def test_groups_of_classes_are_neighbours_and_as_many_as_said() -> None:
-    classes = WeightClasses(CAP, 5)
+    classes = WeightClasses(CAP)
     group = classes.groups(np.full(classes.size, 1 / classes.size), 0.9, 1.0)
     assert np.unique(group).tolist() == [0, 1, 2, 3, 4] and (np.diff(group) >= 0).all()
 
@@ -148,7 +148,7 @@ def test_groups_of_classes_are_neighbours_and_as_many_as_said() -> None:
 def weighted_mixture(components: int = 6) -> tuple[WeightedColumns, Mixture, list[np.ndarray]]:
     """Of columns of 3 and 2 values and the classes."""
     rng = np.random.default_rng(4)
-    columns = WeightedColumns.of(COLUMNS, CAP, MargNetConfig(weights_importance=8))
+    columns = WeightedColumns.of(COLUMNS, CAP, MargNetConfig())
     blocks = [rng.dirichlet(np.ones(size), components) for size in columns.sizes]
     mixture = Mixture(columns.layout(TableEncoder(SCHEMA).layout), components)
     return columns, mixture.set(torch.from_numpy(np.concatenate(blocks, axis=1)).float()), blocks

@@ -17,7 +17,7 @@ OPTIONS: dict[str, Mapping[str, Any]] = {
     "margnet": {},
     "margnet, scored pairs": {"config": {"max_unscored": 0}},
     "margnet, triples chosen by signs": {
-        "config": {"interactions_share": 0.05, "interaction_noise": 0.0, "least_interaction": 0.0}
+        "config": {"interactions_share": 0.05, "interaction_noise": 0.0}
     },
     "margnet, rows declared": {"rows": 60},
     "margnet, workload": {"workload": True},

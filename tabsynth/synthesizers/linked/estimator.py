@@ -80,7 +80,7 @@ SMALLEST_COUNT = 0.5  # that a code of first children is taken to have
 LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
-def neighbours(records: Records, weight: float) -> Workload:
+def neighbours(records: Records) -> Workload:
     """What matters most: the numbers of children, and the pairs of one column in a child and in the one before it.
 
     The pairs are counted in any case. The numbers decide the sizes of all groups, and which first children begin groups of
@@ -91,7 +91,7 @@ def neighbours(records: Records, weight: float) -> Workload:
     if not records.context:
         others = set(range(len(records.columns))).difference(numbers)
         pairs = sorted((min(i, j), max(i, j)) for i in numbers for j in others)
-        return Workload(tuple(pairs), None, weight, tuple(numbers))
+        return Workload(tuple(pairs), None, tuple(numbers))
     own = {c.column.name: j for j, c in enumerate(records.columns) if _is(c, OWN, records.table)}
     pairs = [
         (j, own[c.column.name])
@@ -100,7 +100,7 @@ def neighbours(records: Records, weight: float) -> Workload:
     ]
     roles = (CHILDREN, OWN, STEP)
     columns = tuple(j for j, column in enumerate(records.columns) if column.role in roles)
-    return Workload(tuple(pairs), None, weight, columns, given=tuple(range(len(records.context))))
+    return Workload(tuple(pairs), None, columns, given=tuple(range(len(records.context))))
 
 
 def toward_first(
@@ -152,7 +152,7 @@ def private_marginals(
     ``weighted``: the columns of the root's records with the classes of survey weights, where they have these.
     """
     records, of = encoder.records[name], f"{name}: "
-    workload = neighbours(records, config.workload_weight)
+    workload = neighbours(records)
     first, last = _modelled(records, weighted)
     if records.context:
         config = replace(config, residual_noise=WORTH_OF_LATER * config.residual_noise)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tabsynth.privacy.noise.counts import Groups, Measured, number_of
-from tabsynth.synthesizers.margnet.config import MargNetConfig
 
+MAX_PUBLIC = 50_000  # public rows that are used, drawn at random where there are more
 LEAST_STD = 0.1  # in counts: what exact counts are weighed by
 LEAST_WEIGHT = 1e-9  # of all sets in the drift: those of one value say nothing
 STEPS = 60  # of shares in the grid, and of bisection
@@ -68,12 +68,12 @@ def drift_by(distances: Sequence[Distance]) -> tuple[float, float]:
     return float(total / weights), float(1 / math.sqrt(weights))
 
 
-def public_rows(codes: np.ndarray, config: MargNetConfig) -> np.ndarray:
-    """The rows of a public table that are used: of more than ``config.max_public`` so many, the same in each fit."""
+def public_rows(codes: np.ndarray) -> np.ndarray:
+    """The rows of a public table that are used: of more than ``MAX_PUBLIC`` so many, the same in each fit."""
     codes = np.asarray(codes, dtype=np.int64)
-    if len(codes) <= config.max_public:
+    if len(codes) <= MAX_PUBLIC:
         return codes
-    return codes[np.random.default_rng(0).permutation(len(codes))[: config.max_public]]
+    return codes[np.random.default_rng(0).permutation(len(codes))[:MAX_PUBLIC]]
 
 
 def cells_in(codes: np.ndarray, columns: Columns, groups: Groups) -> np.ndarray:

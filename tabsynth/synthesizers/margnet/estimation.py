@@ -32,12 +32,16 @@ from tabsynth.encoding.table import Layout
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import Groups, Measured, in_groups, number_of, probabilities
 from tabsynth.schema.schema import Zero
-from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.config import CLEAR_DEPENDENCE, MargNetConfig
 from tabsynth.synthesizers.margnet.declared import TableCounts
 from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import one_cycle
+
+MAX_SMOOTHING_NOISE = (
+    0.1  # of the rows: the largest singular value of pure noise of pairs that are smoothed
+)
 
 
 def shrunk(matrix: np.ndarray) -> np.ndarray:
@@ -73,7 +77,7 @@ def smoothed(
 ) -> Mapping[tuple[int, ...], np.ndarray]:
     """Counts of pairs, moved part of the way to those whose departure from independence is shrunk.
 
-    Above ``config.max_smoothing_noise`` hardly any direction differs from noise.
+    Above ``MAX_SMOOTHING_NOISE`` hardly any direction differs from noise.
 
     Parameters
     ----------
@@ -95,7 +99,7 @@ def smoothed(
     part = config.smoothing
     for m in measured if part else ():
         hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
-        if len(m.columns) == 2 and 0 < hidden <= config.max_smoothing_noise:
+        if len(m.columns) == 2 and 0 < hidden <= MAX_SMOOTHING_NOISE:
             groups = resolution.of(m.columns)
             one, other = (in_groups(shares[j], [groups[j]]) for j in m.columns)
             apart = m.counts - rows * np.outer(one, other)
@@ -606,6 +610,16 @@ class CountLoss:
 
 STAGE = "generator"
 ZEROS = "structural zeros"
+ZERO_STEPS = 300  # against rows that the schema declares impossible: without them, values with many such rows become rare
+ZERO_RATE = 0.3  # the highest learning rate of these steps, as a share of the others'
+COUNTS_TIME = (
+    0.7  # share of a time limit for the other steps, where the schema declares impossible rows
+)
+CONTINUATION = 2.0  # the fit goes on so many times the steps to the noise level; 0 ends it there
+# The weight of the mean entropy of the components in the loss falls linearly to 0 with the last step, and is up to twice as
+# large past the noise level. Where counts show less than ``CLEAR_DEPENDENCE`` it is smaller, down to ``MIN_ENTROPY``.
+ENTROPY, MIN_ENTROPY = 1.0, 0.1
+NOISY_DEPENDENCE = 50_000.0  # as ``CLEAR_DEPENDENCE``: with more, entropy weighs less than twice as much past the noise level
 STEPS_TO_NOISE, STEPS_BY_ERROR = 195, 0.6
 # Errors of fits that converge rise to 1.5 times at most, at ε = 1,000 to 3 times; see MargNetFit._is_stable.
 LARGEST_RISE, LEAST_FALL, SMALLER_RATE = 4.0, 0.95, 0.5
@@ -706,11 +720,11 @@ class MargNetFit:
         """
         self.trial = monitor.trial_steps is not None
         steps = monitor.limit_steps(self.config.steps)
-        own = share * (self.config.counts_time if self.loss.zeros else 1.0)
+        own = share * (COUNTS_TIME if self.loss.zeros else 1.0)
         stage, last = of + STAGE, of + ZEROS
         done = run_steps(stage, steps, lambda i: self.step(i, steps), monitor, own, state=self)
         if self.loss.zeros:
-            few = monitor.limit_steps(self.config.zero_steps)
+            few = min(steps, ZERO_STEPS)
             run_steps(last, few, lambda i: self.step_from_zeros(i, few), monitor, share, state=self)
         return done
 
@@ -755,7 +769,7 @@ class MargNetFit:
         """The first of ``steps`` that does nothing."""
         if self.noise_step is None:
             return steps
-        further = int(self.config.continuation * self.entropy_share * self.noise_step)
+        further = int(CONTINUATION * self.entropy_share * self.noise_step)
         return min(steps, self.noise_step + further)
 
     def likely_steps(self) -> dict[str, int]:
@@ -765,24 +779,24 @@ class MargNetFit:
         grows with the first error, of independent columns.
         """
         to_noise = STEPS_TO_NOISE * self.errors[0] ** STEPS_BY_ERROR
-        steps = to_noise * (1 + self.config.continuation * self.entropy_share)
+        steps = to_noise * (1 + CONTINUATION * self.entropy_share)
         return {STAGE: min(self.config.steps, round(steps))}
 
     def step_from_zeros(self, i: int, steps: int) -> None:
         """Step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
         p = self.network()
         _, gradient = self.loss(p, (i + 1) / steps)
-        rate = self.config.zero_rate * self.rate * min(1.0, 3 * (1 - i / steps))
-        finished = self.noise_step is not None and self.config.continuation
+        rate = ZERO_RATE * self.rate * min(1.0, 3 * (1 - i / steps))
+        finished = self.noise_step is not None and CONTINUATION
         entropy = 0.0 if finished else 1 - min(1.0, len(self.errors) / self.config.steps)
         self._descend(p, gradient, rate, entropy)
 
     def _descend(self, p: Tensor, gradient: Tensor, rate: float, entropy: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        if self.config.entropy:
+        if ENTROPY:
             logs = p.detach().clamp_min(TINY).log_()
-            weight = self.config.entropy * self.entropy_share * entropy / len(self.layout.blocks)
+            weight = ENTROPY * self.entropy_share * entropy / len(self.layout.blocks)
             gradient.add_(logs, alpha=weight / self.components)
         self.optimizer.zero_grad(set_to_none=True)
         p.backward(gradient)
@@ -791,13 +805,13 @@ class MargNetFit:
     @property
     def entropy_share(self) -> float:
         """Part of its weight that entropy has, by how far the counts are from independence."""
-        share = self.dependence / self.config.clear_dependence
-        return min(1.0, max(self.config.min_entropy, share))
+        share = self.dependence / CLEAR_DEPENDENCE
+        return min(1.0, max(MIN_ENTROPY, share))
 
     @property
     def late_entropy(self) -> float:
         """What that weight is multiplied by after the noise level: from 2 to 1, by the same distance."""
-        return 1 + self.config.noisy_dependence / max(self.dependence, self.config.noisy_dependence)
+        return 1 + NOISY_DEPENDENCE / max(self.dependence, NOISY_DEPENDENCE)
 
     @torch.no_grad()
     def mixture(self) -> Mixture:

@@ -47,7 +47,7 @@ from tabsynth.synthesizers.margnet.declared import (
     file_of_tables,
     tables_of_file,
 )
-from tabsynth.synthesizers.margnet.estimation import STAGE, ZEROS, MargNetFit
+from tabsynth.synthesizers.margnet.estimation import STAGE, ZERO_STEPS, ZEROS, MargNetFit
 from tabsynth.synthesizers.margnet.measurement import (
     KEPT,
     Measurements,
@@ -64,7 +64,15 @@ from tabsynth.training.loop import TrainingMonitor
 
 logger = logging.getLogger(__name__)
 
-FORMER_SETTINGS = ("interaction_groups",)  # in model files of version 0.2.0
+# Settings in model files of version 0.2.0, which are constants now. None of them changes what a fitted model gives.
+FORMER_SETTINGS = {
+    "clear_components", "clear_dependence", "continuation", "counts_time", "entropy", "interaction_groups",
+    "least_interaction", "max_group", "max_group_in_triples", "max_interactions", "max_merged_in_triples", "max_public",
+    "max_smoothing_noise", "max_triples", "min_entropy", "mixture_drift", "noisy_dependence", "one_way_noise",
+    "pairs_per_column", "prior_classes", "prior_group", "prior_group_noise", "prior_least_share", "prior_steps",
+    "rows_tolerance", "tree_noise", "tree_weight", "triples_noise", "weight_groups", "weighted_one_way_share",
+    "weights_importance", "workload_weight", "zero_rate", "zero_steps",
+}  # fmt: skip
 RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
 MOST_OF_VALUES = 0.5  # groups of a column's values by a derived column, to be counted as well
 ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
@@ -438,7 +446,11 @@ class MargNet(Synthesizer):
         return WeightedColumns.of(self.schema.learned.columns, cap, self._settings())
 
     def _free_steps(self) -> dict[str, int]:
-        zeros = {ZEROS: self._settings().zero_steps} if self.schema.learned.impossible else {}
+        zeros = (
+            {ZEROS: min(self._settings().steps, ZERO_STEPS)}
+            if self.schema.learned.impossible
+            else {}
+        )
         return {STAGE: self._settings().steps, **zeros}
 
     def _train(

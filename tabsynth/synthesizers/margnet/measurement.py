@@ -45,6 +45,8 @@ from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
 from tabsynth.synthesizers.margnet.interactions import interactions, sign_codes
 from tabsynth.synthesizers.margnet.selection import (
+    MAX_GROUP,
+    TREE_WEIGHT,
     Pair,
     Resolution,
     Triple,
@@ -69,6 +71,23 @@ KEPT = ("measured.counts", "measured.pairs", "measured.triples")  # tensors of a
 MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
 INTERACTIONS, TABLES = "signs of triples", "declared tables"
+MAX_INTERACTIONS = (
+    1000  # triples of columns: with more, so with more than 19 columns, their signs are left out
+)
+LEAST_INTERACTION = (
+    0.1  # share of the rows, in L1/2, of an interaction that a triple is counted for
+)
+MAX_GROUP_IN_TRIPLES = 0.05  # as ``MAX_GROUP``
+MAX_MERGED_IN_TRIPLES = (
+    0.5  # the largest share of all rows whose values of an unordered column are merged
+)
+ROWS_TOLERANCE = 6.0  # standard deviations of the noisy counts from a declared number of rows, beyond which it is rejected
+PRIOR_GROUP_NOISE = (
+    9.0  # in place of ``group_noise``, where the budget of joint counts follows a public table
+)
+PRIOR_LEAST_SHARE = (
+    0.2  # where it does, each set has at least this part of its share without a public table
+)
 logger = logging.getLogger(__name__)
 
 
@@ -106,7 +125,7 @@ def stages(
     triples = math.comb(len(schema.columns), 3)
     end = len(schema.columns) if last is None else last
     some = end >= 3 and end - first >= 2  # the second and third column of a triple are among these
-    if config.interactions_share and some and triples <= config.max_interactions:
+    if config.interactions_share and some and triples <= MAX_INTERACTIONS:
         scores[INTERACTIONS] = config.interactions_share
     return {
         ONE_WAY: config.one_way_share,
@@ -326,7 +345,7 @@ class PrivateMarginals:
         public: np.ndarray | None = None,
     ) -> None:
         self.tables = tables
-        self.public = None if public is None else public_rows(public, config)
+        self.public = None if public is None else public_rows(public)
         self.derived, self.design, self.of, self.first = derived, design, of, first
         self.last = len(schema.columns) if last is None else last
         self.schema, self.config, self.rows = schema, config, rows
@@ -409,14 +428,14 @@ class PrivateMarginals:
             distances = dict(zip(pairs, scores, strict=True))
             chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
             strength = [distances[pair] for pair in chosen]
-            tree = weighted_tree(chosen, strength, by.pairs, noise, rows, self.config)
+            tree = weighted_tree(chosen, strength, by.pairs, noise, rows)
         sizes, following = self._interactions(one_way, shares, pairs, by.triples)
         forced = interacting(sizes, by.triples, noise, len(chosen), self.workload, self.config)
         related = {j for triple in forced for j in triple}
         chosen = sorted({*chosen, *(pair for pair in pairs if related.intersection(pair))})
         triples = self._triples(chosen, distances, by.triples, noise / rows, forced)
         if following is not None:
-            fine = self.resolution(one_way, self.config.prior_group_noise).pairs
+            fine = self.resolution(one_way, PRIOR_GROUP_NOISE).pairs
             if {*chosen} <= {*pairs_within(fine, cells, self.config.max_width, self.workload)}:
                 by = replace(by, pairs=fine)
         return Selection(chosen, triples, by, tree, following)
@@ -459,14 +478,14 @@ class PrivateMarginals:
             means,
             rows,
             self.config.interaction_noise,
-            self.config.least_interaction,
+            LEAST_INTERACTION,
         )
         following = None
         if self.public is not None:
             public = PublicCounts(self.public, rows)
             if public.explains(of_sets, std, signs, means, self.config.prior_unexplained):
                 drift = public.drift(one_way.agreed, self.whole.values)
-                following = Following(public, drift, self.config.prior_least_share)
+                following = Following(public, drift, PRIOR_LEAST_SHARE)
         return {triple: sizes[triple] for triple in triples if triple in sizes}, following
 
     def joint(
@@ -500,7 +519,7 @@ class PrivateMarginals:
         if self.rows is None:
             return counted
         std = noise_of_total(singles)
-        if abs(self.rows - counted) <= self.config.rows_tolerance * std:
+        if abs(self.rows - counted) <= ROWS_TOLERANCE * std:
             return float(self.rows)
         logger.warning(
             "rows=%d is declared, but the noisy counts hold %s rows: that number is used; correct rows, or leave it out.",
@@ -556,9 +575,9 @@ class PrivateMarginals:
             return [groups_of(column, share, least, merged, coarsest) for column, share in columns]
 
         least = least_rows(noise, columns_, math.comb(columns_, 2), config) / rows
-        largest = config.max_group_in_triples
-        fine = groups(least, config.max_group)
-        coarse = groups(largest, largest, config.max_merged_in_triples)
+        largest = MAX_GROUP_IN_TRIPLES
+        fine = groups(least, MAX_GROUP)
+        coarse = groups(largest, largest, MAX_MERGED_IN_TRIPLES)
         return Resolution(self.whole.values, fine, coarse)
 
     def _triples(
@@ -632,7 +651,7 @@ class PrivateMarginals:
         """All sets of columns of a release, the share of its budget that each has, and the groups that it is counted in.
 
         A batch is sets of columns and their part of the account's budget. Groups of ``derived`` share the first one's,
-        and are counted last. Pairs of ``tree`` weigh ``tree_weight`` at least. Shares of joint counts are those of ``following``, if there
+        and are counted last. Pairs of ``tree`` weigh ``TREE_WEIGHT`` at least. Shares of joint counts are those of ``following``, if there
         is one.
         """
         sets, shares = list[Set](), list[float]()
@@ -641,7 +660,7 @@ class PrivateMarginals:
             cells = [cells_of(s, by.of(s)) for s in columns]
             strong = np.array([s in tree for s in columns])
             importance = self.workload.importance(columns)
-            importance = np.maximum(importance, self.config.tree_weight * strong)
+            importance = np.maximum(importance, TREE_WEIGHT * strong)
             sets += columns
             groups += [by.of(s) for s in columns]
             if derived:

@@ -44,9 +44,13 @@ from tabsynth.synthesizers.margnet.allocation import (
 )
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import Domain, Measurements
-from tabsynth.synthesizers.margnet.selection import Resolution, groups_of, pairs_within
+from tabsynth.synthesizers.margnet.selection import MAX_GROUP, Resolution, groups_of, pairs_within
 from tabsynth.synthesizers.mixture import Mixture
 
+PRIOR_GROUP = 0.002  # share of the public rows that groups of values hold at least
+PRIOR_CLASSES = 100  # latent classes of public rows
+PRIOR_STEPS = 150  # at most, in which public rows are weighted
+MIXTURE_DRIFT = 3.0  # the drift that the error of a mixture without noise is comparable to
 LARGEST_CHANGE = 30.0  # of the logarithm of a weight
 SMALLEST_LEAF = 2  # rows that are not ordered further
 LEAST_CLARITY = 0.1  # with less, a mixture that is fitted to the counts is not worth its time
@@ -153,7 +157,7 @@ class PriorCounts:
         """The same of a fit without the prior: that of a mixture, and what it leaves of the noise."""
         sets = [m for m in self.joint if len(m.columns) == 2] or self.joint
         noise = float(np.mean([m.counts.size * m.std**2 for m in sets]))
-        return config.mixture_drift + config.residual_noise**2 * noise / self.rows
+        return MIXTURE_DRIFT + config.residual_noise**2 * noise / self.rows
 
     def weights(self, drift: float, steps: int) -> np.ndarray:
         """Weights of the public rows, shape (n,), of sum 1: their posterior mode.
@@ -322,15 +326,15 @@ def with_public(
 ) -> Posterior | None:
     """The posterior of a table of public codes and noisy counts; None where the table is too far from these.
 
-    Of more than ``config.max_public`` public rows, so many are used, the same in each fit.
+    Of more than ``MAX_PUBLIC`` public rows, so many are used, the same in each fit.
     """
-    codes = public_rows(public, config)
+    codes = public_rows(public)
     codes = codes[in_order(codes)]
     shares = [
         np.bincount(c, minlength=n) / len(c) for c, n in zip(codes.T, domain.sizes, strict=True)
     ]
     fine = [
-        groups_of(column, share, config.prior_group, 1.0, config.max_group)
+        groups_of(column, share, PRIOR_GROUP, 1.0, MAX_GROUP)
         for column, share in zip(domain.columns, shares, strict=True)
     ]
     pairs = pairs_within(fine, config.max_cells, config.max_width)
@@ -367,7 +371,7 @@ def posterior(
     drift, other = prior.drift(), prior.drift_of_fit(config)
     if drift > config.largest_drift * other:
         return None
-    weights = prior.weights(drift, config.prior_steps)
+    weights = prior.weights(drift, PRIOR_STEPS)
     by = Resolution(resolution.values, refined(fine, resolution.pairs), resolution.triples)
     known = {m.columns: m for m in measured}
     sets = [m.columns for m in measured if len(m.columns) != 2]
@@ -376,7 +380,7 @@ def posterior(
         for columns in [*sets, *pairs]
     ]
     sizes = [len(values) for values in resolution.values]
-    classes = latent_classes(codes, weights, sizes, config.prior_classes)
+    classes = latent_classes(codes, weights, sizes, PRIOR_CLASSES)
     clarity = prior.clarity(drift)
     return Posterior(codes, weights, config.prior_share, *classes, clarity, counts, by, drift)
 

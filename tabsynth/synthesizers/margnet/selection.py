@@ -35,6 +35,21 @@ from tabsynth.synthesizers.margnet.config import MargNetConfig
 # share of 0.4 in place of 0.5 it takes the pairs of persons' columns from a distance of 0.079 to 0.070 at ε = 1:
 # reports/units/linked.md. By itself it was measured on visits alone, where it changes nothing beyond the spread of seeds.
 GIVEN_WEIGHT = 0.1
+WORKLOAD_WEIGHT = (
+    15.0  # of the errors of the sets of a workload, and of the target's pairs; other sets weigh 1
+)
+WEIGHTS_IMPORTANCE = 15.0  # of the errors of counts with the classes of survey weights
+ONE_WAY_NOISE = 0.03  # mean L1/2 noise of a column's counts, as a share of the rows, above which columns are counted again
+PAIRS_PER_COLUMN = (
+    3.0  # pairs that are taken to be counted, for groups of values; all pairs where these are fewer
+)
+MAX_GROUP = 0.03  # share of the rows: an unordered value of more is never merged, and a group of values needs no more
+TREE_WEIGHT = 5.0  # of the errors of pairs in the maximum spanning tree of the scores, so of the strongest that connect all columns
+TREE_NOISE = 0.05  # mean L1/2 noise of counts of pairs, as a share of the rows, up to which pairs of the tree weigh 1, too
+MAX_TRIPLES = 120
+TRIPLES_NOISE = (
+    0.3  # triples are counted where their mean L1 noise is at most this share of the rows
+)
 
 
 @dataclass(frozen=True)
@@ -48,25 +63,19 @@ class Workload:
     target : int, optional
         A column to be predicted from the others: its pairs are important, and counted if they are
         worth it.
-    weight : float
-        Of the errors of these sets and columns; others weigh 1.
     columns : tuple of int
         Columns whose own counts are important.
     given : tuple of int
         Columns whose own counts matter little (``GIVEN_WEIGHT``), because the model is given their values.
     classes : int, optional
         The column of the classes of survey weights: its pairs are counted in any case.
-    classes_weight : float
-        Of the errors of sets of columns with it.
     """
 
     sets: tuple[tuple[int, ...], ...] = ()
     target: int | None = None
-    weight: float = MargNetConfig.workload_weight
     columns: tuple[int, ...] = ()
     given: tuple[int, ...] = ()
     classes: int | None = None
-    classes_weight: float = MargNetConfig.weights_importance
 
     def names(self, columns: Sequence[int]) -> bool:
         """Whether a set is named, or a part of one that is, or a pair with the classes of weights."""
@@ -84,8 +93,8 @@ class Workload:
         ]
         classed = [len(columns) > 1 and self.classes in columns for columns in sets]
         given = [len(columns) == 1 and columns[0] in self.given for columns in sets]
-        hinted = np.where(important, self.weight, np.where(given, GIVEN_WEIGHT, 1.0))
-        return np.where(classed, np.maximum(hinted, self.classes_weight), hinted)
+        hinted = np.where(important, WORKLOAD_WEIGHT, np.where(given, GIVEN_WEIGHT, 1.0))
+        return np.where(classed, np.maximum(hinted, WEIGHTS_IMPORTANCE), hinted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +168,7 @@ def share_of_columns(
 ) -> float:
     """The part of the budget of pairs and triples that goes to one-way counts again.
 
-    As much as brings their noise down to ``one_way_noise``; nothing where the first counts do, which had
+    As much as brings their noise down to ``ONE_WAY_NOISE``; nothing where the first counts do, which had
     ``one_way_share`` of the budget. But no more than is best for all pairs of columns together: with a part s, the noise
     of columns is in every pair, a/√s in all, and that of counts of pairs in those that are counted, with so
     many ``cells`` each, b/√(1−s). The sum is least where s/(1−s) = (a/b)^(2/3).
@@ -167,7 +176,7 @@ def share_of_columns(
     ``noise`` is that of all counts of pairs and triples together.
     """
     column, pair = (_mean_error(noise, of, rows) for of in (sizes, cells))
-    share = (column / config.one_way_noise) ** 2
+    share = (column / ONE_WAY_NOISE) ** 2
     if share <= config.one_way_share:
         return 0.0
     ratio = (math.comb(len(sizes), 2) * column / (len(cells) * pair)) ** (2 / 3)
@@ -188,9 +197,9 @@ def _total_error(noise: float, costs: Any) -> Any:
 def least_rows(noise: float, columns: int, pairs: int, config: MargNetConfig = DEFAULTS) -> float:
     """Rows that a group of values should have: ``group_noise`` times the noise of a pair's counts.
 
-    ``noise`` is that of all counts of pairs together; ``pairs_per_column`` pairs for each column share it.
+    ``noise`` is that of all counts of pairs together; ``PAIRS_PER_COLUMN`` pairs for each column share it.
     """
-    shared = max(1, min(pairs, config.pairs_per_column * columns))
+    shared = max(1, min(pairs, PAIRS_PER_COLUMN * columns))
     return config.group_noise * noise * math.sqrt(shared)
 
 
@@ -199,7 +208,7 @@ def groups_of(
     shares: np.ndarray,
     least: float,
     merged: float = 1.0,
-    coarsest: float = DEFAULTS.max_group,
+    coarsest: float = MAX_GROUP,
 ) -> np.ndarray:
     """Groups of a column's values, shape (size,), of at least ``least`` of the rows each, or ``coarsest``.
 
@@ -247,14 +256,13 @@ def weighted_tree(
     groups: Groups,
     noise: float,
     rows: float,
-    config: MargNetConfig = DEFAULTS,
 ) -> list[Pair]:
-    """The pairs whose errors weigh ``tree_weight``: the spanning tree's where noise hides what others show, else none.
+    """The pairs whose errors weigh ``TREE_WEIGHT``: the spanning tree's where noise hides what others show, else none.
 
     ``noise`` is that of all counts of pairs and triples together, in rows.
     """
     cells = [cells_of(pair, groups) for pair in pairs]
-    if not pairs or _mean_error(noise, cells, rows) <= config.tree_noise:
+    if not pairs or _mean_error(noise, cells, rows) <= TREE_NOISE:
         return []
     return spanning_tree(pairs, distances)
 
@@ -312,7 +320,7 @@ def clear_triples(
     others = [i for i, triple in enumerate(triples) if triple not in named]
     rest = [triples[i] for i in others]
     cells = [cells_of(triple, groups) for triple in rest]
-    first = _first(rest, worth[others], cells, config.max_triples - len(named), most_cells)
+    first = _first(rest, worth[others], cells, MAX_TRIPLES - len(named), most_cells)
     kept = sorted([*named, *first])
     if not kept or not config.triples_share:
         return []
@@ -320,7 +328,7 @@ def clear_triples(
     costs = (importance * [cells_of(triple, groups) for triple in kept]) ** (2 / 3)
     std = noise / math.sqrt(share_of_triples(pairs, importance.sum(), config.triples_share))
     error = _total_error(std, costs.sum())
-    return kept if error <= config.triples_noise * importance.sum() else sorted(named)
+    return kept if error <= TRIPLES_NOISE * importance.sum() else sorted(named)
 
 
 def interacting(
@@ -331,12 +339,12 @@ def interacting(
     workload: Workload = NOTHING_NAMED,
     config: MargNetConfig = DEFAULTS,
 ) -> list[Triple]:
-    """The triples whose interaction is worth the noise of counting them, of at most ``max_triples``.
+    """The triples whose interaction is worth the noise of counting them, of at most ``MAX_TRIPLES``.
 
     ``sizes`` are interactions in rows; ``noise`` is that of all counts of pairs and triples together, in rows, and ``pairs`` the number
     of pairs that share it.
     """
-    most = sorted(sizes, key=lambda triple: -sizes[triple])[: config.max_triples]
+    most = sorted(sizes, key=lambda triple: -sizes[triple])[:MAX_TRIPLES]
     if not most or not config.triples_share:
         return []
     share = share_of_triples(max(pairs, len(most)), len(most), config.triples_share)
@@ -402,7 +410,7 @@ def parsed_workload(
             )
         sets.append(columns)
     position = None if target is None else _position(schema, target, "target")
-    return Workload(tuple(sets), position, config.workload_weight)
+    return Workload(tuple(sets), position)
 
 
 def _is_list(value: Any) -> bool:

@@ -31,6 +31,10 @@ from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.mixture import Mixture
 
 CLASSES = 40  # classes of weights below the cap, as many as keep the error of their midpoints below that of noise
+WEIGHT_GROUPS = 5  # of these classes in counts with other columns
+ONE_WAY_SHARE = (
+    0.15  # of the privacy budget: the size of the population follows from the counts of the classes
+)
 SWEEPS = 30  # of iterative proportional fitting
 LEAST = 1e-12  # of probabilities and mean weights that are divided by
 
@@ -44,11 +48,11 @@ class WeightClasses:
     cap : float
         Public.
     most_groups : int
-        Groups of classes in counts with other columns.
+        In counts with other columns.
     """
 
     cap: float
-    most_groups: int
+    most_groups: int = WEIGHT_GROUPS
 
     ordered = True
     size = CLASSES + 1
@@ -100,8 +104,8 @@ class WeightedColumns:
     @classmethod
     def of(cls, learned: Sequence[Any], cap: float, config: MargNetConfig) -> Self:
         """By the settings of a fit."""
-        classes = WeightClasses(float(cap), config.weight_groups)
-        return cls(learned, classes, replace(config, one_way_share=config.weighted_one_way_share))
+        classes = WeightClasses(float(cap))
+        return cls(learned, classes, replace(config, one_way_share=ONE_WAY_SHARE))
 
     @property
     def columns(self) -> list[Any]:
@@ -120,7 +124,7 @@ class WeightedColumns:
     def workload(self, workload: Workload) -> Workload:
         """With the counts of each column and the classes, which are made in any case."""
         last = len(self.learned)
-        return replace(workload, classes=last, classes_weight=self.config.weights_importance)
+        return replace(workload, classes=last)
 
     def layout(self, layout: Layout) -> Layout:
         """That of the learned columns with the block of the classes."""
