@@ -252,7 +252,7 @@ def test_settings_on_a_page_are_the_defaults():
         for name, value in re.findall(r"\b(\w+)=([\d.]+)", code)
         if name in defaults
     ]
-    assert len(stated) >= 2
+    assert stated
     assert [(name, value) for name, value in stated if float(value) != defaults[name]] == []
     margnet = " ".join((EXPLANATION / "methods" / "margnet.md").read_text("utf-8").split())
     most = max(n for n in range(50) if math.comb(n, 3) <= MAX_INTERACTIONS)
