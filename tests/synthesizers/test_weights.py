@@ -29,6 +29,7 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.margnet import selection
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.margnet.weighting import WeightClasses, WeightedColumns
 from tabsynth.synthesizers.mixture import Mixture
@@ -215,7 +216,8 @@ def test_rows_have_their_class_whatever_others_weigh() -> None:
     assert columns.rows(Rows(codes[:2], weights[:2])).codes[:, 2].tolist() == whole[:2].tolist()
 
 
-def test_pairs_with_the_classes_are_counted_in_any_case() -> None:
+def test_pairs_with_the_classes_are_counted_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "WEIGHTS_IMPORTANCE", 8.0)
     workload = weighted_mixture()[0].workload(Workload(target=0))
     assert workload.names((1, 2)) and not workload.names((0, 1)) and not workload.names((0, 1, 2))
     assert workload.importance([(2,), (1, 2), (0, 2), (0, 1, 2), (1,)]).tolist() == [
