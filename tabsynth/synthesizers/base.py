@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
