@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-data test-spark test-plugins quick fuzz lint docs pictures check-links bench mutants reports audit-dependencies build check-dist sbom clean
+.PHONY: demo test test-data test-spark test-plugins test-all fuzz lint docs pictures check-links bench mutants reports audit-dependencies build check-dist sbom clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -16,6 +16,9 @@ demo: $(VENV)/.installed
 	$(BIN)/tabsynth demo
 
 test: $(VENV)/.installed lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal --few-cases --durations=10
+
+test-all: $(VENV)/.installed lint  # every case of the tests with the mark `slow`
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
 
 # The tests that need benchmark files (data/README.md), in the folder that TABSYNTH_DATA names.
@@ -33,9 +36,6 @@ test-spark: $(VENV)/.installed
 test-plugins:
 	$(PYTHON) tests/integrations/environments.py $(PLUGINS)
 
-quick: $(VENV)/.installed  # the tests without the mark `slow`, in two minutes
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
-
 # Random search by the property tests: other examples in each run. A finding becomes a fixed example of its test.
 fuzz: $(VENV)/.installed
 	TABSYNTH_EXAMPLES=random $(BIN)/python -m pytest -n 2 --dist worksteal -m hypothesis
@@ -52,8 +52,6 @@ lint: $(VENV)/.installed
 docs: $(VENV)/.docs
 	rm -rf docs/reference/api
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/doctrees . build/docs
-	@if command -v chromium >/dev/null; then $(BIN)/python docs/tutorials/pictures/make.py build/docs/_images; \
-	else echo "There is no Chromium, so the site has the screenshots of the repository."; fi
 	@echo "The site is in build/docs/index.html."
 
 pictures: $(VENV)/.installed  # the screenshots of the repository; needs Chromium

@@ -4,6 +4,7 @@ import gc
 import os
 import random
 import zlib
+from collections import Counter
 from collections.abc import Generator
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests run
@@ -47,13 +48,32 @@ LONG = (
 )
 
 
-def pytest_collection_modifyitems(items: list) -> None:
-    """The longest tests first, so that no worker is left alone with one; those whose files are missing are skipped."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make test`."""
+    text = "of each test with the mark `slow`, run the number of cases that the mark states, 1 by default"
+    parser.addoption("--few-cases", action="store_true", help=text)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
+    """Put the longest tests first, so that no worker is left alone with one, and skip those whose files are missing."""
+    if config.getoption("--few-cases"):
+        _leave_cases_out(config, items)
     items.sort(key=lambda item: item.path.name not in LONG)
     for item in items:
         for mark in item.iter_markers("data"):
             if reason := missing(*mark.args):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _leave_cases_out(config: pytest.Config, items: list) -> None:
+    chosen, left_out, cases = [], [], Counter()
+    for item in items:
+        mark, name = item.get_closest_marker("slow"), item.nodeid.partition("[")[0]
+        cases[name] += 1
+        runs = mark is None or cases[name] <= mark.kwargs.get("cases", 1)
+        (chosen if runs else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = chosen
 
 
 def pytest_collection_finish() -> None:

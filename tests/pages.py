@@ -40,6 +40,7 @@ NUMBER = r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)"
 RUN = ("sh", "python")
 # Pages that run, each group in a folder of its own, in an order in which later pages may use the files of earlier ones.
 GROUPS = {
+    "readme": ("README", "data/README"),
     "lessons": (
         "docs/tutorials/first-table",
         "docs/tutorials/your-own-table",
@@ -72,7 +73,6 @@ GROUPS = {
     ),
     "survey": ("docs/how-to/survey-weights",),
     "linked": ("docs/how-to/linked-tables",),
-    "readme": ("README", "data/README"),
 }
 
 

@@ -43,7 +43,6 @@ def before(name: str) -> str:
     return ast.dump(ast.parse((ROOT / name).read_text(encoding="utf-8")))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
 def test_a_mutant_applies_and_compiles(mutant: Mutant) -> None:
     """Its text is there once, what comes out is Python and not what it was, and its tests exist."""

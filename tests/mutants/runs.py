@@ -18,7 +18,7 @@ torch opacus.accountants opacus.grad_sample numpy pandas pyarrow.parquet scipy.s
 scipy.optimize scipy.special sklearn.base sklearn.linear_model sklearn.ensemble sklearn.metrics
 category_encoders safetensors.torch narwhals rich.console rich.progress jinja2 mpmath dp_accounting
 dp_accounting.pld.privacy_loss_distribution dp_accounting.rdp hypothesis.strategies pytest _pytest.runner
-typer.testing
+typer.testing torch._dynamo matplotlib.pyplot cryptography.hazmat.primitives.serialization
 """
 # Code that dies of these outside of the tests is a slip of the mutant's author: nobody noticed a mistake.
 SLIPS = (
@@ -134,7 +134,8 @@ def _pytest(copy: Path, arguments: list[str]) -> None:
         import pytest
 
         watcher = Watcher()
-        options = ["--tb=short", "--hypothesis-profile=mutants", f"--basetemp={copy}/tmp"]
+        plugins = ["-p", "no:xdist", "-p", "no:anyio", "--hypothesis-profile=mutants"]
+        options = ["--tb=short", *plugins, f"--basetemp={copy}/tmp"]
         code = int(pytest.main([*arguments, *options], [watcher]))
         import tabsynth
 

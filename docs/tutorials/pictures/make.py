@@ -1,6 +1,6 @@
 """Make all screenshots of the documentation: ``python docs/tutorials/pictures/make.py [FOLDER]``, three minutes on two cores.
 
-Without a folder they replace those of the repository (``make pictures``). ``make docs`` puts them into the site.
+Without a folder they replace those of the repository (``make pictures``).
 
 Three reports on the bundled census table are written and photographed in headless Chromium: a good table, one with too
 little budget for its rows, and a copy of the real rows, which leaks. So is a page of ``tabsynth app``. The program needs
