@@ -32,7 +32,7 @@ HELD = 16_777_216  # numbers of a column's cumulative probabilities that are kep
 
 
 def disjoint_boxes(zeros: Sequence[Zero], within: Box | None = None) -> list[Box] | None:
-    """Disjoint boxes that hold all rows within a box which are in none of ``zeros``.
+    """Return disjoint boxes that hold all rows within a box which are in none of ``zeros``.
 
     None if there are more than ``MAX_BOXES``: zeros that share no column multiply them.
     """
@@ -51,7 +51,7 @@ def disjoint_boxes(zeros: Sequence[Zero], within: Box | None = None) -> list[Box
 
 
 def _without(box: Box, zero: Zero, columns: Sequence[int]) -> list[Box]:
-    """Disjoint pieces of a box outside ``zero``."""
+    """Return disjoint pieces of a box outside ``zero``."""
     allowed = {j: box.get(j, np.ones_like(zero[j])) for j in columns}
     if not all((allowed[j] * zero[j]).any() for j in columns):
         return [box]
@@ -127,7 +127,7 @@ class Restricted:
             self.shares = shares.ravel() / rows.sum()
 
     def values(self, j: int, part: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Values of column ``j``, one drawn for each of some parts, shape (n,)."""
+        """Return values of column ``j``, one drawn for each of some parts, shape (n,)."""
         box, component = np.divmod(part, len(self.mixture))
         cumulative, which = self._cumulative[j], self._which[j][box]
         if cumulative is None:
@@ -148,7 +148,7 @@ class Restricted:
     def _redrawn_values(
         self, j: int, which: np.ndarray, component: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """The same where there is too much for all their cumulative probabilities."""
+        """Draw values as :meth:`values`, where there is too much for all their cumulative probabilities."""
         values = self.mixture[:, self.starts[j] : self.starts[j] + self.sizes[j]]
         values_drawn = np.empty(len(which), dtype=np.int64)
         pieces = len(which) * self.sizes[j] // CELLS + 1
@@ -159,7 +159,7 @@ class Restricted:
         return values_drawn
 
     def expected(self, rows: np.ndarray) -> np.ndarray:
-        """Expected counts of all pairs of codes, shape (width, width), for so many rows of each part.
+        """Return expected counts of all pairs of codes, shape (width, width), for so many rows of each part.
 
         The diagonal holds single codes.
         """
@@ -177,17 +177,17 @@ class Restricted:
         return pairs
 
     def distributions(self, box: int, components: np.ndarray) -> np.ndarray:
-        """Components restricted to a box, shape (components, width); each column sums to 1."""
+        """Return components restricted to a box, shape (components, width); each column sums to 1."""
         allowed = [a[w[box]] for a, w in zip(self._allowed, self._which, strict=True)]
         p = self.mixture[components] * np.concatenate(allowed)
         return p / np.repeat(np.add.reduceat(p, self.starts, axis=1), self.sizes, axis=1)
 
     def cut(self) -> list[int]:
-        """The columns that some box restricts."""
+        """Return the columns that some box restricts."""
         return [j for j, allowed in enumerate(self._allowed) if (allowed < 1).any()]
 
     def averaged(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distributions of each component, of which there is any, over all boxes, shape (n, width), and their shares.
+        """Return the distributions of each component, of which there is any, over all boxes, shape (n, width), and their shares.
 
         In a component, columns that boxes restrict depend on each other by the boxes: see :meth:`joint`.
         """
@@ -201,7 +201,7 @@ class Restricted:
         return total[some] / shares[some, None], shares[some]
 
     def joint(self, a: int, b: int) -> np.ndarray:
-        """The share of each component, over all boxes, with each pair of values of two columns, shape (K, values of a, values of b)."""
+        """Return the share of each component, over all boxes, with each pair of values of two columns, shape (K, values of a, values of b)."""
         blocks = [slice(self.starts[j], self.starts[j] + self.sizes[j]) for j in (a, b)]
         total = np.zeros((len(self.mixture), self.sizes[a], self.sizes[b]))
         for box, shares in enumerate(self.shares.reshape(-1, len(self.mixture))):
@@ -232,7 +232,7 @@ class Restricted:
         return filled
 
     def _open_to(self, rows: np.ndarray, cut: Sequence[int]) -> np.ndarray:
-        """Which boxes the known entries of each row lie in, bool (n, boxes)."""
+        """Return which boxes the known entries of each row lie in, bool (n, boxes)."""
         compatible = np.ones((len(rows), len(self._which[0])), dtype=bool)
         for j in cut:
             given = rows[:, j] >= 0
@@ -273,7 +273,7 @@ class Restricted:
 
 
 def _drawn(logs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A part for each row, from log weights, shape (n, parts); and whether the row has any."""
+    """Return a part for each row, from log weights, shape (n, parts); and whether the row has any."""
     top = logs.max(axis=1)
     possible = np.isfinite(top)
     cumulative = np.exp(logs - np.where(possible, top, 0.0)[:, None]).cumsum(axis=1)
@@ -282,12 +282,12 @@ def _drawn(logs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.n
 
 
 def _level(total: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Uniform below each total: a file's rows may not sum to 1, nor do restricted ones."""
+    """Draw uniform numbers below each total: a file's rows may not sum to 1, nor do restricted ones."""
     return np.minimum(rng.random(len(total)) * total, np.nextafter(total, 0))
 
 
 def _log(x: np.ndarray) -> np.ndarray:
-    """log, and -inf for 0."""
+    """Return the logarithm, and -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.log(x)
 
@@ -335,7 +335,7 @@ class MixtureNetwork(nn.Module):
         last.bias.copy_(torch.as_tensor(np.log(np.concatenate(marginals))))
 
     def forward(self) -> Tensor:
-        """Probabilities, shape (components, layout.width)."""
+        """Return probabilities, shape (components, layout.width)."""
         logits = self.body(self.inputs).split(self.sizes, dim=1)
         return torch.cat([torch.softmax(column, dim=1) for column in logits], dim=1)
 
@@ -379,7 +379,7 @@ class Mixture(nn.Module):
         self.register_buffer("probabilities", torch.zeros(components, layout.width))
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **named: Any) -> Any:
-        """As of any module, but a mixture of no components takes those that there are, at least one, and public rows."""
+        """Load weights; a mixture of no components takes those that there are, at least one, and public rows."""
         given = state_dict.get("probabilities")
         if not len(self.probabilities) and given is not None and given.ndim == 2 and len(given):
             self.probabilities = self.probabilities.new_zeros(len(given), self.layout.width)
@@ -407,7 +407,7 @@ class Mixture(nn.Module):
         return self
 
     def sound(self) -> bool:
-        """Whether they are probabilities: not so of a file that was tampered with."""
+        """Return whether they are probabilities: not so of a file that was tampered with."""
         parts = self.probabilities.split([block.size for block in self.layout.blocks], dim=1)
         off = max(float((part.sum(dim=1) - 1).abs().max()) for part in parts)
         if self.shares is not None:
@@ -421,7 +421,7 @@ class Mixture(nn.Module):
         return bool((self.probabilities >= 0).all()) and off < NOT_ONE
 
     def matrix(self) -> np.ndarray:
-        """The probabilities of all components, shape (components, layout.width), float64."""
+        """Return the probabilities of all components, shape (components, layout.width), float64."""
         own = self.probabilities.cpu().double().numpy()
         if self.rows is None:
             return own
@@ -432,7 +432,7 @@ class Mixture(nn.Module):
         return np.concatenate([certain, own])
 
     def log_probability(self, boxes: Sequence[Box]) -> float:
-        """Log of the probability of a row in one of the disjoint boxes; -inf where there is none."""
+        """Return the log of the probability of a row in one of the disjoint boxes; -inf where there is none."""
         return self._restricted(boxes).log_probability
 
     def in_groups(
@@ -442,7 +442,7 @@ class Mixture(nn.Module):
         rows: int,
         rng: torch.Generator,
     ) -> np.ndarray:
-        """Rows of ``draw``, some replaced, so that groups of a column's values are as frequent as in the mixture.
+        """Return rows of ``draw``, some replaced, so that groups of a column's values are as frequent as in the mixture.
 
         Rounding does not see groups: of a column with hundreds of values the counts of groups would have the error of a
         plain draw.
@@ -478,7 +478,7 @@ class Mixture(nn.Module):
         rounded: bool = True,
         boxes: Sequence[Box] = EVERYTHING,
     ) -> np.ndarray:
-        """Category codes of ``rows`` rows, shape (rows, columns) int64.
+        """Return category codes of ``rows`` rows, shape (rows, columns) int64.
 
         Parameters
         ----------
@@ -513,7 +513,7 @@ class Mixture(nn.Module):
         *,
         rounded: bool = True,
     ) -> np.ndarray:
-        """Category codes of rows of which a given number lies in each of some cells, in random order.
+        """Return category codes of rows of which a given number lies in each of some cells, in random order.
 
         Parameters
         ----------
@@ -552,7 +552,7 @@ class Mixture(nn.Module):
         return index if len(parts) == 1 else rng.permutation(index)
 
     def _sweeps(self, rows: int) -> tuple[int, bool]:
-        """How many sweeps rounding has time for, and whether triples count in them."""
+        """Return how many sweeps rounding has time for, and whether triples count in them."""
         columns = len(self.layout.blocks)
         with_triples = int(MOVES / (rows * max(1, columns * math.comb(columns - 1, 2))))
         if self.rows is None and with_triples >= FEWEST_SWEEPS:
@@ -560,13 +560,13 @@ class Mixture(nn.Module):
         return min(SWEEPS, int(MOVES / (rows * columns**2))), self.rows is not None
 
     def _roundable(self) -> bool:
-        """Whether the counts of all pairs can be held, and be taken pair by pair."""
+        """Return whether the counts of all pairs can be held, and be taken pair by pair."""
         return self.layout.width <= MAX_ROUNDED and len(self.layout.blocks) <= MAX_PAIRED
 
     def complete(
         self, index: np.ndarray, rng: torch.Generator, *, boxes: Sequence[Box] = EVERYTHING
     ) -> np.ndarray:
-        """Rows with their missing entries drawn from the mixture, given the others and the boxes.
+        """Return rows with their missing entries drawn from the mixture, given the others and the boxes.
 
         Parameters
         ----------
@@ -584,13 +584,13 @@ class Mixture(nn.Module):
         return Restricted(self.matrix(), self.layout, boxes, self.prior())
 
     def prior(self) -> np.ndarray | None:
-        """The shares of the components, of sum 1; None where all have the same."""
+        """Return the shares of the components, of sum 1; None where all have the same."""
         shares = None if self.shares is None else self.shares.cpu().double().numpy()
         return None if shares is None else shares / shares.sum()
 
 
 def host(rng: torch.Generator) -> np.random.Generator:
-    """A stream of numpy's, drawn from one of torch's."""
+    """Return a stream of numpy's, drawn from one of torch's."""
     seed = torch.randint(2**63 - 1, (), generator=rng, device=rng.device)
     return np.random.default_rng(int(seed))
 
@@ -680,7 +680,7 @@ class _Triples:
 
     @classmethod
     def within(cls, mixture: Restricted, rows: int, certain: int) -> "_Triples | None":
-        """Those whose cells expect ``SEEN`` rows on average, of the fewest cells first, as many as there is room for; None where there is none.
+        """Select those whose cells expect ``SEEN`` rows on average, of the fewest cells first, as many as there is room for; None where there is none.
 
         Of many boxes, those with at most two columns that the boxes restrict, whose joint distribution there is room for.
         """
@@ -699,7 +699,7 @@ class _Triples:
         return cls(mixture, rows, certain, sets) if len(sets) else None
 
     def _of_column(self, j: int) -> tuple[np.ndarray, ...]:
-        """Of the triples with column ``j``: where their cells start, their columns, the steps of the codes of the first two, and of ``j``."""
+        """Return of the triples with column ``j`` where their cells start, their columns, the steps of the codes of the first two, and of ``j``."""
         which = np.flatnonzero((self.sets == j).any(axis=1))
         sets, strides = self.sets[which], self.strides[which]
         steps = np.column_stack([strides, np.ones(len(which), dtype=np.int64)])
@@ -707,12 +707,12 @@ class _Triples:
         return self.starts[which], sets.T.copy(), strides.T.copy(), own
 
     def cells(self, index: np.ndarray) -> np.ndarray:
-        """Where rows of codes are counted, shape (n, triples)."""
+        """Return where rows of codes are counted, shape (n, triples)."""
         one, other, third = (index[:, self.sets[:, i]] for i in range(3))
         return self.starts[:-1] + one * self.strides[:, 0] + other * self.strides[:, 1] + third
 
     def moves(self, j: int, index: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The cells that lose a row, and that gain one, where column ``j`` of rows takes on other codes, shape (n, triples with j)."""
+        """Return the cells that lose a row, and that gain one, where column ``j`` of rows takes on other codes, shape (n, triples with j)."""
         starts, columns, steps, own = self._with[j]
         down = starts + index[:, columns[0]] * steps[0]
         down += index[:, columns[1]] * steps[1]
@@ -720,7 +720,7 @@ class _Triples:
         return down, down + (new - index[:, j])[:, None] * own
 
     def error(self, index: np.ndarray) -> np.ndarray:
-        """Counts less expected ones, shape (cells,)."""
+        """Return counts less expected ones, shape (cells,)."""
         error = -self.expected
         self._count(index, error)
         return error
@@ -737,7 +737,7 @@ class _Triples:
 
 
 def _many_parts(mixture: Restricted) -> bool:
-    """Whether the boxes are too many for the expected counts of each."""
+    """Return whether the boxes are too many for the expected counts of each."""
     return len(mixture.shares) > MAX_PARTS * len(mixture.mixture)
 
 
@@ -796,7 +796,7 @@ class _Draw:
         self.index = codes - starts
 
     def _is_certain(self, part: np.ndarray | None = None) -> np.ndarray:
-        """Which parts, by default of all, are rows of a public table."""
+        """Return which parts, by default of all, are rows of a public table."""
         part = np.arange(len(self.mixture.shares)) if part is None else part
         return part % len(self.mixture.mixture) < self.certain
 
@@ -851,12 +851,12 @@ class _Draw:
             codes[old[taken]] = rows[taken]
 
     def _codes_of(self, part: np.ndarray) -> np.ndarray:
-        """Positions of the values of public rows in a row of one-hot codes, shape (n, columns)."""
+        """Return positions of the values of public rows in a row of one-hot codes, shape (n, columns)."""
         rows = self.mixture.mixture[part % len(self.mixture.mixture)]
         return np.nonzero(rows)[1].reshape(len(part), len(self.mixture.starts))
 
     def _counts(self) -> np.ndarray:
-        """Of all pairs of codes, shape (width, width); the diagonal holds single codes."""
+        """Count all pairs of codes, shape (width, width); the diagonal holds single codes."""
         starts, sizes = self.mixture.starts, self.mixture.sizes
         pair_counts = np.zeros((sizes.sum(), sizes.sum()))
         for a, b in combinations_with_replacement(range(len(sizes)), 2):
@@ -906,7 +906,7 @@ class _Draw:
 
 
 def _within_cells(mixture: Restricted, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Parts in a random order within their cells, and the rows of all parts up to each: of a whole cell exactly its number."""
+    """Return parts in a random order within their cells, and the rows of all parts up to each: of a whole cell exactly its number."""
     assert mixture.cells is not None
     of, rows = mixture.cells
     cell = np.repeat(of, len(mixture.mixture))
@@ -939,7 +939,7 @@ def _replace(
 
 
 def _gain(down: np.ndarray, up: np.ndarray, error: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Half of what each move takes off the weighted squared error of the cells, shape (n,)."""
+    """Return half of what each move takes off the weighted squared error of the cells, shape (n,)."""
     change = (error[down] - 0.5) * weights[down] - (error[up] + 0.5) * weights[up]
     return (change * (down != up)).sum(axis=1)
 

@@ -1,0 +1,1 @@
+"""MargNet for linked tables: records of one table given those of another."""

@@ -22,7 +22,7 @@ MOST_DRAWS, LARGEST_BATCH = 100_000, 20_000  # roots in all, by default, and tog
 
 
 class LinkedCondition:
-    """What all sampled roots are to satisfy, by table.
+    """The conditions that all sampled roots satisfy, by table.
 
     A condition on the root is on its row. One on another table says that at least one row of it hangs on the root that
     satisfies all of the table's conditions; those of two tables need not be on rows that hang on each other.
@@ -62,7 +62,7 @@ class LinkedCondition:
         return self.by_table.get(self.schema.root)
 
     def roots(self, tables: Tables) -> np.ndarray:
-        """Which roots of sampled tables satisfy it, bool, shape (roots,)."""
+        """Return which roots of sampled tables satisfy it, bool, shape (roots,)."""
         kept = np.ones(len(tables[self.schema.root]), dtype=bool)
         for name, condition in self.by_table.items():
             rows = np.flatnonzero(condition.allows(tables[name]))
@@ -85,7 +85,7 @@ def tables_where(
     draw: Callable[[int], Tables],
     rng: np.random.Generator,
 ) -> Tables:
-    """Tables of ``n`` roots that satisfy a condition: roots are drawn until so many do.
+    """Return tables of ``n`` roots that satisfy a condition: roots are drawn until so many do.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def tables_where(
 def of_roots(
     tables: Tables, schema: LinkedSchema, roots: np.ndarray, before: Mapping[str, int]
 ) -> Tables:
-    """Sampled tables of some roots, by their numbers in ascending order; keys go on after so many rows ``before``."""
+    """Return sampled tables of some roots, by their numbers in ascending order; keys go on after so many rows ``before``."""
     out: Tables = {}
     chosen: dict[str, np.ndarray] = {}
     for name in schema.names:

@@ -47,7 +47,7 @@ class LinkedGenerator(nn.Module):
         )
 
     def network(self, name: str) -> ContextNetwork:
-        """That of a table's later children."""
+        """Return the network of a table's later children."""
         found = self.networks[self.names.index(name)]
         assert isinstance(found, ContextNetwork)
         return found
@@ -69,11 +69,11 @@ class LinkedGenerator(nn.Module):
         self.root.set(p, mixture.shares)
 
     def sound(self) -> bool:
-        """Whether probabilities are such, and weights finite."""
+        """Return whether probabilities are such, and weights finite."""
         return self.root.sound() and all(self.network(name).sound() for name in self.names)
 
     def contexts(self, name: str, n: int, rng: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Contexts of later children of one table in ``n`` drawn groups, and the weight of each record."""
+        """Return contexts of later children of one table in ``n`` drawn groups, and the weight of each record."""
         tables = self.sample(n, rng, upto=name, rounded=False)
         rows = self.encoder.to_rows(tables)[name]
         width = len(self.encoder.records[name].context)
@@ -90,7 +90,7 @@ class LinkedGenerator(nn.Module):
         rounded: bool = True,
         boxes: Sequence[Box] = EVERYTHING,
     ) -> dict[str, CodedTable]:
-        """Codes of all tables of ``n`` rows of the root with all that hangs on them; children in the order of parents.
+        """Return codes of all tables of ``n`` rows of the root with their children and other records; children in the order of parents.
 
         Later children of tables after ``upto`` are left out; ``rounded`` and ``boxes``, of the root's records, as of
         :meth:`Mixture.sample`.
@@ -164,7 +164,7 @@ class LinkedGenerator(nn.Module):
             previous = start + np.arange(len(of))
 
     def _drawn(self, name: str, context: np.ndarray, rng: torch.Generator) -> np.ndarray:
-        """Records of a table given their contexts, shape (n, drawn columns)."""
+        """Return records of a table given their contexts, shape (n, drawn columns)."""
         records = self.encoder.records[name]
         ordered = self._ordered_columns(records)
 
@@ -186,7 +186,7 @@ class LinkedGenerator(nn.Module):
         return self.network(name).draw(context, rng, allowed)
 
     def _ordered_columns(self, records: Records) -> dict[int, int]:
-        """Of drawn columns that do not decrease from child to child, by number, that of the previous child's column."""
+        """Return for drawn columns that do not decrease from child to child, by number, the previous child's column."""
         keys = self.encoder.schema.keys[records.table]
         names = {keys.order, *(keys.increasing or ())}
         of_table = [

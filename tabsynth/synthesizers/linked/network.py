@@ -85,7 +85,7 @@ class ContextNetwork(nn.Module):
         last.bias.copy_(torch.as_tensor(np.log(np.concatenate(marginals))))
 
     def forward(self, context: Tensor, latent: Tensor) -> Tensor:
-        """Probabilities, shape (n, codes of all columns of the record)."""
+        """Return probabilities, shape (n, codes of all columns of the record)."""
         spots = context + self.starts
         hidden = nn.functional.embedding_bag(spots, self.codes, mode="sum") + latent @ self.latent
         logits = list(self.body(torch.relu(hidden)).split(self.sizes, dim=1))
@@ -94,7 +94,7 @@ class ContextNetwork(nn.Module):
         return torch.cat([torch.softmax(column, dim=1) for column in logits], dim=1)
 
     def steps(self, k: int, context: Tensor) -> Tensor:
-        """The step to each code of the k-th column of ``repeats`` from that of the context, shape (n, size), int64."""
+        """Return the step to each code of the k-th column of ``repeats`` from that of the context, shape (n, size), int64."""
         table: Tensor = getattr(self, f"steps{k}")
         return table[context[:, self.repeats[k][0]]]
 
@@ -105,7 +105,7 @@ class ContextNetwork(nn.Module):
         rng: torch.Generator,
         allowed: Callable[[int, np.ndarray], np.ndarray | None] = lambda *_: None,
     ) -> np.ndarray:
-        """A record for each context, shape (n, columns of the record).
+        """Return a record for each context, shape (n, columns of the record).
 
         Parameters
         ----------
@@ -133,12 +133,12 @@ class ContextNetwork(nn.Module):
         return out
 
     def sound(self) -> bool:
-        """Whether a file's weights are usable: any finite ones are."""
+        """Return whether a file's weights are usable: any finite ones are."""
         return all(bool(torch.isfinite(p).all()) for p in self.parameters())
 
 
 def _spread(groups: Tensor, rng: torch.Generator) -> Tensor:
-    """Uniform numbers, shape (n, 1), float64, that are spread evenly over the rows of each group.
+    """Return uniform numbers, shape (n, 1), float64, that are spread evenly over the rows of each group.
 
     Each number by itself is uniform in [0, 1). Those of a group are the next ones of an additive recurrence of the golden
     ratio from a random start (Niederreiter 1992, *Random Number Generation and Quasi-Monte Carlo Methods*, chapter 3), in
@@ -227,12 +227,12 @@ class ContextFit(MargNetFit):
         of: str = "",
         share: float = 1.0,
     ) -> int:
-        """As of :class:`MargNetFit`, in at most ``MOST_STEPS`` steps."""
+        """Fit as :class:`MargNetFit` does, in at most ``MOST_STEPS`` steps."""
         self.config = replace(self.config, steps=min(self.config.steps, MOST_STEPS))
         return super().fit(monitor, of, share)
 
     def _at_noise(self, loss: float) -> bool:
-        """Few counts: their noise alone may well make more than its variance."""
+        """Return whether the loss is near the noise: noise of few counts may well make more than its variance."""
         most = 1 + CHANCE * math.sqrt(2 / self.loss.cells)
         return len(self.errors) > LEAST_STEPS and loss <= most
 

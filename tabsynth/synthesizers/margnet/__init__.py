@@ -1,0 +1,1 @@
+"""MargNet: noisy counts of columns, pairs and triples, and a generator that is fitted to them."""

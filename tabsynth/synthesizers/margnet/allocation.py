@@ -48,13 +48,13 @@ class Distance:
 
     @classmethod
     def of_counts(cls, noisy: Measured, expected: np.ndarray, rows: float) -> "Distance":
-        """Of the counts of a set of columns, from expected ones of the same sum."""
+        """Measure the distance of the counts of a set of columns from expected ones of the same sum."""
         drawn = rows - np.square(expected).sum() / rows  # the sum of c · (1 - c/n)
         return cls(noisy.counts.ravel() - expected, noisy.std, float(drawn))
 
 
 def drift_by(distances: Sequence[Distance]) -> tuple[float, float]:
-    """φ: the excess of squared distances over noise, in variances of a draw of the rows; and its standard error.
+    """Return φ: the excess of squared distances over noise, in variances of a draw of the rows; and its standard error.
 
     The method of moments. Distances count by their precision.
     """
@@ -69,7 +69,7 @@ def drift_by(distances: Sequence[Distance]) -> tuple[float, float]:
 
 
 def public_rows(codes: np.ndarray) -> np.ndarray:
-    """The rows of a public table that are used: of more than ``MAX_PUBLIC`` so many, the same in each fit."""
+    """Return the rows of a public table that are used: of more than ``MAX_PUBLIC`` so many, the same in each fit."""
     codes = np.asarray(codes, dtype=np.int64)
     if len(codes) <= MAX_PUBLIC:
         return codes
@@ -77,7 +77,7 @@ def public_rows(codes: np.ndarray) -> np.ndarray:
 
 
 def cells_in(codes: np.ndarray, columns: Columns, groups: Groups) -> np.ndarray:
-    """The number of the cell of each row in the counts of a set of columns, shape (n,)."""
+    """Return the number of the cell of each row in the counts of a set of columns, shape (n,)."""
     sizes = [number_of(groups[j]) for j in columns]
     return np.ravel_multi_index([groups[j][codes[:, j]] for j in columns], sizes)
 
@@ -98,13 +98,13 @@ class PublicCounts:
     rows: float
 
     def expected(self, columns: Columns, groups: Groups) -> np.ndarray:
-        """Expected counts of a set of columns, shape (cells,)."""
+        """Return expected counts of a set of columns, shape (cells,)."""
         cells = math.prod(number_of(groups[j]) for j in columns)
         found = np.bincount(cells_in(self.codes, columns, groups), minlength=cells)
         return found * (self.rows / len(self.codes))
 
     def drift(self, one_way: Sequence[Measured], values: Groups) -> float:
-        """φ by one-way counts, less its standard error, and at least that of two samples of one population."""
+        """Return φ by one-way counts, less its standard error, and at least that of two samples of one population."""
         distances = [
             Distance.of_counts(m, self.expected(m.columns, values), self.rows) for m in one_way
         ]
@@ -119,7 +119,7 @@ class PublicCounts:
         means: Sequence[np.ndarray],
         most: float,
     ) -> bool:
-        """Whether noisy sums of signs are nearer to the public ones than to those of independent columns.
+        """Return whether noisy sums of signs are nearer to the public ones than to those of independent columns.
 
         Their drift, 0 at least, and its standard error must together be at most the share ``most`` of the drift of independent
         columns. Where noise hides both, they show nothing, and the answer is no.
@@ -150,7 +150,7 @@ class PublicCounts:
 
 @dataclass(frozen=True, eq=False)
 class Following:
-    """What a budget that follows a public table is allocated by.
+    """The public counts by which a budget is allocated that follows a public table.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class Following:
         importance: np.ndarray,
         default: Sequence[float],
     ) -> list[float]:
-        """Shares of the budget of some sets, of sum 1, that minimise the sum of w · posterior errors.
+        """Return shares of the budget of some sets, of sum 1, that minimise the sum of w · posterior errors.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Following:
 def least_errors(
     variances: Sequence[np.ndarray], noise: float, importance: np.ndarray, least: np.ndarray
 ) -> list[float]:
-    """Shares a, of sum 1 and each of ``least``, of the least Σ wᵢ Σ √(v σ²/(aᵢv + σ²)) over the cells of all sets.
+    """Return shares a, of sum 1 and each of ``least``, of the least Σ wᵢ Σ √(v σ²/(aᵢv + σ²)) over the cells of all sets.
 
     With a share a, noise has the variance σ²/a. The sum is convex in the shares, so at the least all of them gain as much
     (Lagrange), but those of ``least`` that gain less. That gain is found by bisection, on a grid of shares.

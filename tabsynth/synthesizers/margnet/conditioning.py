@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 def boxes_of(
     generator: Mixture, encoder: TableEncoder, condition: Condition | None = None
 ) -> list[Box]:
-    """The disjoint boxes that a condition and the schema's structural zeros leave.
+    """Return the disjoint boxes that a condition and the schema's structural zeros leave.
 
     The condition's alone, where the zeros cut it into too many: impossible rows are then to be mended.
 
@@ -50,7 +50,7 @@ def boxes_of(
 def boxes_to_sample(
     generator: Mixture, encoder: TableEncoder, condition: Condition | None
 ) -> list[Box]:
-    """As :func:`boxes_of`; everything, where there is no condition and leaving out zeros would move single columns.
+    """Return :func:`boxes_of`, or everything where there is no condition and leaving out zeros would move single columns.
 
     Of zeros with more than ``MOVED`` of the distribution, rows are drawn as well, and mended by exchanges of entries,
     which leave the distribution of each column as it is.
@@ -84,7 +84,7 @@ def completed(
     for_codes: torch.Generator,
     for_cells: np.random.Generator,
 ) -> pd.DataFrame:
-    """A partial table with its missing columns and cells filled in, as ``MargNet.complete`` says."""
+    """Return a partial table with its missing columns and cells filled in, as ``MargNet.complete`` says."""
     given = _partial_index(encoder, table, nulls)
     boxes = boxes_of(generator, encoder)
     filled = generator.complete(given, for_codes, boxes=boxes)
@@ -108,7 +108,7 @@ def completed(
 
 
 def _check_completable(encoder: TableEncoder) -> None:
-    """InputError for a schema with columns that are modelled by a difference: a given value says too little of it."""
+    """Raise an InputError for a schema with columns that are modelled by a difference: a given value says too little of it."""
     for rule in encoder.whole.rules:
         if isinstance(rule, Order) and rule.difference is not None:
             raise InputError(
@@ -118,7 +118,7 @@ def _check_completable(encoder: TableEncoder) -> None:
 
 
 def _partial_index(encoder: TableEncoder, table: pd.DataFrame, nulls: str) -> np.ndarray:
-    """Category codes of a partial table, shape (rows, columns) int64; -1 where a cell is to be filled.
+    """Return category codes of a partial table, shape (rows, columns) int64; -1 where a cell is to be filled.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def _with_given(
     filled: np.ndarray,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """A whole table from filled category codes, with the very numbers of the partial table's cells."""
+    """Return a whole table from filled category codes, with the very numbers of the partial table's cells."""
     table_out = encoder.from_index(filled, rng)
     for j, column in enumerate(encoder.schema.columns):
         if column.name in table.columns:

@@ -119,7 +119,7 @@ class MargNetConfig:
         return math.isqrt(self.memory * 2**20 // 20)
 
     def rows_of_mixture(self, columns: int, dependence: float = math.inf) -> int:
-        """K for a table of so many columns, whose counts differ so much from independence; by default the most."""
+        """Return K for a table of so many columns, whose counts differ so much from independence; by default the most."""
         most = min(1000, max(200, 100 * columns))
         if self.components or not math.isfinite(dependence):
             return self.components or most

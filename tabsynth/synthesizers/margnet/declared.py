@@ -64,15 +64,15 @@ class DeclaredTable:
         return tuple(number_of(group) for group in self.groups)
 
     def groups_at(self, level: int) -> tuple[np.ndarray, ...]:
-        """For each column the group of every code, at a level of the hierarchy."""
+        """Return for each column the group of every code, at a level of the hierarchy."""
         return (self.levels[level], *self.groups[1:])
 
     def shape_at(self, level: int) -> tuple[int, ...]:
-        """Numbers of groups of the columns at a level."""
+        """Return numbers of groups of the columns at a level."""
         return (number_of(self.levels[level]), *self.shape[1:])
 
     def parents(self) -> list[np.ndarray]:
-        """For each level but the last the group of the next level that every group is in."""
+        """Return for each level but the last the group of the next level that every group is in."""
         out = []
         for fine, coarse in zip(self.levels, self.levels[1:], strict=False):
             parent = np.zeros(number_of(fine), dtype=np.int64)
@@ -81,17 +81,17 @@ class DeclaredTable:
         return out
 
     def cells(self, codes: np.ndarray) -> np.ndarray:
-        """The number of the cell of each row of codes, shape (n,)."""
+        """Return the number of the cell of each row of codes, shape (n,)."""
         index = [group[codes[:, j]] for j, group in zip(self.columns, self.groups, strict=True)]
         return np.ravel_multi_index(index, self.shape)
 
     def frame(self, counts: np.ndarray) -> pd.DataFrame:
-        """Counts of cells, shape ``shape``, with a row for each cell: what its groups are called, and ``count``."""
+        """Return counts of cells, shape ``shape``, with a row for each cell: what its groups are called, and ``count``."""
         index = pd.MultiIndex.from_product(self.labels, names=self.names)
         return pd.Series(counts.ravel(), index=index, name="count").reset_index()
 
     def sums(self, counts: np.ndarray) -> list[np.ndarray]:
-        """Counts of cells, shape ``shape``, summed to each level, from the table itself to the last."""
+        """Return counts of cells, shape ``shape``, summed to each level, from the table itself to the last."""
         out = [counts]
         for parent in self.parents():
             coarse = np.zeros((int(parent.max()) + 1, *counts.shape[1:]))
@@ -100,7 +100,7 @@ class DeclaredTable:
         return out
 
     def possible(self, zeros: Sequence[Zero]) -> np.ndarray:
-        """Which cells hold possible values, bool, shape ``shape``: those that no structural zero covers as a whole."""
+        """Return which cells hold possible values, bool, shape ``shape``: those that no structural zero covers as a whole."""
         out = np.ones(self.shape, dtype=bool)
         for zero in zeros:
             if set(zero) <= set(self.columns):
@@ -130,7 +130,7 @@ class TableCounts:
     stds: tuple[float, ...]
 
     def with_noise(self, rng: np.random.Generator) -> "TableCounts":
-        """With noise of the same size added again, as implicates need it."""
+        """Add noise of the same size again, as implicates need it."""
         drawn = zip(self.counts, self.stds, strict=True)
         counts = (c + std * rng.standard_normal(c.shape) for c, std in drawn)
         return replace(self, counts=tuple(counts))
@@ -138,7 +138,7 @@ class TableCounts:
     def fitted(
         self, rows: float, zeros: Sequence[Zero] = (), expected: np.ndarray | None = None
     ) -> np.ndarray:
-        """The table that is consistent with all levels, not negative and of so many rows; shape ``table.shape``.
+        """Return the table that is consistent with all levels, not negative and of so many rows; shape ``table.shape``.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ def least_squares(
     parents: Sequence[np.ndarray],
     rows: float,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Consistent estimates of counts at all levels of a tree, by weighted least squares, of a given sum.
+    """Return consistent estimates of counts at all levels of a tree, by weighted least squares, of a given sum.
 
     One pass up the tree combines each count with the sum of those below it, and one pass down distributes what is left. It is
     exact for noise that is independent and has one variance at each level.
@@ -218,7 +218,7 @@ def not_negative(
     rows: float,
     possible: np.ndarray,
 ) -> np.ndarray:
-    """Leaves that are not negative and near to consistent estimates, shape of the first of these; level by level from the top.
+    """Return leaves that are not negative and near to consistent estimates, shape of the first of these; level by level from the top.
 
     Each group's children are projected on what is not negative and adds up to it, with the distances weighted by their
     variances. Cells that are not ``possible`` are 0.
@@ -246,7 +246,7 @@ def not_negative(
 def projected(
     values: np.ndarray, variances: np.ndarray, totals: np.ndarray, allowed: np.ndarray
 ) -> np.ndarray:
-    """The nearest values that are not negative and have given sums, with squared distances over ``variances``.
+    """Return the nearest values that are not negative and have given sums, with squared distances over ``variances``.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ def projected(
 
 
 def variance_of_cells(table: DeclaredTable, stds: Sequence[float]) -> float:
-    """The mean variance of the estimates of :func:`least_squares` of a table's cells, in squared rows; their sum is given."""
+    """Return the mean variance of the estimates of :func:`least_squares` of a table's cells, in squared rows; their sum is given."""
     parents = table.parents()
     nothing = [np.zeros((number_of(level), 1)) for level in table.levels]
     _, variances = least_squares(nothing, stds, parents, 0.0)
@@ -287,7 +287,7 @@ def variance_of_cells(table: DeclaredTable, stds: Sequence[float]) -> float:
 def rounded(
     values: np.ndarray, table: DeclaredTable, rows: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Whole numbers of sum ``rows`` whose sums at each level are the scaled values', rounded down or up; unbiased.
+    """Return whole numbers of sum ``rows`` whose sums at each level are the scaled values', rounded down or up; unbiased.
 
     Systematic sampling along the tree: with the cells in the order of the tree, each count of each level is a run of
     neighbours. The order among the children of a group is random.
@@ -311,7 +311,7 @@ def rounded(
 def systematic(
     values: np.ndarray, rows: int, rng: np.random.Generator, order: np.ndarray
 ) -> np.ndarray:
-    """Whole numbers of sum ``rows`` by systematic sampling of values in an order, put back in their places."""
+    """Return whole numbers of sum ``rows`` by systematic sampling of values in an order, put back in their places."""
     upto = values.cumsum()
     upto *= rows / upto[-1]
     ends = np.floor(np.append(upto[:-1], rows) + rng.random())
@@ -326,7 +326,7 @@ KEPT_TABLES = "tables.counts"
 
 
 def file_of_tables(tables: Sequence[TableCounts]) -> tuple[dict[str, Any], Tensor]:
-    """Noisy counts of declared tables as facts, JSON-ready, and one tensor."""
+    """Return noisy counts of declared tables as facts, JSON-ready, and one tensor."""
     counts = np.concatenate([counts.ravel() for t in tables for counts in t.counts])
     return {"noise": [list(t.stds) for t in tables]}, torch.from_numpy(counts)
 
@@ -334,7 +334,7 @@ def file_of_tables(tables: Sequence[TableCounts]) -> tuple[dict[str, Any], Tenso
 def tables_of_file(
     tables: Sequence[DeclaredTable], facts: Mapping[str, Any], flat: Tensor | None
 ) -> list[TableCounts]:
-    """Inverse of :func:`file_of_tables`.
+    """Invert :func:`file_of_tables`.
 
     Raises
     ------
@@ -359,7 +359,7 @@ def tables_of_file(
 
 
 def declared_tables(schema: Schema, tables: Any, max_cells: int) -> list[DeclaredTable]:
-    """The tables that a fit is to declare, from names of columns.
+    """Return the tables that a fit is to declare, from names of columns.
 
     Parameters
     ----------
@@ -430,7 +430,7 @@ def _declared(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
 
 
 def _followed(schema: Schema, name: str) -> tuple[int, np.ndarray] | None:
-    """The place of the modelled column that a column follows from, and the column's code for each of its codes; None if there is none."""
+    """Return the place of the modelled column that a column follows from, and the column's code for each of its codes; None if there is none."""
     if name in schema.learned.names and name not in schema.makers:
         place = schema.learned.names.index(name)
         return place, np.arange(schema.learned.sizes[place])
@@ -442,14 +442,14 @@ def _followed(schema: Schema, name: str) -> tuple[int, np.ndarray] | None:
 
 
 def _grouped(codes: np.ndarray) -> np.ndarray:
-    """Groups of equal codes, numbered from 0 without a gap."""
+    """Return groups of equal codes, numbered from 0 without a gap."""
     return np.unique(codes, return_inverse=True)[1]
 
 
 def _levels(
     schema: Schema, name: str, place: int, group: np.ndarray
 ) -> list[tuple[str, np.ndarray]]:
-    """The hierarchy of a column: itself, what it decides among derived columns and nodes, and all its values together.
+    """Return the hierarchy of a column: itself, what it decides among derived columns and nodes, and all its values together.
 
     Of groups that do not nest, those of more groups are taken.
     """
@@ -470,7 +470,7 @@ def _levels(
 
 
 def _nodes(column: Hierarchical) -> Iterator[tuple[str, np.ndarray]]:
-    """Groups of the codes of a column by their nodes, level by level."""
+    """Return groups of the codes of a column by their nodes, level by level."""
     paths = [*column.nodes[0], *[("null",)] * column.nulls]
     for depth in range(max(map(len, paths)) - 1, 0, -1):
         parts = [path[:depth] for path in paths]
@@ -479,7 +479,7 @@ def _nodes(column: Hierarchical) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _within(fine: np.ndarray, coarse: np.ndarray) -> bool:
-    """Whether all codes of each fine group have one coarse group."""
+    """Return whether all codes of each fine group have one coarse group."""
     return len(set(zip(fine.tolist(), coarse.tolist(), strict=True))) == number_of(fine)
 
 

@@ -45,7 +45,7 @@ MAX_SMOOTHING_NOISE = (
 
 
 def shrunk(matrix: np.ndarray) -> np.ndarray:
-    """A matrix plus noise of variance 1 in each cell, less most of the noise.
+    """Return a matrix plus noise of variance 1 in each cell, less most of the noise.
 
     The singular values are shrunk as is best in mean squared error for matrices of low rank: Gavish and
     Donoho (2017), "Optimal Shrinkage of Singular Values", IEEE Transactions on Information Theory 63(4),
@@ -75,7 +75,7 @@ def smoothed(
     resolution: Resolution,
     config: MargNetConfig,
 ) -> Mapping[tuple[int, ...], np.ndarray]:
-    """Counts of pairs, moved part of the way to those whose departure from independence is shrunk.
+    """Return counts of pairs, moved part of the way to those whose departure from independence is shrunk.
 
     Above ``MAX_SMOOTHING_NOISE`` hardly any direction differs from noise.
 
@@ -114,7 +114,7 @@ def dependence_of(
     rows: float,
     resolution: Resolution,
 ) -> float:
-    """How far counts of pairs and triples are from independence, beyond their noise: for each column, in its variances.
+    """Return how far counts of pairs and triples are from independence, beyond their noise: for each column, in its variances.
 
     Parameters
     ----------
@@ -163,11 +163,11 @@ class Grouped:
         self.same = np.array_equal(spots, np.arange(layout.width))
 
     def of(self, p: Tensor) -> Tensor:
-        """Q of P."""
+        """Return Q of P."""
         return p if self.same else p.new_zeros(len(p), self.width).index_add_(1, self.spots, p)
 
     def back(self, gradient: Tensor) -> Tensor:
-        """The gradient in P of a gradient in Q."""
+        """Return the gradient in P of a gradient in Q."""
         return gradient if self.same else gradient.index_select(1, self.spots)
 
 
@@ -221,7 +221,7 @@ class AllPairs:
         self.away = None if away is None else torch.from_numpy(away).to(device)
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Squared error, and half its gradient, or that of the distance from other aims."""
+        """Return the squared error, and half its gradient, or that of the distance from other aims."""
         q = self.groups.of(p)
         error = (q.T @ q).mul_(self.slope).sub_(self.target)
         loss = error.square().sum() / 2  # each pair of columns is in the matrix twice
@@ -254,7 +254,7 @@ class Partners:
 
     @classmethod
     def of(cls, spans: Sequence[slice], pairs: Sequence[PairCounts]) -> Self:
-        """Of pairs with the same first column."""
+        """Gather pairs with the same first column."""
         places = [np.arange(spans[p.other].start, spans[p.other].stop) for p in pairs]
         slopes = [np.full(len(at), p.slope) for at, p in zip(places, pairs, strict=True)]
         away = [np.zeros_like(p.target) if p.away is None else p.away for p in pairs]
@@ -287,7 +287,7 @@ class FewPairs:
         self.begun = [Partners.of(groups.spans, partners) for partners in begun.values()]
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`AllPairs.__call__`."""
+        """See :meth:`AllPairs.__call__`."""
         # A group is a row: rows are gathered and added at once.
         q = self.groups.of(p).T.contiguous()
         loss, gradient = p.new_zeros(()), torch.zeros_like(q)
@@ -328,7 +328,7 @@ class Thirds:
         triples: Sequence[tuple[int, float, np.ndarray]],
         device: torch.device | str,
     ) -> Self:
-        """Of each triple's c, slope and counts, shape (groups of a, groups of b, groups of c)."""
+        """Return each triple's c, slope and counts, shape (groups of a, groups of b, groups of c)."""
         places = [np.arange(spans[c].start, spans[c].stop) for c, _, _ in triples]
         slopes = [
             np.full(len(at), slope) for at, (_, slope, _) in zip(places, triples, strict=True)
@@ -368,7 +368,7 @@ class Triples:
         }
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Squared error, and half its gradient."""
+        """Return the squared error, and half its gradient."""
         # A group is a row: rows are gathered and added at once.
         q = self.groups.of(p).T.contiguous()
         loss, gradient = p.new_zeros(()), torch.zeros_like(q)
@@ -388,7 +388,7 @@ class Triples:
 def _add_block(
     q: Tensor, gradient: Tensor, one: slice, other: slice, thirds: Thirds, cells: slice
 ) -> Tensor:
-    """Squared error of the triples that begin with a block of groups; half its gradient is added. ``q``: shape (groups, components)."""
+    """Return the squared error of the triples that begin with a block of groups; half its gradient is added. ``q``: shape (groups, components)."""
     first, second, third = q[one], q[other], q.index_select(0, thirds.spots)
     both = (first[:, None] * second).flatten(0, 1)
     error = (both @ third.T).mul_(thirds.slopes).sub_(thirds.target[cells])
@@ -443,7 +443,7 @@ class Tables:
                 self.levels.append((factors, first, scale / std, target))
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Squared error, and half its gradient."""
+        """Return the squared error, and half its gradient."""
         with torch.enable_grad():
             q = p.detach().requires_grad_()
             loss = q.new_zeros(())
@@ -455,7 +455,7 @@ class Tables:
 
 
 def _products(p: Tensor, factors: Sequence[tuple[slice, Tensor]]) -> Tensor:
-    """Of each component the probabilities of all combinations of groups, shape (components, combinations)."""
+    """Return the probabilities of all combinations of groups in each component, shape (components, combinations)."""
     out = p.new_ones(len(p), 1)
     for span, onto in factors:
         out = (out[:, :, None] * (p[:, span] @ onto)[:, None, :]).flatten(1)
@@ -586,7 +586,7 @@ class CountLoss:
 
     @torch.no_grad()
     def __call__(self, p: Tensor, zeros: float = 0.0) -> tuple[float, Tensor]:
-        """The loss of probabilities ``p``, shape (components, layout.width), and its gradient.
+        """Return the loss of probabilities ``p``, shape (components, layout.width), and its gradient.
 
         For the pairs that have other aims, the gradient is that of the distance from these. ``zeros`` is the
         weight of impossible rows, from 0 to 1; they are in the gradient alone.
@@ -693,11 +693,11 @@ class MargNetFit:
         self.best: dict[str, Any] | None = None  # the state at the least error, or nearly so
 
     def _number_of_components(self, columns: int) -> int:
-        """Rows of probabilities that the network gives."""
+        """Return the number of rows of probabilities that the network gives."""
         return self.config.rows_of_mixture(columns, self.dependence)
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
-        """A network that gives independent columns with these distributions."""
+        """Return a network that gives independent columns with these distributions."""
         network = MixtureNetwork(
             self.layout, self.components, self.config.latent_dim, self.config.hidden, rng
         )
@@ -729,7 +729,7 @@ class MargNetFit:
         return done
 
     def step(self, i: int, steps: int) -> None:
-        """Step ``i`` of ``steps`` towards the counts."""
+        """Take step ``i`` of ``steps`` towards the counts."""
         if i >= self._last(steps):
             return
         p = self.network()
@@ -749,7 +749,7 @@ class MargNetFit:
             self._descend(p, gradient, rate * self.rate, entropy)
 
     def _is_stable(self, loss: float) -> bool:
-        """Whether the error has not risen far; where it has, the fit goes back to a step of less, with a smaller learning rate.
+        """Return whether the error has not risen far; where it has, the fit goes back to a step of less, with a smaller learning rate.
 
         Where some counts are much clearer than others, steps may be too large, and the error rises to many times what it was.
         """
@@ -762,18 +762,18 @@ class MargNetFit:
         return False
 
     def _at_noise(self, loss: float) -> bool:
-        """Whether the mean squared error is no more than the noise's variance."""
+        """Return whether the mean squared error is no more than the noise's variance."""
         return loss <= 1
 
     def _last(self, steps: int) -> int:
-        """The first of ``steps`` that does nothing."""
+        """Return the first of ``steps`` that does nothing."""
         if self.noise_step is None:
             return steps
         further = int(CONTINUATION * self.entropy_share * self.noise_step)
         return min(steps, self.noise_step + further)
 
     def likely_steps(self) -> dict[str, int]:
-        """The steps that a fit will likely take, by a trial of its first ones.
+        """Return the steps that a fit will likely take, by a trial of its first ones.
 
         How many steps lead to the noise was measured on the tables of reports/tables, at ε = 1 and 8: it
         grows with the first error, of independent columns.
@@ -783,7 +783,7 @@ class MargNetFit:
         return {STAGE: min(self.config.steps, round(steps))}
 
     def step_from_zeros(self, i: int, steps: int) -> None:
-        """Step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
+        """Take step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
         p = self.network()
         _, gradient = self.loss(p, (i + 1) / steps)
         rate = ZERO_RATE * self.rate * min(1.0, 3 * (1 - i / steps))
@@ -810,12 +810,12 @@ class MargNetFit:
 
     @property
     def late_entropy(self) -> float:
-        """What that weight is multiplied by after the noise level: from 2 to 1, by the same distance."""
+        """The factor of that weight after the noise level: from 2 to 1, by the same distance."""
         return 1 + NOISY_DEPENDENCE / max(self.dependence, NOISY_DEPENDENCE)
 
     @torch.no_grad()
     def mixture(self) -> Mixture:
-        """The mixture as it is now."""
+        """Return the mixture as it is now."""
         return (
             Mixture(self.layout, self.components).to(self.network.inputs.device).set(self.network())
         )
@@ -836,7 +836,7 @@ class MargNetFit:
         self.optimizer.load_state_dict(state["optimizer"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, the optimiser's moments and the losses so far, and the state that the fit goes back to."""
+        """Return weights, the optimiser's moments and the losses so far, and the state that the fit goes back to."""
         return {
             **self._weights(),
             "errors": torch.tensor(self.errors, dtype=torch.float64),
@@ -846,7 +846,7 @@ class MargNetFit:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`state_dict`."""
+        """Invert :meth:`state_dict`."""
         self._set_weights(state)
         self.errors = state["errors"].tolist()
         noise_step = int(state["noise_step"])

@@ -88,7 +88,7 @@ class ScoreSums:
         )
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Squared error, and half its gradient."""
+        """Return the squared error, and half its gradient."""
         q = self.groups.of(p)
         sums = q @ self.of_groups
         error = (q.T @ sums).mul_(self.slope).sub_(self.target)
@@ -98,7 +98,7 @@ class ScoreSums:
 
 
 def _centred(shares: np.ndarray, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """The mean score of each group, less that of all, of length 1; 0 where all are equal. Shape (groups,)."""
+    """Return the mean score of each group, less that of all, of length 1; 0 where all are equal. Shape (groups,)."""
     known, values = np.isfinite(scores), np.nan_to_num(scores)
     of_known = shares * known
     values = known * (values - of_known @ values / max(of_known.sum(), TINY))
@@ -108,7 +108,7 @@ def _centred(shares: np.ndarray, scores: np.ndarray, group: np.ndarray) -> np.nd
 
 
 def associations_shown(counts: Sequence[Measured]) -> float:
-    """The share of the squared distance of a pair's counts from independence that noise does not explain: the median of pairs, 0 to 1.
+    """Return the share of the squared distance of a pair's counts from independence that noise does not explain: the median of pairs, 0 to 1.
 
     1 where no pair was counted.
     """
@@ -133,7 +133,7 @@ def implicate(
     tables: Sequence[TableCounts] = (),
     weight: float = SUMS_WEIGHT,
 ) -> Mixture:
-    """A mixture that the noisy counts of a fit leave possible.
+    """Return a mixture that the noisy counts of a fit leave possible.
 
     Parameters
     ----------
@@ -193,6 +193,6 @@ def implicate(
 
 
 def _normalised(logits: Tensor, layout: Layout) -> Tensor:
-    """Probabilities of the values of each column."""
+    """Return probabilities of the values of each column."""
     parts = logits.split([block.size for block in layout.blocks], dim=1)
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)

@@ -21,7 +21,7 @@ REACH = 2.0  # standard deviations
 
 
 def sign_codes(share: np.ndarray) -> np.ndarray:
-    """Three codes of +1 and -1 for the values of a column, shape (3, values).
+    """Return three codes of +1 and -1 for the values of a column, shape (3, values).
 
     The values are in at most ``GROUPS`` groups of neighbours, with as even shares of the rows as these allow; few values stay by
     themselves. The codes are low and high values, outer and inner ones (of four groups the first and the last; of three the first), and
@@ -37,7 +37,7 @@ def sign_codes(share: np.ndarray) -> np.ndarray:
 
 
 def from_pairs(ones: np.ndarray, twos: np.ndarray) -> np.ndarray:
-    """The mean product of three columns of signs without an interaction of all three, given those of one and two of them.
+    """Return the mean product of three columns of signs without an interaction of all three, given those of one and two of them.
 
     It is where the cells of the 2 x 2 x 2 table have a three-way odds ratio of 1 (Bartlett 1935), by bisection.
 
@@ -71,7 +71,7 @@ def from_pairs(ones: np.ndarray, twos: np.ndarray) -> np.ndarray:
 
 
 def noise_of_pairs(ones: np.ndarray, twos: np.ndarray, std: float) -> np.ndarray:
-    """The standard deviation of :func:`from_pairs` by noise of ``std`` on each of ``twos``, shape (...).
+    """Return the standard deviation of :func:`from_pairs` by noise of ``std`` on each of ``twos``, shape (...).
 
     By the changes that noise of ``REACH`` standard deviations makes, up or down: derivatives are too low where cells are almost empty.
     """
@@ -89,7 +89,7 @@ def interactions(
     least_noise: float,
     least: float,
 ) -> dict[tuple[int, ...], float]:
-    """The triples with a clear interaction of at least the share ``least`` of the rows, in L1/2, and that in L1 and rows.
+    """Return the triples with a clear interaction of at least the share ``least`` of the rows, in L1/2, and that in L1 and rows.
 
     It is clear where one of the codes differs from what the pairs show by ``least_noise`` standard deviations of noise and of chance.
 

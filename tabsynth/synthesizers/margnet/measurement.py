@@ -92,7 +92,7 @@ logger = logging.getLogger(__name__)
 
 
 class Domain(Protocol):
-    """What is measured: columns that merge their values into groups, and their numbers of codes."""
+    """The domain of the counts: columns that merge their values into groups, and their numbers of codes."""
 
     @property
     def columns(self) -> Sequence[Any]: ...
@@ -108,7 +108,7 @@ def stages(
     first: int = 0,
     last: int | None = None,
 ) -> dict[str, float]:
-    """The stages and their shares of the budget: a function of the schema, and of whether there are declared tables.
+    """Return the stages and their shares of the budget: a function of the schema, and of whether there are declared tables.
 
     ``first``, ``last``: as of :class:`PrivateMarginals`. They may leave no triple of columns with three pairs, and so no signs.
     """
@@ -163,7 +163,7 @@ class OneWay:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What is counted jointly, and in which groups of values.
+    """The sets of columns that are counted jointly, and their groups of values.
 
     Attributes
     ----------
@@ -207,12 +207,12 @@ class Measurements:
     followed: bool = False
 
     def facts(self) -> dict[str, Any]:
-        """What a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
+        """Return what a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
         sets = [[list(m.columns), m.std] for m in self.counts]
         return {"rows": self.rows, "sets": sets}
 
     def tensors(self) -> dict[str, Tensor]:
-        """The counts in one row, and the groups of values that they are in; nothing of more than ``MOST_KEPT`` cells."""
+        """Return the counts in one row, and the groups of values that they are in; nothing of more than ``MOST_KEPT`` cells."""
         groups = (np.concatenate(by) for by in (self.resolution.pairs, self.resolution.triples))
         counts = np.concatenate([m.counts.ravel() for m in self.counts])
         tensors = map(torch.from_numpy, (counts, *(g.astype(np.int64) for g in groups)))
@@ -220,14 +220,14 @@ class Measurements:
 
     @property
     def keepable(self) -> bool:
-        """Whether the counts are few enough for a model file."""
+        """True where the counts are few enough for a model file."""
         return sum(m.counts.size for m in self.counts) <= MOST_KEPT
 
     @classmethod
     def of_file(
         cls, facts: Mapping[str, Any], tensors: Mapping[str, Tensor], sizes: Sequence[int]
     ) -> Self:
-        """Inverse of :meth:`facts` and :meth:`tensors`.
+        """Invert :meth:`facts` and :meth:`tensors`.
 
         Raises
         ------
@@ -257,7 +257,7 @@ class Measurements:
 def in_agreement(
     singles: Sequence[Measured], derived: Sequence[tuple[int, np.ndarray, Measured]]
 ) -> list[Measured]:
-    """Counts of columns, moved so that their sums over groups are the best estimates by both measurements.
+    """Return counts of columns, moved so that their sums over groups are the best estimates by both measurements.
 
     The difference of each group is spread evenly over its values: weighted least squares, for their noise is the same.
     """
@@ -280,7 +280,7 @@ def _count(
     sets: Sequence[Set],
     groups: Sequence[Groups],
 ) -> Iterable[np.ndarray]:
-    """Exact counts of sets of columns; of a table that counts its own rows in one request."""
+    """Return exact counts of sets of columns; of a table that counts its own rows in one request."""
     if isinstance(rows, RowCounter):
         return rows.count_all(schema, sets, groups)
     if isinstance(rows, SharedRows):  # a unit adds 1 at most to each set of columns
@@ -362,7 +362,7 @@ class PrivateMarginals:
         self.whole = Resolution.by_value(schema.sizes)
 
     def declared(self) -> list[TableCounts]:
-        """Noisy counts of the declared tables at each of their levels, with equal shares of that budget."""
+        """Return noisy counts of the declared tables at each of their levels, with equal shares of that budget."""
         if TABLES not in self.spends:
             return []
         levels = [(table, level) for table in self.tables for level in range(len(table.levels))]
@@ -382,12 +382,12 @@ class PrivateMarginals:
         return out
 
     def _grouped_by(self, table: DeclaredTable, level: int) -> Groups:
-        """Groups of all columns, of which those of a table have its own at a level."""
+        """Return groups of all columns, of which those of a table have its own at a level."""
         own = dict(zip(table.columns, table.groups_at(level), strict=True))
         return [own.get(j, g) for j, g in enumerate(self.whole.values)]
 
     def one_way(self, tables: Sequence[TableCounts] = ()) -> OneWay:
-        """Noisy counts of the values of each column, and the number of rows, which those of declared tables show too."""
+        """Return noisy counts of the values of each column, and the number of rows, which those of declared tables show too."""
         details = {"columns": len(self.columns)}
         if self.derived:
             details["derived columns"] = len(self.derived)
@@ -405,7 +405,7 @@ class PrivateMarginals:
         return OneWay(singles, rows, derived, std)
 
     def select(self, one_way: OneWay) -> Selection:
-        """The pairs and triples to count; in a wide table by noisy scores of all pairs.
+        """Return the pairs and triples to count; in a wide table by noisy scores of all pairs.
 
         Triples whose signs show an interaction are counted in any case, with all pairs of their columns: a mixture that is fitted
         to such triples has false dependence in pairs of these columns that are not counted.
@@ -447,7 +447,7 @@ class PrivateMarginals:
         pairs: Sequence[Pair],
         by: Groups,
     ) -> tuple[dict[Triple, float], Following | None]:
-        """Clear interactions of three columns, in rows, by signs of all triples of ``pairs`` that may be counted in groups ``by``.
+        """Return clear interactions of three columns, in rows, by signs of all triples of ``pairs`` that may be counted in groups ``by``.
 
         And what the budget of joint counts follows: the public table, if the signs show that it has their associations.
         """
@@ -491,7 +491,7 @@ class PrivateMarginals:
     def joint(
         self, one_way: OneWay, selection: Selection, tables: Sequence[TableCounts] = ()
     ) -> Measurements:
-        """Noisy counts of the selected pairs and triples, with those of single columns, and of declared tables."""
+        """Return noisy counts of the selected pairs and triples, with those of single columns, and of declared tables."""
         if JOINT not in self.spends:
             return Measurements(one_way.agreed, one_way.rows, selection.resolution, tables)
         joint = self._joint(one_way.rows, selection)
@@ -510,11 +510,11 @@ class PrivateMarginals:
         return {}
 
     def _joint_noise(self) -> float:
-        """Noise of all counts of pairs and triples together, in rows."""
+        """Return the noise of all counts of pairs and triples together, in rows."""
         return of_sum(self.spends[JOINT].mechanism).noise_multiplier * self.design.rows
 
     def _total(self, singles: Sequence[Measured]) -> float:
-        """The declared number of rows, or where there is none, or the counts refute it, the counted one."""
+        """Return the declared number of rows, or where there is none, or the counts refute it, the counted one."""
         counted = total_rows(singles)
         if self.rows is None:
             return counted
@@ -529,7 +529,7 @@ class PrivateMarginals:
         return counted
 
     def _joint(self, rows: float, selection: Selection) -> list[Measured]:
-        """Counts of pairs and triples, and of columns again where their noise is still too high."""
+        """Return counts of pairs and triples, and of columns again where their noise is still too high."""
         batches = self.batches(rows, selection)
         names = {1: "columns", 2: "pairs", 3: "triples"}
         details = {"columns": 0, "pairs": 0, "triples": 0}
@@ -540,7 +540,7 @@ class PrivateMarginals:
         return self._release(self._open(JOINT, details), sets, shares, groups)
 
     def batches(self, rows: float, selection: Selection) -> list[tuple[Sequence[Set], float]]:
-        """The sets of the joint counts, in batches, and the part of their budget that each batch has.
+        """Return the sets of the joint counts, in batches, and the part of their budget that each batch has.
 
         If no pair is selected, the columns seem independent, and the whole budget goes to one-way counts.
         """
@@ -563,7 +563,7 @@ class PrivateMarginals:
         return [(sets, part) for sets, part in batches if part]
 
     def resolution(self, one_way: OneWay, group_noise: float | None = None) -> Resolution:
-        """Groups by what the noise of pairs allows; ``group_noise`` takes the place of the configuration's."""
+        """Return groups by what the noise of pairs allows; ``group_noise`` takes the place of the configuration's."""
         rows, noise = one_way.rows, self._joint_noise()
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.agreed]
         config, columns_ = self.config, len(self.columns)
@@ -588,7 +588,7 @@ class PrivateMarginals:
         noise: float,
         forced: Sequence[Triple],
     ) -> list[Triple]:
-        """Triples worth counting: ``forced`` ones, and of pairs far from independence, or of all columns alike if not scored."""
+        """Return triples worth counting: ``forced`` ones, and of pairs far from independence, or of all columns alike if not scored."""
         triples = triples_within(pairs, coarse, self.config.max_cells)
         worth = np.array(
             [distances[a, b] + distances[a, c] + distances[b, c] for a, b, c in triples]
@@ -617,7 +617,7 @@ class PrivateMarginals:
         by: Resolution,
         derived: Sequence[tuple[int, np.ndarray]] = (),
     ) -> list[Measured]:
-        """One release, or what a checkpoint kept of it; arguments as of :meth:`shares`."""
+        """Make one release, or take what a checkpoint kept of it; arguments as of :meth:`shares`."""
         return self._release(account, *self.shares(batches, by, derived))
 
     def _release(
@@ -627,7 +627,7 @@ class PrivateMarginals:
         shares: Sequence[float],
         groups: Sequence[Groups],
     ) -> list[Measured]:
-        """One release of sets of columns, or what a checkpoint kept of it."""
+        """Release counts of sets of columns, or return what a checkpoint kept of them."""
 
         def release() -> dict[str, np.ndarray]:
             measured = self.counts.measure(account, sets, shares, self.bits, groups)
@@ -648,7 +648,7 @@ class PrivateMarginals:
         tree: Sequence[Pair] = (),
         following: Following | None = None,
     ) -> tuple[list[Set], list[float], list[Groups]]:
-        """All sets of columns of a release, the share of its budget that each has, and the groups that it is counted in.
+        """Return all sets of columns of a release, the share of its budget that each has, and the groups that it is counted in.
 
         A batch is sets of columns and their part of the account's budget. Groups of ``derived`` share the first one's,
         and are counted last. Pairs of ``tree`` weigh ``TREE_WEIGHT`` at least. Shares of joint counts are those of ``following``, if there
@@ -678,7 +678,7 @@ class PrivateMarginals:
         return sets, shares, groups
 
     def _grouped(self, j: int, group: np.ndarray) -> Groups:
-        """Groups of all columns, of which column ``j`` has others."""
+        """Return groups of all columns, of which column ``j`` has others."""
         return [group if i == j else g for i, g in enumerate(self.whole.values)]
 
     def _scores(
@@ -688,7 +688,7 @@ class PrivateMarginals:
         expected: Sequence[np.ndarray],
         groups: Groups,
     ) -> np.ndarray:
-        """Distances of pairs from independence, in rows, less what chance alone makes of the rows."""
+        """Return distances of pairs from independence, in rows, less what chance alone makes of the rows."""
 
         def independent(pair: tuple[int, ...]) -> np.ndarray:
             a, b = (expected[j] for j in pair)

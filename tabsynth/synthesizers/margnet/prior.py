@@ -59,7 +59,7 @@ NEAR_FIRST = 0.2  # the share of its first row in a class that begins
 
 
 def in_order(codes: np.ndarray) -> np.ndarray:
-    """An order of rows in which neighbours are alike, shape (n,).
+    """Return an order of rows in which neighbours are alike, shape (n,).
 
     Rows are halved again and again, by the value of the column that varies most among them.
     """
@@ -75,7 +75,7 @@ def in_order(codes: np.ndarray) -> np.ndarray:
 
 
 def _halved(codes: np.ndarray) -> np.ndarray | None:
-    """Which rows are in the first of two parts, bool (n,); None where all are equal."""
+    """Return which rows are in the first of two parts, bool (n,); None where all are equal."""
     best, split = 0.0, None
     for column in codes.T:
         counts = np.bincount(column)
@@ -114,11 +114,11 @@ class PriorCounts:
         return [m for m in self.measured if len(m.columns) > 1] or self.measured
 
     def cells(self, m: Measured) -> np.ndarray:
-        """The cell of each public row in the counts of a set, shape (n,)."""
+        """Return the cell of each public row in the counts of a set, shape (n,)."""
         return cells_in(self.codes, m.columns, self.resolution.of(m.columns))
 
     def drift(self) -> float:
-        """φ: its estimate less the standard error, and at least the drift of two samples of one population.
+        """Return φ: its estimate less the standard error, and at least the drift of two samples of one population.
 
         Where noise hides the drift, the public table is trusted.
         """
@@ -126,7 +126,7 @@ class PriorCounts:
         return max(1 + self.rows / len(self.codes), estimate - error)
 
     def estimated_drift(self) -> tuple[float, float]:
-        """The excess squared distance of noisy counts from the public ones, over what a draw of the rows makes; and its standard error.
+        """Return the excess squared distance of noisy counts from the public ones, over what a draw of the rows makes; and its standard error.
 
         Joint sets count by their precision, single columns where there are no others.
         """
@@ -141,7 +141,7 @@ class PriorCounts:
         )
 
     def clarity(self, drift: float) -> float:
-        """The share of the drift's variance that noisy counts take away, from 0 to 1: the mean over rows and joint sets.
+        """Return the share of the drift's variance that noisy counts take away, from 0 to 1: the mean over rows and joint sets.
 
         Below ``LEAST_CLARITY`` it counts as 0.
         """
@@ -154,13 +154,13 @@ class PriorCounts:
         return mean if mean >= LEAST_CLARITY else 0.0
 
     def drift_of_fit(self, config: MargNetConfig) -> float:
-        """The same of a fit without the prior: that of a mixture, and what it leaves of the noise."""
+        """Return the same of a fit without the prior: that of a mixture, and what it leaves of the noise."""
         sets = [m for m in self.joint if len(m.columns) == 2] or self.joint
         noise = float(np.mean([m.counts.size * m.std**2 for m in sets]))
         return MIXTURE_DRIFT + config.residual_noise**2 * noise / self.rows
 
     def weights(self, drift: float, steps: int) -> np.ndarray:
-        """Weights of the public rows, shape (n,), of sum 1: their posterior mode.
+        """Return weights of the public rows, shape (n,), of sum 1: their posterior mode.
 
         The dual of a strictly convex problem: of each noisy count the price of its error, at no more than ``steps`` steps.
         """
@@ -204,7 +204,7 @@ class PriorCounts:
 
 
 def refined(one: Groups, other: Groups) -> Groups:
-    """Of each column the coarsest groups that are within those of both."""
+    """Return for each column the coarsest groups that are within those of both."""
     return [
         np.unique(a * number_of(b) + b, return_inverse=True)[1]
         for a, b in zip(one, other, strict=True)
@@ -214,7 +214,7 @@ def refined(one: Groups, other: Groups) -> Groups:
 def latent_classes(
     codes: np.ndarray, weights: np.ndarray, sizes: Sequence[int], classes: int
 ) -> tuple[Tensor, Tensor]:
-    """Classes of rows within which columns are independent, by expectation and maximisation.
+    """Return classes of rows within which columns are independent, by expectation and maximisation.
 
     They begin near rows that are drawn at random, the same in each fit. The distributions of the columns in a class have a Dirichlet
     prior: those of all rows, with the weight of one row.
@@ -262,7 +262,7 @@ def latent_classes(
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What a fit is made from where a public table is used.
+    """The weighted public rows from which a fit is made where a public table is used.
 
     Attributes
     ----------
@@ -296,7 +296,7 @@ class Posterior:
     drift: float
 
     def with_rows(self, mixture: Mixture) -> Mixture:
-        """A mixture of the public rows, their classes and the components of another."""
+        """Return a mixture of the public rows, their classes and the components of another."""
         own, rest = mixture.probabilities[: None if self.clarity else 0], 1 - self.share
         rows = torch.from_numpy(self.codes).to(own.device)
         of_rows = torch.from_numpy(self.share * self.weights).float()
@@ -308,7 +308,7 @@ class Posterior:
 
 
 def used(prior: Posterior | None, followed: bool) -> dict[str, Any]:
-    """What a certificate says of the use of a public table: a function of it and of noisy counts."""
+    """Return what a certificate says of the use of a public table: a function of it and of noisy counts."""
     budget = "follows the public table" if followed else "as without a public table"
     if prior is None:
         return {"use": "none: its counts are too far from the noisy ones", "budget": budget}
@@ -324,7 +324,7 @@ def used(prior: Posterior | None, followed: bool) -> dict[str, Any]:
 def with_public(
     public: np.ndarray, domain: Domain, measured: Measurements, config: MargNetConfig
 ) -> Posterior | None:
-    """The posterior of a table of public codes and noisy counts; None where the table is too far from these.
+    """Return the posterior of a table of public codes and noisy counts; None where the table is too far from these.
 
     Of more than ``MAX_PUBLIC`` public rows, so many are used, the same in each fit.
     """
@@ -351,7 +351,7 @@ def posterior(
     fine: Groups,
     config: MargNetConfig,
 ) -> Posterior | None:
-    """The posterior of a public table and noisy counts; None where the table is too far from these to be of use.
+    """Return the posterior of a public table and noisy counts; None where the table is too far from these to be of use.
 
     Parameters
     ----------
@@ -394,7 +394,7 @@ def _target(
     noisy: Measured | None,
     drift: float,
 ) -> Measured:
-    """The posterior counts of a set of columns, with the standard deviation of their error."""
+    """Return the posterior counts of a set of columns, with the standard deviation of their error."""
     groups, coarse = by.of(columns), resolution.of(columns)
     sizes = tuple(number_of(groups[j]) for j in columns)
     counts = np.bincount(cells_in(codes, columns, groups), weights, math.prod(sizes))
@@ -418,7 +418,7 @@ def _target(
 
 
 def given_back(noisy: Measured, expected: np.ndarray) -> np.ndarray:
-    """What is added to expected counts to come nearer to noisy ones: nothing where noise explains their distance.
+    """Return what is added to expected counts to come nearer to noisy ones: nothing where noise explains their distance.
 
     The estimator of James and Stein (1961), its positive part.
     """

@@ -78,13 +78,13 @@ class Workload:
     classes: int | None = None
 
     def names(self, columns: Sequence[int]) -> bool:
-        """Whether a set is named, or a part of one that is, or a pair with the classes of weights."""
+        """Return whether a set is named, or a part of one that is, or a pair with the classes of weights."""
         if len(columns) == 2 and self.classes in columns:
             return True
         return any(set(columns) <= set(named) for named in self.sets)
 
     def importance(self, sets: Sequence[tuple[int, ...]]) -> np.ndarray:
-        """Weights of the errors of sets of columns, shape (sets,)."""
+        """Return weights of the errors of sets of columns, shape (sets,)."""
         important = [
             columns[0] in self.columns
             if len(columns) == 1
@@ -114,16 +114,16 @@ class Resolution:
 
     @classmethod
     def by_value(cls, sizes: Sequence[int]) -> Self:
-        """Each value by itself, in all counts."""
+        """Return each value by itself, in all counts."""
         whole = by_value(sizes)
         return cls(whole, whole, whole)
 
     def of(self, columns: Sequence[int]) -> Groups:
-        """The groups that a set of columns is counted in."""
+        """Return the groups that a set of columns is counted in."""
         return {1: self.values, 2: self.pairs}.get(len(columns), self.triples)
 
     def narrowed(self, paired: set[int]) -> Self:
-        """One group for all values of the other columns: of what is left out no matrix is held."""
+        """Return one group for all values of the other columns: of what is left out no matrix is held."""
         pairs, triples = (
             [g if j in paired else np.zeros_like(g) for j, g in enumerate(by)]
             for by in (self.pairs, self.triples)
@@ -142,7 +142,7 @@ NOTHING_NAMED = Workload()
 def pairs_within(
     groups: Groups, max_cells: int, max_width: int, workload: Workload = NOTHING_NAMED
 ) -> list[Pair]:
-    """All pairs of columns within the limits.
+    """Return all pairs of columns within the limits.
 
     The columns of most groups are left out, one by one, until the others together have at most
     ``max_width`` groups, but for those that a workload's sets name; and so are pairs of more than
@@ -166,7 +166,7 @@ def share_of_columns(
     rows: float,
     config: MargNetConfig = DEFAULTS,
 ) -> float:
-    """The part of the budget of pairs and triples that goes to one-way counts again.
+    """Return the part of the budget of pairs and triples that goes to one-way counts again.
 
     As much as brings their noise down to ``ONE_WAY_NOISE``; nothing where the first counts do, which had
     ``one_way_share`` of the budget. But no more than is best for all pairs of columns together: with a part s, the noise
@@ -184,18 +184,18 @@ def share_of_columns(
 
 
 def _mean_error(noise: float, cells: Sequence[int], rows: float) -> float:
-    """Mean L1/2 noise of counts, as a share of the rows, where all the budget is theirs."""
+    """Return the mean L1/2 noise of counts, as a share of the rows, where all the budget is theirs."""
     total = _total_error(noise, (np.array(cells) ** (2 / 3)).sum())
     return float(total / (2 * len(cells) * rows))
 
 
 def _total_error(noise: float, costs: Any) -> Any:
-    """Mean total of w · L1 noise of counts with shares ∝ (w · cells)^(2/3), of which ``costs`` is the sum."""
+    """Return the mean total of w · L1 noise of counts with shares ∝ (w · cells)^(2/3), of which ``costs`` is the sum."""
     return math.sqrt(2 / math.pi) * noise * costs**1.5
 
 
 def least_rows(noise: float, columns: int, pairs: int, config: MargNetConfig = DEFAULTS) -> float:
-    """Rows that a group of values should have: ``group_noise`` times the noise of a pair's counts.
+    """Return the number of rows that a group of values should have: ``group_noise`` times the noise of a pair's counts.
 
     ``noise`` is that of all counts of pairs together; ``PAIRS_PER_COLUMN`` pairs for each column share it.
     """
@@ -210,7 +210,7 @@ def groups_of(
     merged: float = 1.0,
     coarsest: float = MAX_GROUP,
 ) -> np.ndarray:
-    """Groups of a column's values, shape (size,), of at least ``least`` of the rows each, or ``coarsest``.
+    """Return groups of a column's values, shape (size,), of at least ``least`` of the rows each, or ``coarsest``.
 
     Neighbours are merged where the column has an order (null stays by itself); else the rarest values,
     as long as they are no more than ``merged`` of all rows.
@@ -219,7 +219,7 @@ def groups_of(
 
 
 def chance_distance(expected: np.ndarray) -> float:
-    """L1 distance of the counts of independent columns from ``expected``, by chance alone."""
+    """Return the L1 distance of the counts of independent columns from ``expected``, by chance alone."""
     return float(np.sqrt(2 / np.pi * np.clip(expected, 0, None)).sum())
 
 
@@ -231,7 +231,7 @@ def worth_counting(
     workload: Workload = NOTHING_NAMED,
     config: MargNetConfig = DEFAULTS,
 ) -> list[Columns]:
-    """The pairs whose distance from independence, in rows, is worth the noise of counting them.
+    """Return the pairs whose distance from independence, in rows, is worth the noise of counting them.
 
     With shares ∝ (w · cells)^(2/3), counts of pairs with c₁, c₂, … cells and importances w₁, w₂, … have a
     mean total of w · error of √(2/π) σ (Σ (wᵢcᵢ)^(2/3))^(3/2); a pair that is not counted is wrong by its
@@ -257,7 +257,7 @@ def weighted_tree(
     noise: float,
     rows: float,
 ) -> list[Pair]:
-    """The pairs whose errors weigh ``TREE_WEIGHT``: the spanning tree's where noise hides what others show, else none.
+    """Return the pairs whose errors weigh ``TREE_WEIGHT``: the spanning tree's where noise hides what others show, else none.
 
     ``noise`` is that of all counts of pairs and triples together, in rows.
     """
@@ -268,7 +268,7 @@ def weighted_tree(
 
 
 def spanning_tree(pairs: Sequence[Pair], distances: Sequence[float]) -> list[Pair]:
-    """The pairs of the largest distances that connect all columns of ``pairs`` without a cycle."""
+    """Return the pairs of the largest distances that connect all columns of ``pairs`` without a cycle."""
     if not pairs:
         return []
     costs = 1.0 + max(distances) - np.array(distances)  # an entry of 0 would be no pair
@@ -279,7 +279,7 @@ def spanning_tree(pairs: Sequence[Pair], distances: Sequence[float]) -> list[Pai
 
 
 def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:
-    """Triples of columns whose three pairs are all among ``pairs``."""
+    """Return triples of columns whose three pairs are all among ``pairs``."""
     sizes = [number_of(group) for group in groups]
     after: dict[int, set[int]] = {}
     for a, b in pairs:
@@ -293,7 +293,7 @@ def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> lis
 
 
 def share_of_triples(pairs: float, triples: float, most: float = DEFAULTS.triples_share) -> float:
-    """The triples' part of the budget of pairs and triples, from their importances in all."""
+    """Return the triples' part of the budget of pairs and triples, from their importances in all."""
     return most * min(1.0, triples / pairs)
 
 
@@ -308,7 +308,7 @@ def clear_triples(
     config: MargNetConfig = DEFAULTS,
     forced: Sequence[Triple] = (),
 ) -> list[Triple]:
-    """The triples of most ``worth``, if the noise leaves their counts clear; else those that are named or ``forced``.
+    """Return the triples of most ``worth``, if the noise leaves their counts clear; else those that are named or ``forced``.
 
     Of triples of one worth those are taken whose columns have been taken least; what is not named has
     ``most_cells`` in all.
@@ -339,7 +339,7 @@ def interacting(
     workload: Workload = NOTHING_NAMED,
     config: MargNetConfig = DEFAULTS,
 ) -> list[Triple]:
-    """The triples whose interaction is worth the noise of counting them, of at most ``MAX_TRIPLES``.
+    """Return the triples whose interaction is worth the noise of counting them, of at most ``MAX_TRIPLES``.
 
     ``sizes`` are interactions in rows; ``noise`` is that of all counts of pairs and triples together, in rows, and ``pairs`` the number
     of pairs that share it.
@@ -355,7 +355,7 @@ def interacting(
 def _first(
     triples: Sequence[Triple], worth: np.ndarray, cells: Sequence[int], most: int, most_cells: int
 ) -> list[Triple]:
-    """The first triples by worth, then by how often their columns are among those before, that have room."""
+    """Return the first triples by worth, then by how often their columns are among those before, that have room."""
     uses: Counter[int] = Counter()
     chosen, room = list[Triple](), most_cells
     heap = [(-w, 0, t, c) for w, t, c in zip(worth.tolist(), triples, cells, strict=True)]
@@ -377,7 +377,7 @@ def _first(
 def parsed_workload(
     schema: Schema, workload: Any, target: Any, config: MargNetConfig = DEFAULTS
 ) -> Workload:
-    """Sets of columns and a target, by position among the modelled columns.
+    """Return sets of columns and a target, by position among the modelled columns.
 
     Raises
     ------

@@ -40,7 +40,7 @@ REDRAWN = 50  # draws of rows that break a rule, within their cells
 
 
 def expected_table(table: DeclaredTable, mixture: Mixture) -> np.ndarray:
-    """The probability of each cell in a mixture, shape ``table.shape``."""
+    """Return the probability of each cell in a mixture, shape ``table.shape``."""
     matrix, prior = mixture.matrix(), mixture.prior()
     blocks = [mixture.layout.blocks[j] for j in table.columns]
     masses = [
@@ -55,7 +55,7 @@ def expected_table(table: DeclaredTable, mixture: Mixture) -> np.ndarray:
 def fitted_tables(
     tables: Sequence[TableCounts], rows: float, mixture: Mixture, zeros: Sequence[Zero] = ()
 ) -> list[np.ndarray]:
-    """Fitted counts of the cells of each table; sums that a table shares with those before it are theirs.
+    """Return fitted counts of the cells of each table; sums that a table shares with those before it are theirs.
 
     Noisy counts are moved towards those of the mixture as far as noise explains their distance.
     """
@@ -82,7 +82,7 @@ def fitted_tables(
 
 
 def shared_sums(one: DeclaredTable, other: DeclaredTable) -> tuple[np.ndarray, np.ndarray]:
-    """Of each cell of two tables the number of the sum over the columns that they share, in the finest groups coarser than both's."""
+    """Assign to each cell of two tables the number of the sum over the columns that they share, in the finest groups coarser than both's."""
     first, second = np.zeros(one.shape, int), np.zeros(other.shape, int)
     for j in sorted(set(one.columns) & set(other.columns)):
         axes = one.columns.index(j), other.columns.index(j)
@@ -97,7 +97,7 @@ def shared_sums(one: DeclaredTable, other: DeclaredTable) -> tuple[np.ndarray, n
 def _connected(
     one: np.ndarray, other: np.ndarray, sizes: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Components of a graph between so many nodes on two sides, by the ends of its edges: for each node of either side its component."""
+    """Return components of a graph between so many nodes on two sides, by the ends of its edges: for each node of either side its component."""
     graph = coo_array((np.ones(len(one)), (one, other + sizes[0])), shape=(sum(sizes),) * 2)
     labels = connected_components(graph, directed=False)[1]
     return labels[: sizes[0]], labels[sizes[0] :]
@@ -121,7 +121,7 @@ class Assigned:
     counts: np.ndarray
 
     def box(self, cell: int) -> Box:
-        """What a cell allows of each column."""
+        """Return what a cell allows of each column."""
         return {j: self.parts[j][of[cell]] for j, of in self.index.items()}
 
 
@@ -175,7 +175,7 @@ class TabulatedRows:
                 )
 
     def __call__(self, rows: int, rng: torch.Generator) -> np.ndarray:
-        """Category codes, shape (rows, columns) int64."""
+        """Return category codes, shape (rows, columns) int64."""
         drawn = host(rng)
         index = self._draw(self._cells(rows, drawn), drawn, rounded=self.rounded)
         for _ in range(REDRAWN if self.encoder.whole.ruled else 0):
@@ -186,12 +186,12 @@ class TabulatedRows:
         return index
 
     def _masses(self, j: int, parts: np.ndarray) -> np.ndarray:
-        """The probability of each part of a column in each component, shape (parts, components)."""
+        """Return the probability of each part of a column in each component, shape (parts, components)."""
         allowed = parts * self.within.get(j, 1.0)
         return np.asarray(allowed @ self.blocks[j].T)
 
     def _conditional(self, table: DeclaredTable) -> np.ndarray:
-        """The probability of the condition in each cell of a table, by the mixture."""
+        """Return the probability of the condition in each cell of a table, by the mixture."""
         rest = self.prior.copy()
         for j in set(self.within) - set(table.columns):
             rest *= self.blocks[j] @ self.within[j]
@@ -202,7 +202,7 @@ class TabulatedRows:
         return np.divide(some, whole, out=np.zeros_like(some), where=whole > 0).reshape(table.shape)
 
     def _cells(self, rows: int, rng: np.random.Generator) -> Assigned:
-        """The cells of all tables, with their numbers of rows."""
+        """Return the cells of all tables, with their numbers of rows."""
         first = self.tables[0]
         counts = rounded(self.fitted[0], first, rows, rng).ravel()
         kept = np.flatnonzero(counts)
@@ -220,7 +220,7 @@ class TabulatedRows:
         values: np.ndarray,
         rng: np.random.Generator,
     ) -> Assigned:
-        """Cells of one more table for rows that have cells of others."""
+        """Return cells of one more table for rows that have cells of others."""
         component = self._components(assigned, table.columns)
         grid = [axis.ravel() for axis in np.indices(table.shape)]
         shared = self._shared(assigned, table, grid)
@@ -269,7 +269,7 @@ class TabulatedRows:
     def _shared(
         self, assigned: Assigned, table: DeclaredTable, grid: Sequence[np.ndarray]
     ) -> list[Shared]:
-        """The columns that one more table shares with those before it, by what the mixture expects in each part and group."""
+        """Return the columns that one more table shares with those before it, by what the mixture expects in each part and group."""
         out = list[Shared]()
         for j, group, number in zip(table.columns, table.groups, grid, strict=True):
             if j in assigned.index:
@@ -279,7 +279,7 @@ class TabulatedRows:
         return out
 
     def _components(self, assigned: Assigned, columns: Sequence[int]) -> np.ndarray:
-        """The probability of each component in each cell, shape (cells, components).
+        """Return the probability of each component in each cell, shape (cells, components).
 
         It is given the condition, but for what that says of ``columns`` which the cells do not have.
         """
@@ -294,7 +294,7 @@ class TabulatedRows:
         return np.asarray(component / component.sum(axis=1, keepdims=True))
 
     def _draw(self, assigned: Assigned, rng: np.random.Generator, *, rounded: bool) -> np.ndarray:
-        """Rows of which each cell has its number."""
+        """Return rows of which each cell has its number."""
         boxes, of = list[Box](), list[int]()
         for cell in range(len(assigned.counts)):
             box = _both(assigned.box(cell), self.within)
@@ -304,7 +304,7 @@ class TabulatedRows:
         return self.mixture.sample_cells(boxes, np.array(of), assigned.counts, rng, rounded=rounded)
 
     def _redrawn(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Other rows of the same cells of all tables, in their order."""
+        """Return other rows of the same cells of all tables, in their order."""
         cells = np.stack([table.cells(rows) for table in self.tables], axis=1)
         different, of, counts = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
         parts = dict[int, np.ndarray]()
@@ -324,7 +324,7 @@ class TabulatedRows:
 
 
 def _overlapping(shared: Sequence[Shared], cells: int, own: int) -> tuple[np.ndarray, np.ndarray]:
-    """Labels of so many cells of two sides, equal where these may go together: where parts and groups of each column are connected."""
+    """Return labels of so many cells of two sides, equal where these may go together: where parts and groups of each column are connected."""
     of_cells, of_own = np.zeros(cells, int), np.zeros(own, int)
     for share, first, second in shared:
         edges = np.nonzero(share)
@@ -335,7 +335,7 @@ def _overlapping(shared: Sequence[Shared], cells: int, own: int) -> tuple[np.nda
 
 
 def _in_order(table: DeclaredTable, of_own: np.ndarray) -> list[int]:
-    """The labels of the cells of a table, those of one group of its hierarchy after each other."""
+    """Return the labels of the cells of a table, those of one group of its hierarchy after each other."""
     labels, cell = np.unique(of_own, return_index=True)
     first = np.unravel_index(cell, table.shape)[0]
     leaf, keys = np.zeros(table.shape[0], dtype=np.int64), [labels]
@@ -352,7 +352,7 @@ def _joined(
     groups: Sequence[np.ndarray],
     counts: np.ndarray,
 ) -> Assigned:
-    """Cells of all tables and one more: those numbered ``cells`` of the former, in these ``groups`` of the latter's columns."""
+    """Return cells of all tables and one more: those numbered ``cells`` of the former, in these ``groups`` of the latter's columns."""
     parts, index = dict(assigned.parts), {j: of[cells] for j, of in assigned.index.items()}
     for j, group, number in zip(table.columns, table.groups, groups, strict=True):
         if j not in index:
@@ -365,12 +365,12 @@ def _joined(
 
 
 def _parts(group: np.ndarray) -> np.ndarray:
-    """Which codes are in each group, float, shape (groups, size)."""
+    """Return which codes are in each group, float, shape (groups, size)."""
     return np.equal.outer(np.arange(number_of(group)), group).astype(float)
 
 
 def _both(one: Box, other: Box) -> Box:
-    """What two boxes allow."""
+    """Return what two boxes allow."""
     out: dict[int, np.ndarray] = dict(one)
     for j, allowed in other.items():
         out[j] = out[j] * allowed if j in out else np.asarray(allowed)
@@ -378,7 +378,7 @@ def _both(one: Box, other: Box) -> Box:
 
 
 def _expected(masses: Sequence[np.ndarray], prior: np.ndarray) -> np.ndarray:
-    """The probability of all combinations of parts of columns, shape (combinations,), in a mixture with these shares."""
+    """Return the probability of all combinations of parts of columns, shape (combinations,), in a mixture with these shares."""
     sizes = [len(mass) for mass in masses]
     first = int(np.argmin([np.prod(sizes[:i]) + np.prod(sizes[i:]) for i in range(len(sizes))]))
     one, other = prior[None], np.ones((1, len(prior)))
@@ -392,7 +392,7 @@ def _expected(masses: Sequence[np.ndarray], prior: np.ndarray) -> np.ndarray:
 def _joint_counts(
     weights: np.ndarray, rows: np.ndarray, columns: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Whole numbers with given row sums, and column sums that are given ones, scaled and rounded; near to fitted weights.
+    """Return whole numbers with given row sums, and column sums that are given ones, scaled and rounded; near to fitted weights.
 
     Parameters
     ----------

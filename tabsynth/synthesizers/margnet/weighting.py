@@ -69,11 +69,11 @@ class WeightClasses:
         return np.array([ends, [*ends[1:], self.cap]])
 
     def codes(self, weights: np.ndarray) -> np.ndarray:
-        """The class of each weight from 0 to the cap, shape (n,), int64."""
+        """Return the class of each weight from 0 to the cap, shape (n,), int64."""
         return np.floor(CLASSES * np.sqrt(weights / self.cap)).astype(np.int64)
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-        """As :meth:`Column.groups`, but ``most_groups`` within which the weights of rows differ little.
+        """Return ``most_groups`` groups within which the weights of rows differ little.
 
         They are the leaves of a regression tree of the classes' numbers, and so of roots of weights: its splits take most
         off the squared error of rows.
@@ -103,7 +103,7 @@ class WeightedColumns:
 
     @classmethod
     def of(cls, learned: Sequence[Any], cap: float, config: MargNetConfig) -> Self:
-        """By the settings of a fit."""
+        """Make them by the settings of a fit."""
         classes = WeightClasses(float(cap))
         return cls(learned, classes, replace(config, one_way_share=ONE_WAY_SHARE))
 
@@ -116,30 +116,30 @@ class WeightedColumns:
         return [column.size for column in self.columns]
 
     def rows(self, rows: Rows) -> Rows:
-        """Rows with their class as a last column, and without their weight: each counts once."""
+        """Return rows with their class as a last column, and without their weight: each counts once."""
         assert rows.weights is not None
         codes = self.classes.codes(rows.weights)
         return Rows(np.column_stack([rows.codes, codes]), None, rows.units)
 
     def workload(self, workload: Workload) -> Workload:
-        """With the counts of each column and the classes, which are made in any case."""
+        """Add the counts of each column and the classes, which are made in any case."""
         last = len(self.learned)
         return replace(workload, classes=last)
 
     def layout(self, layout: Layout) -> Layout:
-        """That of the learned columns with the block of the classes."""
+        """Add the block of the classes to the layout of the learned columns."""
         book, head = codebook(self.classes.size, "one-hot")
         width = layout.width
         block = Block("", width, width + self.classes.size, head, book)
         return Layout((*layout.blocks, block))
 
     def of_rows(self, mixture: Mixture, layout: Layout) -> Mixture:
-        """The mixture of the rows without the classes, which has the given layout."""
+        """Return the mixture of the rows without the classes, which has the given layout."""
         out = Mixture(layout, len(mixture.probabilities)).to(mixture.probabilities.device)
         return out.set(mixture.probabilities[:, : layout.width])
 
     def of_population(self, mixture: Mixture, layout: Layout, rows: float) -> tuple[Mixture, float]:
-        """The mixture of the population, without the classes, and the size of the population, at least 1.
+        """Return the mixture of the population, without the classes, and the size of the population, at least 1.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class WeightedColumns:
 def _raked(
     blocks: Sequence[np.ndarray], margins: Sequence[np.ndarray]
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """A mixture of product distributions, times factors of the values of each column that give these margins.
+    """Return a mixture of product distributions, times factors of the values of each column that give these margins.
 
     Parameters
     ----------
