@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tabsynth.auditing.registry import audit
     from tabsynth.datasets import load_census
     from tabsynth.dossier.making import release
+    from tabsynth.drafting.private_schema import draft_private
     from tabsynth.errors import BudgetError, InputError, TabsynthError
     from tabsynth.planning import plan
     from tabsynth.privacy.certificate.verification import verify
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, load
     from tabsynth.synthesizers.linked.estimator import LinkedMargNet
-    from tabsynth.synthesizers.private_schema import draft_private
     from tabsynth.tables.files import read_table, write_table
 
 __version__ = "0.2.0"
@@ -100,7 +100,7 @@ __getattr__, __dir__ = exports(
         "LinkedSchema": "schema.linked",
         "Schema": "schema.schema",
         "audit": "auditing.registry",
-        "draft_private": "synthesizers.private_schema",
+        "draft_private": "drafting.private_schema",
         "load_census": "datasets",
         "plan": "planning",
         "release": "dossier.making",

@@ -1,7 +1,8 @@
 """How the package hangs together: ``python tests/architecture.py`` prints what CONTRIBUTING.md promises.
 
 * the modules whose functions run in one fit and one sample of a method,
-* cycles of imports, those under ``TYPE_CHECKING`` and inside functions included.
+* cycles of imports, those under ``TYPE_CHECKING``, inside functions and by ``import_module`` included,
+* names that begin with an underscore and are imported outside of the package that they belong to.
 """
 
 import ast
@@ -24,18 +25,46 @@ def modules() -> dict[str, Path]:
     return results
 
 
-def imports(path: Path, known: dict[str, Path]) -> set[str]:
-    """Modules of ours that a file imports anywhere in it."""
+def imported_names(path: Path) -> set[str]:
+    """Return the full name of all that a file imports anywhere in it, by ``import_module`` too."""
     result = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            result |= names | {node.module} - {
-                name.rpartition(".")[0] for name in names & set(known)
-            }
-    return result & set(known)
+            result |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+            result |= {a.value for a in node.args if isinstance(a, ast.Constant)}
+    return result
+
+
+def imports(path: Path, known: dict[str, Path]) -> set[str]:
+    """Return the modules of ours that a file imports anywhere in it."""
+    names = imported_names(path)
+    return {name if name in known else name.rpartition(".")[0] for name in names} & set(known)
+
+
+def private_imports() -> set[tuple[str, str]]:
+    """Return the imports of a private name by a module outside of the package that has it: module and name.
+
+    A module or a name that begins with an underscore is private to the package that it is in, and to the packages in that.
+    """
+    result = set()
+    for module, path in modules().items():
+        for name in imported_names(path):
+            parts = name.split(".")
+            place = next((i for i, part in enumerate(parts) if part.startswith("_")), None)
+            if place is None or parts[0] != "tabsynth" or parts[place].startswith("__"):
+                continue
+            home = ".".join(parts[:place])
+            package = (
+                home
+                if (PACKAGE.parent / home.replace(".", "/")).is_dir()
+                else home.rpartition(".")[0]
+            )
+            if not f"{module}.".startswith(f"{package}."):
+                result.add((module, name))
+    return result
 
 
 def cycles() -> list[set[str]]:
@@ -94,6 +123,8 @@ def main() -> None:
         print(f"{method.__name__}: {len(result)} modules", *sorted(result), sep="\n  ")
     for group in cycles():
         print("cycle of imports:", *sorted(group))
+    for module, name in sorted(private_imports()):
+        print(f"{module} imports {name}")
     print(f"{len(modules())} modules, {len(cycles())} cycles of imports")
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from tabsynth import Categorical, Numeric, Ordinal, Schema
+from tabsynth import Categorical, LinkedSchema, Numeric, Ordinal, Schema
 from tabsynth.synthesizers import MargNetConfig
 
 TINY = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=5)
@@ -19,7 +19,7 @@ EVENTS = Schema([Categorical(name="code", dtype="str", categories=("u", "v", "w"
 
 def schema(stays=4, events=3, order="day"):
     """Three tables; at most so many stays of a patient, and events of a stay."""
-    return Schema.linked(
+    return LinkedSchema(
         {"patients": PATIENTS, "stays": STAYS, "events": EVENTS},
         keys={
             "patients": {"key": "patient"},

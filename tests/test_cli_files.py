@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from tabsynth import InputError, MargNet, Schema, draft_private, read_table
 from tabsynth.cli import app
+from tabsynth.drafting import draft_schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 N = 1500
@@ -168,7 +169,7 @@ def test_names_that_are_no_texts_are_not_renamed(names, says):
     for work in (
         MargNet(epsilon=1.0, config=QUICK).fit,
         MargNet(make_schema(), epsilon=1.0, config=QUICK).fit,
-        Schema.draft,
+        draft_schema,
         make_schema().validate,
         lambda frame: draft_private(frame, 1.0),
     ):
@@ -186,13 +187,13 @@ def test_a_duplicated_index_is_no_matter():
             for t in (table, twice)
         ]
         pd.testing.assert_frame_equal(*samples)
-    assert Schema.draft(twice) == Schema.draft(table) and make_schema().validate(twice) == []
+    assert draft_schema(twice) == draft_schema(table) and make_schema().validate(twice) == []
 
 
 def test_columns_of_mixed_types(folder):
     mixed = pd.DataFrame({"a": [1, "x", 2.5, None, True, "1"] * 60, "b": ["u", "v"] * 180})
     assert {"u", "v"} <= set(draft_private(mixed, 20.0, random_state=0)["b"].categories)
-    drafted = Schema.draft(mixed)
+    drafted = draft_schema(mixed)
     assert drafted.names == ("b",)
     reason = "some of its values are texts, and some are not"
     assert drafted.left_out == ({"name": "a", "reason": reason},)

@@ -13,11 +13,11 @@ import torch
 from tabsynth import LinkedSchema, MargNet, Schema, draft_private, write_table
 from tabsynth._files import replacing, write_text
 from tabsynth.cli.schema import _export
+from tabsynth.drafting import suggest_constraints
 from tabsynth.evaluation.publishing import PrivateEvaluation
 from tabsynth.report import Report
 from tabsynth.report.report import VIEWS
 from tabsynth.schema import Column, TableKeys
-from tabsynth.synthesizers import suggest_constraints
 from tabsynth.synthesizers.model_file import write_model
 
 PACKAGE = Path(__file__).parents[1] / "tabsynth"

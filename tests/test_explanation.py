@@ -19,7 +19,7 @@ from mentions import PACKAGES, PUBLIC
 from scipy import stats
 
 import tabsynth
-from tabsynth import InputError, Ordinal, Schema
+from tabsynth import InputError, LinkedSchema, Ordinal, Schema
 from tabsynth.methods import AUTOENCODER, CLASS_VOTES, CRITIC, JOINT, LINKED, ONE_WAY, VOTES
 from tabsynth.methods import METHODS as SINGLE
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon
@@ -193,7 +193,7 @@ def charged(method: str) -> set[str]:
             "top": {"key": "id"},
             "low": {"parent": "top", "parent_key": "id", "max_children": 2},
         }
-        schema = Schema.linked({"top": schema, "low": schema}, keys=keys)
+        schema = LinkedSchema({"top": schema, "low": schema}, keys=keys)
         makers = [partial(tabsynth.LinkedMargNet, schema)]
     else:
         weighted = Schema(schema.columns, weight="w", max_weight=9)

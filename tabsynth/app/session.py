@@ -17,9 +17,10 @@ from tabsynth.app import steps
 from tabsynth.app.job import RUNNING, Job, fractions, refuse_second
 from tabsynth.app.settings import Settings
 from tabsynth.app.steps import Step
+from tabsynth.drafting import draft_schema
+from tabsynth.drafting.drafts import review
 from tabsynth.errors import InputError
 from tabsynth.schema.column import COPIED, KINDS
-from tabsynth.schema.drafting import review
 from tabsynth.schema.editing import Edit, edit, parse_bounds, parse_values, with_design
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any, read_table, suffix
@@ -226,7 +227,7 @@ class Session:
         def work(job: Job) -> list[str]:
             frame = read_any(table, ask=True, **self._cells())
             decimal = self.reading.get("decimal")
-            schema = steps.labelled(Schema.draft(frame, decimal=decimal), table)
+            schema = steps.labelled(draft_schema(frame, decimal=decimal), table)
             self._keep(schema, steps.draft(table, self.schema_path, self.reading))
             return [f"Drafted {len(schema.columns)} columns.", *_left_out(schema)]
 

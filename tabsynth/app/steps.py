@@ -44,9 +44,9 @@ def draft(table: Path, out: Path, reading: Reading) -> Step:
         command=_line("tabsynth", "schema", table, "-o", out, *_options(reading)),
         python="\n".join(
             [
-                "from tabsynth import Schema",
+                "from tabsynth.drafting import draft_schema",
                 *_read_table(table, reading),
-                f"schema = Schema.draft(frame{_decimal(reading)})",
+                f"schema = draft_schema(frame{_decimal(reading)})",
                 *_labels(table),
                 f"schema.save({_path(out)})",
             ]

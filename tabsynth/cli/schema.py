@@ -27,9 +27,9 @@ from tabsynth.cli.options import (
     without_decimal,
 )
 from tabsynth.cli.paths import check_not_input
+from tabsynth.drafting.drafts import MIN_COUNT
 from tabsynth.errors import InputError
 from tabsynth.schema.design import Design
-from tabsynth.schema.drafting import MIN_COUNT
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any, read_table, suffix
 
@@ -227,7 +227,7 @@ def _given(out: Path | None) -> Path:
 
 
 def _draft(table: Path, frame: Any, out: Path, options: dict[str, Any], design: Design) -> None:
-    from tabsynth.schema.drafting import draft_schema, review
+    from tabsynth.drafting.drafts import draft_schema, review
 
     drafted = _labelled(draft_schema(frame, **options), table).replace(**design.parameters())
     drafted.save(out)
@@ -257,7 +257,7 @@ def _draft_private(
     delta: float,
     options: dict[str, Any],
 ) -> None:
-    from tabsynth.synthesizers.private_schema import draft_private
+    from tabsynth.drafting.private_schema import draft_private
 
     released = _labelled(draft_private(frame, epsilon, delta, **options), table)
     released.save(out)
@@ -281,8 +281,8 @@ def _suggest(
     ledger: Path | None,
     options: dict[str, Any],
 ) -> None:
+    from tabsynth.drafting.suggestions import suggest_constraints
     from tabsynth.privacy.noise.counts import stated_share
-    from tabsynth.synthesizers.suggestions import suggest_constraints
 
     facts = Schema.load(path)
     released = facts.released is not None

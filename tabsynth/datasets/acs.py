@@ -16,10 +16,10 @@ import pandas as pd
 from tabsynth._validate import integer, one_of, shown
 from tabsynth.datasets.download import ZippedCsv, download
 from tabsynth.datasets.pums import DICTIONARY, FIPS
+from tabsynth.drafting.drafts import draft_public
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
-from tabsynth.schema.drafting import draft_public
 from tabsynth.schema.schema import Schema, duplicates
 
 CENSUS_URL = "https://www2.census.gov/programs-surveys/acs/data/pums"

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from tabsynth._validate import shown
+from tabsynth.drafting.drafts import MIN_COUNT, draft_public, draft_schema
+from tabsynth.drafting.identifiers import named_for_one
 from tabsynth.errors import InputError
 from tabsynth.evaluation.inputs import named_by_text
 from tabsynth.evaluation.results import Drafted
 from tabsynth.schema.column import base_dtype
-from tabsynth.schema.drafting import MIN_COUNT, draft_public, draft_schema
-from tabsynth.schema.identifiers import named_for_one
 from tabsynth.schema.schema import Schema, duplicates, read_values, refuse_no_rows
 
 

@@ -1,9 +1,7 @@
 """Categorical columns: a list of values without an order."""
 
-import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,22 +15,13 @@ from tabsynth.schema.column import (
     MAX_CATEGORIES,
     UNDECLARED_TEXT,
     Column,
-    DraftSource,
     JsonTypes,
-    LeftOut,
     Value,
     base_dtype,
     check_range,
 )
-from tabsynth.schema.identifiers import FEW, identifying_categories
 from tabsynth.schema.placing import Listed
-from tabsynth.tables.formulas import is_formula
 
-NEARLY_UNIQUE = 0.5  # distinct values for each row: of texts that a draft leaves out
-MOST_TEXTS = 2  # texts among numbers that may mean a missing value
-# What rare texts become in a draft: the first that is no null text.
-OTHER_TEXTS = ("other", "(other)", "<other>")
-NUMBER_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 # The types of category that a column of a base dtype holds (object and category: any).
 _HOLDS = {"text": {"text"}, "int": {"int"}, "float": {"int", "float"}, "bool": {"bool"}}
 
@@ -294,54 +283,6 @@ class Categorical(Column):
             )
         return self._outside(value)
 
-    # Drafts.
-
-    @classmethod
-    def draft(cls, source: DraftSource) -> Column | None:
-        """A draft of bool, or of whatever no other kind took."""
-        if base_dtype(source.dtype) == "bool":  # its values are those of the dtype, not of the rows
-            return cls(categories=(False, True), **source.facts)
-        return cls._from_counts(source)
-
-    @classmethod
-    def _from_counts(cls, source: DraftSource) -> Self:
-        """A draft that lists the values of at least ``min_count`` rows, the others as ``other``."""
-        least, numbers = source.min_count, base_dtype(source.dtype) in ("int", "float")
-        rows = _counts(source)
-        if source.leave_out and not numbers and (reason := _unique(rows, source)):
-            raise LeftOut(reason)
-        kept = [value for value, number in rows.items() if number >= least or least == 1]
-        if not kept or (len(kept) < len(rows) and isinstance(kept[0], bool)):
-            raise LeftOut(f"none of its values is that of {least} rows or more")
-        if len(kept) == len(rows):
-            return cls(categories=tuple(kept), **source.facts)
-        other = _other(kept, source.dtype, () if numbers else source.null_values)
-        first = [] if isinstance(other, str) or other in kept else [other]
-        last = [] if first or other in kept else [other]
-        return cls(categories=(*first, *kept, *last), other=other, **source.facts)
-
-    def review(self) -> list[str]:
-        """As :meth:`Column.review`."""
-        name, out = shown(self.name), []
-        formula = next((v for v in self.categories if isinstance(v, str) and is_formula(v)), None)
-        if formula is not None:
-            out.append(
-                f"{name}: a spreadsheet would run {shown(formula)} as a formula; tables with it are"
-                " written as CSV only with --formulas escape, or keep."
-            )
-        if self.cells == 1:
-            out.append(f"{name}: constant here; list the categories it may take elsewhere.")
-        else:
-            out.append(
-                f"{name}: {self.cells} categories seen in this table ({self.kind}); list those of the"
-                " codebook, in their order if they have one."
-            )
-        return out
-
-    def identifying_values(self) -> str | None:
-        """As :meth:`Column.identifying_values`, by the forms of the categories."""
-        return identifying_categories(self.categories, self.other)
-
 
 def _type_of(value: Value) -> str:
     return {str: "text", bool: "bool", int: "int"}.get(type(value), "float")
@@ -357,49 +298,3 @@ def _key(value: Any) -> Any:
     """Equal for values that are the same fact: 1, 1.0 and numpy's 1, but not the text "1"."""
     value = native(value)
     return value if isinstance(value, str) else ("number", value)
-
-
-def _counts(source: DraftSource) -> dict[Any, int]:
-    """The number of rows of each distinct value, in the order in which a draft lists them."""
-    values = source.values
-    if isinstance(values.dtype, pd.CategoricalDtype):  # it may list values that no row has
-        rows = values.value_counts()
-        listed = values.dtype.categories
-        return {native(v): int(rows[v]) for v in listed if rows[v] or source.min_count == 1}
-    if base_dtype(source.dtype) in ("int", "float"):
-        return {native(value): rows for value, rows in values.value_counts().sort_index().items()}
-    rows = values.map(native).value_counts()
-    return dict(sorted(rows.items(), key=lambda item: (str(type(item[0])), str(item[0]))))
-
-
-def _unique(rows: dict[Any, int], source: DraftSource) -> str | None:
-    """Why texts have too many distinct values for a list of categories, if they have."""
-    if len(rows) <= FEW:
-        return None
-    texts = [v for v in rows if not (isinstance(v, str) and NUMBER_TEXT.fullmatch(v))]
-    if 0 < len(texts) <= MOST_TEXTS:
-        frequent = [text for text in texts if rows[text] >= source.min_count]
-        options = " ".join(f"--null {shown(text)}" for text in frequent)
-        return (
-            f"all but {len(texts)} of its values are numbers; if the others mean missing, draft again with"
-            f" {options or '--null for each of them'}"
-        )
-    nearly = len(rows) > NEARLY_UNIQUE * len(source.values)
-    return "nearly every row has a value of its own" if nearly else None
-
-
-def _other(kept: list[Any], dtype: str, null_values: Sequence[str]) -> Any:
-    """What stands for rare values: a function of the listed categories alone."""
-    if isinstance(kept[0], str):
-        return next(text for text in other_texts() if text not in null_values)
-    if dtype.lower().startswith("uint"):
-        most = int(np.iinfo(dtype.lower()).max)
-        return next(most - i for i in range(len(kept) + 1) if most - i not in kept)
-    markers = (type(kept[0])(-1 - i) for i in range(len(kept) + 1))
-    return next(number for number in markers if number not in kept)
-
-
-def other_texts() -> Iterator[str]:
-    """Texts for rare values, the first choice first; without end, because any of them may mean null."""
-    yield from OTHER_TEXTS
-    yield from (f"other {i}" for i in count(2))

@@ -293,46 +293,6 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-class LeftOut(Exception):
-    """Why a draft leaves a column out, in a clause that shows no value of a few rows."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DraftSource:
-    """A column of a table from which a draft is made.
-
-    Attributes
-    ----------
-    name : str
-    values : Series
-        Without nulls. Texts that are all plain numbers were converted to numbers.
-    dtype : str
-        The pandas dtype that the drafted column declares.
-    nulls : bool
-        Whether the table's column has nulls.
-    null_values : sequence of str
-        Texts that stand for null in CSV files.
-    min_count : int
-        Number of rows that a value must have to be listed.
-    leave_out : bool
-        Whether to raise :class:`LeftOut` for columns that hardly any two rows share a value of.
-    """
-
-    name: str
-    values: pd.Series
-    dtype: str
-    nulls: bool
-    null_values: Sequence[str]
-    min_count: int
-    leave_out: bool
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The facts that a draft of every kind has."""
-        facts = {"name": self.name, "dtype": self.dtype, "nulls": self.nulls}
-        return {**facts, "provenance": "drafted"}
-
-
 _SHARED_FIRST = ("name", "kind", "dtype", "nulls")
 _SHARED_LAST = ("missing", "provenance", "source", "description", "labels", COPIED)
 _ALWAYS_WRITTEN = ("name", "kind", "dtype", "provenance")
@@ -554,25 +514,6 @@ class Column:
     def strict(self) -> Self:
         """The column that takes declared values only, and nothing in place of others."""
         return self
-
-    @classmethod
-    def draft(cls, source: DraftSource) -> "Column | None":
-        """A column of this kind from a table's column; None where values are not of this kind.
-
-        Raises
-        ------
-        LeftOut
-            For values that a draft should not copy.
-        """
-        return None
-
-    def review(self) -> list[str]:
-        """What a person must check in a draft of the column, a line each."""
-        return [f"{shown(self.name)}: {self.domain()} in this table; declare the public domain."]
-
-    def identifying_values(self) -> str | None:
-        """Why values seem to identify people or records, in a clause without a value; None if not."""
-        return None
 
     def scores(self) -> np.ndarray | None:
         """A number for each code, shape (size,), NaN for null: ranks. None where codes have no order."""

@@ -265,10 +265,6 @@ class Hierarchical(Column):
         """As :meth:`Column.strict`: without ``other`` and ``shorten``."""
         return replace(self, other=None, shorten=False)
 
-    def review(self) -> list[str]:
-        """As :meth:`Column.review`."""
-        return [f"{shown(self.name)}: {len(self.codes)} codes; list those of the codebook."]
-
     def encode(self, values: pd.Series) -> np.ndarray:
         """As :meth:`Column.encode`."""
         return np.append(self.nodes[1], self.cells)[self._listed_places(values)]

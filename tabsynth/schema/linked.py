@@ -161,10 +161,10 @@ class LinkedSchema:
 
     Examples
     --------
-    >>> from tabsynth import Numeric, Ordinal, Schema
+    >>> from tabsynth import LinkedSchema, Numeric, Ordinal, Schema
     >>> homes = Schema([Ordinal(name="rooms", dtype="int64", categories=(1, 2, 3))])
     >>> people = Schema([Numeric(name="age", dtype="int64", low=0, high=99)])
-    >>> linked = Schema.linked(
+    >>> linked = LinkedSchema(
     ...     {"homes": homes, "people": people},
     ...     keys={
     ...         "homes": {"key": "home"},

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 DECIMAL_MARKS = (".", ",")
+NUMBER_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 LONGEST = 64  # characters of a text that may be a number
 _SPACES = " \u00a0\u2009\u202f'\u2019"  # between groups of three digits, besides the other mark
 _CURRENCY = "(?:[$¢£¤¥\u20a0-\u20c0]|USD|EUR|GBP|CHF)"

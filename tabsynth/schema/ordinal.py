@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.column import Column, DraftSource, base_dtype
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +29,3 @@ class Ordinal(Categorical):
         """As :meth:`Column.edge_cases`."""
         ends = {"lowest": self.categories[0], "highest": self.categories[-1]}
         return {**super().edge_cases(counts, above), **ends}
-
-    @classmethod
-    def draft(cls, source: DraftSource) -> Column | None:
-        """A draft of an ordered pandas categorical, or of numbers that are codes and more than two."""
-        values = source.values
-        if base_dtype(source.dtype) in ("int", "float"):
-            more = len(np.unique(values.to_numpy(dtype=float))) > 2
-            return cls._from_counts(source) if more else None
-        if isinstance(values.dtype, pd.CategoricalDtype) and values.dtype.ordered:
-            return cls._from_counts(source)
-        return None

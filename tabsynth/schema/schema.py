@@ -13,7 +13,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -526,53 +525,6 @@ class Schema:
                 f"The {what} has column {shown(extra[0])} that the schema does not know"
                 f"{_more(extra)}; drop it, or declare it in the schema."
             )
-
-    @classmethod
-    def draft(cls, table: Any, **options: Any) -> "Schema":
-        """A first schema, read off a table, for a person to review; see :func:`~tabsynth.schema.drafting.draft_schema`.
-
-        Parameters
-        ----------
-        table : DataFrame
-            Of pandas, or any that narwhals reads.
-        **options
-            Those of :func:`~tabsynth.schema.drafting.draft_schema`, such as ``null_values`` and ``min_count``.
-
-        Returns
-        -------
-        Schema
-            Its columns have the provenance ``drafted``: it holds values of the table, and is not public.
-
-        Raises
-        ------
-        InputError
-        """
-        # A module that imports this one.
-        drafting = import_module("tabsynth.schema.drafting")
-        drafted: Schema = drafting.draft_schema(to_pandas(table), **options)
-        return drafted
-
-    @classmethod
-    def linked(cls, tables: Mapping[str, "Schema"], keys: Mapping[str, Any]) -> Any:
-        """The schema of linked tables; see :class:`tabsynth.schema.linked.LinkedSchema`.
-
-        Parameters
-        ----------
-        tables : mapping of str to Schema
-            By the name of each table.
-        keys : mapping of str to TableKeys or dict
-            Of each table: ``key``, ``parent``, ``parent_key``, ``order`` and ``max_children``.
-
-        Returns
-        -------
-        LinkedSchema
-
-        Raises
-        ------
-        InputError
-        """
-        # A module that imports this one.
-        return import_module("tabsynth.schema.linked").LinkedSchema(tables, keys)
 
     def validate(self, table: Any, *, parse: bool = False) -> list[Problem]:
         """Everything in a table that the schema does not take; an empty list where it fits.

@@ -20,9 +20,7 @@ from tabsynth._validate import check_text, shown, shown_text
 from tabsynth.errors import InputError
 from tabsynth.schema.column import (
     Column,
-    DraftSource,
     JsonTypes,
-    LeftOut,
     base_dtype,
     is_null,
     is_range,
@@ -39,7 +37,6 @@ YEARS = (
     (datetime.datetime.min - EPOCH) // MICROSECOND,
     (datetime.datetime.max - EPOCH) // MICROSECOND,
 )
-EXAMPLE_ROWS = 200  # texts that a draft tries to read as dates, before it reads them all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,36 +352,6 @@ class Temporal(Column):
             return {name: str(end) for name, end in value.items()}
         return None if is_null(value) else str(value)
 
-    # Drafts.
-
-    def review(self) -> list[str]:
-        """As :meth:`Column.review`."""
-        return [
-            f"{shown(self.name)}: bounds {self.low} to {self.high} were read off this table; declare those"
-            " of the period that it covers."
-        ]
-
-    @classmethod
-    def _draft_bounds(cls, source: DraftSource, **facts: Any) -> "Column":
-        """A draft with bounds that ``min_count`` rows lie outside of, rounded outwards by :meth:`_round`."""
-        least = source.min_count
-        wide = cls(low=cls.widest[0], high=cls.widest[1], clip=True, **facts, **source.facts)
-        numbers = np.sort(wide._numbers(source.values))
-        if np.isnan(numbers).any():
-            raise LeftOut(f"not all of its values are {cls.kind}s")
-        if len(numbers) < 2 * least and least > 1:
-            raise LeftOut(f"fewer than {2 * least} rows have a value")
-        place = min(least - 1, len(numbers) - 1)
-        ends = sorted([numbers[place], numbers[-1 - place]])
-        low, high = wide._round(int(ends[0]), int(ends[1]))
-        return replace(wide, low=low, high=high, clip=least > 1)
-
-    widest: ClassVar[tuple[str, str]] = ("", "")
-
-    def _round(self, low: int, high: int) -> tuple[str, str]:
-        """Rounder bounds, at or outside some."""
-        return self.text_of(low), self.text_of(high)
-
 
 def _microseconds(times: np.ndarray) -> np.ndarray:
     """Return microseconds of numpy's times or lengths of time, shape (n,) float64, rounded down; at most :data:`FARTHEST`."""
@@ -409,7 +376,7 @@ def _limits(dtype: str, of_objects: tuple[int, int]) -> tuple[int, int]:
     return -largest, largest
 
 
-def _instants(values: pd.Series, form: str | None) -> np.ndarray:
+def instants_of(values: pd.Series, form: str | None) -> np.ndarray:
     """Microseconds since 1970, shape (n,) float64, NaN for what is no date or time; zones are UTC."""
     if base_dtype(str(values.dtype)) != "datetime":
         return _instants_of_cells(values.astype(object), form)
@@ -419,7 +386,7 @@ def _instants(values: pd.Series, form: str | None) -> np.ndarray:
 
 
 def _instants_of_cells(cells: pd.Series, form: str | None) -> np.ndarray:
-    """Return :func:`_instants` of texts and of Python's dates, each by itself."""
+    """Return :func:`instants_of` of texts and of Python's dates, each by itself."""
     texts = cells.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
     out = np.full(len(cells), np.nan)
     if texts.any():
@@ -451,7 +418,7 @@ def _of_texts(texts: pd.Series, form: str | None) -> np.ndarray:
 
 
 def _of_object(cell: Any) -> float:
-    """Return the microseconds since 1970 of one object, as :func:`_instants`."""
+    """Return the microseconds since 1970 of one object, as :func:`instants_of`."""
     if isinstance(cell, np.datetime64) and not np.isnat(cell):
         try:
             cell = pd.Timestamp(cell).to_datetime64()
@@ -518,14 +485,13 @@ class Date(Temporal):
     dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text")
     json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "format": str}
     example: ClassVar[str] = "2020-01-31"
-    widest: ClassVar[tuple[str, str]] = ("1700-01-01", "2250-12-31")
 
     def _check(self, where: str) -> None:
         _check_format(self, where)
         super()._check(where)
 
     def _numbers(self, values: pd.Series) -> np.ndarray:
-        instants = _instants(values, self.format)
+        instants = instants_of(values, self.format)
         return np.where(instants % MICROSECONDS_A_DAY == 0, instants / MICROSECONDS_A_DAY, np.nan)
 
     @property
@@ -555,36 +521,6 @@ class Date(Temporal):
         """The date in ISO 8601."""
         return str(np.datetime64(int(number), "D"))
 
-    @classmethod
-    def draft(cls, source: DraftSource) -> Column | None:
-        """A draft of days without a time of day, in texts of ISO 8601 or in a dtype of dates."""
-        values = source.values
-        base = base_dtype(source.dtype)
-        if base == "datetime":
-            if getattr(values.dtype, "tz", None) is not None:
-                return None
-        elif base != "text" or not (
-            all(type(value) is datetime.date for value in values)
-            or _looks_like(values, r"\d{4}-\d{2}-\d{2}")
-        ):
-            return None
-        numbers = _instants(values, None)
-        if np.isnan(numbers).any() or (numbers % MICROSECONDS_A_DAY != 0).any():
-            return None
-        return cls._draft_bounds(source)
-
-    def _round(self, low: int, high: int) -> tuple[str, str]:
-        return f"{self.text_of(low)[:4]}-01-01", f"{self.text_of(high)[:4]}-12-31"
-
-
-def _looks_like(values: pd.Series, pattern: str) -> bool:
-    """Whether values are texts of a form; a few are tried first."""
-    form = re.compile(pattern)
-    return all(
-        all(isinstance(v, str) and form.fullmatch(v) for v in part)
-        for part in (values.head(EXAMPLE_ROWS), values)
-    )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Datetime(Temporal):
@@ -612,28 +548,30 @@ class Datetime(Temporal):
     dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text")
     json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "format": str, "resolution": str}
     example: ClassVar[str] = "2020-01-31 08:30:00"
-    widest: ClassVar[tuple[str, str]] = ("1700-01-01", "2250-12-31")
 
     def _check(self, where: str) -> None:
         _check_format(self, where)
-        _unit(self.resolution, where)
+        microseconds_of(self.resolution, where)
         super()._check(where)
 
     def _numbers(self, values: pd.Series) -> np.ndarray:
-        instants = _instants(values, self.format)
-        return np.floor(instants / _unit(self.resolution, self.name))
+        instants = instants_of(values, self.format)
+        return np.floor(instants / microseconds_of(self.resolution, self.name))
 
     @property
     def _dtype_range(self) -> tuple[float, float]:
-        (first, last), unit = _limits(self.dtype, YEARS), _unit(self.resolution, self.name)
+        (first, last), unit = (
+            _limits(self.dtype, YEARS),
+            microseconds_of(self.resolution, self.name),
+        )
         return -(-first // unit), last // unit
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
-        instants = (numbers * _unit(self.resolution, self.name)).astype("datetime64[us]")
+        instants = (numbers * microseconds_of(self.resolution, self.name)).astype("datetime64[us]")
         series = pd.Series(instants)
         if base_dtype(self.dtype) != "datetime":
             whole = "%Y-%m-%d %H:%M:%S"
-            if _unit(self.resolution, self.name) % 1_000_000:
+            if microseconds_of(self.resolution, self.name) % 1_000_000:
                 whole += ".%f"
             return series.dt.strftime(self.format or whole).astype(self.dtype)
         zone = re.fullmatch(r"datetime64\[\w+, (.+)\]", self.dtype)
@@ -645,7 +583,7 @@ class Datetime(Temporal):
         zones = {"datetime": None, "datetime with zone": datetime.UTC}
         if held not in zones:
             return None
-        moment = datetime.timedelta(microseconds=unit * _unit(self.resolution, self.name))
+        moment = datetime.timedelta(microseconds=unit * microseconds_of(self.resolution, self.name))
         return datetime.datetime(1970, 1, 1, tzinfo=zones[held]) + moment
 
     def _last(self, held: str, unit: int) -> Any:
@@ -653,28 +591,12 @@ class Datetime(Temporal):
         return None if following is None else following - datetime.timedelta(microseconds=1)
 
     def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
-        return "date", units * _unit(self.resolution, self.name) / MICROSECONDS_A_DAY
+        return "date", units * microseconds_of(self.resolution, self.name) / MICROSECONDS_A_DAY
 
     def text_of(self, number: float) -> str:
         """The instant in ISO 8601."""
-        instant = np.datetime64(int(number) * _unit(self.resolution, self.name), "us")
+        instant = np.datetime64(int(number) * microseconds_of(self.resolution, self.name), "us")
         return str(pd.Timestamp(instant))
-
-    @classmethod
-    def draft(cls, source: DraftSource) -> Column | None:
-        """A draft of instants, in texts of ISO 8601 without a zone or in a dtype of instants."""
-        base = base_dtype(source.dtype)
-        texts = r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
-        if base != "datetime" and (base != "text" or not _looks_like(source.values, texts)):
-            return None
-        numbers = _instants(source.values, None)
-        if np.isnan(numbers).any():
-            return None
-        whole = [unit for unit in ("1min", "1s") if not (numbers % _unit(unit, "")).any()]
-        return cls._draft_bounds(source, resolution=whole[0] if whole else "1ms")
-
-    def _round(self, low: int, high: int) -> tuple[str, str]:
-        return f"{self.text_of(low)[:4]}-01-01", f"{self.text_of(high)[:4]}-12-31 23:59"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -745,17 +667,6 @@ class Time(Temporal):
     def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
         return "time", units / (60 if self.resolution == "1min" else 3600)
 
-    @classmethod
-    def draft(cls, source: DraftSource) -> Column | None:
-        """A draft of times of day, whose bounds are the whole day."""
-        if base_dtype(source.dtype) != "text":
-            return None
-        python = all(isinstance(v, datetime.time) for v in source.values)
-        if not python and not _looks_like(source.values, r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?"):
-            return None
-        seconds = source.values.map(str).str.count(":").max() > 1
-        return cls(resolution="1s" if seconds else "1min", **source.facts)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Duration(Temporal):
@@ -778,10 +689,9 @@ class Duration(Temporal):
     json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "resolution": str}
     quantitative: ClassVar[bool] = True
     example: ClassVar[str] = "2 days 03:00:00"
-    widest: ClassVar[tuple[str, str]] = ("-36500 days", "36500 days")
 
     def _check(self, where: str) -> None:
-        _unit(self.resolution, where)
+        microseconds_of(self.resolution, where)
         super()._check(where)
 
     def _numbers(self, values: pd.Series) -> np.ndarray:
@@ -789,34 +699,27 @@ class Duration(Temporal):
             lengths = _microseconds(values.to_numpy())
         else:
             lengths = np.array(self._each(values.to_numpy(dtype=object), _length_of), dtype=float)
-        return np.floor(lengths / _unit(self.resolution, self.name))
+        return np.floor(lengths / microseconds_of(self.resolution, self.name))
 
     @property
     def _dtype_range(self) -> tuple[float, float]:
         (first, last), unit = (
             _limits(self.dtype, (-FARTHEST, FARTHEST)),
-            _unit(self.resolution, self.name),
+            microseconds_of(self.resolution, self.name),
         )
         return -(-first // unit), last // unit
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
-        lengths = pd.Series((numbers * _unit(self.resolution, self.name)).astype("timedelta64[us]"))
+        lengths = pd.Series(
+            (numbers * microseconds_of(self.resolution, self.name)).astype("timedelta64[us]")
+        )
         if base_dtype(self.dtype) == "timedelta":
             return lengths.astype(self.dtype)
         return lengths.map(str).astype(self.dtype)
 
     def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
         hour = MICROSECONDS_A_DAY / 24
-        return "duration", units * _unit(self.resolution, self.name) / hour
-
-    @classmethod
-    def draft(cls, source: DraftSource) -> Column | None:
-        """A draft of a dtype of durations."""
-        return cls._draft_bounds(source) if base_dtype(source.dtype) == "timedelta" else None
-
-    def _round(self, low: int, high: int) -> tuple[str, str]:
-        day = MICROSECONDS_A_DAY // _unit(self.resolution, self.name)
-        return f"{low // day} days", f"{-(-high // day)} days"
+        return "duration", units * microseconds_of(self.resolution, self.name) / hour
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -835,7 +738,6 @@ class Period(Temporal):
 
     dtypes: ClassVar[tuple[str, ...]] = ("period",)
     example: ClassVar[str] = "2020-01"
-    widest: ClassVar[tuple[str, str]] = ("1700-01-01", "2250-12-31")
 
     def _frequency(self) -> str:
         return self.dtype[len("period[") : -1]
@@ -861,11 +763,6 @@ class Period(Temporal):
         day = np.timedelta64(MICROSECONDS_A_DAY, "us")
         return "date", (starts.to_numpy() - np.datetime64(0, "s")) / day
 
-    @classmethod
-    def draft(cls, source: DraftSource) -> Column | None:
-        """A draft of a dtype of periods."""
-        return cls._draft_bounds(source) if base_dtype(source.dtype) == "period" else None
-
 
 def _length_of(value: Any) -> float:
     """Return the microseconds of one length of time; NaN for what is none."""
@@ -886,7 +783,7 @@ def _length_of(value: Any) -> float:
         return float(math.copysign(FARTHEST, int(value.astype("int64"))))
 
 
-def _unit(resolution: Any, where: str) -> int:
+def microseconds_of(resolution: Any, where: str) -> int:
     """Microseconds of a unit.
 
     Raises

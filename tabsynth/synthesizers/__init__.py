@@ -11,7 +11,6 @@ from tabsynth.synthesizers.margnet.estimator import MargNet
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.estimator import PATEGAN
 from tabsynth.synthesizers.pate.pateacgan import PATEACGAN
-from tabsynth.synthesizers.suggestions import suggest_constraints
 
 __all__ = [
     "DPGAN",
@@ -28,5 +27,4 @@ __all__ = [
     "Synthesizer",
     "WGANConfig",
     "load",
-    "suggest_constraints",
 ]

@@ -24,6 +24,7 @@ from tabsynth._files import check_writable, replacing
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
+from tabsynth.drafting.kinds import identifying
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import MIN_ROWS, CodeRules
 from tabsynth.encoding.rows import PrivateRows, key_of
@@ -40,7 +41,6 @@ from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.design import MOST_WEIGHTED, Design
-from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition, rows_where
 from tabsynth.synthesizers.drafted_fits import FITTED, fit_with_schema

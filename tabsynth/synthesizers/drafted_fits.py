@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from tabsynth._validate import shown
+from tabsynth.drafting.private_schema import OPTIONS, check_design
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.ledger.ledger import Ledger
@@ -15,7 +16,6 @@ from tabsynth.schema.column import Column
 from tabsynth.schema.design import NO_DESIGN
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import Run
-from tabsynth.synthesizers.private_schema import OPTIONS, check_design
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import TableKind, to_pandas
 from tabsynth.training.loop import Progress

@@ -12,6 +12,7 @@ import numpy as np
 
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
+from tabsynth.drafting.private_schema import OPTIONS, draft_on_ledger, draft_share, release_name
 from tabsynth.encoding.rows import PrivateRows
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import RENYI, Spend, epsilon_of
@@ -38,7 +39,6 @@ from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, as_earlier,
 from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger
 from tabsynth.schema.design import NO_DESIGN, neighbour_of
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.private_schema import OPTIONS, draft_on_ledger, draft_share, release_name
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
 from tabsynth.training.loop import INTERRUPTED, TrainingMonitor
 

@@ -17,6 +17,7 @@ from tabsynth import InputError, Schema
 from tabsynth.app.job import CANCELLED, DONE, FAILED, Job
 from tabsynth.app.session import Session
 from tabsynth.app.settings import Settings
+from tabsynth.drafting import draft_schema
 from tabsynth.errors import TableError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema.editing import Edit
@@ -99,7 +100,7 @@ ROWS = {
 @pytest.mark.parametrize("what", ROWS)
 def test_nothing_of_the_rows_before_the_screen_is_confirmed(session, what):
     session.choose("people.csv")
-    Schema.draft(page_server.people()).save("schema.json")
+    draft_schema(page_server.people()).save("schema.json")
     session.schema = Schema.load("schema.json")  # as if a method had forgotten to ask
     session.planned, session.settings, session.model = object(), SETTINGS, object()
     session.synthetic = Path("people.csv")

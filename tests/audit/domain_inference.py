@@ -26,11 +26,11 @@ from tabsynth.auditing.lower_bounds import (
     rate_lower_bound,
 )
 from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
+from tabsynth.drafting.private_schema import INFERRED, draft_private
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import THRESHOLD_SHARE
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.private_schema import INFERRED, draft_private
 from tabsynth.training.loop import Progress
 
 KIND, METHOD = "domain-inference", "draft"

@@ -8,8 +8,8 @@ import pytest
 from domain_inference import QUESTIONS, audit_draft, drafted
 from scipy import stats
 
+from tabsynth.drafting import private_schema
 from tabsynth.errors import InputError
-from tabsynth.synthesizers import private_schema
 
 Patch = pytest.MonkeyPatch
 

@@ -12,11 +12,11 @@ from systems import make_tiny_model
 
 from tabsynth.auditing.replay import ReplayResult, replay, replay_run
 from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.drafting import private_schema
+from tabsynth.drafting.private_schema import _Draft, draft_on_ledger
+from tabsynth.drafting.released_columns import TextDraft
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.synthesizers import private_schema
-from tabsynth.synthesizers.private_schema import _Draft, draft_on_ledger
-from tabsynth.synthesizers.released_columns import TextDraft
 
 torch.set_num_threads(1)
 Patch = pytest.MonkeyPatch

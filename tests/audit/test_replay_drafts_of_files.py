@@ -23,11 +23,12 @@ from typer.testing import CliRunner
 from tabsynth import InputError, MargNet, Schema, draft_private, read_table
 from tabsynth.auditing.replay import Note, ReplayResult, replay, replay_run
 from tabsynth.cli.commands import app
+from tabsynth.drafting import draft_schema
+from tabsynth.drafting.private_schema import INFERRED, draft_on_ledger
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.conforming import conformed
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.private_schema import INFERRED, draft_on_ledger
 from tabsynth.tables.files import read_any
 from tabsynth.tables.frames import DECLARED as DECLARED_TYPES
 from tabsynth.tables.frames import to_pandas
@@ -563,5 +564,5 @@ def test_review_drafts_declare_dtypes_of_what_is_there(tmp_path: Path) -> None:
     """A schema to review takes numpy's dtypes where no value is missing."""
     for more, wanted in ((None, ["int64", "bool"]), (0, ["Int64", "boolean"])):
         parquet.write_table(arrow_table(more, ["code", "truth"]), tmp_path / "t.parquet")
-        schema = Schema.draft(read_table(tmp_path / "t.parquet"))
+        schema = draft_schema(read_table(tmp_path / "t.parquet"))
         assert [column.dtype for column in schema.columns] == wanted

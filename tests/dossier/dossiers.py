@@ -6,7 +6,16 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from tabsynth import Categorical, Date, Identifier, Numeric, Ordinal, Schema, write_table
+from tabsynth import (
+    Categorical,
+    Date,
+    Identifier,
+    LinkedSchema,
+    Numeric,
+    Ordinal,
+    Schema,
+    write_table,
+)
 from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.publishing import PrivateEvaluation
 from tabsynth.evaluation.results import Estimate
@@ -140,7 +149,7 @@ def linked(folder, *, key=None):
         "people": {"key": "person"},
         "visits": {"key": "visit", "parent": "people", "parent_key": "person", "max_children": 3},
     }
-    schema = Schema.linked({"people": people, "visits": visits}, keys=keys)
+    schema = LinkedSchema({"people": people, "visits": visits}, keys=keys)
     folder.mkdir()
     tables = {
         "people": pd.DataFrame({"person": [1, 2], "sex": ["f", "m"]}),

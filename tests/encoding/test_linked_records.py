@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linked_tables import schema, tables, without
 
-from tabsynth import InputError, Ordinal, Schema
+from tabsynth import InputError, LinkedSchema, Ordinal, Schema
 from tabsynth.encoding.linked import LinkedEncoder
 
 
@@ -175,7 +175,7 @@ def test_children_stay_with_parents_that_an_order_moves():
             Ordinal(name="code", dtype="str", categories=("a", "b", "c")),
         ]
     )
-    linked = Schema.linked(
+    linked = LinkedSchema(
         {**schema().tables, "events": events},
         keys={
             **schema().keys,
@@ -214,7 +214,7 @@ def test_categories_have_their_declared_order():
     """Of texts and of numbers: that of the categories, as the codes of synthetic rows have it."""
     for dtype, categories in (("str", ("late", "early")), ("int64", (3, 1))):
         stays = Schema([Ordinal(name="ward", dtype=dtype, categories=categories)])
-        linked = Schema.linked(
+        linked = LinkedSchema(
             {"patients": schema().tables["patients"], "stays": stays},
             keys={
                 "patients": {"key": "patient"},

@@ -23,6 +23,7 @@ from tabsynth.auditing import linked_datasets
 from tabsynth.dossier.answers import read_answers
 from tabsynth.dossier.checking import verify_dossier
 from tabsynth.dossier.making import SUMS, checksums
+from tabsynth.drafting.drafts import draft_schema, review
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.encoding.rows import KEY_BYTES, Rows
@@ -33,7 +34,6 @@ from tabsynth.privacy.ledger import journal
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.schema import Column
-from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.schema.editing import differences
 from tabsynth.schema.exporters import EXPORTS
 from tabsynth.schema.importers import import_schema

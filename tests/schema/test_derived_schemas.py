@@ -20,6 +20,8 @@ from tabsynth.app import steps
 from tabsynth.app.session import Session
 from tabsynth.cli.schema import _labelled
 from tabsynth.dossier.material import read_schema
+from tabsynth.drafting.private_schema import draft_private
+from tabsynth.drafting.suggestions import suggest_constraints
 from tabsynth.encoding.gaps import with_gaps
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema import Column
@@ -28,8 +30,6 @@ from tabsynth.schema.exporters import to_frictionless
 from tabsynth.schema.importers import import_schema
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
-from tabsynth.synthesizers.private_schema import draft_private
-from tabsynth.synthesizers.suggestions import suggest_constraints
 from tabsynth.tables.labelled import with_labels
 
 PACKAGE = Path(tabsynth.__file__).parent
@@ -180,7 +180,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "evaluation/drafted.py: _with_amounts": NEW,
     "evaluation/drafted.py: drafted_for": NEW,
     "planning.py: _any_schema": NEW,
-    "schema/drafting.py: draft_schema": NEW,
+    "drafting/drafts.py: draft_schema": NEW,
     "schema/editing.py: edit": lambda f: edit(
         BASE,
         Edit(
@@ -202,7 +202,6 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
         lambda s, f: LinkedSchema.load(saved_linked(s, f))
     ),
     "schema/schema.py: Schema.coded": lambda f: BASE.coded,
-    "schema/schema.py: Schema.draft": NEW,
     "schema/schema.py: Schema.from_dict": lambda f: Schema.from_dict(BASE.to_dict()),
     "schema/schema.py: Schema.learned": lambda f: BASE.learned,
     "schema/schema.py: Schema.load": lambda f: Schema.load(saved(BASE, f)),
@@ -215,19 +214,19 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
             SimpleNamespace(_check_fitted=lambda: None, encoder_=SimpleNamespace(schema=s))
         )
     ),
-    "synthesizers/private_schema.py: draft_on_ledger": NEW,
-    "synthesizers/private_schema.py: draft_private": NEW,
-    "synthesizers/suggestions.py: suggest_constraints": suggestions,
+    "drafting/private_schema.py: draft_on_ledger": NEW,
+    "drafting/private_schema.py: draft_private": NEW,
+    "drafting/suggestions.py: suggest_constraints": suggestions,
     "tables/labelled.py: with_labels": lambda f: of_stata(f, with_labels),
 }
 # Where a schema is made by its constructor; everything else goes through Schema.replace, from_dict or load.
 CONSTRUCTED = {
     "datasets/acs.py: _typed",
     "planning.py: _any_schema",
-    "schema/drafting.py: draft_schema",
+    "drafting/drafts.py: draft_schema",
     "schema/importers/declaration.py: schema_of",
     "synthesizers/drafted_fits.py: _stand_in",  # the names of the columns alone
-    "synthesizers/private_schema.py: draft_on_ledger",
+    "drafting/private_schema.py: draft_on_ledger",
 }
 
 

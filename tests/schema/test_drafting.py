@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabsynth import InputError, Numeric, Schema, read_table, write_table
+from tabsynth.drafting.drafts import draft_schema, review
 from tabsynth.encoding import TableEncoder
-from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.tables.files import read_any
 
 
@@ -73,7 +73,7 @@ def test_facts() -> None:
         (pd.DataFrame({"a": []}), "has no rows"),
         (pd.DataFrame(index=[0]), "has no rows"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "column 'a' twice"),
-        (pd.DataFrame([[1, 2]], columns=[1, "1"]), "column '1' twice"),
+        (pd.DataFrame([[1, 2]], columns=[1, "1"]), "column 1 whose name is no text"),
         (pd.DataFrame({"a": [None, None]}), "'a' because all of its values are missing"),
         (pd.DataFrame({"a": [1.5, np.inf]}), "Column 'a' holds an infinite value"),
         (pd.DataFrame({"a": [1j]}), "column 'a': dtype 'complex128"),

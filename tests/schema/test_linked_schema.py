@@ -15,7 +15,7 @@ CHILD = {"key": "stay", "parent": "patients", "parent_key": "patient", "max_chil
 
 def linked(**keys):
     tables = {"patients": PATIENTS, "stays": STAYS, "events": EVENTS}
-    return Schema.linked({name: tables[name] for name in keys}, keys)
+    return LinkedSchema({name: tables[name] for name in keys}, keys)
 
 
 def test_parents_come_first_and_the_file_says_it_all(tmp_path):
@@ -61,13 +61,13 @@ def test_an_order_without_an_order_is_refused():
     tables = {"patients": PATIENTS, "events": EVENTS}
     keys = {"parent": "patients", "parent_key": "patient", "max_children": 2, "order": "code"}
     with pytest.raises(InputError, match="not a learned column with an order"):
-        Schema.linked(tables, {"patients": ROOT, "events": keys})
+        LinkedSchema(tables, {"patients": ROOT, "events": keys})
 
 
 def test_rows_that_others_refer_to_are_not_left_out():
     dropping = Schema(PATIENTS.columns, violations="drop")
     with pytest.raises(InputError, match="would leave out rows that others refer to"):
-        Schema.linked({"patients": dropping, "stays": STAYS}, {"patients": ROOT, "stays": CHILD})
+        LinkedSchema({"patients": dropping, "stays": STAYS}, {"patients": ROOT, "stays": CHILD})
 
 
 @pytest.mark.parametrize("damage", ["format", "tables", "keys"])

@@ -11,10 +11,12 @@ import pytest
 
 from tabsynth import InputError, MargNet, Schema, evaluate, load, read_table, write_table
 from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.drafting.drafts import draft_schema, review
+from tabsynth.drafting.kinds import DRAFTS
+from tabsynth.drafting.source import DraftSource
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
-from tabsynth.schema.column import KINDS, DraftSource, register
-from tabsynth.schema.drafting import draft_schema, review
+from tabsynth.schema.column import KINDS, register
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
@@ -77,19 +79,20 @@ class Month(Column):
         ends = {"lowest": self.first, "highest": self.last}
         return {"outlier": self.last if above else self.first, **ends}
 
-    @classmethod
-    def draft(cls, source: DraftSource) -> Column | None:
-        texts = source.values
-        if not all(isinstance(v, str) and re.fullmatch(r"\d{4}-\d\d", v) for v in texts):
-            return None
-        return cls(first=min(texts), last=max(texts), **source.facts)
+
+def draft_month(source: DraftSource) -> Column | None:
+    texts = source.values
+    if not all(isinstance(v, str) and re.fullmatch(r"\d{4}-\d\d", v) for v in texts):
+        return None
+    return Month(first=min(texts), last=max(texts), **source.facts)
 
 
 @pytest.fixture
 def registered() -> Iterator[None]:
     register(Month)
+    DRAFTS["month"] = draft_month
     yield
-    del KINDS["month"]
+    del KINDS["month"], DRAFTS["month"]
 
 
 def frame(rows: int = 400) -> pd.DataFrame:

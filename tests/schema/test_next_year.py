@@ -9,9 +9,10 @@ from benchmark_data import data_file
 from command_lines import refused, run
 
 from tabsynth import Schema
+from tabsynth.drafting import draft_schema
+from tabsynth.drafting.private_schema import draft_private
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema.conforming import conformed
-from tabsynth.synthesizers.private_schema import draft_private
 from tabsynth.tables.files import read_any
 
 EXCERPTS = ("census_ma_2018.csv", "census_ma_2019.csv")
@@ -34,7 +35,7 @@ def pressures(rows: int, seed: int = 0) -> pd.DataFrame:
 def test_neither_a_typing_error_nor_a_gap_is_drafted() -> None:
     table = pressures(35_000)
     assert table["ap_hi"].nunique() > 110 and 16020 in set(table["ap_hi"])
-    for schema in (Schema.draft(table), draft_private(table, 1.0)):
+    for schema in (draft_schema(table), draft_private(table, 1.0)):
         for column in schema.columns:
             assert column.kind == "numeric" and column.clip  # type: ignore[attr-defined]
         assert 180 <= schema["ap_hi"].high < 1_000  # type: ignore[attr-defined]
@@ -56,7 +57,7 @@ def test_a_draft_of_numbers_far_from_others_follows_them_where_they_are_many() -
             "income": np.round(rng.lognormal(10, 1.2, 5_000), -2),
         }
     )
-    schema = Schema.draft(table)
+    schema = draft_schema(table)
     assert schema["gain"].high == 9_999  # type: ignore[attr-defined]
     assert schema["income"].high >= table["income"].nlargest(10).iloc[-1]  # type: ignore[attr-defined]
 

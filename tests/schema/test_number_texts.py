@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabsynth import InputError, Numeric, Schema, draft_private
+from tabsynth.drafting.drafts import draft_schema, review
 from tabsynth.schema import Column
-from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.schema.number_texts import decimal_mark, numbers_of, one_group, plain_number
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabsynth import Date, Datetime, Duration, Period, Schema, Time
+from tabsynth.drafting.drafts import draft_schema
 from tabsynth.errors import InputError
-from tabsynth.schema.drafting import draft_schema
 
 RNG = np.random.default_rng(0)
 COLUMNS = {

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabsynth import Categorical, InputError, MargNet, Numeric, Schema
+from tabsynth.drafting import draft_schema
 from tabsynth.errors import FileFormatError
 from tabsynth.privacy.certificate.certificate import certify
 from tabsynth.privacy.certificate.signing import make_keys, read_private
@@ -36,7 +37,7 @@ def table(rows: int = 400) -> pd.DataFrame:
     )
 
 
-DRAFT = Schema.draft(table())
+DRAFT = draft_schema(table())
 FACTS = {name: set(DRAFT[name].copied) for name in DRAFT.names}
 # Of each edit that states a fact: the edit of that column, and the facts that it states.
 STATED: list[tuple[dict[str, Any], set[str]]] = [

@@ -1,4 +1,4 @@
-"""``Schema.validate`` finds every problem of a table at once; ``Schema.draft`` is the draft of a table."""
+"""``Schema.validate`` finds every problem of a table at once; ``draft_schema`` drafts the schema of any table."""
 
 import numpy as np
 import pandas as pd
@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabsynth import InputError, Schema, load_census
+from tabsynth.drafting.drafts import draft_schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
-from tabsynth.schema.drafting import draft_schema
 
 SCHEMA = Schema(
     [
@@ -101,7 +101,7 @@ def test_a_table_without_a_problem_is_one_that_a_fit_takes(values: list[object])
 def test_a_draft_in_python() -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.integers(0, 90, 500), "sex": rng.choice(["f", "m"], 500)})
-    drafted = Schema.draft(table, min_count=20)
+    drafted = draft_schema(table, min_count=20)
     assert drafted == draft_schema(table, min_count=20) and drafted.drafted == ("age", "sex")
     assert drafted.validate(table) == []
-    assert Schema.draft(pl.from_pandas(table)).names == ("age", "sex")
+    assert draft_schema(pl.from_pandas(table)).names == ("age", "sex")

@@ -194,8 +194,8 @@ def apart(read: Callable[[], object]) -> tuple[str, str, float]:
 def read_all(folder: Path) -> dict[str, tuple[str, str, float]]:
     """How each file ended: the error's name, what it said, seconds of CPU."""
     from tabsynth import Schema, load
+    from tabsynth.drafting.drafts import draft_schema
     from tabsynth.privacy.certificate.verification import verify
-    from tabsynth.schema.drafting import draft_schema
     from tabsynth.tables.files import read_any
 
     readers: dict[str, Callable[[Path], object]] = {

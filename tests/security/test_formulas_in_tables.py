@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabsynth import InputError, Schema, read_table, write_table
+from tabsynth.drafting.drafts import draft_schema, review
 from tabsynth.schema import Column
-from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.tables.formulas import _escape, is_formula
 
 SIGNS = "=+-@\t\r\n＝＋－＠"

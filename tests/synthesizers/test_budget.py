@@ -17,12 +17,13 @@ from sklearn.base import clone
 from systems import SYSTEMS
 
 from tabsynth import DPWGAN, BudgetError, InputError, Schema, TabsynthError, draft_private, load
+from tabsynth.drafting import private_schema
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import PrivacyFilter
 from tabsynth.privacy.certificate.certificate import rounded_up
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable
-from tabsynth.synthesizers import METHODS, private_schema
+from tabsynth.synthesizers import METHODS
 from tabsynth.synthesizers.fitting import interrupted_cost
 
 torch.set_num_threads(1)

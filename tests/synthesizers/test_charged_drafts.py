@@ -14,12 +14,12 @@ from fitted_tables import frame, small, wgan
 from killed_fits import DRAFTED_ROWS, EPSILON, drafting, executed
 
 from tabsynth import PATEACGAN, BudgetError, InputError, MargNet, Schema, draft_private, load
+from tabsynth.drafting import private_schema
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import gaussian_delta
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.journal import Journal, _chain_hash, _line
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.synthesizers import private_schema
 
 DELTA = 1e-5
 FORMATS = "schema: formats of columns"

@@ -11,9 +11,10 @@ import pytest
 from command_lines import refused, run
 
 from tabsynth import BudgetError, Categorical, InputError, MargNet, Schema, draft_private
+from tabsynth.drafting import suggest_constraints, suggestions
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.ledger.ledger import PrivateTable
-from tabsynth.synthesizers import MargNetConfig, suggest_constraints, suggestions
+from tabsynth.synthesizers import MargNetConfig
 
 DECLARED = Schema(
     [

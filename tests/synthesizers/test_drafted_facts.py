@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabsynth import Schema, draft_private
-from tabsynth.schema.column import Column
-from tabsynth.synthesizers.released_columns import (
+from tabsynth.drafting.released_columns import (
     FORMAT_NAMES,
     NUMBER,
     GridDraft,
     TextDraft,
     draft_of,
 )
+from tabsynth.schema.column import Column
 
 DTYPES = (
     NUMBER, "str", "object", "category", "bool", "boolean", "int8", "uint8", "int64", "Int64", "uint64", "UInt16",

@@ -24,6 +24,8 @@ from systems import make_tiny_model, system_names
 from tabsynth import InputError, MargNet, Numeric, Schema
 from tabsynth.auditing.replay_audit import SCHEMA as REPLAYED
 from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.drafting import private_schema
+from tabsynth.drafting.suggestions import suggest_constraints
 from tabsynth.errors import TabsynthError
 from tabsynth.methods import CLASS_VOTES, CRITIC, DRAFT, JOINT, METHODS, ONE_WAY, STEPS, VOTES
 from tabsynth.privacy import ProjectLedger
@@ -40,9 +42,8 @@ from tabsynth.privacy.certificate.certificate import (
 from tabsynth.privacy.certificate.signing import make_keys, read_private
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
-from tabsynth.synthesizers import MargNetConfig, load, private_schema
+from tabsynth.synthesizers import MargNetConfig, load
 from tabsynth.synthesizers.gan import public as released
-from tabsynth.synthesizers.suggestions import suggest_constraints
 from tabsynth.training.loop import TIME_LIMIT, TrainingMonitor
 
 torch.set_num_threads(1)

@@ -42,7 +42,7 @@ STAYS = Schema(
 
 
 def linked():
-    return Schema.linked(
+    return LinkedSchema(
         {"homes": HOMES, "stays": STAYS},
         keys={
             "homes": {"key": "home"},
@@ -250,7 +250,7 @@ def test_dates_increase_in_a_fit_of_a_moment(monkeypatch):
 def visits(stays=STAYS, **keys):
     """Stays that have a number, which orders them, and a date, which rises with it."""
     numbers = {"order": "visit", "increasing": ["in"], **keys}
-    return Schema.linked(
+    return LinkedSchema(
         {"homes": HOMES, "stays": stays},
         keys={
             "homes": {"key": "home"},
@@ -307,4 +307,4 @@ def test_an_increasing_column_in_a_rule_is_refused():
     out = Date(name="out", dtype="datetime64[s]", low="2020-01-01", high="2024-12-31", bins=24)
     ruled = Schema([*STAYS.columns, out], constraints=[{"order": ["in", "out"]}])
     with pytest.raises(InputError, match="is increasing and in the rule"):
-        Schema.linked({"homes": HOMES, "stays": ruled}, keys=visits().keys)
+        LinkedSchema({"homes": HOMES, "stays": ruled}, keys=visits().keys)

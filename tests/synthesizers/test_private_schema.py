@@ -8,6 +8,9 @@ import pytest
 from scipy.stats import beta, norm
 
 from tabsynth import MargNet, Schema, read_table
+from tabsynth.drafting import private_schema, released_columns
+from tabsynth.drafting.private_schema import draft_private
+from tabsynth.drafting.released_columns import FORMAT_NAMES as FORMATS
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_epsilon
 from tabsynth.privacy.accounting.mechanisms import (
@@ -19,9 +22,6 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.conforming import conformed
-from tabsynth.synthesizers import private_schema, released_columns
-from tabsynth.synthesizers.private_schema import draft_private
-from tabsynth.synthesizers.released_columns import FORMAT_NAMES as FORMATS
 
 ROWS = 4_000
 NEAR = dict.fromkeys(FORMATS, 0.0) | {"text": 9.0}  # released formats of a column of texts

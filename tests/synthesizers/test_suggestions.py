@@ -9,13 +9,13 @@ from command_lines import refused, run
 from scipy.stats import norm
 
 from tabsynth import Categorical, MargNet, Numeric, Ordinal, Schema
+from tabsynth.drafting import suggestions
+from tabsynth.drafting.suggestions import COLUMNS as COLUMNS_STAGE
+from tabsynth.drafting.suggestions import COUNTS as RULES_STAGE
+from tabsynth.drafting.suggestions import selection_noise, suggest_constraints
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import mechanism_from
-from tabsynth.synthesizers import suggestions
-from tabsynth.synthesizers.suggestions import COLUMNS as COLUMNS_STAGE
-from tabsynth.synthesizers.suggestions import COUNTS as RULES_STAGE
-from tabsynth.synthesizers.suggestions import selection_noise, suggest_constraints
 
 WARDS = {"a1": "A", "a2": "A", "b1": "B", "b2": "B", "c1": "C"}
 COLUMNS = [

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from tabsynth import Categorical, InputError, MargNet, Numeric, Schema
+from tabsynth.drafting import suggestions
+from tabsynth.drafting.suggestions import RANGE, selection_noise, suggest_constraints
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import mechanism_from
-from tabsynth.synthesizers import MargNetConfig, suggestions
-from tabsynth.synthesizers.suggestions import RANGE, selection_noise, suggest_constraints
+from tabsynth.synthesizers import MargNetConfig
 
 WARDS = {"a1": "A", "a2": "A", "b1": "B", "c1": "C"}
 COLUMNS = [

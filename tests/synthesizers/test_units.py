@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tabsynth import Identifier, InputError, MargNet, Schema
+from tabsynth.drafting.private_schema import draft_private
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows
 from tabsynth.errors import FileFormatError
@@ -23,7 +24,6 @@ from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.loading import load
-from tabsynth.synthesizers.private_schema import draft_private
 from tabsynth.synthesizers.violations import SHARE, release_number
 
 COLUMNS = [

@@ -9,7 +9,16 @@ import pandas as pd
 import pytest
 from command_lines import refused, run
 
-from tabsynth import Categorical, InputError, LinkedMargNet, Ordinal, Schema, load, verify
+from tabsynth import (
+    Categorical,
+    InputError,
+    LinkedMargNet,
+    LinkedSchema,
+    Ordinal,
+    Schema,
+    load,
+    verify,
+)
 from tabsynth.auditing.replay_linked import linked_neighbours, replay_linked
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.encoding.rows import Rows
@@ -44,7 +53,7 @@ def linked(root: dict[str, Any] | None = None, child: dict[str, Any] | None = No
         "households": Schema(HOUSEHOLDS, **design),
         "persons": Schema(PERSONS, **child or {}),
     }
-    return Schema.linked(schemas, keys=KEYS)
+    return LinkedSchema(schemas, keys=KEYS)
 
 
 def tables(households: int = 1500, seed: int = 0) -> dict[str, pd.DataFrame]:

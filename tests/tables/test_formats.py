@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from pyarrow import feather, orc
 
 from tabsynth import Hierarchical, InputError, Schema, read_table, write_table
+from tabsynth.drafting.drafts import draft_schema
 from tabsynth.errors import TableError
 from tabsynth.schema import Column
-from tabsynth.schema.drafting import draft_schema
 from tabsynth.tables import limits, workbooks
 from tabsynth.tables.arrow_files import write_parquet_parts
 from tabsynth.tables.files import read_any, suffix

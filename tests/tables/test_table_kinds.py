@@ -24,9 +24,9 @@ from tabsynth import (
     Time,
     load,
 )
+from tabsynth.drafting.drafts import draft_schema
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import attached
-from tabsynth.schema.drafting import draft_schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables.frames import TableKind, arrow_type, in_kind, to_pandas
 

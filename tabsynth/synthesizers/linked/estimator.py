@@ -214,7 +214,7 @@ class LinkedMargNet(Synthesizer):
     Parameters
     ----------
     schema : LinkedSchema
-        Made by ``Schema.linked``: the schemas of the tables, and their keys.
+        The schemas of the tables, and their keys.
     epsilon : float
         The budget; ``math.inf`` for a run without privacy.
     delta : float
@@ -420,7 +420,7 @@ class LinkedMargNet(Synthesizer):
     def _check_parameters(self) -> None:
         if not isinstance(self.schema, LinkedSchema):
             raise InputError(
-                f"Expected schema to be a linked schema (Schema.linked), got {type(self.schema).__name__}."
+                f"Expected schema to be a LinkedSchema, got {type(self.schema).__name__}."
             )
         self._check_shared()
         between("root_share", self.root_share, 0, 1, low_open=True, high_open=True)

@@ -4,7 +4,7 @@ Everything here looks at the table itself, so a drafted schema is not public: it
 provenance ``drafted`` until a person has replaced what they say by facts from a public source.
 
 A draft limits what it copies. Columns that identify people or records are left out
-(:mod:`tabsynth.schema.identifiers`); a category is listed only if at least ``min_count`` rows have it; a bound,
+(:mod:`tabsynth.drafting.identifiers`); a category is listed only if at least ``min_count`` rows have it; a bound,
 a break or a resolution does not follow fewer rows than that. This is no differential privacy.
 """
 
@@ -16,33 +16,27 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import integer, shown
+from tabsynth.drafting.identifiers import named_for_one, value_format
+from tabsynth.drafting.kinds import DRAFTS, identifying, review_column
+from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.errors import InputError
-from tabsynth.schema.categorical import NUMBER_TEXT
-from tabsynth.schema.column import (
-    KINDS,
-    Column,
-    DraftSource,
-    LeftOut,
-    base_dtype,
-    check_dtype,
-    with_nulls,
-)
-from tabsynth.schema.identifiers import identifying, named_for_one, value_format
+from tabsynth.schema.column import Column, base_dtype, check_dtype, with_nulls
 from tabsynth.schema.number_texts import (
     DECIMAL_MARKS,
+    NUMBER_TEXT,
     decimal_mark,
     plain_number,
     with_plain_numbers,
 )
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
-from tabsynth.tables.frames import declared_types
+from tabsynth.tables.frames import declared_types, to_pandas
 
 MIN_COUNT = 10  # rows that a category must have to be listed
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)")
 
 
 def draft_schema(
-    table: pd.DataFrame,
+    table: Any,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     min_count: int = MIN_COUNT,
     decimal: str | None = None,
@@ -52,6 +46,7 @@ def draft_schema(
     Parameters
     ----------
     table : DataFrame
+        Of pandas, or any that narwhals reads.
     null_values : sequence of str
         Texts that mean null in CSV files.
     min_count : int
@@ -75,6 +70,7 @@ def draft_schema(
         out, as columns without any value are.
     """
     integer("min_count", min_count)
+    table = to_pandas(table)
     for name in duplicates([str(name) for name in table.columns]):
         raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
     if len(table) == 0 or len(table.columns) == 0:
@@ -125,7 +121,7 @@ def review(schema: Schema) -> list[str]:
         )
     for column in schema.columns:
         if column.provenance == "drafted":
-            out += column.review()
+            out += review_column(column)
     return out
 
 
@@ -187,7 +183,7 @@ def _column(
         min_count=least,
         leave_out=leave_out,
     )
-    drafts = (kind.draft(source) for kind in reversed(KINDS.values()))
+    drafts = (draft(source) for draft in reversed(DRAFTS.values()))
     column = next((draft for draft in drafts if draft is not None), None)
     if column is None:
         raise InputError(f"No kind of column takes {shown(name)}, of dtype {dtype}; drop it.")

@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import MAX_TEXT
-from tabsynth.schema.categorical import Categorical, other_texts
+from tabsynth.drafting.categories import other_texts
+from tabsynth.drafting.identifiers import value_format
+from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import OBJECT, Column, base_dtype, texts_of, with_nulls
-from tabsynth.schema.identifiers import value_format
 from tabsynth.schema.number_texts import (
     decimal_mark,
     floats_of,

@@ -19,6 +19,7 @@ from scipy.stats import norm
 
 from tabsynth._random import Randomness
 from tabsynth._validate import between, positive
+from tabsynth.drafting.private_schema import check_design, release_name
 from tabsynth.encoding.rows import codes_of, key_of, rows_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
@@ -36,7 +37,6 @@ from tabsynth.schema.conforming import conformed
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.private_schema import check_design, release_name
 from tabsynth.tables.frames import to_pandas
 
 COLUMNS, SELECTION, COUNTS = "counts of columns", "selection of rules", "counts of rules"

@@ -34,24 +34,8 @@ from scipy.stats import norm
 
 from tabsynth._random import Randomness
 from tabsynth._validate import between, check_text, positive, shown
-from tabsynth.encoding.rows import bounded, key_of, names_of
-from tabsynth.errors import InputError
-from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu
-from tabsynth.privacy.accounting.mechanisms import (
-    THRESHOLD_SHARE,
-    Gaussian,
-    Mechanism,
-    NoPrivacy,
-    ThresholdedGaussian,
-)
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, note_passed
-from tabsynth.privacy.ledger.project import ProjectLedger
-from tabsynth.privacy.noise import samplers
-from tabsynth.schema.column import Column, is_supported
-from tabsynth.schema.design import NO_DESIGN, Design
-from tabsynth.schema.identifiers import named_for_one
-from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
-from tabsynth.synthesizers.released_columns import (
+from tabsynth.drafting.identifiers import named_for_one
+from tabsynth.drafting.released_columns import (
     CLEAR,
     FORMAT,
     FORMAT_NAMES,
@@ -67,6 +51,22 @@ from tabsynth.synthesizers.released_columns import (
     public_dtype,
     without_marks,
 )
+from tabsynth.encoding.rows import bounded, key_of, names_of
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu
+from tabsynth.privacy.accounting.mechanisms import (
+    THRESHOLD_SHARE,
+    Gaussian,
+    Mechanism,
+    NoPrivacy,
+    ThresholdedGaussian,
+)
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, note_passed
+from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.privacy.noise import samplers
+from tabsynth.schema.column import Column, is_supported
+from tabsynth.schema.design import NO_DESIGN, Design
+from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.tables.frames import declared_types, to_pandas
 
 FORMATS = "formats of columns"

@@ -86,11 +86,6 @@ _RECORD = re.compile(
 )
 
 
-def identifying(column: Column) -> str | None:
-    """Why a column seems to identify people or records, in a clause without a value; None if it does not."""
-    return _by_name(column) or column.identifying_values()
-
-
 def named_for_one(name: str) -> bool:
     """Whether a column's name says by itself that it identifies one person or one record."""
     words = _words(name)
@@ -107,7 +102,8 @@ def named_for_codes(name: str) -> bool:
     return bool(words) and _CODES.fullmatch(words[-1]) is not None
 
 
-def _by_name(column: Column) -> str | None:
+def identifying_name(column: Column) -> str | None:
+    """Return why the name of a column says that it identifies people or records, in a clause; None if it does not."""
     if named_for_one(column.name):
         return "its name is that of an identifier"
     words = _words(column.name)

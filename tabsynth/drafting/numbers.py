@@ -1,0 +1,265 @@
+"""Drafts of columns of numbers."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tabsynth._validate import shown
+from tabsynth.drafting.identifiers import FEW, LONG, named_for_codes
+from tabsynth.drafting.source import DraftSource, LeftOut
+from tabsynth.errors import InputError
+from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS, Numeric, equal_edges, step_count
+
+# Drafts. Whole numbers with at most FEW values are drafted as codes, not as amounts. Other numbers are, too, that
+# have so many rows a value, and more values if those are sparse: such a part of all steps between the bounds.
+OFTEN, MAX_CODES, SPARSE = 10, 256, 0.1
+MOST_CODES = 3  # whole numbers next to each other that are taken to be codes
+CODED = 0.9  # of the rows: codes that so many rows have are worth listing
+NEARLY_UNIQUE = 0.5  # distinct values for each row: of whole numbers of one length
+ALL_DIFFERENT = 0.98  # of other whole numbers, which may be amounts
+ONE_LENGTH = 0.99  # of the rows: numbers of so many digits each are numbers of records
+# Values beyond the outer hundredth of the rows by so many times its distance from the median are no bounds.
+TAIL, STRAY = 0.01, 10
+FINEST = 6  # decimals of a resolution
+# Where cells of a skewed column begin, in each power of ten; the second where these are too many.
+ROUND = (
+    (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9),
+    (1, 1.5, 2, 3, 4, 5, 6, 8),
+)
+SKEWED = 0.75  # of how uneven equal cells are: as even must round ones be, to take their place
+# A single value has a cell of its own that has this share of the rows, so many rows, and so many times
+# the rows of others.
+SPIKE, SPIKE_ROWS, OFTENER = 0.02, 20, 5
+RARE = 0.0005  # of the rows: a round cell with fewer is one with the next
+
+
+def draft_numeric(source: DraftSource) -> Column | None:
+    """Draft a column of numbers, with rounded bounds and cells; None for numbers that are codes."""
+    if base_dtype(source.dtype) not in ("int", "float"):
+        return None
+    least, values = source.min_count, source.values.to_numpy(dtype=float)
+    distinct, counts = np.unique(values, return_counts=True)
+    if not np.isfinite(distinct).all():
+        raise InputError(f"Column {shown(source.name)} holds an infinite value; remove it.")
+    different = len(distinct)
+    if least > 1:
+        distinct, counts = _without_stray(distinct, counts)
+    low, high = _extremes(distinct, counts, least)
+    decimals = _draft_decimals(source, high - low)
+    step = None if decimals is None else float(f"1e-{decimals}")
+    # Values outside the extremes are not counted: a typing error makes no list of codes.
+    usual = int(((distinct >= low) & (distinct <= high)).sum())
+    few = usual <= FEW or (usual <= MAX_CODES and _sparse(usual, low, high, step))
+    often = len(values) >= OFTEN * usual
+    listed = counts[counts >= least].sum() >= CODED * len(values)
+    codes = few and listed and (often or (decimals == 0 and usual <= FEW))
+    counted = least > 1 and decimals == 0 and _counted(usual, low, high)
+    if codes and (not counted or named_for_codes(source.name)):
+        return None
+    if source.leave_out and decimals == 0 and _numbered(values, different):
+        raise LeftOut("nearly every row has a whole number of its own")
+    if source.leave_out and decimals == 0 and high - low > MAX_STEPS:
+        raise LeftOut("its whole numbers have too many digits")
+    if len(values) < 2 * least and least > 1:
+        raise LeftOut(f"fewer than {2 * least} rows have a value")
+    if least > 1:
+        low, high = _outwards(low, high, distinct, counts, least, step, source.dtype)
+    if decimals is not None:  # in short floats the bounds are not quite on their step
+        low, high = (round(end, decimals) if decimals else int(end) for end in (low, high))
+    inside = np.clip(values, low, high)
+    breaks = _draft_breaks(inside, low, high, step, least) if math.isfinite(high - low) else ()
+    return Numeric(
+        low=low, high=high, resolution=step, breaks=breaks, clip=least > 1, **source.facts
+    )
+
+
+def review_numeric(column: Numeric) -> list[str]:
+    """Return what a person must check in a draft of numbers, a line each."""
+    cells = f" and its {len(column.breaks)} breaks" if column.breaks else ""
+    clipped = ", and values outside become the nearest bound" if column.clip else ""
+    return [
+        f"{shown(column.name)}: bounds [{column.low:g}, {column.high:g}]{cells} were read off this"
+        f" table{clipped}; declare those of the questionnaire or codebook."
+    ]
+
+
+def identifying_numbers(column: Numeric) -> str | None:
+    """Return why numbers seem to be numbers of records: whole numbers of one length, of at least :data:`LONG` digits."""
+    low, high = column.bounds
+    whole = base_dtype(column.dtype) == "int" or (column.step is not None and column.step >= 1)
+    digits = len(str(int(low)))
+    if whole and digits >= LONG and low > 0 and high <= 10**digits:
+        return f"its values are whole numbers of {digits} digits, as record numbers are"
+    return None
+
+
+def _numbered(values: np.ndarray, distinct: int) -> bool:
+    """Whether whole numbers seem to number people or records: all different, or of one length."""
+    if distinct > max(FEW, ALL_DIFFERENT * len(values)):
+        return True
+    if distinct <= max(FEW, NEARLY_UNIQUE * len(values)):
+        return False
+    least, most = np.quantile(values, (1 - ONE_LENGTH, ONE_LENGTH), method="nearest")
+    return bool(least >= 10 ** (LONG - 2) and _power(least) == _power(most))
+
+
+def _without_stray(distinct: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values and their counts without those that are so far from nearly all others that they may be typing errors."""
+    shares = np.cumsum(counts) / counts.sum()
+    few, half, most = (
+        float(distinct[np.searchsorted(shares, share)]) for share in (TAIL, 0.5, 1 - TAIL)
+    )
+    low = few - STRAY * (half - few) if few < half else -math.inf
+    high = most + STRAY * (most - half) if half < most else math.inf
+    kept = (distinct >= low) & (distinct <= high)
+    return distinct[kept], counts[kept]
+
+
+def _extremes(distinct: np.ndarray, counts: np.ndarray, least: int) -> tuple[float, float]:
+    """The ``least``-th smallest and the ``least``-th largest value; the extremes, if these have crossed."""
+    up, down = np.cumsum(counts), np.cumsum(counts[::-1])
+    last = len(distinct) - 1
+    low = float(distinct[min(int(np.searchsorted(up, least)), last)])
+    high = float(distinct[last - min(int(np.searchsorted(down, least)), last)])
+    return (low, high) if low <= high else (high, low)
+
+
+def _outwards(
+    low: float,
+    high: float,
+    distinct: np.ndarray,
+    counts: np.ndarray,
+    least: int,
+    step: float | None,
+    dtype: str,
+) -> tuple[float, float]:
+    """Bounds of two significant digits, but for an end that ``least`` rows hold: a zero or a top code."""
+    span = high - low
+    if not 0 < span < math.inf:
+        return low, high
+    power = _power(span) - 1
+    if step is not None:
+        power = max(power, round(math.log10(step)))
+    common = dict(zip(distinct.tolist(), (counts >= least).tolist(), strict=True))
+    if not common[low]:
+        low = _rounded(low, power, math.floor)
+    if not common[high]:
+        high = _rounded(high, power, math.ceil)
+    if base_dtype(dtype) == "int":
+        limits = np.iinfo(dtype.lower())
+        low, high = max(low, float(limits.min)), min(high, float(limits.max))
+    return low, high
+
+
+def _rounded(number: float, power: int, way: Callable[[float], int]) -> float:
+    unit = 10.0 ** abs(power)
+    return float(way(number * unit) / unit if power < 0 else way(number / unit) * unit)
+
+
+def _sparse(distinct: int, low: float, high: float, step: float | None) -> bool:
+    return step is None or distinct <= SPARSE * step_count(low, high, step)
+
+
+def _counted(distinct: int, low: float, high: float) -> bool:
+    """Whether few whole numbers may be counts or grades: more than half of those from the least to the largest.
+
+    Another table has others of them. As codes these would be refused, and as numbers they become the nearest bound.
+    """
+    return distinct > MOST_CODES and distinct > (high - low + 1) / 2
+
+
+def _draft_decimals(source: DraftSource, span: float) -> int | None:
+    """Decimals of the numbers of all but fewer than ``min_count`` rows; None if they have too many."""
+    if base_dtype(source.dtype) == "int":
+        return 0
+    numbers = source.values.to_numpy(dtype=source.dtype.lower())
+    for decimals in range(FINEST + 1):
+        if span * 10.0**decimals > MAX_STEPS:
+            return None
+        if (np.round(numbers, decimals) != numbers).sum() < source.min_count:
+            return decimals
+    return None
+
+
+def _draft_breaks(
+    values: np.ndarray, low: float, high: float, step: float | None, rows: int
+) -> tuple[int | float, ...]:
+    """Where the cells begin, if equally wide ones would lose what the table holds; else none.
+
+    A value that many rows have, such as 0 or a top code, is kept apart; a skewed column has cells that
+    widen away from 0. No value is kept apart, and no cell begun, for fewer than ``rows`` rows.
+    """
+    if low == high or (step is not None and step_count(low, high, step) <= DEFAULT_BINS):
+        return ()
+    spikes = np.empty(0) if step is None else _spikes(values, rows)
+    rest = values[~np.isin(values, spikes)]
+    candidates = (_round_breaks(rest, low, high, step, mantissas, rows) for mantissas in ROUND)
+    starts = next((breaks for breaks in candidates if len(breaks) < DEFAULT_BINS), np.empty(0))
+    equal = _unevenness(rest, equal_edges(low, high, step, None))
+    skewed = _unevenness(rest, np.array([low, *starts, high])) <= SKEWED * equal
+    if step is None:
+        return tuple(starts.tolist()) if skewed else ()
+    if not skewed:
+        if not len(spikes):
+            return ()
+        starts = _every(low, high, step)
+    steps = np.unique(np.round(np.concatenate([starts, spikes, spikes + step]) / step))
+    breaks = np.round(steps * step, FINEST)
+    breaks = breaks[(breaks > low) & (breaks <= high)]
+    return tuple(breaks.astype(int).tolist() if step == 1 else breaks.tolist())
+
+
+def _spikes(values: np.ndarray, rows: int) -> np.ndarray:
+    """Single values of many rows, and of many more than the others."""
+    distinct, counts = np.unique(values, return_counts=True)
+    least = max(SPIKE * len(values), SPIKE_ROWS, rows, OFTENER * len(values) / len(distinct))
+    return distinct[counts >= least]
+
+
+def _round_breaks(
+    values: np.ndarray,
+    low: float,
+    high: float,
+    step: float | None,
+    mantissas: Sequence[float],
+    rows: int,
+) -> np.ndarray:
+    """Round numbers between the bounds, ``mantissas`` times powers of ten, of cells that are not rare."""
+    sizes = np.abs(values[values != 0])
+    if not len(sizes):
+        return np.empty(0)
+    least = max(float(np.quantile(sizes, 0.01)), step or 0.0)
+    powers = range(_power(least), _power(max(abs(low), abs(high))) + 1)
+    sizes = np.array([first * 10.0**power for power in powers for first in mantissas])
+    starts = np.concatenate([-sizes[::-1], [0.0], sizes])
+    if step is not None:
+        starts = np.round(starts / step) * step
+    starts = np.unique(starts)
+    starts = starts[(starts > low) & (starts < high)]
+    below = np.searchsorted(np.sort(values), starts) / len(values)
+    rare = max(RARE, rows / len(values)) if rows > 1 else RARE
+    kept, last = [], 0.0
+    for start, share in zip(starts.tolist(), below.tolist(), strict=True):
+        if min(share - last, 1 - share) >= rare:
+            kept.append(start)
+            last = share
+    return np.array(kept)
+
+
+def _power(number: float) -> int:
+    return math.floor(math.log10(number))
+
+
+def _every(low: float, high: float, step: float) -> np.ndarray:
+    """Round numbers between the bounds, equally far from each other."""
+    least = (high - low) / DEFAULT_BINS
+    tens = 10.0 ** _power(least)
+    width = max(step, next(n * tens for n in (1, 2, 5, 10) if n * tens >= least))
+    return np.arange(math.floor(low / width) + 1, math.ceil(high / width)) * width
+
+
+def _unevenness(values: np.ndarray, edges: np.ndarray) -> float:
+    """How likely two values are to share a cell."""
+    return float(np.square(np.histogram(values, edges)[0] / max(1, len(values))).sum())

@@ -1,0 +1,143 @@
+"""Drafts of columns of dates, times and durations."""
+
+import datetime
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.drafting.source import DraftSource, LeftOut
+from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.temporal import (
+    MICROSECONDS_A_DAY,
+    Date,
+    Datetime,
+    Duration,
+    Period,
+    Temporal,
+    Time,
+    instants_of,
+    microseconds_of,
+)
+
+EXAMPLE_ROWS = 200  # texts that a draft tries to read as dates, before it reads them all
+WIDEST_DATES = ("1700-01-01", "2250-12-31")
+WIDEST_DURATIONS = ("-36500 days", "36500 days")
+# Bounds as text, from a column and two numbers of its units: at or outside them, and rounder.
+Rounding = Callable[[Any, int, int], tuple[str, str]]
+
+
+def draft_date(source: DraftSource) -> Column | None:
+    """Draft a column of days without a time of day, in texts of ISO 8601 or in a dtype of dates."""
+    values = source.values
+    base = base_dtype(source.dtype)
+    if base == "datetime":
+        if getattr(values.dtype, "tz", None) is not None:
+            return None
+    elif base != "text" or not (
+        all(type(value) is datetime.date for value in values)
+        or _looks_like(values, r"\d{4}-\d{2}-\d{2}")
+    ):
+        return None
+    numbers = instants_of(values, None)
+    if np.isnan(numbers).any() or (numbers % MICROSECONDS_A_DAY != 0).any():
+        return None
+
+    def whole_years(column: Date, low: int, high: int) -> tuple[str, str]:
+        return f"{column.text_of(low)[:4]}-01-01", f"{column.text_of(high)[:4]}-12-31"
+
+    return _bounded(Date, source, WIDEST_DATES, whole_years)
+
+
+def draft_datetime(source: DraftSource) -> Column | None:
+    """Draft a column of instants, in texts of ISO 8601 without a zone or in a dtype of instants."""
+    base = base_dtype(source.dtype)
+    texts = r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
+    if base != "datetime" and (base != "text" or not _looks_like(source.values, texts)):
+        return None
+    numbers = instants_of(source.values, None)
+    if np.isnan(numbers).any():
+        return None
+    units = [unit for unit in ("1min", "1s") if not (numbers % microseconds_of(unit, "")).any()]
+
+    def whole_years(column: Datetime, low: int, high: int) -> tuple[str, str]:
+        return f"{column.text_of(low)[:4]}-01-01", f"{column.text_of(high)[:4]}-12-31 23:59"
+
+    resolution = units[0] if units else "1ms"
+    return _bounded(Datetime, source, WIDEST_DATES, whole_years, resolution=resolution)
+
+
+def draft_time(source: DraftSource) -> Column | None:
+    """Draft a column of times of day, whose bounds are the whole day."""
+    if base_dtype(source.dtype) != "text":
+        return None
+    python = all(isinstance(v, datetime.time) for v in source.values)
+    if not python and not _looks_like(source.values, r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?"):
+        return None
+    seconds = source.values.map(str).str.count(":").max() > 1
+    return Time(resolution="1s" if seconds else "1min", **source.facts)
+
+
+def draft_duration(source: DraftSource) -> Column | None:
+    """Draft a column of a dtype of durations."""
+    if base_dtype(source.dtype) != "timedelta":
+        return None
+
+    def whole_days(column: Duration, low: int, high: int) -> tuple[str, str]:
+        day = MICROSECONDS_A_DAY // microseconds_of(column.resolution, column.name)
+        return f"{low // day} days", f"{-(-high // day)} days"
+
+    return _bounded(Duration, source, WIDEST_DURATIONS, whole_days)
+
+
+def draft_period(source: DraftSource) -> Column | None:
+    """Draft a column of a dtype of periods."""
+    if base_dtype(source.dtype) != "period":
+        return None
+
+    def exact(column: Period, low: int, high: int) -> tuple[str, str]:
+        return column.text_of(low), column.text_of(high)
+
+    return _bounded(Period, source, WIDEST_DATES, exact)
+
+
+def review_temporal(column: Temporal) -> list[str]:
+    """Return what a person must check in a draft of dates or times, a line each."""
+    return [
+        f"{shown(column.name)}: bounds {column.low} to {column.high} were read off this table; declare those"
+        " of the period that it covers."
+    ]
+
+
+def _bounded(
+    kind: type[Temporal],
+    source: DraftSource,
+    widest: tuple[str, str],
+    rounding: Rounding,
+    **facts: Any,
+) -> Column:
+    """Draft a column with bounds that ``min_count`` rows lie outside of, rounded outwards."""
+    least = source.min_count
+    wide = kind(low=widest[0], high=widest[1], clip=True, **facts, **source.facts)
+    numbers = np.sort(wide.amounts(source.values))
+    if np.isnan(numbers).any():
+        raise LeftOut(f"not all of its values are {kind.kind}s")
+    if len(numbers) < 2 * least and least > 1:
+        raise LeftOut(f"fewer than {2 * least} rows have a value")
+    place = min(least - 1, len(numbers) - 1)
+    ends = sorted([numbers[place], numbers[-1 - place]])
+    low, high = rounding(wide, int(ends[0]), int(ends[1]))
+    return replace(wide, low=low, high=high, clip=least > 1)
+
+
+def _looks_like(values: pd.Series, pattern: str) -> bool:
+    """Return whether values are texts of a form; a few are tried first."""
+    form = re.compile(pattern)
+    return all(
+        all(isinstance(v, str) and form.fullmatch(v) for v in part)
+        for part in (values.head(EXAMPLE_ROWS), values)
+    )
