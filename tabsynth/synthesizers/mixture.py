@@ -158,7 +158,7 @@ class Restricted:
             values_drawn[some] = (upto <= level[:, None]).sum(axis=1)
         return values_drawn
 
-    def expected(self, rows: np.ndarray) -> np.ndarray:
+    def expect(self, rows: np.ndarray) -> np.ndarray:
         """Return expected counts of all pairs of codes, shape (width, width), for so many rows of each part.
 
         The diagonal holds single codes.
@@ -186,7 +186,7 @@ class Restricted:
         """Return the columns that some box restricts."""
         return [j for j, allowed in enumerate(self._allowed) if (allowed < 1).any()]
 
-    def averaged(self) -> tuple[np.ndarray, np.ndarray]:
+    def average(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the distributions of each component, of which there is any, over all boxes, shape (n, width), and their shares.
 
         In a component, columns that boxes restrict depend on each other by the boxes: see :meth:`joint`.
@@ -262,7 +262,7 @@ class Restricted:
             for j, start in enumerate(self.starts):
                 given = rows[some, j] >= 0
                 evidence[given] += logs[:, start + rows[some[given], j]].T
-            chosen, possible = _drawn(evidence + over + self._log_prior, rng)
+            chosen, possible = _draw_parts(evidence + over + self._log_prior, rng)
             component = chosen[possible]
             level = _level(upto[-1, component], rng)
             box = boxes[(upto[:, component] <= level).sum(axis=0)]
@@ -272,7 +272,7 @@ class Restricted:
                 rows[some[possible][empty], j] = self.values(j, part[empty], rng)
 
 
-def _drawn(logs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _draw_parts(logs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return a part for each row, from log weights, shape (n, parts); and whether the row has any."""
     top = logs.max(axis=1)
     possible = np.isfinite(top)
@@ -433,7 +433,7 @@ class Mixture(nn.Module):
 
     def log_probability(self, boxes: Sequence[Box]) -> float:
         """Return the log of the probability of a row in one of the disjoint boxes; -inf where there is none."""
-        return self._restricted(boxes).log_probability
+        return self._restrict(boxes).log_probability
 
     def in_groups(
         self,
@@ -493,7 +493,7 @@ class Mixture(nn.Module):
             Disjoint boxes, of positive probability: rows are drawn from the mixture conditioned on
             lying in one of them. Moves stay within the row's box.
         """
-        restricted, generator = self._restricted(boxes), host(rng)
+        restricted, generator = self._restrict(boxes), host(rng)
         sweeps, tripled = self._sweeps(rows)
         parts = []
         for start in range(0, rows, CHUNK):
@@ -578,9 +578,9 @@ class Mixture(nn.Module):
         ndarray, shape (rows, columns) int64
             A row whose known entries have probability 0 keeps its -1.
         """
-        return self._restricted(boxes).complete(index, host(rng))
+        return self._restrict(boxes).complete(index, host(rng))
 
-    def _restricted(self, boxes: Sequence[Box]) -> Restricted:
+    def _restrict(self, boxes: Sequence[Box]) -> Restricted:
         return Restricted(self.matrix(), self.layout, boxes, self.prior())
 
     def prior(self) -> np.ndarray | None:
@@ -646,7 +646,7 @@ class _Triples:
         cut = set(mixture.cut())
         restricted = [tuple(j for j in columns if j in cut) for columns in self.sets.tolist()]
         together = {columns for columns in restricted if len(columns) == 2}
-        p, shares = mixture.averaged()
+        p, shares = mixture.average()
         alone = [i for i, columns in enumerate(restricted) if columns not in together]
         self._expect(alone, mixture, p, rows * shares)
         for pair in sorted(together):
@@ -777,7 +777,7 @@ class _Draw:
         codes = self.index + starts  # positions in a row of one-hot codes
         d = len(starts)
         counts = np.bincount(self.part, minlength=len(self.mixture.shares))
-        expected = self.mixture.expected(
+        expected = self.mixture.expect(
             self.mixture.shares * self.rows
             if self.certain or self.mixture.cells is not None
             else counts

@@ -229,7 +229,7 @@ def test_measured_counts_are_of_the_groups() -> None:
     """A public row is counted in the cell that a private row like it is in."""
     groups = [np.array([0, 0, 1, 1, 2]), *by_value(SIZES)[1:]]
     public = drawn(100, 4)
-    found = PublicCounts(public, 50.0).expected((0, 3), groups)
+    found = PublicCounts(public, 50.0).expect((0, 3), groups)
     np.testing.assert_allclose(found, count_rows(public, (0, 3), groups).ravel() / 2)
     noisy = Measured((0, 3), found.reshape(3, 6) + 2.0, 1.0)
     distance = Distance.of_counts(noisy, found, 50.0)

@@ -343,7 +343,7 @@ def test_a_set_of_columns_has_its_groups() -> None:
     values, pairs, triples = ([np.full(3, i)] * 3 for i in range(3))
     by = Resolution(values, pairs, triples)
     assert by.of((0,)) is values and by.of((0, 2)) is pairs and by.of((0, 1, 2)) is triples
-    left = by.narrowed({1})
+    left = by.narrow({1})
     assert left.pairs[0].tolist() == [0, 0, 0] and left.pairs[1] is pairs[1]
     assert left.triples[0].tolist() == [0, 0, 0] and left.triples[1] is triples[1]
     assert left.of((0,)) is values

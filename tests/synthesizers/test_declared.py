@@ -24,8 +24,8 @@ from tabsynth.synthesizers.margnet.declared import (
     declared_tables,
     least_squares,
     not_negative,
-    projected,
-    rounded,
+    project_values,
+    round_within,
     variance_of_cells,
 )
 from tabsynth.synthesizers.margnet.measurement import TABLES, stages
@@ -166,7 +166,7 @@ def test_the_projection_is_the_best_of_all_active_sets(
             distance = float((np.square(x - z)[allowed] / v[allowed]).sum())
             if distance < best - 1e-12:
                 best, nearest = distance, x
-    found = projected(z[:, None], v, np.array([total]), allowed[:, None])
+    found = project_values(z[:, None], v, np.array([total]), allowed[:, None])
     np.testing.assert_allclose(found[:, 0], nearest, atol=1e-7)
 
 
@@ -175,7 +175,7 @@ def test_fitted_tables_are_consistent_and_not_negative() -> None:
     tree, rows = a_table([0, 0, 1], [0, 0], others=2), 20.0
     counts = noisy(tree, STDS, 3, mean=1.5)
     zeros: list[Zero] = [{0: np.array([True, False, False]), 1: np.array([True, False])}]
-    fitted = TableCounts(tree, tuple(counts), STDS).fitted(rows, zeros)
+    fitted = TableCounts(tree, tuple(counts), STDS).fit(rows, zeros)
     assert fitted.sum() == pytest.approx(rows) and (fitted >= 0).all() and fitted[0, 0] == 0
     estimates, variances = least_squares(counts, STDS, tree.parents(), rows)
     possible = tree.possible(zeros)
@@ -214,7 +214,7 @@ def solved(z: np.ndarray, v: np.ndarray, total: float, allowed: np.ndarray) -> n
 def test_without_noise_the_table_is_as_it_is() -> None:
     truth = np.random.default_rng(0).integers(0, 9, TREE.shape).astype(float)
     exact = TableCounts(TREE, tuple(TREE.sums(truth)), (0.0, 0.0, 0.0))
-    np.testing.assert_allclose(exact.fitted(truth.sum()), truth)
+    np.testing.assert_allclose(exact.fit(truth.sum()), truth)
 
 
 def test_errors_shrink_as_the_plan_says() -> None:
@@ -226,7 +226,7 @@ def test_errors_shrink_as_the_plan_says() -> None:
             c + s * rng.standard_normal(c.shape)
             for c, s in zip(TREE.sums(truth), STDS, strict=True)
         ]
-        fitted = TableCounts(TREE, tuple(counts), STDS).fitted(truth.sum())
+        fitted = TableCounts(TREE, tuple(counts), STDS).fit(truth.sum())
         squares.append(float(np.square(fitted - truth).mean()))
     assert np.mean(squares) == pytest.approx(variance_of_cells(TREE, STDS), rel=0.1)
 
@@ -239,7 +239,7 @@ def test_errors_shrink_as_the_plan_says() -> None:
 def test_each_count_of_each_level_is_rounded_down_or_up(seed: int, rows: int) -> None:
     rng = np.random.default_rng(seed)
     values = rng.gamma(0.4, 2.0, TREE.shape)
-    counts = rounded(values, TREE, rows, rng)
+    counts = round_within(values, TREE, rows, rng)
     assert counts.sum() == rows and counts.min() >= 0
     scaled = values * rows / values.sum()
     for found, wanted in zip(TREE.sums(counts.astype(float)), TREE.sums(scaled), strict=True):
@@ -249,7 +249,7 @@ def test_each_count_of_each_level_is_rounded_down_or_up(seed: int, rows: int) ->
 def test_rounding_is_unbiased() -> None:
     rng = np.random.default_rng(0)
     values = rng.gamma(0.5, 2.0, TREE.shape)
-    mean = np.mean([rounded(values, TREE, 40, rng) for _ in range(4000)], axis=0)
+    mean = np.mean([round_within(values, TREE, 40, rng) for _ in range(4000)], axis=0)
     np.testing.assert_allclose(mean, values * 40 / values.sum(), atol=0.04)
 
 
@@ -411,7 +411,7 @@ def test_counts_move_to_a_model_as_far_as_noise_explains() -> None:
             near = np.clip(truth + off * rng.standard_normal(tree.shape), 0, None)
             near *= truth.sum() / near.sum()
             noisy_table = TableCounts(tree, tuple(counts), (6.0, 6.0, 6.0))
-            found = [noisy_table.fitted(truth.sum(), (), e) for e in (None, near)]
+            found = [noisy_table.fit(truth.sum(), (), e) for e in (None, near)]
             squares = [float(np.square(x - truth).mean()) for x in (*found, near)]
             errors.setdefault(off, []).append(squares)
     without, moved, model_itself = np.mean(errors[3.0], axis=0)

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.estimation import MAX_SMOOTHING_NOISE, shrunk, smoothed
+from tabsynth.synthesizers.margnet.estimation import (
+    MAX_SMOOTHING_NOISE,
+    shrink_noise,
+    smooth_counts,
+)
 from tabsynth.synthesizers.margnet.selection import Resolution
 
 SIZES = st.integers(1, 12)
@@ -35,18 +39,18 @@ def test_singular_values_shrink_as_the_paper_has_it(m: int, n: int, seed: int) -
     for y in values / math.sqrt(long):
         inside = (y**2 - beta - 1) ** 2 - 4 * beta
         kept.append(math.sqrt(inside) / y * math.sqrt(long) if y > 1 + math.sqrt(beta) else 0.0)
-    result = shrunk((left * values) @ right.T)
+    result = shrink_noise((left * values) @ right.T)
     np.testing.assert_allclose(result, (left * kept) @ right.T, atol=1e-8 * (1 + max(values)))
 
 
 def test_noise_alone_is_taken_away_and_a_strong_direction_kept() -> None:
     generator = np.random.default_rng(0)
     noise = generator.normal(size=(30, 20))
-    assert np.square(shrunk(noise)).mean() < 0.02
+    assert np.square(shrink_noise(noise)).mean() < 0.02
     truth = 60 * np.outer(orthogonal(30, generator)[0], orthogonal(20, generator)[0])
-    error = np.square(shrunk(truth + noise) - truth).mean()
+    error = np.square(shrink_noise(truth + noise) - truth).mean()
     assert error < 0.2 * np.square(noise).mean()
-    assert not shrunk(np.zeros((3, 2))).any()
+    assert not shrink_noise(np.zeros((3, 2))).any()
 
 
 def halves(std: float, part: float, rows: float = 4000.0) -> tuple[np.ndarray, ...]:
@@ -57,7 +61,7 @@ def halves(std: float, part: float, rows: float = 4000.0) -> tuple[np.ndarray, .
     noisy = truth + std * np.random.default_rng(1).normal(size=truth.shape)
     measured = [Measured((0,), rows * one, std), Measured((0, 1), noisy, std)]
     config = MargNetConfig(smoothing=part)
-    result = smoothed(measured, [one, one], rows, Resolution.by_value((16, 16)), config)
+    result = smooth_counts(measured, [one, one], rows, Resolution.by_value((16, 16)), config)
     assert result.keys() <= {(0, 1)}
     return truth, noisy, result.get((0, 1), noisy)
 

@@ -273,7 +273,7 @@ def test_moved_entries_bring_triples_nearer(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_cells_of_triples_that_a_move_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the whole rows before and after; where there is room for some triples, they are those of the fewest cells."""
-    restricted = mixed(50, 3)._restricted(({},))
+    restricted = mixed(50, 3)._restrict(({},))
     triples = mixtures._Triples.within(restricted, 100, 50)
     assert triples is not None
     index = drawn(30, 3)

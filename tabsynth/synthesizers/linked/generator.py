@@ -158,17 +158,17 @@ class LinkedGenerator(nn.Module):
             if not len(previous):
                 return
             given = self.encoder.context(name, previous, tables)
-            drawn = self._drawn(name, given, rng)
+            drawn = self._draw(name, given, rng)
             start, of = len(tables[name].codes), tables[name].parent[previous]
             self._enter(name, drawn, of, np.full(len(of), position), tables)
             previous = start + np.arange(len(of))
 
-    def _drawn(self, name: str, context: np.ndarray, rng: torch.Generator) -> np.ndarray:
+    def _draw(self, name: str, context: np.ndarray, rng: torch.Generator) -> np.ndarray:
         """Return records of a table given their contexts, shape (n, drawn columns)."""
         records = self.encoder.records[name]
         ordered = self._ordered_columns(records)
 
-        def allowed(j: int, rows: np.ndarray) -> np.ndarray | None:
+        def allowed_codes(j: int, rows: np.ndarray) -> np.ndarray | None:
             column = records.drawn[j]
             codes = np.arange(column.size)
             if j in ordered:
@@ -183,7 +183,7 @@ class LinkedGenerator(nn.Module):
                 else None
             )
 
-        return self.network(name).draw(context, rng, allowed)
+        return self.network(name).draw(context, rng, allowed_codes)
 
     def _ordered_columns(self, records: Records) -> dict[int, int]:
         """Return for drawn columns that do not decrease from child to child, by number, the previous child's column."""

@@ -97,7 +97,7 @@ class PublicCounts:
     codes: np.ndarray
     rows: float
 
-    def expected(self, columns: Columns, groups: Groups) -> np.ndarray:
+    def expect(self, columns: Columns, groups: Groups) -> np.ndarray:
         """Return expected counts of a set of columns, shape (cells,)."""
         cells = math.prod(number_of(groups[j]) for j in columns)
         found = np.bincount(cells_in(self.codes, columns, groups), minlength=cells)
@@ -106,7 +106,7 @@ class PublicCounts:
     def drift(self, one_way: Sequence[Measured], values: Groups) -> float:
         """Return φ by one-way counts, less its standard error, and at least that of two samples of one population."""
         distances = [
-            Distance.of_counts(m, self.expected(m.columns, values), self.rows) for m in one_way
+            Distance.of_counts(m, self.expect(m.columns, values), self.rows) for m in one_way
         ]
         estimate, error = drift_by(distances)
         return max(1 + self.rows / len(self.codes), estimate - error)
@@ -187,7 +187,7 @@ class Following:
         default : sequence of float
             The shares without a public table.
         """
-        variances = [self.drift * self.public.expected(s, groups) for s in sets]
+        variances = [self.drift * self.public.expect(s, groups) for s in sets]
         return least_errors(variances, noise, importance, self.least * np.asarray(default))
 
 

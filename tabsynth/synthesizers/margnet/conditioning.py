@@ -76,7 +76,7 @@ def warn_of_impossible(generator: Mixture, encoder: TableEncoder) -> None:
 NULLS = ("fill", "keep")
 
 
-def completed(
+def complete_table(
     generator: Mixture,
     encoder: TableEncoder,
     table: pd.DataFrame,

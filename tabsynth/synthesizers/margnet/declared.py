@@ -135,7 +135,7 @@ class TableCounts:
         counts = (c + std * rng.standard_normal(c.shape) for c, std in drawn)
         return replace(self, counts=tuple(counts))
 
-    def fitted(
+    def fit(
         self, rows: float, zeros: Sequence[Zero] = (), expected: np.ndarray | None = None
     ) -> np.ndarray:
         """Return the table that is consistent with all levels, not negative and of so many rows; shape ``table.shape``.
@@ -230,20 +230,20 @@ def not_negative(
         allowed.append(some)
     top = estimates[-1]
     even = np.ones(top.size)
-    above = projected(top.reshape(-1, 1), even, np.array([rows]), allowed[-1].reshape(-1, 1))
+    above = project_values(top.reshape(-1, 1), even, np.array([rows]), allowed[-1].reshape(-1, 1))
     above = above.reshape(top.shape)
     for level in reversed(range(len(parents))):
         parent, below = parents[level], np.empty_like(estimates[level])
         for group, total in enumerate(above):
             of = np.flatnonzero(parent == group)
-            below[of] = projected(
+            below[of] = project_values(
                 estimates[level][of], variances[level][of], total, allowed[level][of]
             )
         above = below
     return above
 
 
-def projected(
+def project_values(
     values: np.ndarray, variances: np.ndarray, totals: np.ndarray, allowed: np.ndarray
 ) -> np.ndarray:
     """Return the nearest values that are not negative and have given sums, with squared distances over ``variances``.
@@ -284,7 +284,7 @@ def variance_of_cells(table: DeclaredTable, stds: Sequence[float]) -> float:
     return float(above.mean())
 
 
-def rounded(
+def round_within(
     values: np.ndarray, table: DeclaredTable, rows: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return whole numbers of sum ``rows`` whose sums at each level are the scaled values', rounded down or up; unbiased.
@@ -377,10 +377,10 @@ def declared_tables(schema: Schema, tables: Any, max_cells: int) -> list[Declare
     if not _is_list(tables):
         raise InputError(f"Expected tables to be a list of lists of columns, got {shown(tables)}.")
     limits = [max_cells, *[max_cells // FURTHER] * (len(tables) - 1)]
-    return [_declared(schema, names, most) for names, most in zip(tables, limits, strict=False)]
+    return [_parse_table(schema, names, most) for names, most in zip(tables, limits, strict=False)]
 
 
-def _declared(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
+def _parse_table(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
     listed = ",".join(map(str, names)) if _is_list(names) else names
     where = f"Declared table {shown(listed)}"
     if not _is_list(names) or not names:
@@ -393,7 +393,7 @@ def _declared(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
             )
         if name in names[:i]:
             raise InputError(f"{where} names column {shown(name)} twice; name it once.")
-    sources = [_followed(schema, name) for name in names]
+    sources = [_find_source(schema, name) for name in names]
     columns = list[int]()
     for name, source in zip(names, sources, strict=True):
         if source is None:
@@ -408,7 +408,7 @@ def _declared(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
             )
         columns.append(source[0])
     codes = [source[1] for source in sources if source is not None]
-    groups = [_grouped(of) for of in codes]
+    groups = [_number_groups(of) for of in codes]
     cells = math.prod(number_of(group) for group in groups)
     if cells > max_cells:
         raise InputError(
@@ -429,7 +429,7 @@ def _declared(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
     )
 
 
-def _followed(schema: Schema, name: str) -> tuple[int, np.ndarray] | None:
+def _find_source(schema: Schema, name: str) -> tuple[int, np.ndarray] | None:
     """Return the place of the modelled column that a column follows from, and the column's code for each of its codes; None if there is none."""
     if name in schema.learned.names and name not in schema.makers:
         place = schema.learned.names.index(name)
@@ -437,11 +437,11 @@ def _followed(schema: Schema, name: str) -> tuple[int, np.ndarray] | None:
     rule = schema.makers.get(name)
     if not isinstance(rule, Derived) or rule.lookup is None or len(rule.sources) > 1:
         return None
-    source = _followed(schema, rule.sources[0].name)
+    source = _find_source(schema, rule.sources[0].name)
     return None if source is None else (source[0], rule.lookup[source[1]])
 
 
-def _grouped(codes: np.ndarray) -> np.ndarray:
+def _number_groups(codes: np.ndarray) -> np.ndarray:
     """Return groups of equal codes, numbered from 0 without a gap."""
     return np.unique(codes, return_inverse=True)[1]
 
@@ -455,9 +455,9 @@ def _levels(
     """
     coarser = list[tuple[str, np.ndarray]]()
     for other in schema.makers:
-        source = _followed(schema, other)
+        source = _find_source(schema, other)
         if source is not None and source[0] == place:
-            coarser.append((other, _grouped(source[1])))
+            coarser.append((other, _number_groups(source[1])))
     column = schema.learned.columns[place]
     if isinstance(column, Hierarchical):
         coarser += _nodes(column)

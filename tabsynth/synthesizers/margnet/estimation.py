@@ -44,7 +44,7 @@ MAX_SMOOTHING_NOISE = (
 )
 
 
-def shrunk(matrix: np.ndarray) -> np.ndarray:
+def shrink_noise(matrix: np.ndarray) -> np.ndarray:
     """Return a matrix plus noise of variance 1 in each cell, less most of the noise.
 
     The singular values are shrunk as is best in mean squared error for matrices of low rank: Gavish and
@@ -68,7 +68,7 @@ def shrunk(matrix: np.ndarray) -> np.ndarray:
     return (left * values) @ right
 
 
-def smoothed(
+def smooth_counts(
     measured: Sequence[Measured],
     shares: Sequence[np.ndarray],
     rows: float,
@@ -103,7 +103,7 @@ def smoothed(
             groups = resolution.of(m.columns)
             one, other = (in_groups(shares[j], [groups[j]]) for j in m.columns)
             apart = m.counts - rows * np.outer(one, other)
-            kept = m.std * shrunk(apart / m.std)
+            kept = m.std * shrink_noise(apart / m.std)
             moved[m.columns] = m.counts + part * (kept - apart)
     return moved
 
@@ -678,7 +678,7 @@ class MargNetFit:
             self.components,
             resolution,
             device,
-            aims=smoothed(measured, shares, rows, resolution, config),
+            aims=smooth_counts(measured, shares, rows, resolution, config),
             memory=config.memory * 2**20,
             zeros=zeros,
             tables=tables,

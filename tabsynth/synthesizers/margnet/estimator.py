@@ -36,7 +36,7 @@ from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.conditioning import (
     boxes_of,
     boxes_to_sample,
-    completed,
+    complete_table,
     warn_of_impossible,
 )
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -54,7 +54,7 @@ from tabsynth.synthesizers.margnet.measurement import (
     PrivateMarginals,
     stages,
 )
-from tabsynth.synthesizers.margnet.prior import Posterior, used, with_public
+from tabsynth.synthesizers.margnet.prior import Posterior, stated_use, with_public
 from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
@@ -244,7 +244,9 @@ class MargNet(Synthesizer):
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         check_size(max(len(frame), 1), len(self.encoder_.schema.columns))
         for_codes, for_cells = self._streams(random_state)
-        return completed(self.trained_.generator, self.encoder_, frame, nulls, for_codes, for_cells)
+        return complete_table(
+            self.trained_.generator, self.encoder_, frame, nulls, for_codes, for_cells
+        )
 
     def fitted_tables(self) -> list[pd.DataFrame]:
         """The declared tables as fitted: what a sample agrees with, scaled to its number of rows.
@@ -512,7 +514,7 @@ class MargNet(Synthesizer):
             population_interval=population_interval,
             measured=measured if not self.schema.design and measured.keepable else None,
             tables=measured.tables,
-            notes={} if public is None else used(prior, measured.followed),
+            notes={} if public is None else stated_use(prior, measured.followed),
             likely_steps={} if fits else estimate.likely_steps(),
         )
 

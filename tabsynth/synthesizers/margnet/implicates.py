@@ -75,7 +75,9 @@ class ScoreSums:
         for j, (block, scored) in enumerate(zip(layout.blocks, scores, strict=True)):
             if scored is not None:
                 own = shares[block.start : block.stop]
-                of_groups[self.groups.spans[j], j] = _centred(own, scored, resolution.pairs[j])
+                of_groups[self.groups.spans[j], j] = _centre_scores(
+                    own, scored, resolution.pairs[j]
+                )
         for m in counts:
             if len(m.columns) == 2:
                 std = max(m.std, LEAST_STD)
@@ -97,7 +99,7 @@ class ScoreSums:
         return loss, self.groups.back(sums @ error.T + (q @ error) @ self.of_groups.T)
 
 
-def _centred(shares: np.ndarray, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
+def _centre_scores(shares: np.ndarray, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return the mean score of each group, less that of all, of length 1; 0 where all are equal. Shape (groups,)."""
     known, values = np.isfinite(scores), np.nan_to_num(scores)
     of_known = shares * known
@@ -181,7 +183,7 @@ def implicate(
     for i in range(STEPS):
         for group in optimizer.param_groups:
             group["lr"] = RATE * one_cycle(i / STEPS)
-        q = _normalised(logits, layout)
+        q = _normalise(logits, layout)
         gradient = loss(q.detach(), 1.0)[1]
         if weight:
             gradient.add_(sums(q.detach())[1], alpha=2 * weight / loss.cells)
@@ -189,10 +191,10 @@ def implicate(
         q.backward(gradient)
         optimizer.step()
     with torch.no_grad():
-        return Mixture(layout, len(p)).to(p.device).set(_normalised(logits, layout))
+        return Mixture(layout, len(p)).to(p.device).set(_normalise(logits, layout))
 
 
-def _normalised(logits: Tensor, layout: Layout) -> Tensor:
+def _normalise(logits: Tensor, layout: Layout) -> Tensor:
     """Return probabilities of the values of each column."""
     parts = logits.split([block.size for block in layout.blocks], dim=1)
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)

@@ -156,7 +156,7 @@ class OneWay:
     rows_std: float = 0.0
 
     @property
-    def agreed(self) -> list[Measured]:
+    def consistent_counts(self) -> list[Measured]:
         """The counts of columns in agreement with those of derived columns."""
         return in_agreement(self.counts, self.derived)
 
@@ -366,7 +366,7 @@ class PrivateMarginals:
         if TABLES not in self.spends:
             return []
         levels = [(table, level) for table in self.tables for level in range(len(table.levels))]
-        groups = [self._grouped_by(table, level) for table, level in levels]
+        groups = [self._groups_at(table, level) for table, level in levels]
         details = {
             "tables": [",".join(table.names) for table in self.tables],
             "levels": len(levels),
@@ -381,7 +381,7 @@ class PrivateMarginals:
             start += len(own)
         return out
 
-    def _grouped_by(self, table: DeclaredTable, level: int) -> Groups:
+    def _groups_at(self, table: DeclaredTable, level: int) -> Groups:
         """Return groups of all columns, of which those of a table have its own at a level."""
         own = dict(zip(table.columns, table.groups_at(level), strict=True))
         return [own.get(j, g) for j, g in enumerate(self.whole.values)]
@@ -413,7 +413,7 @@ class PrivateMarginals:
         if JOINT not in self.spends:
             return Selection([], [], self.whole)
         rows, cells = one_way.rows, self.config.max_cells
-        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.agreed]
+        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.consistent_counts]
         noise, by = self._joint_noise(), self.resolution(one_way)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
         pairs = [pair for pair in pairs if self.first <= pair[1] < self.last]
@@ -484,7 +484,7 @@ class PrivateMarginals:
         if self.public is not None:
             public = PublicCounts(self.public, rows)
             if public.explains(of_sets, std, signs, means, self.config.prior_unexplained):
-                drift = public.drift(one_way.agreed, self.whole.values)
+                drift = public.drift(one_way.consistent_counts, self.whole.values)
                 following = Following(public, drift, PRIOR_LEAST_SHARE)
         return {triple: sizes[triple] for triple in triples if triple in sizes}, following
 
@@ -493,14 +493,16 @@ class PrivateMarginals:
     ) -> Measurements:
         """Return noisy counts of the selected pairs and triples, with those of single columns, and of declared tables."""
         if JOINT not in self.spends:
-            return Measurements(one_way.agreed, one_way.rows, selection.resolution, tables)
+            return Measurements(
+                one_way.consistent_counts, one_way.rows, selection.resolution, tables
+            )
         joint = self._joint(one_way.rows, selection)
         repeated: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
         singles = [averaged(m, repeated[m.columns]) if repeated else m for m in one_way.counts]
         singles = in_agreement(singles, one_way.derived)
         counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
         paired = {j for pair in selection.pairs for j in pair}
-        by = selection.resolution.narrowed(paired)
+        by = selection.resolution.narrow(paired)
         followed = selection.following is not None
         return Measurements(counts, one_way.rows, by, tables, followed)
 
@@ -565,7 +567,7 @@ class PrivateMarginals:
     def resolution(self, one_way: OneWay, group_noise: float | None = None) -> Resolution:
         """Return groups by what the noise of pairs allows; ``group_noise`` takes the place of the configuration's."""
         rows, noise = one_way.rows, self._joint_noise()
-        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.agreed]
+        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.consistent_counts]
         config, columns_ = self.config, len(self.columns)
         if group_noise is not None:
             config = replace(config, group_noise=group_noise)
@@ -664,7 +666,7 @@ class PrivateMarginals:
             sets += columns
             groups += [by.of(s) for s in columns]
             if derived:
-                coarse = [self._grouped(j, group) for j, group in derived]
+                coarse = [self._with_group(j, group) for j, group in derived]
                 cells += [number_of(group) for _, group in derived]
                 importance = np.concatenate([importance, np.ones(len(derived))])
                 sets += [(j,) for j, _ in derived]
@@ -677,7 +679,7 @@ class PrivateMarginals:
             shares += [part * share for share in of_sets]
         return sets, shares, groups
 
-    def _grouped(self, j: int, group: np.ndarray) -> Groups:
+    def _with_group(self, j: int, group: np.ndarray) -> Groups:
         """Return groups of all columns, of which column ``j`` has others."""
         return [group if i == j else g for i, g in enumerate(self.whole.values)]
 

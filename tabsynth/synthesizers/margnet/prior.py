@@ -66,7 +66,7 @@ def in_order(codes: np.ndarray) -> np.ndarray:
     out, stack = list[np.ndarray](), [np.arange(len(codes))]
     while stack:
         rows = stack.pop()
-        split = _halved(codes[rows]) if len(rows) > SMALLEST_LEAF else None
+        split = _split_rows(codes[rows]) if len(rows) > SMALLEST_LEAF else None
         if split is None:
             out.append(rows)
         else:
@@ -74,7 +74,7 @@ def in_order(codes: np.ndarray) -> np.ndarray:
     return np.concatenate(out)
 
 
-def _halved(codes: np.ndarray) -> np.ndarray | None:
+def _split_rows(codes: np.ndarray) -> np.ndarray | None:
     """Return which rows are in the first of two parts, bool (n,); None where all are equal."""
     best, split = 0.0, None
     for column in codes.T:
@@ -171,7 +171,7 @@ class PriorCounts:
         counts = np.concatenate([m.counts.ravel() for m in self.measured])
         std = np.repeat([max(m.std, LEAST_STD) for m in self.measured], sizes)
 
-        def weighted(prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def weights_at(prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             change = np.zeros(len(self.codes))
             for spot in spots:
                 change -= prices[spot]
@@ -188,7 +188,7 @@ class PriorCounts:
 
         def dual(x: np.ndarray) -> tuple[float, np.ndarray]:
             prices = x * unit
-            w, expected = weighted(prices)
+            w, expected = weights_at(prices)
             value = w.sum() / drift + prices @ counts + np.square(prices * std).sum() / 2
             return value, unit * (counts - expected + prices * std**2)
 
@@ -199,11 +199,11 @@ class PriorCounts:
             method="L-BFGS-B",
             options={"maxiter": steps, "maxcor": 20},
         )
-        w, _ = weighted(found.x * unit)
+        w, _ = weights_at(found.x * unit)
         return w / w.sum()
 
 
-def refined(one: Groups, other: Groups) -> Groups:
+def common_groups(one: Groups, other: Groups) -> Groups:
     """Return for each column the coarsest groups that are within those of both."""
     return [
         np.unique(a * number_of(b) + b, return_inverse=True)[1]
@@ -307,7 +307,7 @@ class Posterior:
         return out.set(torch.cat([self.classes.to(own.device), own]), shares)
 
 
-def used(prior: Posterior | None, followed: bool) -> dict[str, Any]:
+def stated_use(prior: Posterior | None, followed: bool) -> dict[str, Any]:
     """Return what a certificate says of the use of a public table: a function of it and of noisy counts."""
     budget = "follows the public table" if followed else "as without a public table"
     if prior is None:
@@ -372,7 +372,7 @@ def posterior(
     if drift > config.largest_drift * other:
         return None
     weights = prior.weights(drift, PRIOR_STEPS)
-    by = Resolution(resolution.values, refined(fine, resolution.pairs), resolution.triples)
+    by = Resolution(resolution.values, common_groups(fine, resolution.pairs), resolution.triples)
     known = {m.columns: m for m in measured}
     sets = [m.columns for m in measured if len(m.columns) != 2]
     counts = [

@@ -122,7 +122,7 @@ class Resolution:
         """Return the groups that a set of columns is counted in."""
         return {1: self.values, 2: self.pairs}.get(len(columns), self.triples)
 
-    def narrowed(self, paired: set[int]) -> Self:
+    def narrow(self, paired: set[int]) -> Self:
         """Return one group for all values of the other columns: of what is left out no matrix is held."""
         pairs, triples = (
             [g if j in paired else np.zeros_like(g) for j, g in enumerate(by)]

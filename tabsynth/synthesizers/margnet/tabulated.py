@@ -22,7 +22,7 @@ from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.declared import (
     DeclaredTable,
     TableCounts,
-    rounded,
+    round_within,
     systematic,
 )
 from tabsynth.synthesizers.mixture import (
@@ -48,7 +48,7 @@ def expected_table(table: DeclaredTable, mixture: Mixture) -> np.ndarray:
         for group, block in zip(table.groups, blocks, strict=True)
     ]
     even = np.full(len(matrix), 1 / len(matrix))
-    found = _expected(masses, even if prior is None else prior).reshape(table.shape)
+    found = _combine_masses(masses, even if prior is None else prior).reshape(table.shape)
     return np.asarray(found / found.sum())
 
 
@@ -62,7 +62,7 @@ def fitted_tables(
     out = list[np.ndarray]()
     for number, counts in enumerate(tables):
         table = counts.table
-        values = counts.fitted(rows, zeros, rows * expected_table(table, mixture))
+        values = counts.fit(rows, zeros, rows * expected_table(table, mixture))
         earlier = [
             (shared_sums(other.table, table), sums)
             for other, sums in zip(tables[:number], out, strict=True)
@@ -87,14 +87,14 @@ def shared_sums(one: DeclaredTable, other: DeclaredTable) -> tuple[np.ndarray, n
     for j in sorted(set(one.columns) & set(other.columns)):
         axes = one.columns.index(j), other.columns.index(j)
         groups = one.groups[axes[0]], other.groups[axes[1]]
-        labels = _connected(*groups, (number_of(groups[0]), number_of(groups[1])))
+        labels = _label_components(*groups, (number_of(groups[0]), number_of(groups[1])))
         number = int(labels[0].max()) + 1
         first = first * number + labels[0][np.indices(one.shape)[axes[0]]]
         second = second * number + labels[1][np.indices(other.shape)[axes[1]]]
     return first, second
 
 
-def _connected(
+def _label_components(
     one: np.ndarray, other: np.ndarray, sizes: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return components of a graph between so many nodes on two sides, by the ends of its edges: for each node of either side its component."""
@@ -182,7 +182,7 @@ class TabulatedRows:
             wrong = np.flatnonzero(self.encoder.rules.broken(index))
             if not len(wrong):
                 break
-            index[wrong] = self._redrawn(index[wrong], drawn)
+            index[wrong] = self._redraw(index[wrong], drawn)
         return index
 
     def _masses(self, j: int, parts: np.ndarray) -> np.ndarray:
@@ -198,13 +198,13 @@ class TabulatedRows:
         parts = [_parts(group) for group in table.groups]
         free = [part @ self.blocks[j].T for j, part in zip(table.columns, parts, strict=True)]
         cut = [self._masses(j, part) for j, part in zip(table.columns, parts, strict=True)]
-        whole, some = _expected(free, self.prior), _expected(cut, rest)
+        whole, some = _combine_masses(free, self.prior), _combine_masses(cut, rest)
         return np.divide(some, whole, out=np.zeros_like(some), where=whole > 0).reshape(table.shape)
 
     def _cells(self, rows: int, rng: np.random.Generator) -> Assigned:
         """Return the cells of all tables, with their numbers of rows."""
         first = self.tables[0]
-        counts = rounded(self.fitted[0], first, rows, rng).ravel()
+        counts = round_within(self.fitted[0], first, rows, rng).ravel()
         kept = np.flatnonzero(counts)
         where = np.unravel_index(kept, first.shape)
         parts = {j: _parts(g) for j, g in zip(first.columns, first.groups, strict=True)}
@@ -223,7 +223,7 @@ class TabulatedRows:
         """Return cells of one more table for rows that have cells of others."""
         component = self._components(assigned, table.columns)
         grid = [axis.ravel() for axis in np.indices(table.shape)]
-        shared = self._shared(assigned, table, grid)
+        shared = self._shared_columns(assigned, table, grid)
         # Columns that are new follow from the component; of those that are shared, cells and groups that overlap go together.
         new = [
             (self._masses(j, _parts(group)).T, number)
@@ -264,9 +264,9 @@ class TabulatedRows:
                 found.append((cells[at[0]], own[at[1]], counts[at]))
             left += np.bincount(line[own], ahead, len(left))
         cells, own, counts = (np.concatenate(part) for part in zip(*found, strict=True))
-        return _joined(assigned, cells, table, [number[own] for number in grid], counts)
+        return _join(assigned, cells, table, [number[own] for number in grid], counts)
 
-    def _shared(
+    def _shared_columns(
         self, assigned: Assigned, table: DeclaredTable, grid: Sequence[np.ndarray]
     ) -> list[Shared]:
         """Return the columns that one more table shares with those before it, by what the mixture expects in each part and group."""
@@ -303,7 +303,7 @@ class TabulatedRows:
             of += [cell] * len(pieces or [box])
         return self.mixture.sample_cells(boxes, np.array(of), assigned.counts, rng, rounded=rounded)
 
-    def _redrawn(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _redraw(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return other rows of the same cells of all tables, in their order."""
         cells = np.stack([table.cells(rows) for table in self.tables], axis=1)
         different, of, counts = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
@@ -328,7 +328,7 @@ def _overlapping(shared: Sequence[Shared], cells: int, own: int) -> tuple[np.nda
     of_cells, of_own = np.zeros(cells, int), np.zeros(own, int)
     for share, first, second in shared:
         edges = np.nonzero(share)
-        one, other = _connected(edges[0], edges[1], (share.shape[0], share.shape[1]))
+        one, other = _label_components(edges[0], edges[1], (share.shape[0], share.shape[1]))
         of_cells = of_cells * sum(share.shape) + one[first]
         of_own = of_own * sum(share.shape) + other[second]
     return of_cells, of_own
@@ -345,7 +345,7 @@ def _in_order(table: DeclaredTable, of_own: np.ndarray) -> list[int]:
     return [int(label) for label in labels[np.lexsort(keys)]]
 
 
-def _joined(
+def _join(
     assigned: Assigned,
     cells: np.ndarray,
     table: DeclaredTable,
@@ -377,7 +377,7 @@ def _both(one: Box, other: Box) -> Box:
     return out
 
 
-def _expected(masses: Sequence[np.ndarray], prior: np.ndarray) -> np.ndarray:
+def _combine_masses(masses: Sequence[np.ndarray], prior: np.ndarray) -> np.ndarray:
     """Return the probability of all combinations of parts of columns, shape (combinations,), in a mixture with these shares."""
     sizes = [len(mass) for mass in masses]
     first = int(np.argmin([np.prod(sizes[:i]) + np.prod(sizes[i:]) for i in range(len(sizes))]))

@@ -154,7 +154,7 @@ class WeightedColumns:
         blocks = [every[:, block.start : block.stop] for block in mixture.layout.blocks]
         heavy = np.maximum(blocks.pop() @ self.classes.means, LEAST * self.classes.cap)
         margins = [heavy @ block / heavy.sum() for block in blocks]
-        raked, shares = _raked(blocks, margins)
+        raked, shares = _rake(blocks, margins)
         out = Mixture(layout, len(every), shared=True).to(mixture.probabilities.device)
         p, s = (torch.from_numpy(x).float() for x in (np.concatenate(raked, axis=1), shares))
         return out.set(p, s), max(1.0, rows * float(heavy.mean()))
@@ -177,7 +177,7 @@ class WeightedColumns:
         return max(1.0, float(np.clip(population, *ends))), ends
 
 
-def _raked(
+def _rake(
     blocks: Sequence[np.ndarray], margins: Sequence[np.ndarray]
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Return a mixture of product distributions, times factors of the values of each column that give these margins.
