@@ -1,10 +1,7 @@
-"""Fixtures that import the reports' scripts, some of which have the same names."""
+"""Fixtures of the reports: their programs, which have the same name, and a stand-in for the evaluation protocol."""
 
-import importlib
 import importlib.util
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +13,7 @@ REPORTS = Path(__file__).resolve().parent
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """A function from a report's name to its run.py as a module, with its folder first on the path."""
+    """Return a function from the name of a report to its run.py as a module, with its folder first on the path."""
 
     def load(name: str) -> ModuleType:
         path = REPORTS / name / "run.py"
@@ -27,27 +24,6 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
         return module
 
     return load
-
-
-@contextmanager
-def _modules_of(name: str) -> Iterator[dict[str, ModuleType]]:
-    folder = REPORTS / name
-    names = [path.stem for path in folder.glob("*.py") if not path.stem.startswith("test_")]
-    before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    sys.path.insert(0, str(folder))
-    try:
-        yield {name: importlib.import_module(name) for name in names}
-    finally:
-        sys.path.remove(str(folder))
-        for name in names:
-            sys.modules.pop(name, None)
-        sys.modules.update(before)
-
-
-@pytest.fixture(scope="session")
-def modules_of() -> Callable:
-    """A context in which a report's modules are imported, apart from other reports' of the same names."""
-    return _modules_of
 
 
 STAND_IN = """
@@ -69,7 +45,7 @@ def score(folder, synthetic, quick=False):
 
 @pytest.fixture
 def protocol(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of benchmark files whose only file is a stand-in for the evaluation protocol."""
+    """Return a folder of benchmark files whose only file is a stand-in for the evaluation protocol."""
     folder = tmp_path_factory.mktemp("benchmark-files")
     (folder / PROTOCOL).write_text(STAND_IN)
     monkeypatch.setenv(VARIABLE, str(folder))

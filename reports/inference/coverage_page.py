@@ -1,104 +1,104 @@
 """The page of the results."""
 
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Rows, releases
+from harness import Row, Rows, fill, releases, table
 
-TITLES = {"census": "census", "hospital": "hospital"}
-LEAST = 30  # fits that support a statistic, from which its own coverage is stated
+SETTINGS = ("census-1", "census-8", "hospital-1", "hospital-8")
+SUPPORTING = 30  # fits that support a statistic, from which its own coverage is stated
+HEAD = (
+    *("table", "ε", "fits", "statistics", "intervals", "supported", "coverage"),
+    *("±", "lowest", "width", "control", "naive"),
+)
+POOLED_HEAD = (
+    *("table", "ε", "fits", "statistics", "supported", "coverage", "±", "cells alone"),
+    *("coverage of others", "CPU s"),
+)
+PLANS_HEAD = (
+    *("ε", "fits", "tables", "planned over realised: median", "middle half"),
+    "over the error of synthetic rows: median",
+)
+Groups = dict[str, list[Row]]  # rows by the part of their key before the last hyphen
 
 
 def page(results: Rows) -> str:
-    """README.md."""
-    by_setting: dict[str, list[Any]] = defaultdict(list)
+    """Return the page of the results."""
+    groups: Groups = defaultdict(list)
     for key in sorted(results, key=lambda key: (key.rsplit("-", 1)[0], int(key.rsplit("-", 1)[1]))):
-        by_setting[key.rsplit("-", 1)[0]].append(results[key])
-    lines = [
-        "# Coverage of intervals from noisy counts",
-        "",
-        "A known population is drawn from with replacement; MargNet is fitted to each draw, seeded; and 95% intervals of"
-        " [tabsynth.inference](../../docs/how-to/valid-inference.md) are compared with the truth in the population. The census"
-        " population is the 54,364 rows of the 2018 and 2019 excerpts in 10 columns, drawn 19,077 at a time; the hospital"
-        " population is the 4,999 rows of the hospital table in 48 columns, drawn 4,999 at a time. Fits have 200 mixture components"
-        " and 1,000 steps, in place of 3,000, which take a third of the time at ε = 8; estimates and intervals follow from the counts,"
-        " so they hardly change. `python reports/inference/run.py`"
-        " adds fits and writes this page. It needs [benchmark files](../../data/README.md#benchmark-files). "
-        + releases(results.values()),
-        "",
-        '- **Supported**: the share of intervals that are given; the others say "not supported by the measured marginals".',
-        "- **Coverage**: of the intervals that are given. **±**: two standard errors over the fits. The fits of a table at both ε share"
-        " their private tables, so that their deviations are alike.",
-        "- **Lowest**: the lowest coverage of one statistic that 30 fits or more support.",
-        "- **Width**: over that of an oracle that knows the population and has counts with the same noise; the median and the 95th"
-        " percentile of statistics, in the first fits.",
-        "- **Control**: coverage of the textbook interval from the private table itself, of the supported statistics. It shows how far the"
-        " private tables that were drawn are off by chance.",
-        "- **Naive**: coverage of the textbook interval from one synthetic table, of the supported statistics, in the first 20 fits.",
-        *of_textbooks(by_setting),
-        "- Cells and groups of fewer than 20 expected rows are rare; they are rows of their own.",
-        "",
-        "| table | ε | fits | statistics | intervals | supported | coverage | ± | lowest | width | control | naive |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for setting in ("census-1", "census-8", "hospital-1", "hospital-8"):
-        lines += coverage(setting, by_setting.get(setting, []))
-    lines += ["", *of_implicates(by_setting), "", *of_plans(by_setting)]
-    return "\n".join(lines) + "\n"
+        groups[key.rsplit("-", 1)[0]].append(results[key])
+    parts = {
+        "RELEASE": releases(results.values()),
+        "TEXTBOOKS": "".join(f"- {sentence}\n" for sentence in explain_textbooks(groups)),
+        "COVERAGE": table(HEAD, [cells for name in SETTINGS for cells in coverage(name, groups)]),
+        "IMPLICATES": table(
+            POOLED_HEAD, [cells for name in SETTINGS for cells in pooled_coverage(name, groups)]
+        ),
+        "PLANS": table(PLANS_HEAD, planned_errors(groups)),
+    }
+    return fill(Path(__file__).with_name("template.md"), parts)
 
 
-def coverage(setting: str, rows: list[Any]) -> list[str]:
-    """Lines of one setting, a class of statistics each."""
-    table, epsilon = setting.rsplit("-", 1)
-    out = []
-    for kind in dict.fromkeys(kind for row in rows for kind in row["classes"]):
-        found = [row["classes"][kind] for row in rows if kind in row["classes"]]
-        covered = np.array([list(f["covered"]) for f in found])
-        given, inside = covered != "-", covered == "1"
-        cells = [
-            table,
-            epsilon,
-            str(len(found)),
-            kind,
-            str(covered.shape[1]),
-            f"{given.mean():.0%}",
-        ]
-        if not given.any():
-            out.append("| " + " | ".join([*cells, "–", "–", "–", "–", "–", "–"]) + " |")
+def statistics_of(rows: list[Row]) -> list[str]:
+    """Return the classes of statistics that occur in rows."""
+    return list(dict.fromkeys(kind for row in rows for kind in row["classes"]))
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """Return a share as a text, an en dash for NaN."""
+    return "–" if np.isnan(value) else f"{value:.{digits}%}"
+
+
+def two_errors(shares: np.ndarray) -> float:
+    """Return two standard errors of the mean of shares; NaN of a single one."""
+    return 2 * shares.std(ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
+
+
+def coverage(setting: str, groups: Groups) -> list[list[str]]:
+    """Return the cells of each class of statistics of a setting."""
+    rows, out = groups.get(setting, []), []
+    for kind in statistics_of(rows):
+        classes = [row["classes"][kind] for row in rows if kind in row["classes"]]
+        letters = np.array([list(c["covered"]) for c in classes])
+        supported, inside = letters != "-", letters == "1"
+        cells = [*setting.rsplit("-", 1), str(len(classes)), kind, str(letters.shape[1])]
+        cells.append(f"{supported.mean():.0%}")
+        if not supported.any():
+            out.append([*cells, *"––––––"])
             continue
-        each = np.array([i[g].mean() for i, g in zip(inside, given, strict=True) if g.any()])
-        spread = 2 * each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
-        often = given.sum(axis=0) >= LEAST
-        lowest = (
-            (inside.sum(axis=0)[often] / given.sum(axis=0)[often]).min() if often.any() else np.nan
+        pairs = zip(inside, supported, strict=True)
+        shares = np.array([i[s].mean() for i, s in pairs if s.any()])
+        often = supported.sum(axis=0) >= SUPPORTING
+        each = inside.sum(axis=0)[often] / supported.sum(axis=0)[often]
+        widths = np.array([c["wider"] for c in classes if "wider" in c])
+        out.append(
+            [
+                *cells,
+                percent(inside.sum() / supported.sum()),
+                percent(two_errors(shares)),
+                percent(each.min() if often.any() else np.nan, 0),
+                "{:.2f}, {:.2f}".format(*np.median(widths, axis=0)) if len(widths) else "–",
+                textbook_coverage(classes, "control"),
+                textbook_coverage(classes, "naive"),
+            ]
         )
-        wider = np.array([f["wider"] for f in found if "wider" in f])
-        wide = "–" if not len(wider) else "{:.2f}, {:.2f}".format(*np.median(wider, axis=0))
-        cells += [
-            f"{inside.sum() / given.sum():.1%}",
-            "–" if np.isnan(spread) else f"{spread:.1%}",
-            "–" if np.isnan(lowest) else f"{lowest:.0%}",
-            wide,
-            textbook(found, "control"),
-            textbook(found, "naive"),
-        ]
-        out.append("| " + " | ".join(cells) + " |")
     return out
 
 
-def textbook(found: list[Any], name: str) -> str:
-    """Coverage of textbook intervals of the statistics that have one of ours."""
-    rows = [(f[name], len(f["covered"]) - f["covered"].count("-")) for f in found if name in f]
-    right, of = np.sum(rows, axis=0) if rows else (0, 0)
-    return f"{right / of:.1%}" if of else "–"
+def textbook_coverage(classes: list[Any], name: str) -> str:
+    """Return the coverage of textbook intervals of the supported statistics."""
+    counts = [(c[name], len(c["covered"]) - c["covered"].count("-")) for c in classes if name in c]
+    right, intervals = np.sum(counts, axis=0) if counts else (0, 0)
+    return f"{right / intervals:.1%}" if intervals else "–"
 
 
-def of_textbooks(by_setting: dict[str, list[Any]]) -> list[str]:
-    """Why textbook intervals of logistic coefficients cover too seldom, of each table of which some have no estimate."""
-    lines = []
-    for table, title in TITLES.items():
-        for row in by_setting.get(f"textbook-{table}", [])[-1:]:
+def explain_textbooks(groups: Groups) -> list[str]:
+    """Return why textbook intervals of logistic coefficients cover too seldom, for each table and regression."""
+    out = []
+    for name in ("census", "hospital"):
+        for row in groups.get(f"textbook-{name}", [])[-1:]:
             for regressors, missing in row["missing"].items():
                 names = regressors.split(",")
                 categories = [
@@ -106,78 +106,56 @@ def of_textbooks(by_setting: dict[str, list[Any]]) -> list[str]:
                     for category, number in row["constant"].items()
                     if category.partition("[")[0] in names
                 ]
-                lines.append(
-                    "- **Control** and **naive** count the coefficients of a regression without a maximum-likelihood estimate as not covered."
-                    f" In {missing} of {row['draws']} private {title} tables, the logistic regression on {' and '.join(names)} has none."
+                out.append(
+                    "**Control** and **naive** count the coefficients of a regression without a maximum-likelihood estimate as not covered."
+                    f" In {missing} of {row['draws']} private {name} tables, the logistic regression on {' and '.join(names)} has none."
                     " All rows of a category then have the same outcome, so its coefficient is not finite. The category is"
                     f" {', '.join(categories)}. Of the logistic coefficients that have a textbook interval in these {row['draws']} tables,"
                     f" it covers {row['covered'] / row['intervals']:.1%}."
                 )
-    return lines
+    return out
 
 
-def of_implicates(by_setting: dict[str, list[Any]]) -> list[str]:
-    """The section on pooled implicates."""
-    lines = [
-        "## Pooled implicates",
-        "",
-        "Coverage of 95% intervals that `pool` makes of textbook analyses of 10 implicates, without rare cells and groups. **Supported** are"
-        " statistics that the measured marginals show, as above; **others** are those that they do not show, whose associations"
-        " implicates do not vary. The certificate of an implicate lists the sets of columns that were counted. Counts below 0 cannot be"
-        " in a table, so statistics of small groups are biased. The intervals above do better. CPU seconds are of the 10 implicates."
-        " **Cells alone**: coverage of the supported statistics of implicates that are fitted to the counts with equal weights, without sums of scores."
-        " Where the counts of most pairs are noise, all implicates are fitted so, and a warning is given; here at ε = 1 on the hospital table.",
-        "",
-        "| table | ε | fits | statistics | supported | coverage | ± | cells alone | coverage of others | CPU s |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for setting in ("census-1", "census-8", "hospital-1", "hospital-8"):
-        rows = by_setting.get(f"implicates-{setting}", [])
-        alone = by_setting.get(f"cells-{setting}", [])
-        seconds = np.median([row["cpu_seconds"] for row in rows]) if rows else 0
-        for kind in dict.fromkeys(kind for row in rows for kind in row["classes"]):
-            found = [row["classes"].get(kind, ["", ""]) for row in rows]
-            given, others = ("".join(part) for part in zip(*found, strict=True))
-            each = np.array([f[0].count("1") / len(f[0]) for f in found if f[0]])
-            spread = 2 * each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
-            cells = [*setting.rsplit("-", 1), str(len(rows)), kind]
-            cells += [f"{len(given) / len(given + others):.0%}", _share(given)]
-            cells += [
-                "–" if np.isnan(spread) else f"{spread:.1%}",
-                _share("".join(row["classes"].get(kind, ["", ""])[0] for row in alone)),
-                _share(others),
-                f"{seconds:.0f}",
+def pooled_coverage(setting: str, groups: Groups) -> list[list[str]]:
+    """Return the cells of each class of statistics, whose implicates are pooled."""
+    rows, out = groups.get(f"implicates-{setting}", []), []
+    equal_weights = groups.get(f"cells-{setting}", [])
+    for kind in statistics_of(rows):
+        letters = [row["classes"].get(kind, ["", ""]) for row in rows]
+        supported, unsupported = ("".join(part) for part in zip(*letters, strict=True))
+        shares = np.array([s.count("1") / len(s) for s, _ in letters if s])
+        alone = "".join(row["classes"].get(kind, ["", ""])[0] for row in equal_weights)
+        out.append(
+            [
+                *setting.rsplit("-", 1),
+                str(len(rows)),
+                kind,
+                f"{len(supported) / len(supported + unsupported):.0%}",
+                covered_share(supported),
+                percent(two_errors(shares)),
+                covered_share(alone),
+                covered_share(unsupported),
+                f"{np.median([row['cpu_seconds'] for row in rows]):.0f}",
             ]
-            lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        )
+    return out
 
 
-def _share(letters: str) -> str:
-    """The share of intervals that cover."""
-    return f"{letters.count('1') / len(letters):.1%}" if letters else "–"
+def covered_share(letters: str) -> str:
+    """Return the share of intervals that cover, an en dash without intervals."""
+    return percent(letters.count("1") / len(letters)) if letters else "–"
 
 
-def of_plans(by_setting: dict[str, list[Any]]) -> list[str]:
-    """The section on planned errors."""
-    lines = [
-        "## Planned errors of tables",
-        "",
-        "`tabsynth plan --table` before there are rows, over the realised error: the root mean square over the cells of every pair of"
-        " census columns, in the groups of values that the fit counts. Estimates are those of `tabsynth.inference`; the synthetic"
-        " table's own counts have other errors, which no plan follows: a fit smooths the noise, and is biased.",
-        "",
-        "| ε | fits | tables | planned over realised: median | middle half | over the error of synthetic rows: median |",
-        "|---|---|---|---|---|---|",
-    ]
-    for setting in ("census-1", "census-8"):
-        rows = by_setting.get(f"plan-{setting}", [])
-        if not rows:
+def planned_errors(groups: Groups) -> list[list[str]]:
+    """Return the cells of planned errors, over the realised ones, at each ε."""
+    out = []
+    for epsilon in ("1", "8"):
+        if not (rows := groups.get(f"plan-census-{epsilon}", [])):
             continue
         errors = np.array([error for row in rows for error in row["tables"].values()])
         ratio = errors[:, 0] / errors[:, 1]
         low, middle, high = np.quantile(ratio, [0.25, 0.5, 0.75])
-        rest = np.median(errors[:, 0] / errors[:, 2])
-        lines.append(
-            f"| {setting.rsplit('-', 1)[1]} | {len(rows)} | {len(errors)} | {middle:.2f} | {low:.2f} to {high:.2f} | {rest:.2f} |"
-        )
-    return lines
+        of_rows = np.median(errors[:, 0] / errors[:, 2])
+        cells = [epsilon, str(len(rows)), str(len(errors)), f"{middle:.2f}"]
+        out.append([*cells, f"{low:.2f} to {high:.2f}", f"{of_rows:.2f}"])
+    return out

@@ -70,8 +70,3 @@ def write(folder: Path, n: int, columns: int) -> Path:
     with ProcessPoolExecutor(2) as processes:
         list(processes.map(partial(_write, folder, columns, lengths), range(len(lengths))))
     return folder
-
-
-def bytes_of(folder: Path) -> int:
-    """Of all files of a folder."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -73,14 +73,14 @@ def of(kind: str, results: Rows) -> list[Measured]:
 def page(results: Rows) -> str:
     """Return the page of the results."""
     loads = [row["load_before"] for row in results.values()] or [0.0]
-    reached = {True: "yes", False: "no", None: "–"}
+    shown = {True: "yes", False: "no", None: "–"}
     parts = {
         "RELEASE": releases(results.values()),
         "MACHINES": _machines(results),
         "LOADS": f"{min(loads):.1f} to {max(loads):.1f}",
-        "TARGETS": table(
-            ["requirement", "measured", "reached"],
-            [(target, figures, reached[met]) for target, figures, met in targets(results)],
+        "REQUIREMENTS": table(
+            ["requirement", "measured", "met"],
+            [(words, figures, shown[met]) for words, figures, met in requirements(results)],
         ),
         "SAME": same_models(results),
         "CLUSTER": _cluster(results),
@@ -210,8 +210,8 @@ def _machines(results: Rows) -> str:
     return "\n".join(lines)
 
 
-def targets(results: Rows) -> list[tuple[str, str, bool | None]]:
-    """Each target, what was measured, and whether that reaches it; None where it was not measured."""
+def requirements(results: Rows) -> list[tuple[str, str, bool | None]]:
+    """Return each requirement, what was measured, and whether that meets it; None where it was not measured."""
     out = list[tuple[str, str, bool | None]]()
     for key, minutes, gib, words in (
         ("fit-parquet-1000000000-10", 30, 8, "10⁹ rows × 10 columns from Parquet to a synthetic table: 30 minutes, 8 GiB"),

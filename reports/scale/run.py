@@ -197,17 +197,12 @@ def _fitted(
 
     from tabsynth import MargNet
     from tabsynth.synthesizers.margnet.estimation import MargNetFit
-    from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 
     table, measured = table_of(engine, data / f"{rows}-{columns}"), Processes()
     started = time.perf_counter()
-    releases, scores, estimation = list[float](), list[float](), list[float]()
+    estimation = list[float]()
     model = MargNet(made_codes.schema(columns), epsilon=1.0, random_state=0, config=config)
-    with (
-        timed(PrivateMarginals, "_count", releases),
-        timed(PrivateMarginals, "_scores", scores),
-        timed(MargNetFit, "fit", estimation),
-    ):
+    with timed(MargNetFit, "fit", estimation):
         model.fit(table)
     seconds = time.perf_counter() - started
     out: dict[str, Any] = {"fit_seconds": round(seconds, 2)}
@@ -220,7 +215,6 @@ def _fitted(
         path.with_name(path.name + ".certificate.json").unlink(missing_ok=True)
     out["estimation_seconds"] = round(sum(estimation), 2)
     out["reading_seconds"] = round(seconds - sum(estimation), 2)
-    out["release_seconds"] = [*releases[:1], *scores, *releases[1:]]
     noisy = model.certificate()["mechanisms"]
     out["sets"] = [
         {k: v for k, v in m["details"].items() if k in ("columns", "pairs", "triples")}
@@ -366,7 +360,7 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def prepare(run: tuple[str, str, int, int], data: Path) -> None:
-    """Write the files that a row reads, in a process of its own: its memory is not that of the row."""
+    """Write the files that a row reads, in a process of its own, whose memory is not that of the row."""
     from tabsynth import MargNet
     from tabsynth.tables import ParquetCounter
 
@@ -393,7 +387,7 @@ def measure(run: tuple[str, str, int, int]) -> dict[str, Any] | None:
     if "TABSYNTH_SCALE_DATA" not in os.environ:
         raise SystemExit("Set TABSYNTH_SCALE_DATA to a folder for the tables.")
     data = Path(os.environ["TABSYNTH_SCALE_DATA"])
-    process = get_context("spawn").Process(target=prepare, args=(run, data))
+    process = get_context("fork").Process(target=prepare, args=(run, data))
     process.start()
     process.join()
     load, started = os.getloadavg()[0], time.perf_counter()
