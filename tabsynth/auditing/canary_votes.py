@@ -159,8 +159,8 @@ def count_changed_teachers(datasets: NeighbouringDatasets, teachers: int) -> int
             inputs = UnitRows(inputs, rows.units, datasets.schema.design.rows)
         dealt, shard = deal(inputs, teachers, key)
         parts: list[list[bytes]] = [[] for _ in range(teachers)]
-        for row, teacher in zip(inputs_of(dealt).numpy(), shard.tolist(), strict=True):
-            parts[teacher].append(row.tobytes())
+        for row, teacher in zip(inputs_of(dealt)[:], shard.tolist(), strict=True):
+            parts[teacher].append(row.numpy().tobytes())
         shards.append(parts)
     return sum(one != other for one, other in zip(*shards, strict=True))
 

@@ -1,13 +1,17 @@
 """Private rows with what they stand for: category codes, survey weights, and the unit that each row is of."""
 
 import hashlib
+import math
 import secrets
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from tempfile import TemporaryFile, gettempdir
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 
+from tabsynth.errors import InputError, one_line
 from tabsynth.schema.column import with_plain_cells
 from tabsynth.schema.design import Design
 
@@ -20,7 +24,7 @@ class Rows:
 
     Attributes
     ----------
-    codes : ndarray, shape (n, columns), int64
+    codes : ndarray, shape (n, columns)
         Category codes.
     weights : ndarray, shape (n,), float64, or None
         Multiples of :attr:`tabsynth.schema.design.Design.step` from 0 to the cap; None: each row stands for itself.
@@ -139,10 +143,35 @@ def bounded(names: np.ndarray, most: int, key: bytes) -> np.ndarray:
     return kept
 
 
-def rows_of(
-    codes: np.ndarray, table: pd.DataFrame, design: Design, key: bytes, decimal: Any
-) -> Rows:
-    """Rows with their weights and units; at most so many of one unit as its bound says.
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Encoded rows of a part of a table, before what one unit adds is bounded.
+
+    Attributes
+    ----------
+    codes : ndarray, shape (n, columns)
+        Category codes.
+    weights : ndarray, shape (n,), float64, or None
+        As of :class:`Rows`.
+    names : ndarray of str, shape (n,), or None
+        The name of the unit of each row, where the schema declares units.
+    """
+
+    codes: np.ndarray
+    weights: np.ndarray | None = None
+    names: np.ndarray | None = None
+
+    def bounded(self, design: Design, key: bytes) -> PrivateRows:
+        """Return the rows: at most so many of one unit as the design says, which the secret ``key`` of 16 bytes chooses."""
+        if self.names is None:
+            return self.codes if self.weights is None else Rows(self.codes, self.weights)
+        kept = bounded(self.names, design.rows, key)
+        weights = None if self.weights is None else self.weights[kept]
+        return Rows(self.codes[kept], weights, hashed(self.names[kept], key))
+
+
+def records_of(codes: np.ndarray, table: pd.DataFrame, design: Design, decimal: Any) -> Records:
+    """Return category codes with the weights and the names of units of the rows that they are of.
 
     Parameters
     ----------
@@ -151,16 +180,69 @@ def rows_of(
     table : DataFrame
         It has no problems: see :meth:`Design.problems`.
     design : Design
-    key : bytes
-        Secret, of 16 bytes.
     decimal : str, optional
         The decimal mark of weights that are texts.
     """
     weights = None if design.weight is None else design.weights(table, decimal)
     if design.unit is None:
-        return Rows(codes, weights)
-    names = [str(name) for name in table.columns]
-    units = names_of(table.iloc[:, names.index(design.unit)])
-    kept = bounded(units, design.rows, key)
-    numbers = hashed(units[kept], key)
-    return Rows(codes[kept], None if weights is None else weights[kept], numbers)
+        return Records(codes, weights)
+    columns = [str(name) for name in table.columns]
+    return Records(codes, weights, names_of(table.iloc[:, columns.index(design.unit)]))
+
+
+def rows_of(
+    codes: np.ndarray, table: pd.DataFrame, design: Design, key: bytes, decimal: Any
+) -> PrivateRows:
+    """Return rows with their weights and units, as :func:`records_of` and :meth:`Records.bounded` have them."""
+    return records_of(codes, table, design, decimal).bounded(design, key)
+
+
+def stored(parts: Iterable[Records], sizes: Sequence[int]) -> Records:
+    """Return the records of all parts of a table; codes and weights are in temporary files that are mapped to memory.
+
+    The files are in the folder that ``TMPDIR`` names. They have mode 0600 and no name, so that the system frees them
+    with the rows, however the process ends. Codes take the smallest unsigned integer type that has those of all columns.
+
+    Parameters
+    ----------
+    parts : iterable of Records
+        In the order of the rows.
+    sizes : sequence of int
+        The number of codes of each column.
+
+    Raises
+    ------
+    InputError
+        If there is no room for the files.
+    """
+    dtype = np.min_scalar_type(max(sizes) - 1)
+    rows, names = 0, list[np.ndarray]()
+    weighted = False
+    with TemporaryFile() as codes, TemporaryFile() as weights:
+        for part in parts:
+            try:
+                codes.write(np.ascontiguousarray(part.codes, dtype=dtype).data)
+                if part.weights is not None:
+                    weights.write(np.ascontiguousarray(part.weights).data)
+            except OSError as error:
+                raise InputError(
+                    f"Cannot write category codes to {gettempdir()}: {one_line(error)}; make room, or set TMPDIR to another"
+                    " folder."
+                ) from None
+            rows += len(part.codes)
+            weighted |= part.weights is not None
+            if part.names is not None:
+                names.append(part.names)
+        return Records(
+            _mapped(codes, dtype, (rows, len(sizes))),
+            _mapped(weights, np.dtype(np.float64), (rows,)) if weighted else None,
+            np.concatenate(names) if names else None,
+        )
+
+
+def _mapped(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+    """Return what a file holds, as an array that is mapped to it."""
+    file.flush()
+    if not math.prod(shape):  # nothing can be mapped
+        return np.empty(shape, dtype)
+    return np.memmap(file, dtype, "r+", shape=shape)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tabsynth._validate import one_of, shown, shown_text
 from tabsynth.encoding.holding import CodeRules
-from tabsynth.encoding.rows import PrivateRows, rows_of
+from tabsynth.encoding.rows import PrivateRows, Records, records_of
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
 from tabsynth.schema.constraints import Derived, Implication, Order, Rule, Sum
@@ -237,9 +237,13 @@ class TableEncoder:
         key : bytes
             Secret, of 16 bytes: it chooses which rows of a unit are used.
         """
+        return self.to_records(table, what).bounded(self.whole.design, key)
+
+    def to_records(self, table: pd.DataFrame, what: str = "table") -> Records:
+        """Return category codes with weights and names of units, before what one unit adds is bounded."""
         design = self.whole.design
-        index, kept = self._encoded(table, what, with_design=bool(design))
-        return rows_of(index, kept, design, key, self.whole.decimal) if design else index
+        index, rows = self._encoded(table, what, with_design=bool(design))
+        return records_of(index, rows, design, self.whole.decimal)
 
     def _encoded(
         self, table: pd.DataFrame, what: str, with_design: bool = False

@@ -5,7 +5,7 @@ be a database, a cluster, or a folder of files.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,12 @@ import pandas as pd
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import Groups, by_value, count_rows
+from tabsynth.schema.conforming import conformed
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 
 MOST_PROBLEMS = 5  # listed in one error
+PART_ROWS = 2**18  # of a DataFrame that are encoded at a time
 
 
 class RowCounter(ABC):
@@ -92,6 +94,18 @@ class RowCounter(ABC):
         refuse_all(problems)
         return counts
 
+    def parts(self, names: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield the columns of these names of all rows, a part at a time, for methods that train on rows.
+
+        Raises
+        ------
+        InputError
+            If the table gives counts alone.
+        """
+        raise InputError(
+            f"A {type(self).__name__} gives counts and no rows; fit margnet, or fit a DataFrame or Parquet files."
+        )
+
     def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to check)
         """Called before a fit spends: refuse here a table that the schema does not fit. Reads no row.
 
@@ -99,6 +113,20 @@ class RowCounter(ABC):
         ------
         InputError
         """
+
+
+def parts_of(table: Any, schema: Schema) -> Iterator[pd.DataFrame]:
+    """Yield all rows of a DataFrame or of a counter in their order, a part at a time, as an encoder takes them."""
+    if isinstance(table, RowCounter):
+        table.check(schema)
+        design = [name for name in (schema.weight, schema.unit) if name is not None]
+        for part in table.parts([*dict.fromkeys([*schema.names, *design])]):
+            values = conformed(part, schema)
+            yield values.assign(**{c.name: c.convert(values[c.name]) for c in schema.columns})
+        return
+    frame = to_pandas(table)
+    for start in range(0, max(1, len(frame)), PART_ROWS):
+        yield conformed(frame.iloc[start : start + PART_ROWS], schema)
 
 
 def check_values(schema: Schema, rows: RowCounter) -> None:

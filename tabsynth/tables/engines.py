@@ -330,6 +330,29 @@ class EngineCounter(RowCounter):
         self._run(ask)
         return answers
 
+    def parts(self, names: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield the rows in their order, as :meth:`RowCounter.parts`; of engines of this process."""
+        import pyarrow as pa
+
+        if self._library not in STREAMS:
+            raise InputError(
+                f"{self._engine} gives counts and no rows; fit margnet, or fit a copy in Parquet files."
+            )
+        types = self._schema()
+        missing = [name for name in names if name not in types]
+        if missing:
+            raise InputError(f"The table has no column {shown(missing[0])}; add it.")
+        rows = max(1, min(STREAM_ROWS, STREAM_CELLS // len(names)))
+        keys = {f"k{i}": name for i, name in enumerate(names)}
+        frame = self._frame.select(
+            _values_of(name, types[name]).alias(key) for key, name in keys.items()
+        )
+        batches = STREAMS[self._library](frame.to_native(), rows, True)
+        while (batch := self._run(lambda: next(batches, None))) is not None:
+            arrow = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+            columns = [_series(arrow, key, name) for key, name in keys.items()]
+            yield pd.DataFrame(dict(enumerate(columns))).set_axis(list(names), axis=1)
+
     def _streamed(self, sets: Sequence[Sequence["_Key"]]) -> dict[tuple[str, ...], np.ndarray]:
         """As :meth:`_answers`, in one scan: the engine gives codes a batch of rows at a time, which are counted here."""
         import pyarrow as pa
@@ -342,7 +365,7 @@ class EngineCounter(RowCounter):
         def ask() -> None:
             frame = self._placed.select(key.expression.alias(name) for name, key in keys.items())
             with ThreadPoolExecutor(pa.cpu_count()) as threads:
-                for batch in STREAMS[self._library](frame.to_native(), rows):
+                for batch in STREAMS[self._library](frame.to_native(), rows, False):
 
                     def codes(name: str, batch: Any = batch) -> np.ndarray:
                         small = np.min_scalar_type(keys[name].size)
@@ -621,17 +644,17 @@ STRATEGIES: Mapping[str, Strategy] = {
 }
 
 
-def _batches_of_duckdb(relation: Any, rows: int) -> Iterator[Any]:
+def _batches_of_duckdb(relation: Any, rows: int, ordered: bool) -> Iterator[Any]:
     yield from relation.to_arrow_reader(rows)
 
 
-def _batches_of_polars(lazy: Any, rows: int) -> Iterator[Any]:
-    for part in lazy.collect_batches(chunk_size=rows, maintain_order=False, engine="streaming"):
+def _batches_of_polars(lazy: Any, rows: int, ordered: bool) -> Iterator[Any]:
+    for part in lazy.collect_batches(chunk_size=rows, maintain_order=ordered, engine="streaming"):
         yield part.to_arrow()
 
 
 # Engines of this process, by which rows come as cheaply as counts.
-STREAMS: Mapping[str, Callable[[Any, int], Iterator[Any]]] = {
+STREAMS: Mapping[str, Callable[[Any, int, bool], Iterator[Any]]] = {
     "duckdb": _batches_of_duckdb,
     "polars": _batches_of_polars,
 }

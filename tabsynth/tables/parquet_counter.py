@@ -146,6 +146,16 @@ class ParquetCounter(RowCounter):
                 self._first[s[0].place] = s[0].column, c
         return [counts[s].astype(np.float64) for s in asked]
 
+    def parts(self, names: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield the rows of all files, as :meth:`RowCounter.parts`."""
+        import pyarrow as pa
+
+        stamps = _stamps(self._files)
+        for batch in self._batches(names):
+            yield table_from_arrow(pa.Table.from_batches([batch]))
+        if _stamps(self._files) != stamps:
+            raise InputError(CHANGED)
+
     def _has(self, key: "_Key") -> bool:
         """Whether the values of a column were counted one by one when they were compared with the schema."""
         column, _ = self._first.get(key.place, (None, None))

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from tabsynth._random import keystream
 from tabsynth._validate import one_of, positive
+from tabsynth.encoding.table import Layout
 from tabsynth.errors import BudgetError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy, of_sum, steps_of
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact, recorder
@@ -57,41 +58,123 @@ def poisson_sample(n: int, rate: float, bits: Bits) -> Tensor:
 PARTS_STEP = 2.0**-30
 
 
+CHUNK_ROWS = 8192  # rows of which network inputs are made at a time
+
+
+@dataclass(frozen=True, eq=False)
+class CodedInputs:
+    """Private rows as category codes, of which network inputs are made when they are read.
+
+    It is read like a Tensor of shape (n, width): by row numbers, and in parts.
+
+    Attributes
+    ----------
+    codes : integer Tensor, shape (n, columns)
+        It may be mapped to a file: a read then touches the pages of its rows alone.
+    layout : Layout
+    books : list of Tensor, shape (size, width of its block)
+        The codebooks of the layout, on the device of the codes.
+    blank : slice, optional
+        Inputs that are 0 in all rows.
+    """
+
+    codes: Tensor
+    layout: Layout
+    books: Sequence[Tensor]
+    blank: slice | None = None
+
+    @classmethod
+    def of(cls, codes: np.ndarray, layout: Layout, device: torch.device) -> "CodedInputs":
+        """Return inputs of category codes, shape (n, columns); on the CPU they share the memory of the codes."""
+        if (
+            device.type != "cpu" and codes.dtype != np.uint8
+        ):  # CUDA does not index longer unsigned numbers
+            codes = codes.astype(np.int32)
+        books = [torch.from_numpy(block.codebook).to(device) for block in layout.blocks]
+        return cls(torch.from_numpy(codes).to(device), layout, books)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the inputs."""
+        return len(self.codes), self.layout.width
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the inputs."""
+        return self.books[0].dtype
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the codes and of the inputs."""
+        return self.codes.device
+
+    def __getitem__(self, rows: Tensor | slice) -> Tensor:
+        """Return the inputs of rows by their numbers, of the shape of the numbers and a last axis of the width."""
+        codes = self.codes[rows]
+        out = torch.empty(
+            *codes.shape[:-1], self.layout.width, dtype=self.dtype, device=self.device
+        )
+        for j, (block, book) in enumerate(zip(self.layout.blocks, self.books, strict=True)):
+            out[..., block.start : block.stop] = book[codes[..., j].long()]
+        if self.blank is not None:
+            out[..., self.blank] = 0
+        return out
+
+    def split(self, size: int) -> Iterator[Tensor]:
+        """Yield the inputs of all rows in parts, as :meth:`torch.Tensor.split` has them."""
+        for start in range(0, max(1, len(self)), size):
+            yield self[start : start + size]
+
+
 @dataclass(frozen=True, eq=False)
 class WeightedInputs:
     """Network inputs of rows with survey weights.
 
     Attributes
     ----------
-    codes : Tensor, shape (n, width)
+    codes : Tensor, shape (n, width), or CodedInputs
     parts : float64 Tensor, shape (n,)
         Each row's weight over the cap, from 0 to 1, in multiples of ``PARTS_STEP``.
     """
 
-    codes: Tensor
+    codes: Tensor | CodedInputs
     parts: Tensor
 
     def __len__(self) -> int:
         return len(self.codes)
 
     @classmethod
-    def of(cls, codes: Tensor, weights: np.ndarray, cap: float) -> "WeightedInputs":
+    def of(cls, codes: Tensor | CodedInputs, weights: np.ndarray, cap: float) -> "WeightedInputs":
         """Inputs with the weights of their rows, which the cap bounds."""
         parts = np.floor(np.minimum(weights / cap, 1.0) / PARTS_STEP) * PARTS_STEP
         return cls(codes, torch.from_numpy(parts).to(codes.device))
 
 
-PrivateInputs = Tensor | WeightedInputs
+PrivateInputs = Tensor | CodedInputs | WeightedInputs
 
 
-def codes_of(rows: PrivateInputs) -> Tensor:
-    """The network inputs alone, shape (n, width)."""
+def codes_of(rows: PrivateInputs) -> Tensor | CodedInputs:
+    """Return the network inputs alone, shape (n, width)."""
     return rows.codes if isinstance(rows, WeightedInputs) else rows
 
 
 def parts_of(rows: PrivateInputs) -> Tensor | None:
     """As how much of a row each row counts, shape (n,); None where each counts as one."""
     return rows.parts if isinstance(rows, WeightedInputs) else None
+
+
+def reordered(rows: PrivateInputs, order: Sequence[int]) -> PrivateInputs:
+    """Return the rows of these numbers, in this order."""
+    if isinstance(rows, WeightedInputs):
+        codes = reordered(rows.codes, order)
+        assert not isinstance(codes, WeightedInputs)
+        return WeightedInputs(codes, rows.parts[order])
+    if isinstance(rows, CodedInputs):
+        return replace(rows, codes=rows.codes[order])
+    return rows[order]
 
 
 class Places:
@@ -412,8 +495,8 @@ class PrivateStep:
     Parameters
     ----------
     module : nn.Module
-    table : PrivateTable of Tensor, shape (n, width), of WeightedInputs, or of UnitRows
-        Resident on the module's device.
+    table : PrivateTable of Tensor, shape (n, width), of CodedInputs, of WeightedInputs, or of UnitRows
+        On the module's device.
     account : Account
         Pays for one step at a time; gives the noise multiplier.
     rate : float
@@ -637,14 +720,14 @@ class PrivateStep:
         *sums, votes = exact(self.account, [*sums, votes], stds, units=each)
         return sums, votes
 
-    def _in_place(self, rows: Tensor) -> bool:
+    def _in_place(self, rows: Tensor | CodedInputs) -> bool:
         """Whether steps have one shape, so that they can be recorded: on CUDA, in closed form."""
         recordable = self.clipper.closed_form and not self.physical_batch and len(rows) > 0
         recordable = recordable and recorder() is None  # an audit's recorder looks into each step
         return rows.device.type == "cuda" and recordable
 
     def _replay(
-        self, terms: Terms, rows: Tensor, parts: Tensor | None, layout: Tensor
+        self, terms: Terms, rows: Tensor | CodedInputs, parts: Tensor | None, layout: Tensor
     ) -> list[Tensor]:
         """The same on tensors that stay in place, recorded for the losses that it is called with."""
         slots = self._slots = self._slots or Slots(self.places.size, rows.device)
@@ -762,10 +845,11 @@ class PrivateStep:
             self._previous = [previous[str(i)].to(p.detach(), copy=True) for i, p in parameters]
 
 
-def _laid_out(rows: Tensor, layout: Tensor) -> tuple[Tensor, Tensor]:
+def _laid_out(rows: Tensor | CodedInputs, layout: Tensor) -> tuple[Tensor, Tensor]:
     """The rows at their places, any row where it is blank, and which places are taken."""
     keep = (layout >= 0).to(rows.device, non_blocking=True)
     if len(rows) == 0:
-        return rows.new_zeros((len(layout), *rows.shape[1:])), keep
+        shape = len(layout), *rows.shape[1:]
+        return torch.zeros(shape, dtype=rows.dtype, device=rows.device), keep
     places = layout.clamp_min(0).to(rows.device, non_blocking=True)
-    return rows.index_select(0, places), keep
+    return rows[places], keep

@@ -26,7 +26,7 @@ class UnitRows:
 
     Parameters
     ----------
-    inputs : Tensor, shape (n, width), or WeightedInputs
+    inputs : Tensor, shape (n, width), or CodedInputs, or WeightedInputs
     units : ndarray, shape (n,), uint64
         The same number in all rows of a unit; units are taken in the order of their numbers.
     most : int

@@ -22,7 +22,7 @@ from command_lines import run
 from engine_tables import BAD_NAME, ENGINE_SCHEMA, ROWS, SETS, arrow_table, counts_of, some_rows
 from hypothesis import example, given, settings
 
-from tabsynth import PATEGAN, BudgetError, InputError, MargNet, Schema
+from tabsynth import BudgetError, InputError, MargNet, Schema
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.synthesizers.base import counting
@@ -390,8 +390,6 @@ def test_only_lazy_tables_are_engines() -> None:
     assert isinstance(counting(eager.lazy()), EngineCounter)
     with pytest.raises(InputError, match="a lazy table of DuckDB, Polars or Spark, got DataFrame"):
         EngineCounter(eager)
-    with pytest.raises(InputError, match="pate-gan needs rows; only margnet"):
-        PATEGAN(SMALL, epsilon=1.0).fit(eager.lazy())
     with pytest.raises(InputError, match="A draft of a schema needs rows"):
         MargNet(epsilon=1.0).fit(eager.lazy())
 

@@ -14,6 +14,7 @@ from tabsynth.privacy.noise import samplers as noise
 from tabsynth.privacy.noise.samplers import Bits
 
 T = TypeVar("T")
+COUNTED_ROWS = 2**20  # rows whose cells are in memory at a time
 
 Z = 1.959963984540054  # two-sided 95% of a normal distribution
 Z_OF_TWO = 2.241402727604947  # two-sided 97.5%: two noises, together 95% (Bonferroni)
@@ -57,8 +58,12 @@ def count_rows(
     index = codes_of(rows)
     times = weights_of(rows) if times is None else times
     shape = [number_of(groups[j]) for j in columns]
-    cells = np.ravel_multi_index([groups[j][index[:, j]] for j in columns], shape)
-    return np.bincount(cells, times, math.prod(shape)).reshape(shape).astype(np.float64)
+    counts = np.zeros(math.prod(shape))
+    for start in range(0, len(index), COUNTED_ROWS):
+        rows_now = slice(start, start + COUNTED_ROWS)
+        cells = np.ravel_multi_index([groups[j][index[rows_now, j]] for j in columns], shape)
+        counts += np.bincount(cells, None if times is None else times[rows_now], len(counts))
+    return counts.reshape(shape)
 
 
 def count_sets(

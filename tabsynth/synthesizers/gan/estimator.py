@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth._validate import one_of, shown
-from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, weights_of
+from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, stored, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
@@ -60,10 +60,16 @@ from tabsynth.synthesizers.gan.public import (
     released_rows,
     together,
 )
+from tabsynth.tables.counter import parts_of
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import weights
-from tabsynth.training.private_step import STEP_RULES, PrivateInputs, WeightedInputs
+from tabsynth.training.private_step import (
+    STEP_RULES,
+    CodedInputs,
+    PrivateInputs,
+    WeightedInputs,
+)
 from tabsynth.training.units import MOST_ROWS, UnitRows
 
 MARGINALS, COUNT, OVERLAP = "one-way counts", "row count", "overlap with the public table"
@@ -355,7 +361,7 @@ class Networks:
 
         Parameters
         ----------
-        table : PrivateTable of Tensor, shape (n, layout.width), of WeightedInputs or of UnitRows
+        table : PrivateTable of CodedInputs, of WeightedInputs or of UnitRows
         accounts : mapping
             Of ``learned``, and of the autoencoder unless it learns from ``free``.
         rows : float
@@ -722,10 +728,17 @@ class GAN(Synthesizer):
     def _codes(self, networks: Networks, index: np.ndarray) -> Tensor:
         return torch.from_numpy(networks.layout.encode(index)).to(networks.device)
 
+    def _rows(self, encoder: TableEncoder, table: Any) -> PrivateRows:
+        """Write the category codes once, in parts, to a file that is mapped to memory."""
+        whole = encoder.whole
+        parts = map(encoder.to_records, parts_of(table, whole))
+        return stored(parts, encoder.layout.sizes).bounded(whole.design, self._key())
+
     def _inputs(self, networks: Networks, rows: PrivateRows) -> PrivateInputs | UnitRows:
         """Network inputs of private rows, with what each counts and the unit of each."""
-        codes, weights = self._codes(networks, codes_of(rows)), weights_of(rows)
+        codes = CodedInputs.of(codes_of(rows), networks.layout, networks.device)
         inputs: PrivateInputs = codes
+        weights = weights_of(rows)
         if weights is not None:
             inputs = WeightedInputs.of(codes, weights, float(self.schema.max_weight or 1))
         if self.schema.unit is None:

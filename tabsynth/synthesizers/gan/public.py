@@ -13,7 +13,7 @@ from tabsynth.privacy.certificate.certificate import rounded_up
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, as_earlier
 from tabsynth.privacy.ledger.ledger import exact as passed
 from tabsynth.privacy.noise import samplers as noise
-from tabsynth.privacy.noise.counts import probabilities
+from tabsynth.privacy.noise.counts import COUNTED_ROWS, probabilities
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
@@ -96,6 +96,10 @@ def noisy_overlap(
     std = account.whole_table_noise * most
     rows = codes_of(table.read(account))
     public_rows = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
-    equal = sum(bytes(row) in public_rows for row in np.ascontiguousarray(rows, dtype="<i8"))
+    equal = sum(
+        bytes(row) in public_rows
+        for start in range(0, len(rows), COUNTED_ROWS)
+        for row in np.ascontiguousarray(rows[start : start + COUNTED_ROWS], dtype="<i8")
+    )
     (exact,) = passed(account, [float(equal)], [std])
     return float(noise.noisy(exact, std, bits, whole=True))

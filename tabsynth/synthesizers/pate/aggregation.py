@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,13 @@ from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
 from tabsynth.privacy.noise import samplers as noise
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.privacy.noise.votes import majority
-from tabsynth.training.private_step import PrivateInputs, WeightedInputs, codes_of, parts_of
+from tabsynth.training.private_step import (
+    CHUNK_ROWS,
+    PrivateInputs,
+    codes_of,
+    parts_of,
+    reordered,
+)
 from tabsynth.training.units import UnitRows
 
 # Of rows: their order, and the teacher of each.
@@ -29,7 +36,7 @@ def deal(
 
     Parameters
     ----------
-    rows : Tensor, shape (n, width), or WeightedInputs, or UnitRows
+    rows : Tensor, shape (n, width), or CodedInputs, or WeightedInputs, or UnitRows
     key : uint32 array, at most 16 words
         Drawn once, independent of all records.
 
@@ -46,8 +53,10 @@ def deal(
     secret = np.asarray(key, dtype="<u4").tobytes()
     inputs = rows.inputs if isinstance(rows, UnitRows) else rows
     codes, parts = codes_of(inputs), parts_of(inputs)
-    content = np.ascontiguousarray(codes.cpu().numpy())
-    weights = [b""] * len(content) if parts is None else [p.tobytes() for p in parts.cpu().numpy()]
+    content = (row for part in codes.split(CHUNK_ROWS) for row in part.cpu().numpy())
+    weights = (
+        repeat(b"", len(codes)) if parts is None else (p.tobytes() for p in parts.cpu().numpy())
+    )
     digests = [
         blake2b(row.tobytes() + weight, key=secret, digest_size=16).digest()
         for row, weight in zip(content, weights, strict=True)
@@ -65,8 +74,7 @@ def deal(
         shard[i], rank[i] = int.from_bytes(assigned.digest(), "little") % teachers, place
         seen[owners[i]] += 1
     order = sorted(range(len(digests)), key=lambda row: (rank[owner[row]], digests[row]))
-    ordered = codes[order] if parts is None else WeightedInputs(codes[order], parts[order])
-    return ordered, torch.from_numpy(shard[owner[order]])
+    return reordered(inputs, order), torch.from_numpy(shard[owner[order]])
 
 
 def _units(

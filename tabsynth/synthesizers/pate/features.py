@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tabsynth.encoding.table import Block, Layout
 from tabsynth.schema.column import Column
+from tabsynth.training.private_step import CodedInputs
 
 # Of a function beside those before it: below, it is of few rows, and far out where it is not 0.
 LEAST_NORM, LEAST_NORM_OF_LABEL = 0.1, 0.01
@@ -268,7 +269,7 @@ class Witnesses:
     @classmethod
     def of(
         cls,
-        rows: Tensor,
+        rows: Tensor | CodedInputs,
         shard: Tensor,
         teachers: int,
         features: PairFeatures,

@@ -17,8 +17,9 @@ generator without that start).
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -35,10 +36,17 @@ from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
 from tabsynth.training.networks import mlp, optimizer
-from tabsynth.training.private_step import PARTS_STEP, codes_of, parts_of
+from tabsynth.training.private_step import (
+    CHUNK_ROWS,
+    PARTS_STEP,
+    CodedInputs,
+    codes_of,
+    parts_of,
+)
 
 SLOPE = 0.2
 ANSWERS = 2**24  # numbers of one layer at a time
+Rows = TypeVar("Rows", Tensor, Tensor | CodedInputs)
 
 
 class Teachers(nn.Module):
@@ -123,7 +131,7 @@ class TeacherTrainer:
     Parameters
     ----------
     teachers : Teachers
-    rows : Tensor, shape (n, width)
+    rows : Tensor, shape (n, width), or CodedInputs
     classes : LongTensor, shape (n,), optional
     shard : LongTensor, shape (n,)
         The teacher of each row.
@@ -146,7 +154,7 @@ class TeacherTrainer:
     def __init__(
         self,
         teachers: Teachers,
-        rows: Tensor,
+        rows: Tensor | CodedInputs,
         classes: Tensor | None,
         shard: Tensor,
         lr: float,
@@ -275,7 +283,10 @@ class PATENetworks(PATE):
         private, shard = dealt(aggregator.open(questions))
         rows = codes_of(private)
         if self._trainer is None:
-            classes = rows[:, self.label].argmax(1) if self._classes else None
+            classes = None
+            if self._classes:
+                parts = (part[:, self.label].argmax(1) for part in rows.split(CHUNK_ROWS))
+                classes = torch.cat([*parts])
             self._trainer = TeacherTrainer(
                 self._teachers,
                 self._unlabelled(rows),
@@ -295,10 +306,12 @@ class PATENetworks(PATE):
         for _ in range(config.student_steps):
             self._learn(rng)
 
-    def _unlabelled(self, codes: Tensor) -> Tensor:
-        """Codes without the label's, where a class head is to predict it."""
+    def _unlabelled(self, codes: Rows) -> Rows:
+        """Return codes without the label's, where a class head is to predict it."""
         if not self._classes:
             return codes
+        if isinstance(codes, CodedInputs):
+            return replace(codes, blank=self.label)
         changed = codes.clone()
         changed[:, self.label] = 0
         return changed
