@@ -297,9 +297,9 @@ class Synthesizer(BaseEstimator):
         Parameters
         ----------
         table : DataFrame
-            pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares. MargNet also takes
-            tables that count their own rows: a :class:`tabsynth.tables.RowCounter`, a DuckDB relation, a polars LazyFrame or
-            a PySpark DataFrame. A fit without a schema drafts one, as :func:`tabsynth.draft_private` does. Of a DataFrame it
+            pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares. Tables that
+            outgrow memory are a :class:`tabsynth.tables.ParquetCounter`, a DuckDB relation or a polars LazyFrame; MargNet also
+            takes a PySpark DataFrame and any :class:`tabsynth.tables.RowCounter`. A fit without a schema drafts one, as :func:`tabsynth.draft_private` does. Of a DataFrame it
             then takes as public which columns are numeric, text or time, and a UserWarning says so. Of a table that
             :func:`tabsynth.read_table` read, it takes the types that the file declares.
         progress : callable, optional

@@ -103,7 +103,7 @@ class RowCounter(ABC):
             If the table gives counts alone.
         """
         raise InputError(
-            f"A {type(self).__name__} gives counts and no rows; fit margnet, or fit a DataFrame or Parquet files."
+            f"{type(self).__name__} gives counts and no rows; fit margnet, or fit a DataFrame or Parquet files."
         )
 
     def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to check)

@@ -127,7 +127,7 @@ class Counts(RowCounter):
 
 
 def test_what_gives_no_rows_is_refused() -> None:
-    with pytest.raises(InputError, match="A Counts gives counts and no rows; fit margnet, or"):
+    with pytest.raises(InputError, match="Counts gives counts and no rows; fit margnet, or"):
         small().fit(Counts())
 
 

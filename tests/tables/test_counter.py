@@ -212,7 +212,7 @@ def test_what_cannot_count_or_be_counted(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty holds no \.parquet file"):
         ParquetCounter(tmp_path / "empty")
-    with pytest.raises(InputError, match="pate-gan needs rows; only margnet"):
+    with pytest.raises(InputError, match="Answering gives counts and no rows; fit margnet"):
         PATEGAN(SCHEMA, epsilon=1.0).fit(Answering(None))
 
 
