@@ -1,4 +1,4 @@
-"""Tables that stay in a database or on a cluster, which counts their rows: DuckDB, Polars, Spark and what narwhals reads.
+"""Tables that stay in a database or on a cluster, which counts their rows: DuckDB, Polars and Spark.
 
 The engine makes category codes of values by comparisons that follow from the schema (:mod:`tabsynth.schema.placing`) and
 counts their combinations. Expressions are built by narwhals; no SQL text has a name or a value of the table.
@@ -49,8 +49,6 @@ ENGINES = {
     "polars": "Polars",
     "pyspark": "Spark",
     "pyspark[connect]": "Spark",
-    "ibis": "Ibis",
-    "daft": "Daft",
 }
 
 
@@ -66,7 +64,7 @@ class EngineCounter(RowCounter):
 
     Parameters
     ----------
-    table : DuckDB relation, polars LazyFrame, PySpark DataFrame, or another lazy table that narwhals reads
+    table : DuckDB relation, polars LazyFrame or PySpark DataFrame
 
     Raises
     ------
@@ -91,6 +89,10 @@ class EngineCounter(RowCounter):
             )
         self._frame = self._placed = frame = nw.from_native(table)
         self._library = str(frame.implementation.value)
+        if self._library not in ENGINES:
+            raise InputError(
+                f"Expected a lazy table of DuckDB, Polars or Spark, got one of {self._library}; fit a copy in Parquet files."
+            )
         self.many = MANY_SETS.get(self._library, 0)
         self._first: dict[
             str, tuple[Column, np.ndarray]
@@ -101,7 +103,7 @@ class EngineCounter(RowCounter):
 
     @property
     def _engine(self) -> str:
-        return ENGINES.get(self._library, self._library)
+        return ENGINES[self._library]
 
     def _run(self, query: Callable[[], Any]) -> Any:
         """What a query gives; whatever the engine raises becomes an InputError of one line."""
@@ -306,7 +308,6 @@ class EngineCounter(RowCounter):
         """Counts of sets of keys, of which index 0 of each axis is that of unknown values, by their names."""
         keys = {key.name: key for of_set in sets for key in of_set}
         named = [(tuple(key.name for key in of_set), of_set) for of_set in sets]
-        strategy = STRATEGIES.get(self._library, _one_by_one)
         answers = dict[tuple[str, ...], np.ndarray]()
 
         def add(answer: Answer) -> None:
@@ -319,7 +320,7 @@ class EngineCounter(RowCounter):
             frame = self._placed.select(key.expression.alias(name) for name, key in keys.items())
             placed = [names for names, of_set in named if not any(key.encoded for key in of_set)]
             sizes = {name: key.size + 1 for name, key in keys.items()}
-            for answer in strategy(frame, placed, sizes) if placed else ():
+            for answer in STRATEGIES[self._library](frame, placed, sizes) if placed else ():
                 add(answer)
             for names, of_set in named:
                 if names not in placed:
@@ -529,19 +530,6 @@ def _series(table: Any, key: str, name: str) -> pd.Series:
     if kind.num_fields:  # a map, a union: narwhals does not say so
         raise InputError(f"Column {shown(name)} holds {kind}; unfold or convert it.")
     return table_from_arrow(table.select([key]).rename_columns([name])).iloc[:, 0]
-
-
-def _one_by_one(
-    frame: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
-) -> Iterator[Answer]:
-    """A query for each set: of engines that are not known."""
-    for names in sets:
-        yield _answer_of(_arrow(frame.group_by(names).agg(nw.len().alias("n"))), names)
-
-
-def _answer_of(table: Any, names: tuple[str, ...]) -> Answer:
-    codes = [table.column(name).to_numpy() for name in names]
-    return names, codes, table.column("n").to_numpy()
 
 
 def _in_duckdb(
