@@ -19,7 +19,6 @@ from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 
 MOST_PROBLEMS = 5  # listed in one error
-PART_ROWS = 2**18  # of a DataFrame that are encoded at a time
 
 
 class RowCounter(ABC):
@@ -106,6 +105,20 @@ class RowCounter(ABC):
             f"{type(self).__name__} gives counts and no rows; fit margnet, or fit a DataFrame or Parquet files."
         )
 
+    def rows(self, schema: Schema) -> Iterator[pd.DataFrame]:
+        """Yield all rows, a part at a time and with the schema's dtypes, as an encoder takes them.
+
+        Raises
+        ------
+        InputError
+            If the table does not fit the schema, or gives counts alone.
+        """
+        self.check(schema)
+        design = [name for name in (schema.weight, schema.unit) if name is not None]
+        for part in self.parts([*dict.fromkeys([*schema.names, *design])]):
+            values = conformed(part, schema)
+            yield values.assign(**{c.name: c.convert(values[c.name]) for c in schema.columns})
+
     def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to check)
         """Called before a fit spends: refuse here a table that the schema does not fit. Reads no row.
 
@@ -113,20 +126,6 @@ class RowCounter(ABC):
         ------
         InputError
         """
-
-
-def parts_of(table: Any, schema: Schema) -> Iterator[pd.DataFrame]:
-    """Yield all rows of a DataFrame or of a counter in their order, a part at a time, as an encoder takes them."""
-    if isinstance(table, RowCounter):
-        table.check(schema)
-        design = [name for name in (schema.weight, schema.unit) if name is not None]
-        for part in table.parts([*dict.fromkeys([*schema.names, *design])]):
-            values = conformed(part, schema)
-            yield values.assign(**{c.name: c.convert(values[c.name]) for c in schema.columns})
-        return
-    frame = to_pandas(table)
-    for start in range(0, max(1, len(frame)), PART_ROWS):
-        yield conformed(frame.iloc[start : start + PART_ROWS], schema)
 
 
 def check_values(schema: Schema, rows: RowCounter) -> None:

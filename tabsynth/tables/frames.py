@@ -15,7 +15,7 @@ rows, but it does not change this declaration: no edit of rows makes a dtype pub
 import datetime
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
@@ -30,6 +30,7 @@ from tabsynth.schema.column import Column, OtherObject, base_dtype, with_plain_c
 
 PANDAS, POLARS, PYARROW = LIBRARIES = ("pandas", "polars", "pyarrow")
 CHOICES = ("fitted", *LIBRARIES)
+PART_ROWS = 2**18  # of a DataFrame that are encoded at a time
 _STAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=([^\]\[]{1,40}))?\]")
 _DECIMAL = re.compile(r"decimal128\((\d{1,2}), (\d{1,2})\)")
 _DICTIONARY = re.compile(r"dictionary<values=([^<>]+), indices=([^<>,]+), ordered=(0|1)>")
@@ -296,6 +297,13 @@ def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
         else:
             parts[i] = table_from_arrow(values.to_frame().to_arrow()).iloc[:, 0]
     return pd.DataFrame(parts, index=pd.RangeIndex(len(frame))).set_axis(frame.columns, axis=1)
+
+
+def parts_of(table: Any) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a DataFrame as :func:`to_pandas` has them, a part at a time."""
+    frame = to_pandas(table)
+    for start in range(0, max(1, len(frame)), PART_ROWS):
+        yield frame.iloc[start : start + PART_ROWS]
 
 
 def _is_foreign(dtype: Any) -> bool:

@@ -22,7 +22,7 @@ from tabsynth.errors import TabsynthError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise import counts
 from tabsynth.synthesizers.pate import aggregation
-from tabsynth.tables import ParquetCounter, RowCounter, counter, engines, parquet_counter
+from tabsynth.tables import ParquetCounter, RowCounter, engines, frames, parquet_counter
 from tabsynth.tables.frames import table_from_arrow
 from tabsynth.training.private_step import CodedInputs
 
@@ -38,7 +38,7 @@ FITS: dict[str, Any] = {
 @pytest.fixture
 def few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
-        (counter, "PART_ROWS"),
+        (frames, "PART_ROWS"),
         (parquet_counter, "BATCH_ROWS"),
         (engines, "STREAM_ROWS"),
         (counts, "COUNTED_ROWS"),

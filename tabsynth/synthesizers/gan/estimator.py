@@ -36,6 +36,7 @@ from tabsynth.privacy.noise.counts import (
     probabilities,
 )
 from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.schema.conforming import conformed
 from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.schema import Schema, refuse_no_rows
 from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained, check_provenance
@@ -60,8 +61,8 @@ from tabsynth.synthesizers.gan.public import (
     released_rows,
     together,
 )
-from tabsynth.tables.counter import parts_of
-from tabsynth.tables.frames import to_pandas
+from tabsynth.tables.counter import RowCounter
+from tabsynth.tables.frames import parts_of, to_pandas
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import weights
 from tabsynth.training.private_step import (
@@ -731,8 +732,15 @@ class GAN(Synthesizer):
     def _rows(self, encoder: TableEncoder, table: Any) -> PrivateRows:
         """Write the category codes once, in parts, to a file that is mapped to memory."""
         whole = encoder.whole
-        parts = map(encoder.to_records, parts_of(table, whole))
-        return stored(parts, encoder.layout.sizes).bounded(whole.design, self._key())
+        if isinstance(table, RowCounter):
+            parts = table.rows(whole)
+        elif whole.released is None:
+            parts = parts_of(table)
+        else:
+            parts = (conformed(part, whole) for part in parts_of(table))
+        return stored(map(encoder.to_records, parts), encoder.layout.sizes).bounded(
+            whole.design, self._key()
+        )
 
     def _inputs(self, networks: Networks, rows: PrivateRows) -> PrivateInputs | UnitRows:
         """Network inputs of private rows, with what each counts and the unit of each."""
