@@ -27,7 +27,7 @@ NOTHING = "nothing to compare: one column has no relations"
 def independent_columns(
     train: np.ndarray, rows: int, rng: np.random.Generator, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """A table of ``rows`` rows whose columns are independent shuffles of those of ``train``.
+    """Return a table of ``rows`` rows whose columns are independent shuffles of those of ``train``.
 
     Where more rows are asked for than there are, a column is several shuffles one after another. As
     many rows as the synthetic table has give both the same sampling noise. With survey weights, shape (rows,), each
@@ -48,13 +48,13 @@ def independent_columns(
 def _drawn_by_weight(
     column: np.ndarray, rows: int, rng: np.random.Generator, weights: np.ndarray
 ) -> np.ndarray:
-    """``rows`` values of a column, each as often as its weighted share, in random order."""
+    """Return ``rows`` values of a column, each as often as its weighted share, in random order."""
     order = np.argsort(column, kind="stable")
     return rng.permutation(column[order[drawn_by_weight(weights[order], rows, rng)]])
 
 
 def drawn_by_weight(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """The numbers of ``rows`` rows that are drawn in proportion to their weights, systematically, in ascending order."""
+    """Return the numbers of ``rows`` rows that are drawn in proportion to their weights, systematically, in ascending order."""
     ends = np.cumsum(weights)
     places = (np.arange(rows) + rng.random()) * (ends[-1] / rows)
     return np.minimum(np.searchsorted(ends, places, side="right"), len(weights) - 1)
@@ -115,7 +115,7 @@ def _overall(comparisons: Sequence[BaselineComparison]) -> str:
 
 
 def gap_closed(baseline: float, value: float, best: float) -> float:
-    """Share of the gap between baseline and best value that ``value`` closes; NaN where there is no gap."""
+    """Return the share of the gap between baseline and best value that ``value`` closes; NaN where there is no gap."""
     if math.isclose(baseline, best, abs_tol=1e-12):
         return math.nan
     return (value - baseline) / (best - baseline)

@@ -29,7 +29,7 @@ LEAST = 1.0  # of the noisy size of a table, in its largest weights
 
 
 def uses(columns: int, weighted: bool = False) -> int:
-    """Reads that :func:`charged_metrics` makes of a table: the rows, their weights, and a mean for each figure."""
+    """Return the number of reads that :func:`charged_metrics` makes of a table: rows, weights, and a mean for each figure."""
     orders = min(3, columns)
     # rows; total of weights; distances; their baselines; k-marginal and its baseline
     return 1 + weighted + orders + (orders - 1) + 2
@@ -47,7 +47,7 @@ def charged_metrics(
     bits: Bits | None = None,
     design: Design = NO_DESIGN,
 ) -> list[Metric]:
-    """Noisy distances of 1-, 2- and 3-way counts, k-marginal score, the number of rows, and the total of their weights.
+    """Return noisy distances of 1-, 2- and 3-way counts, k-marginal score, the number of rows, and the total of their weights.
 
     The baseline is not the training table with its columns shuffled, which is private, but the
     synthetic one: what its histograms alone would score. The interval covers the noise alone, not the
@@ -102,7 +102,7 @@ def charged_metrics(
     def noisy(
         statistic: Callable[[PrivateRows], float], scale: float, whole: bool = False
     ) -> float:
-        """``scale``: the noise multiplier times as much as one unit of privacy may move the statistic."""
+        """Return a noisy statistic; ``scale`` is the noise multiplier times as much as one unit of privacy may move it."""
         (value,) = exact(account, [statistic(table.read(account))], [scale])
         return float(noise.noisy(value, scale, bits or rng, whole=whole))
 
@@ -120,7 +120,7 @@ def charged_metrics(
     def estimate(
         public: WeightedRows, sets: Sequence[tuple[int, ...]], bins: list | None
     ) -> Estimate:
-        """The noisy mean distance. Of ñ the noise moves f by |ñ − n| at most, and the divisor too."""
+        """Return the noisy mean distance. Of ñ the noise moves f by |ñ − n| at most, and the divisor too."""
 
         def total(private: PrivateRows) -> float:
             one = WeightedRows(codes_of(private), weights_of(private) if weighted else None)
@@ -160,7 +160,7 @@ def total_gap(
     size: float,
     step: float = noise.STEP,
 ) -> float:
-    """Sum over sets of columns of Σ_cells |counts of ``private`` − ``size`` × shares of ``public``|.
+    """Return the sum over sets of columns of Σ_cells |counts of ``private`` − ``size`` × shares of ``public``|.
 
     What is expected is in multiples of ``step``; the sums of sets are added up with one rounding.
     """
@@ -173,13 +173,13 @@ def total_gap(
 
 
 def _total(rows: PrivateRows) -> float:
-    """The sum of the weights of rows that have some."""
+    """Return the sum of the weights of rows that have some."""
     weights = weights_of(rows)
     return 0.0 if weights is None else float(weights.sum())
 
 
 def _counted(value: float, std: float, rows: float, rounded: bool = False) -> Estimate:
-    """A noisy number with the interval of its noise."""
+    """Return a noisy number with the interval of its noise."""
     return Estimate(value, *interval(value, std, rounded=rounded), round(rows))
 
 
@@ -228,7 +228,7 @@ def _count(rows: Estimate, design: Design) -> Metric:
 
 
 def _population(size: Estimate, design: Design) -> Metric:
-    """The total of the survey weights."""
+    """Return the total of the survey weights."""
     reading = (
         f"Total of the survey weights with noise. A weight above {design.max_weight:g} counts as that;"
         " distances and the score are of weighted counts, too."

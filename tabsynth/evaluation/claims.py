@@ -54,14 +54,14 @@ def check_claim(certificate: Mapping[str, Any], rows: int, schema_sha256: str) -
 
 
 def claimed_epsilon(certificate: Mapping[str, Any] | None) -> float:
-    """ε that a certificate claims, authenticated or not; infinite without an unconditional claim."""
+    """Return ε that a certificate claims, authenticated or not; infinite without an unconditional claim."""
     if certificate is None or not is_private(certificate):
         return math.inf
     return float(certificate["epsilon"])
 
 
 def is_private(certificate: Mapping[str, Any]) -> bool:
-    """Whether the certificate claims a finite ε, unseeded, without a condition."""
+    """Return whether the certificate claims a finite ε, unseeded, without a condition."""
     return (
         bool(certificate.get("private", False))
         and _bounded(certificate)
@@ -70,7 +70,7 @@ def is_private(certificate: Mapping[str, Any]) -> bool:
 
 
 def is_conditional(certificate: Mapping[str, Any]) -> bool:
-    """Whether the certificate claims a finite ε, unseeded, that holds only if drafted columns are public."""
+    """Return whether the certificate claims a finite ε, unseeded, that holds only if drafted columns are public."""
     return _bounded(certificate) and bool(conditional_of(certificate.get("public")))
 
 
@@ -91,7 +91,7 @@ def _refuting_audits(certificate: Mapping[str, Any]) -> tuple[Mapping[str, Any],
 
 
 def number_of(value: Any) -> float | None:
-    """The value as a number; None where it is none."""
+    """Return the value as a number; None where it is none."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -100,12 +100,12 @@ def number_of(value: Any) -> float | None:
 
 
 def section_of(certificate: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A section of a certificate; empty where it has none."""
+    """Return a section of a certificate; empty where it has none."""
     value = certificate.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
 def items_of(value: Any) -> list[Mapping[str, Any]]:
-    """The sections in a list; none where it is no list."""
+    """Return the sections in a list; none where it is no list."""
     items = value if isinstance(value, list | tuple) else []
     return [item for item in items if isinstance(item, Mapping)]

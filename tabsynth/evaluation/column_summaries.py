@@ -34,7 +34,7 @@ def column_summaries(
     heaped: Mapping[str, Heaping] | None = None,
     weights: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
 ) -> tuple[ColumnSummary, ...]:
-    """A summary of every column; tables as category codes, shape (rows, columns).
+    """Return a summary of every column; tables as category codes, shape (rows, columns).
 
     ``scores`` as in :class:`tabsynth.evaluation.Tables`; without them there are no moments. ``heaped``: by column, as
     :func:`tabsynth.evaluation.heaping.heaping` found it. ``weights``: of the rows of both tables.
@@ -57,7 +57,7 @@ def column_summaries(
 
 
 def moments(values: np.ndarray, weights: np.ndarray | None = None) -> Moments:
-    """Of numbers, shape (rows,); NaN counts as null. Of weighted rows, the variance is times n / (n − 1) for n rows."""
+    """Return the moments of numbers, shape (rows,); NaN counts as null. Of weighted rows, the variance is times n / (n − 1) for n rows."""
     used = np.isfinite(values) if weights is None else np.isfinite(values) & (weights > 0)
     finite, each = values[used], None if weights is None else weights[used]
     n = len(finite)
@@ -97,7 +97,7 @@ def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSum
 
 
 def _axis(column: Column) -> tuple[str, np.ndarray]:
-    """The kind of axis and the edges of the cells, shape (cells + 1,); ranks for a few single values."""
+    """Return the kind of axis and the edges of the cells, shape (cells + 1,); ranks for a few single values."""
     axis = column.axis()
     if axis is not None:
         widths = np.diff(axis[1])
@@ -108,7 +108,7 @@ def _axis(column: Column) -> tuple[str, np.ndarray]:
 
 
 def _single(column: Column) -> np.ndarray:
-    """Which cells hold one value, bool, shape (cells,)."""
+    """Return which cells hold one value, bool, shape (cells,)."""
     lows, highs = column.code_amounts()
     return np.asarray(highs - lows < TOLERANCE * (column.amount_step or 0.0))
 
@@ -116,7 +116,7 @@ def _single(column: Column) -> np.ndarray:
 def _kept_apart(
     column: Column, shares: np.ndarray, edges: np.ndarray
 ) -> tuple[list[int], list[int]]:
-    """Cells of one value each whose density would hide that of the others.
+    """Return cells of one value each whose density would hide that of the others.
 
     Those with many rows are drawn beside the axis; the others are taken together with the next cell.
     """
@@ -132,7 +132,7 @@ def _kept_apart(
 
 
 def _top(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray, int]:
-    """The commonest categories in the schema's order, and the others as one."""
+    """Return the commonest categories in the schema's order, and the others as one."""
     cells = shares.shape[1]
     if cells <= TOP_CATEGORIES:
         return [column.label(i) for i in range(cells)], shares, 0
@@ -151,7 +151,7 @@ def _grouped(
     apart: Sequence[int],
     joined: Sequence[int],
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Labels, spans and shares of cells in order, then those apart.
+    """Return labels, spans and shares of cells in order, then those apart.
 
     Neighbours are taken together where there are many, and where a cell is to be ``joined`` with the next.
     """

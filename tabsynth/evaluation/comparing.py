@@ -1,4 +1,4 @@
-"""Several synthetic tables of one schema and one training table: may they be compared, and which is best?"""
+"""The comparison of several synthetic tables of one schema and one training table."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,17 +33,17 @@ class ComparedMetric:
 
     @property
     def key(self) -> str:
-        """Of the metric."""
+        """The key of the metric."""
         return self.metrics[0].key
 
     @property
     def title(self) -> str:
-        """Of the metric."""
+        """The title of the metric."""
         return self.metrics[0].title
 
     @property
     def below_baseline(self) -> bool:
-        """Whether some table is worse than its independent columns."""
+        """True if some table is worse than its independent columns."""
         return any(metric.below_baseline for metric in self.metrics)
 
 
@@ -79,7 +79,7 @@ class Comparison:
         return dict(zip(self.labels, self.evaluations, strict=True))
 
     def __getitem__(self, key: str) -> ComparedMetric:
-        """The metric of that key; KeyError if not all tables have it."""
+        """Return the metric of that key; KeyError if not all tables have it."""
         for metric in self.metrics:
             if metric.key == key:
                 return metric
@@ -87,13 +87,13 @@ class Comparison:
 
     @property
     def wins(self) -> dict[str, int]:
-        """By how many metrics of utility each table is best."""
+        """The number of metrics of utility by which each table is best."""
         best = [self.labels[item.best] for item in self.metrics if item.best is not None]
         return {label: best.count(label) for label in self.labels}
 
     @property
     def clear_wins(self) -> int:
-        """By how many metrics the best table is clear of all others."""
+        """The number of metrics by which the best table is clear of all others."""
         return sum(item.clear for item in self.metrics)
 
 
@@ -151,7 +151,7 @@ def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
 
 
 def _best_table(metrics: Sequence[Metric]) -> tuple[int | None, bool]:
-    """Which table is best by a figure of utility, and whether its interval is clear of the others'."""
+    """Return which table is best by a figure of utility, and whether its interval is clear of the others'."""
     first = metrics[0]
     if first.kind != "utility" or first.better == "neither":
         return None, False
@@ -165,7 +165,7 @@ def _best_table(metrics: Sequence[Metric]) -> tuple[int | None, bool]:
 
 
 def _goodness(metric: Metric) -> float:
-    """The value, signed so that more is better."""
+    """Return the value, signed so that more is better."""
     if metric.better == "closest" and metric.best is not None:
         return -abs(metric.value - metric.best)
     return metric.value if metric.better == "higher" else -metric.value

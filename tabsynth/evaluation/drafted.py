@@ -22,7 +22,7 @@ from tabsynth.schema.schema import Schema, duplicates, read_values, refuse_no_ro
 def drafted_for(
     frames: Sequence[pd.DataFrame], names: Sequence[str], decimal: str | None = None
 ) -> tuple[Schema, list[pd.DataFrame], Drafted]:
-    """A schema of the columns that all tables have, the tables in its dtypes, and what a reader must know of it.
+    """Return a schema of the columns that all tables have, the tables in its dtypes, and the remarks for a reader.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def drafted_for(
 def _with_amounts(
     schema: Schema, together: pd.DataFrame, parts: dict[str, list[pd.Series]]
 ) -> Schema:
-    """The draft with columns of numbers that it left out for having many values, such as incomes.
+    """Return the draft with columns of numbers that it left out for having many values, such as incomes.
 
     A draft for a fit leaves out what may be a number of a person. Here a column may be compared if it is not a key
     of the real table, where some value is missing or occurs twice, and if its name is not that of an identifier.
@@ -85,7 +85,7 @@ def _with_amounts(
 
 
 def _only_in_some(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> dict[str, str]:
-    """Columns that some table lacks, each with the reason why it is not compared."""
+    """Return columns that some table lacks, each with the reason why it is not compared."""
     reasons: dict[str, str] = {}
     for table in tables:
         for column in table.columns:
@@ -96,14 +96,14 @@ def _only_in_some(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> dict[
 
 
 def _read(schema: Schema, name: str, values: pd.Series) -> pd.Series:
-    """Values of one table in the dtype that the schema declares."""
+    """Return values of one table in the dtype that the schema declares."""
     column = schema[name]
     is_text = base_dtype(str(values.dtype)) == "text"
     return read_values(column, values.reset_index(drop=True), is_text, schema.decimal)
 
 
 def _of_one_type(parts: list[pd.Series]) -> list[pd.Series]:
-    """One column of several tables in one type, though a program may write whole numbers as reals, or texts.
+    """Return one column of several tables in one type, though a program may write whole numbers as reals, or texts.
 
     Numbers of several types are whole if all of their values are; truth values beside numbers are 0 and 1. Everything else
     becomes text, which a draft reads as it reads a text file.
@@ -124,14 +124,14 @@ def _of_one_type(parts: list[pd.Series]) -> list[pd.Series]:
 
 
 def _plain(values: pd.Series) -> pd.Series:
-    """Values of a categorical column in the type of its categories; objects in the type that they have."""
+    """Return values of a categorical column in the type of its categories; objects in the type that they have."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
     return values.infer_objects() if values.dtype == object else values
 
 
 def _texts(values: pd.Series) -> pd.Series:
-    """Values as a text file has them, null where they are missing."""
+    """Return values as a text file has them, null where they are missing."""
     base = base_dtype(str(values.dtype))
     if base == "text":
         return values.astype(object)

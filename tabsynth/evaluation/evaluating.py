@@ -203,7 +203,7 @@ def _weights(
 
 
 def _refuse_no_weight(weights: np.ndarray, what: str) -> None:
-    """InputError if the rows that fit the schema stand for nobody."""
+    """Raise InputError if the rows that fit the schema stand for nobody."""
     if weights.sum() <= 0:
         raise InputError(
             f"The rows of the {what} that fit the schema have only weights of 0; give rows that stand for somebody."
@@ -219,7 +219,7 @@ def _place_of_weights(schema: Schema, survey: Survey) -> int | None:
 
 
 def _refuse_shadow(shadow: Any, schema: Schema) -> None:
-    """InputError if an estimator's fits would lack the weight or the unit of their schema."""
+    """Raise InputError if an estimator's fits would lack the weight or the unit of their schema."""
     if schema.design and not callable(shadow):
         raise InputError(
             f"shadow fits tables without column {shown(schema.design.names[0])}, which the schema needs; give a"
@@ -228,6 +228,7 @@ def _refuse_shadow(shadow: Any, schema: Schema) -> None:
 
 
 def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that measure."""
     out = {"python": platform.python_version()}
     for name in ("tabsynth", "numpy", "pandas", "scikit-learn", "matplotlib"):
         with suppress(PackageNotFoundError):

@@ -34,11 +34,12 @@ class Level:
     weights: np.ndarray | None = None
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.codes)
 
     @property
     def position(self) -> np.ndarray:
-        """Of each row among the rows of its parent, from 0; shape (rows,)."""
+        """The position of each row among the rows of its parent, from 0; shape (rows,)."""
         first = np.searchsorted(self.parent, self.parent, side="left")
         return np.arange(len(self)) - first
 
@@ -70,24 +71,24 @@ Levels = Mapping[str, Level]  # by table, parents before their children
 
 
 def weights_of_roots(levels: Levels) -> np.ndarray | None:
-    """The survey weights of the rows of the root, shape (roots,); None where all count the same."""
+    """Return the survey weights of the rows of the root, shape (roots,); None where all count the same."""
     return next(iter(levels.values())).weights
 
 
 def weights_of_level(levels: Levels, table: str) -> np.ndarray | None:
-    """The weight of each row of a table, shape (rows,): that of its root. None where all count the same."""
+    """Return the weight of each row of a table, shape (rows,): that of its root. None where all count the same."""
     weights = weights_of_roots(levels)
     return None if weights is None else weights[levels[table].root]
 
 
 def effective_roots(levels: Levels) -> float:
-    """The effective number of rows of the root: see :func:`tabsynth.evaluation.weighting.effective_rows`."""
+    """Return the effective number of rows of the root: see :func:`tabsynth.evaluation.weighting.effective_rows`."""
     root = next(iter(levels.values()))
     return effective_rows(root.weights, len(root))
 
 
 def with_weight(levels: Levels, columns: Mapping[str, LevelColumns]) -> Levels:
-    """The tables without the roots that stand for nobody, and all that hangs on them."""
+    """Return the tables without the roots that stand for nobody, and all that hangs on them."""
     weights = weights_of_roots(levels)
     if weights is None or (weights > 0).all():
         return levels
@@ -95,7 +96,7 @@ def with_weight(levels: Levels, columns: Mapping[str, LevelColumns]) -> Levels:
 
 
 def sizes_of_groups(levels: Levels, columns: Mapping[str, LevelColumns], table: str) -> np.ndarray:
-    """How many rows of a table each row of its parent's has, 0 included; shape (parents,)."""
+    """Return how many rows of a table each row of its parent's has, 0 included; shape (parents,)."""
     parent = columns[table].parent
     assert parent is not None
     return np.bincount(levels[table].parent, minlength=len(levels[parent]))
@@ -104,7 +105,7 @@ def sizes_of_groups(levels: Levels, columns: Mapping[str, LevelColumns], table: 
 def of_roots(
     levels: Levels, columns: Mapping[str, LevelColumns], roots: np.ndarray
 ) -> dict[str, Level]:
-    """The given rows of the root's level, each once and in that order, with all that hangs on them."""
+    """Return the given rows of the root's level, each once and in that order, with all that hangs on them."""
     chosen: dict[str, np.ndarray] = {}
     out: dict[str, Level] = {}
     for table, level in levels.items():
@@ -128,7 +129,7 @@ def of_roots(
 def independent_children(
     levels: Levels, columns: Mapping[str, LevelColumns], rng: np.random.Generator
 ) -> dict[str, Level]:
-    """The tables with the rows of each child assigned again at random to all groups, whose sizes stay.
+    """Return the tables with the rows of each child assigned again at random to all groups, whose sizes stay.
 
     Rows are kept whole, and so is every table by itself. What is lost are the relations within groups and between
     tables. With survey weights the rows of a child are drawn in proportion to theirs, systematically, so that weighted
@@ -152,7 +153,7 @@ def independent_children(
 def with_ancestors(
     levels: Levels, columns: Mapping[str, LevelColumns], table: str
 ) -> tuple[np.ndarray, list[tuple[str, int]]]:
-    """The codes of a table beside those of all tables above it, and of which table and column each is.
+    """Return the codes of a table beside those of all tables above it, and of which table and column each is.
 
     Returns
     -------
@@ -172,7 +173,7 @@ def with_ancestors(
 def wide_slots(
     levels: Levels, columns: Mapping[str, LevelColumns], most: int = MAX_WIDE
 ) -> dict[str, int]:
-    """For each table, how many rows of one parent a wide row has room for.
+    """Return how many rows of one parent a wide row has room for, by table.
 
     As many as its bound and its largest group, fewer where wide rows would have more than ``most`` columns: then the
     table with the most slots loses one after the other. A table keeps one slot at least.
@@ -218,7 +219,7 @@ class Wide:
 def wide_rows(
     levels: Levels, columns: Mapping[str, LevelColumns], slots: Mapping[str, int]
 ) -> Wide:
-    """One row for each row of the root's level. What has no slot is left out, but counted in the size of its group.
+    """Return one row for each row of the root's level. What has no slot is left out, but counted in the size of its group.
 
     Rows of one parent without an order are sorted by their codes, so that equal groups have equal wide rows. A size
     counts up to one more than there are slots.
@@ -231,7 +232,7 @@ def wide_rows(
     origin: list[tuple[str, tuple[int, ...], int]] = []
 
     def add(table: str, rows: np.ndarray, path: tuple[int, ...]) -> None:
-        """The columns of one slot; ``rows`` of the table, -1 where there is none; shape (roots,)."""
+        """Append the columns of one slot; ``rows`` of the table, -1 where there is none; shape (roots,)."""
         about, level = columns[table], levels[table]
         there = rows >= 0
         label = ".".join([table, *map(str, (number + 1 for number in path))])
@@ -277,14 +278,14 @@ def wide_rows(
 
 
 def _canonical(level: Level) -> np.ndarray:
-    """Rows sorted by their codes within each parent; shape (rows,)."""
+    """Return rows sorted by their codes within each parent; shape (rows,)."""
     return np.lexsort([*level.codes.T[::-1], level.parent])
 
 
 def from_wide(
     wide: np.ndarray, about: Wide, columns: Mapping[str, LevelColumns], rng: np.random.Generator
 ) -> dict[str, Level]:
-    """Linked tables from wide rows: inverse of :func:`wide_rows` where no group has more rows than slots.
+    """Return linked tables from wide rows: inverse of :func:`wide_rows` where no group has more rows than slots.
 
     A slot is a row where the size of its group says so. Where a column of such a row is said not to be there, which
     independent columns and models of wide rows do, a value is drawn from those of the same column that are.
@@ -348,7 +349,7 @@ def from_wide(
 def _present(
     column: np.ndarray, rows: np.ndarray, size: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """The codes of some rows, with others in the place of the code ``size``, which stands for none."""
+    """Return the codes of some rows, with others in the place of the code ``size``, which stands for none."""
     out = column[rows].copy()
     missing = out >= size
     if missing.any():

@@ -27,7 +27,7 @@ def heaping(
     synthetic: pd.Series,
     weights: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
 ) -> Heaping | None:
-    """Heaping of a column in two tables; None where it is neither declared nor clear in the real values.
+    """Return the heaping of a column in two tables; None where it is neither declared nor clear in the real values.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def heaping(
 def clear_multiples(
     numbers: np.ndarray, step: float | None, weights: np.ndarray | None = None
 ) -> tuple[float, ...]:
-    """The numbers whose multiples are clearly preferred among some values, the coarsest first."""
+    """Return the numbers whose multiples are clearly preferred among some values, the coarsest first."""
 
     def those(kept: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         return values[kept], None if each is None else each[kept]
@@ -99,7 +99,7 @@ def _share(numbers: np.ndarray, multiple: float, weights: np.ndarray | None) -> 
 
 
 def _shares(numbers: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """The different numbers, and the (weighted) share of each."""
+    """Return the different numbers, and the (weighted) share of each."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
     return distinct, shares(inverse, len(distinct), weights)
 

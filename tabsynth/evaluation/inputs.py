@@ -72,14 +72,14 @@ def _codes(schema: Schema, frame: pd.DataFrame, what: str) -> np.ndarray:
 
 
 def named_by_text(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table whose columns are named as the schema names them."""
+    """Return a table whose columns are named as the schema names them."""
     return frame.set_axis([str(name) for name in frame.columns], axis=1)
 
 
 def indexed_holdout(
     schema: Schema, table: Any, train: np.ndarray, synthetic: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`kept_index`; refuses the rows of one of the other two tables, in whatever order."""
+    """Return the same for the hold-out as :func:`kept_index`; refuse the rows of one of the other two tables, in whatever order."""
     index, kept = kept_index(schema, table, HOLDOUT)
     refuse_no_rows(len(index), HOLDOUT)
     for other, what in ((train, "training"), (synthetic, "synthetic")):
@@ -142,7 +142,7 @@ def indexed_synthetic(
 def certificate_with(
     synthetic: Any, certificate: Mapping[str, Any] | Verification | None
 ) -> tuple[Mapping[str, Any] | None, bool]:
-    """The certificate that was given, or that which came with the table, if any; and if it is authenticated.
+    """Return the certificate that was given, or that which came with the table, if any, and whether it is authenticated.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def certificate_with(
 
 
 def rows_sha256(train: np.ndarray, holdout: np.ndarray | None) -> str:
-    """One digest of the rows of both tables, as category codes of one schema, in whatever order."""
+    """Return one digest of the rows of both tables, as category codes of one schema, in whatever order."""
     digest = hashlib.sha256()
     for index in (train, holdout):
         hashed = np.sort(row_hashes(index if index is not None else train[:0]))
@@ -176,7 +176,7 @@ def _short(values: Any) -> str:
 
 
 def _misfits(column: Column, values: pd.Series) -> np.ndarray:
-    """Which values the schema does not declare, each distinct one tried by itself; bool (rows,)."""
+    """Return which values the schema does not declare, each distinct one tried by itself; bool (rows,)."""
     numbers, distinct = pd.factorize(values, use_na_sentinel=False)
     wrong = np.zeros(len(distinct), dtype=bool)
     first = pd.Series(np.arange(len(values))).groupby(numbers).first()

@@ -201,7 +201,7 @@ def evaluate_linked(
 
 
 def _refuse_known_holdout(linked: _Linked, holdout: Levels) -> None:
-    """InputError if the hold-out has no rows, or those of the real or of the synthetic tables."""
+    """Raise InputError if the hold-out has no rows, or those of the real or of the synthetic tables."""
     names, root = linked.schema.names, linked.schema.root
     if len(holdout[root]) < 1:
         raise InputError(
@@ -248,7 +248,7 @@ def columns_of(schema: LinkedSchema, name: str) -> LevelColumns:
 
 
 def _frames(tables: Any, schema: LinkedSchema, what: str) -> Frames:
-    """A DataFrame for each table of the schema, columns named by text; refuses other tables and missing key columns."""
+    """Return a DataFrame for each table of the schema, columns named by text; refuses other tables and missing key columns."""
     if not isinstance(tables, Mapping):
         raise InputError(f"Expected the {what} to be a dict of tables, got {shown(tables)}.")
     if set(tables) != set(schema.names):
@@ -272,7 +272,7 @@ def _frames(tables: Any, schema: LinkedSchema, what: str) -> Frames:
 
 
 def _with_numbers(frame: pd.DataFrame, schema: LinkedSchema, name: str) -> pd.DataFrame:
-    """The column of the order as numbers, where it is not of the schema and all its texts are numbers, as in a file."""
+    """Return the column of the order as numbers, where it is not of the schema and all its texts are numbers, as in a file."""
     order = schema.keys[name].order
     if order is None or order in schema.tables[name].names or order not in frame:
         return frame
@@ -289,7 +289,7 @@ def levels_of(
     *,
     strict: bool = True,
 ) -> tuple[dict[str, Level], dict[str, int]]:
-    """The tables as category codes, and the number of rows of each that were left out.
+    """Return the tables as category codes, and the number of rows of each that were left out.
 
     ``weights`` are those of the rows of the root, where they have some. A row is left out if a value is not declared, if its key occurred before, or if its parent is not there or was left
     out. Where ``strict``, these are errors.
@@ -349,7 +349,7 @@ def levels_of(
 
 
 def _of_keys(frames: Compared[Frames], schema: LinkedSchema) -> list[Metric]:
-    """Repeated keys, rows without a parent, and the order of rows; ``frames.baseline`` are the real tables."""
+    """Return repeated keys, rows without a parent, and the order of rows; ``frames.baseline`` are the real tables."""
     out = []
     for name in schema.names:
         keys = schema.keys[name]
@@ -396,7 +396,7 @@ def _orphans(tables: Frames, name: str, schema: LinkedSchema) -> np.ndarray:
 
 
 def _descents(tables: Frames, name: str, parent: str, order: str) -> np.ndarray:
-    """For each row but the first of a group, whether its place in the order is below that of the row before."""
+    """Return which rows but the first of a group have a lower place in the order than the row before."""
     values = tables[name][order]
     previous = values.groupby(tables[name][parent]).shift()
     known = previous.notna() & values.notna()
@@ -409,7 +409,7 @@ def _share_metric(
     reading: str,
     broken: Compared[np.ndarray],
 ) -> Metric:
-    """A share of rows that should be 0. It is counted, not estimated: the interval is the value."""
+    """Return a share of rows that should be 0. It is counted, not estimated: the interval is the value."""
 
     def share(rows: np.ndarray) -> Estimate:
         value = float(rows.mean()) if len(rows) else 0.0
@@ -503,7 +503,7 @@ def _shadow(linked: _Linked) -> Metric:
 
 
 def _of_root_rows(tables: Frames, schema: LinkedSchema, rows: np.ndarray, mark: str) -> Frames:
-    """The tables of some rows of the root; ``mark`` is put before keys, so that those of two sets never meet."""
+    """Return the tables of some rows of the root; ``mark`` is put before keys, so that those of two sets never meet."""
     out: Frames = {}
     for name in schema.names:
         keys, frame = schema.keys[name], tables[name]

@@ -61,14 +61,14 @@ class Compared(NamedTuple, Generic[Item]):
     baseline: Item
 
     def map(self, change: Callable[[Item], Other]) -> "Compared[Other]":
-        """``change`` of each that there is."""
+        """Return ``change`` of each that there is."""
         # In this order: a change may draw random numbers.
         synthetic = change(self.synthetic)
         holdout = None if self.holdout is None else change(self.holdout)
         return Compared(synthetic, holdout, change(self.baseline))
 
     def part(self, name: str, pick: Callable[[Item], float], n: int = 0) -> Part:
-        """A part of a metric, where ``pick`` takes its value out of each."""
+        """Return a part of a metric, where ``pick`` takes its value out of each."""
         return Part(name, *self.map(lambda item: float(pick(item))), n)
 
 
@@ -131,27 +131,27 @@ class Metric(Result):
 
     @property
     def value(self) -> float:
-        """Of the synthetic table."""
+        """The value of the synthetic table."""
         return self.synthetic.value
 
     @property
     def low(self) -> float:
-        """Lower end of its 95% interval."""
+        """The lower end of its 95% interval."""
         return self.synthetic.low
 
     @property
     def high(self) -> float:
-        """Upper end of its 95% interval."""
+        """The upper end of its 95% interval."""
         return self.synthetic.high
 
     @property
     def n(self) -> int:
-        """Units that it was computed from."""
+        """The number of units that it was computed from."""
         return self.synthetic.n
 
     @property
     def below_baseline(self) -> bool:
-        """Whether it is worse than independent columns, and this counts against the table.
+        """True if it is worse than independent columns, and this counts against the table.
 
         Worse means beyond both intervals. It does not count where the hold-out reference is worse than
         independent columns, too; without a hold-out this is unknown.
@@ -160,7 +160,7 @@ class Metric(Result):
 
     @property
     def inconclusive(self) -> bool:
-        """Whether it is worse than independent columns, but the hold-out reference is, too.
+        """True if it is worse than independent columns, but the hold-out reference is, too.
 
         Independent columns have the marginals of the training table, without sampling error. Where columns
         are weakly related, sampling error is larger than what independence destroys.
@@ -169,13 +169,13 @@ class Metric(Result):
 
     @property
     def worse_than_holdout(self) -> bool:
-        """Whether it is worse than the hold-out reference, beyond both intervals."""
+        """True if it is worse than the hold-out reference, beyond both intervals."""
         return self.holdout is not None and worse(
             self.synthetic, self.holdout, self.better, self.best
         )
 
     def beats_guessing(self, attacks: int = 1) -> bool:
-        """Whether an attack does better than ``best``, beyond chance, at a level of 5% for all of so many attacks.
+        """Return whether an attack does better than ``best``, beyond chance, at a level of 5% for all of so many attacks.
 
         Bonferroni: of many attacks on nothing, one interval at 95% excludes ``best`` too often, so the interval is
         widened to a level of 95% for all of them together.
@@ -207,7 +207,7 @@ class Metric(Result):
 
 
 def at_equal_rows(metric: Metric, scale: float) -> Metric:
-    """The metric with its hold-out reference corrected to the number of rows of the synthetic table.
+    """Return the metric with its hold-out reference corrected to the number of rows of the synthetic table.
 
     Multiplies the distance of the reference and of its interval from ``best`` by ``scale ** (2 ·
     sampling_power)``. On the bundled census (4,100 training rows, 1,757 hold-out rows, 4,100 other real rows in
@@ -294,18 +294,18 @@ class Tables:
 
     @property
     def weighted(self) -> Compared[WeightedRows]:
-        """As ``compared``, with the weights of the rows."""
+        """The compared tables, with the weights of their rows."""
         holdout = None if self.holdout is None else self._weighted("holdout")
         return Compared(self._weighted("synthetic"), holdout, WeightedRows(self.baseline))
 
     @property
     def weighted_control(self) -> WeightedRows:
-        """``control`` with its weights."""
+        """The table ``control`` with its weights."""
         return self._weighted("control")
 
     @property
     def weighted_beside_control(self) -> Compared[WeightedRows]:
-        """As ``compared_beside_control``, with the weights of the rows."""
+        """The tables of ``compared_beside_control``, with the weights of their rows."""
         reference = None if self.reference is None else self._weighted("reference")
         return Compared(self.weighted.synthetic, reference, self.weighted.baseline)
 
@@ -316,7 +316,7 @@ class Tables:
 
     @property
     def compared_beside_control(self) -> Compared[np.ndarray]:
-        """As ``compared``, with the half of the hold-out that leaves the other half for tests."""
+        """The compared tables, with the half of the hold-out that leaves the other half for tests."""
         return Compared(self.synthetic, self.reference, self.baseline)
 
 
@@ -414,14 +414,14 @@ class Evaluation(Measured):
 
     @property
     def prediction(self) -> Prediction:
-        """Dimension-wise prediction by logistic regression, column by column."""
+        """The dimension-wise prediction by logistic regression, column by column."""
         details = self["prediction_weighted"].details
         assert isinstance(details, Prediction)
         return details
 
     @property
     def distances(self) -> tuple[Distances, ...]:
-        """Distances of the marginals of one, two and three columns, as far as the table has columns."""
+        """The distances of the marginals of one, two and three columns, as far as the table has columns."""
         return tuple(
             metric.details for metric in self.metrics if isinstance(metric.details, Distances)
         )
@@ -452,19 +452,19 @@ class Evaluation(Measured):
 
     @property
     def attacked(self) -> bool:
-        """Whether some attack could be judged, which takes a control group."""
+        """True if some attack could be judged, which takes a control group."""
         return any(
             metric.kind == PRIVACY and math.isfinite(metric.value) for metric in self.metrics
         )
 
     @property
     def given_rows(self) -> int:
-        """Rows of the synthetic table, those included that are left out of the metrics."""
+        """The number of rows of the synthetic table, those included that are left out of the metrics."""
         return self.rows["synthetic"] + self.left_out
 
     @property
     def reference_scale(self) -> float:
-        """Factor of the expected sampling error by which the hold-out reference is corrected; at most 1."""
+        """The factor of the expected sampling error by which the hold-out reference is corrected; at most 1."""
         if not self.rows["holdout"]:
             return 1.0
         rows: Mapping[str, float] = self.rows if self.weights is None else self.weights.effective
@@ -472,11 +472,11 @@ class Evaluation(Measured):
 
     @property
     def unpredicted(self) -> int:
-        """Columns that were not predicted: of a wide table a part is drawn."""
+        """The number of columns that were not predicted: of a wide table a part is drawn."""
         return len(self.columns) - len(self.prediction.columns)
 
     def furthest_columns(self, most: int) -> tuple[ColumnSummary, ...]:
-        """At most so many columns, those furthest apart, in the order of the table."""
+        """Return at most so many columns, those furthest apart, in the order of the table."""
         furthest = sorted(self.columns, key=lambda item: -item.distance)[:most]
         return tuple(item for item in self.columns if item in furthest)
 
@@ -484,7 +484,7 @@ class Evaluation(Measured):
 def halves(
     holdout: np.ndarray | None, rng: np.random.Generator
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """A random half of the rows, and the other half; None where there are not two rows."""
+    """Return a random half of the rows, and the other half; None where there are not two rows."""
     if holdout is None or len(holdout) < 2:
         return None, None
     order = rng.permutation(len(holdout))
@@ -493,12 +493,12 @@ def halves(
 
 
 def group_numbers(rows: int, rng: np.random.Generator, groups: int = GROUPS) -> np.ndarray:
-    """A random group for each row, sizes equal to one row; shape (rows,)."""
+    """Return a random group for each row, sizes equal to one row; shape (rows,)."""
     return rng.permutation(np.arange(rows) % groups)
 
 
 def jackknifed(value: float, replicates: np.ndarray, n: int) -> Estimate:
-    """A value with the interval of its delete-a-group jackknife.
+    """Return a value with the interval of its delete-a-group jackknife.
 
     Kott 2001, "The delete-a-group jackknife", Journal of Official Statistics 17: the replicates leave
     out one of G random groups of rows each; variance (G − 1)/G · Σ (replicate − value)², and Student's
@@ -517,14 +517,14 @@ def jackknifed(value: float, replicates: np.ndarray, n: int) -> Estimate:
 
 
 def clipped(estimate: Estimate, low: float = -math.inf, high: float = math.inf) -> Estimate:
-    """The estimate with its interval cut to where the figure can be; NaN stays."""
+    """Return the estimate with its interval cut to where the figure can be; NaN stays."""
     if math.isnan(estimate.low):
         return estimate
     return Estimate(estimate.value, max(low, estimate.low), min(high, estimate.high), estimate.n)
 
 
 def wilson(successes: int, trials: int) -> Estimate:
-    """A proportion with Wilson's score interval (1927); of no trials, NaN between 0 and 1."""
+    """Return a proportion with Wilson's score interval (1927); of no trials, NaN between 0 and 1."""
     if trials == 0:
         return Estimate(math.nan, 0.0, 1.0, 0)
     interval = stats.binomtest(successes, trials).proportion_ci(method="wilson")
@@ -532,7 +532,7 @@ def wilson(successes: int, trials: int) -> Estimate:
 
 
 def weighted_wilson(hits: np.ndarray, weights: np.ndarray | None = None) -> Estimate:
-    """A (weighted) proportion of rows with Wilson's interval, of the effective number of rows.
+    """Return a (weighted) proportion of rows with Wilson's interval, of the effective number of rows.
 
     Parameters
     ----------
@@ -553,7 +553,7 @@ def weighted_wilson(hits: np.ndarray, weights: np.ndarray | None = None) -> Esti
 
 
 def worst_first(parts: Sequence[Part], better: str, limit: int) -> tuple[Part, ...]:
-    """At most ``limit`` parts, the worst first; what is not a number comes last."""
+    """Return at most ``limit`` parts, the worst first; what is not a number comes last."""
     sign = 1.0 if better == "higher" else -1.0
     order = sorted(parts, key=lambda p: sign * p.value if math.isfinite(p.value) else math.inf)
     return tuple(order[:limit])

@@ -1,4 +1,4 @@
-"""Rows of the hold-out that are in the training table, too: are they rows that nobody fitted?"""
+"""Rows of the hold-out that are in the training table, too, and were perhaps fitted."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ IMPOSSIBLE = (
 
 @dataclass(frozen=True)
 class Overlap(Result):
-    """How many rows of each table equal a row of the training table: another one, of that itself.
+    """The numbers of rows of each table that equal a row of the training table; of that itself, another row.
 
     In a fresh sample of the same population both are alike common.
     """
@@ -39,19 +39,19 @@ class Overlap(Result):
 
     @property
     def suspicious(self) -> bool:
-        """Whether the hold-out has more of them than chance gives."""
+        """True if the hold-out has more of them than chance gives."""
         spread = self.expected * (1 - self.expected) * (1 / self.holdout + 1 / self.training)
         excess = self.share - self.expected
         return excess > MARGIN + SURE * math.sqrt(spread)
 
     @property
     def all_known(self) -> bool:
-        """Whether the hold-out can only have been taken out of the training table."""
+        """True if the hold-out can only have been taken out of the training table."""
         return self.in_training == self.holdout and self.expected**self.holdout < IMPOSSIBLE
 
 
 def overlap(train: np.ndarray, holdout: np.ndarray) -> Overlap:
-    """Of category codes, shape (rows, columns); neither table may be empty."""
+    """Return the overlap of tables of category codes, shape (rows, columns); neither may be empty."""
     training_hashes, holdout_hashes = row_hashes(train), row_hashes(holdout)
     distinct, counts = np.unique(training_hashes, return_counts=True)
     repeated = int(counts[counts > 1].sum())
@@ -64,13 +64,13 @@ def overlap(train: np.ndarray, holdout: np.ndarray) -> Overlap:
 
 
 def same_rows(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two tables hold the same rows, in whatever order."""
+    """Return whether two tables hold the same rows, in whatever order."""
     return len(one) == len(other) and bool(
         (np.sort(row_hashes(one)) == np.sort(row_hashes(other))).all()
     )
 
 
 def row_hashes(index: np.ndarray) -> np.ndarray:
-    """A number for each row, shape (rows,) uint64; the same on any machine."""
+    """Return a number for each row, shape (rows,) uint64; the same on any machine."""
     frame = pd.DataFrame(index).astype("int64")
     return pd.util.hash_pandas_object(frame, index=False).to_numpy()

@@ -203,7 +203,7 @@ def _charged(
     spend: Spend,
     unit: str | None,
 ) -> Iterator[tuple[Ledger, ProjectLedger | None]]:
-    """The figures' ledger: of their own, or in a project's file if that affords them."""
+    """Return the figures' ledger: of their own, or in a project's file if that affords them."""
     project_section = certificate.get("project")
     project_section = project_section if isinstance(project_section, Mapping) else {}
     if path is None:

@@ -19,7 +19,7 @@ class Result:
     """Base of the result dataclasses: ``to_dict`` for JSON."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dicts, lists, numbers and texts; no NaN: what is not a number becomes None."""
+        """Return plain dicts, lists, numbers and texts; no NaN: what is not a number becomes None."""
         assert is_dataclass(self)
         return {field.name: json_ready(getattr(self, field.name)) for field in fields(self)}
 
@@ -134,7 +134,7 @@ class Cell(Result):
 
     @property
     def leaks(self) -> bool:
-        """Whether training records are guessed better than control records, beyond the 95% interval."""
+        """True if training records are guessed better than control records, beyond the 95% interval."""
         return self.leakage is not None and self.leakage.low > 0
 
 
@@ -177,11 +177,11 @@ class Distance(Result):
     marginals: tuple[Marginal, ...]
 
     def furthest(self, most: int) -> tuple[Marginal, ...]:
-        """At most so many of the marginals, the furthest apart first."""
+        """Return at most so many of the marginals, the furthest apart first."""
         return tuple(sorted(self.marginals, key=lambda item: -item.value)[:most])
 
     def furthest_columns(self, most: int) -> set[str]:
-        """At most so many columns: those of the marginals furthest apart."""
+        """Return at most so many columns: those of the marginals furthest apart."""
         chosen: dict[str, None] = {}
         for marginal in self.furthest(len(self.marginals)):
             for name in marginal.columns:
@@ -232,42 +232,42 @@ class BaselineComparison(Result):
 
     @property
     def inconclusive(self) -> bool:
-        """Whether it is not better, which counts for nothing: the hold-out reference is not, either."""
+        """True if it is not better, which counts for nothing: the hold-out reference is not, either."""
         return not self.better and self.conclusive is False
 
     @property
     def unknown(self) -> bool:
-        """Whether it is not better, and no hold-out shows whether real rows would be."""
+        """True if it is not better, and no hold-out shows whether real rows would be."""
         return not self.better and self.conclusive is None
 
 
 @dataclass(frozen=True)
 class Verdict(Result):
-    """Whether the synthetic table is any better than independent columns, overall and by metric."""
+    """The verdict whether the synthetic table is any better than independent columns, overall and by metric."""
 
     text: str
     comparisons: tuple[BaselineComparison, ...]
 
     @property
     def better(self) -> tuple[str, ...]:
-        """Names of the metrics by which the table is better."""
+        """The names of the metrics by which the table is better."""
         return tuple(item.metric for item in self.comparisons if item.better)
 
     @property
     def not_better(self) -> tuple[str, ...]:
-        """Names of the metrics that count, and by which it is not."""
+        """The names of the metrics that count, and by which it is not."""
         return tuple(
             item.metric for item in self.comparisons if not (item.better or item.inconclusive)
         )
 
     @property
     def inconclusive(self) -> tuple[str, ...]:
-        """Names of the metrics that do not count."""
+        """The names of the metrics that do not count."""
         return tuple(item.metric for item in self.comparisons if item.inconclusive)
 
     @property
     def unknown(self) -> bool:
-        """Whether it is unknown, for want of a hold-out, if some metric should count."""
+        """True if it is unknown, for want of a hold-out, if some metric should count."""
         return any(item.unknown for item in self.comparisons)
 
 
@@ -282,7 +282,7 @@ class Group(Result):
 
 @dataclass(frozen=True)
 class Subgroups(Result):
-    """Whether one group of a column's fares worse than another.
+    """The comparison of the groups of a column, of which one may be further from the training table than another.
 
     Attributes
     ----------
@@ -306,7 +306,7 @@ class Subgroups(Result):
 
     @property
     def unequal(self) -> bool:
-        """Whether the 95% interval of the gap excludes 0."""
+        """True if the 95% interval of the gap excludes 0."""
         return self.gap.low > 0
 
 
@@ -334,7 +334,7 @@ class Share(Result):
 
 @dataclass(frozen=True)
 class Heaping(Result):
-    """Which round numbers the values of a column prefer, and which values are the most common.
+    """The round numbers that the values of a column prefer, and its most common values.
 
     Attributes
     ----------
@@ -355,7 +355,7 @@ class Heaping(Result):
 
 @dataclass(frozen=True)
 class RuleCheck(Result):
-    """How many rows break one rule of the schema.
+    """The numbers of rows that break one rule of the schema.
 
     Attributes
     ----------
@@ -423,7 +423,7 @@ class ColumnSummary(Result):
     heaping: Heaping | None = None
 
     def largest(self, most: int) -> list[tuple[str, float, float]]:
-        """At most so many labels with both shares, those commonest in the training table first."""
+        """Return at most so many labels with both shares, those commonest in the training table first."""
         shares = zip(self.real, self.synthetic, self.labels, strict=True)
         ordered = sorted(shares, reverse=True)[:most]
         return [(label, real, synthetic) for real, synthetic, label in ordered]
@@ -453,7 +453,7 @@ class ColumnSummary(Result):
 
     @property
     def outside(self) -> tuple[float, float]:
-        """Shares of the training and of the synthetic rows that are on the axis and outside of :attr:`window`."""
+        """The shares of the training and of the synthetic rows that are on the axis and outside of :attr:`window`."""
         low, high = self.window
         out = [i for i, span in enumerate(self.spans) if span[1] <= low or span[0] >= high]
         return sum(self.real[i] for i in out), sum(self.synthetic[i] for i in out)
@@ -483,7 +483,7 @@ class SampledDistance(Result):
 
 @dataclass(frozen=True)
 class Sampled(Result):
-    """How many rows were compared, of how many, and what this adds to the distances.
+    """The numbers of rows that were compared, and the error of the distances by their drawing.
 
     Attributes
     ----------
@@ -498,7 +498,7 @@ class Sampled(Result):
 
 @dataclass(frozen=True)
 class Drafted(Result):
-    """What a reader must know of a schema that was drafted from the compared tables themselves.
+    """The remarks for a reader on a schema that was drafted from the compared tables themselves.
 
     Attributes
     ----------
@@ -557,18 +557,18 @@ class SurveyEstimate(Result):
     synthetic: float
 
     def takes(self, value: float) -> bool:
-        """Whether another estimate is within the interval, to within rounding."""
+        """Return whether another estimate is within the interval, to within rounding."""
         rounding = 1e-9 * abs(self.real.value)
         return self.real.low - rounding <= value <= self.real.high + rounding
 
     @property
     def inside(self) -> bool:
-        """Whether the synthetic estimate is within the interval."""
+        """True if the synthetic estimate is within the interval."""
         return self.takes(self.synthetic)
 
     @property
     def errors_away(self) -> float:
-        """How many standard errors the synthetic estimate is away; infinite where the error is 0."""
+        """The distance of the synthetic estimate in standard errors; infinite where the error is 0."""
         away = abs(self.synthetic - self.real.value)
         if self.inside and self.error == 0:
             return 0.0
@@ -603,7 +603,7 @@ class SurveyEstimates(Result):
 
 
 def reference_scale(train: float, synthetic: float, holdout: float) -> float:
-    """How much nearer a real sample of ``synthetic`` rows is than one of ``holdout`` rows; at most 1.
+    """Return how much nearer a real sample of ``synthetic`` rows is than one of ``holdout`` rows; at most 1.
 
     What drawing n and m rows adds to a distance grows with √(1/n + 1/m), and more slowly where most
     cells hold a row or none: a larger sample is at least this near. Without it a hold-out of a few
@@ -613,12 +613,12 @@ def reference_scale(train: float, synthetic: float, holdout: float) -> float:
 
 
 def scaled(value: float, best: float | None, scale: float) -> float:
-    """``value`` with its distance from ``best`` times ``scale``."""
+    """Return ``value`` with its distance from ``best`` times ``scale``."""
     return value if best is None else best + scale * (value - best)
 
 
 def worse(one: Estimate, other: Estimate, better: str, best: float | None = None) -> bool:
-    """Whether ``one`` is worse than ``other``, beyond both intervals.
+    """Return whether ``one`` is worse than ``other``, beyond both intervals.
 
     ``better`` as in :class:`tabsynth.evaluation.Metric`; "closest" compares distances from ``best``.
     """
@@ -630,14 +630,14 @@ def worse(one: Estimate, other: Estimate, better: str, best: float | None = None
 
 
 def _distance_from(estimate: Estimate, best: float) -> Estimate:
-    """|value − best| with the range that it has over the interval."""
+    """Return |value − best| with the range that it has over the interval."""
     ends = abs(estimate.low - best), abs(estimate.high - best)
     low = 0.0 if estimate.low <= best <= estimate.high else min(ends)
     return Estimate(abs(estimate.value - best), low, max(ends), estimate.n)
 
 
 def mean_of_shares(shares: np.ndarray) -> Estimate:
-    """Mean of shares in [0, 1] with a normal interval; the records are the sampling unit.
+    """Return the mean of shares in [0, 1] with a normal interval; the records are the sampling unit.
 
     Half a unit of pseudo-variation keeps the interval open where all records agree, in the spirit of
     Agresti & Coull (1998), "Approximate is better than exact".
@@ -652,7 +652,7 @@ def mean_of_shares(shares: np.ndarray) -> Estimate:
 
 
 def difference_of_shares(a: np.ndarray, b: np.ndarray) -> Estimate:
-    """Mean of ``a`` − mean of ``b``, two independent groups of records, with a normal interval."""
+    """Return the mean of ``a`` − mean of ``b``, two independent groups of records, with a normal interval."""
     value = float(a.mean() - b.mean())
     half = Z95 * math.sqrt(_variance_of_mean(a) + _variance_of_mean(b))
     return Estimate(value, value - half, value + half, len(a) + len(b))
@@ -664,7 +664,7 @@ def _variance_of_mean(shares: np.ndarray) -> float:
 
 
 def percentile(value: float, replicates: np.ndarray, n: int) -> Estimate:
-    """A value with the percentile interval of its bootstrap replicates (Efron & Tibshirani 1993)."""
+    """Return a value with the percentile interval of its bootstrap replicates (Efron & Tibshirani 1993)."""
     finite = replicates[np.isfinite(replicates)]
     if len(finite) == 0:
         return Estimate(value, math.nan, math.nan, n)

@@ -56,7 +56,7 @@ class RootSurvey:
         return str(self.names.weights)
 
     def weights(self, frames: Frames, what: str, *, needed: bool = True) -> np.ndarray | None:
-        """Weights of the rows of the root, shape (rows,); None where it has none and none are ``needed``.
+        """Return weights of the rows of the root, shape (rows,); None where it has none and none are ``needed``.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class RootSurvey:
         return weights
 
     def beside(self, frames: Frames, table: str, names: Survey) -> pd.DataFrame:
-        """The survey's columns of the root that ``names`` has, for each row of a table; see :meth:`named`.
+        """Return the survey's columns of the root that ``names`` has, for each row of a table; see :meth:`named`.
 
         Synthetic rows without a root have a weight of 0.
         """
@@ -88,7 +88,7 @@ class RootSurvey:
         return out.loc[:, [names.takes(name) for name in out]]
 
     def named(self, frames: Frames, table: str) -> Survey:
-        """What the survey's columns are called beside a table; without replicate weights each root is a cluster."""
+        """Return the survey's columns by their names beside a table; without replicate weights each root is a cluster."""
         if table == self.schema.root:
             return self.names
         replicates = self.names.replicates([str(name) for name in self._columns(frames)])
@@ -107,7 +107,7 @@ class RootSurvey:
         return f"{self.schema.root}.{name}"
 
     def _roots(self, frames: Frames, table: str) -> np.ndarray:
-        """Of each row of a table, the number of the row of the root that it hangs on, −1 for none."""
+        """Return, for each row of a table, the number of the row of the root that it hangs on, −1 for none."""
         keys = self.schema.keys[table]
         if keys.parent is None:
             return np.arange(len(frames[table]))

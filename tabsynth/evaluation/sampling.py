@@ -18,7 +18,7 @@ TABLES = ("train", "synthetic", "holdout")
 def checked_totals(
     totals: Mapping[str, int], rows: Mapping[str, int]
 ) -> dict[str, tuple[int, int]]:
-    """Sampled rows of each table beside those of the whole table.
+    """Return sampled rows of each table beside those of the whole table.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def sampled_distances(
     columns: Columns,
     seed: int,
 ) -> Sampled:
-    """The distances of an evaluation with their standard errors.
+    """Return the distances of an evaluation with their standard errors.
 
     The standard error follows from the interval of :func:`tabsynth.evaluation.utility.marginals.distance`, whose
     influence function covers the drawing of the rows of both tables, as if these were infinite. It is somewhat too large

@@ -183,7 +183,7 @@ def measure(
 
 
 def weights_used(tables: Tables, name: str = "weights") -> WeightsUsed:
-    """What there is to say about the weights of tables."""
+    """Return the sums and effective numbers of the weights of tables."""
     weights, compared = tables.weights, tables.weighted
     assert weights is not None
     effective = {
@@ -288,7 +288,7 @@ def _attacks(
 def _fit_and_test(
     train: WeightedRows, holdout: WeightedRows | None, rng: np.random.Generator
 ) -> tuple[WeightedRows, WeightedRows]:
-    """The rows that the train classifier is fitted on, and those that all are tested on."""
+    """Return the rows that the train classifier is fitted on, and those that all are tested on."""
     if holdout is not None:
         return train, holdout
     order = rng.permutation(len(train))

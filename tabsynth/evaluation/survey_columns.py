@@ -110,7 +110,7 @@ class Survey:
         return self.weights if isinstance(self.weights, str) else "given"
 
     def replicates(self, names: Sequence[str]) -> list[str]:
-        """The columns of replicate weights among those of a table, in the order of their numbers."""
+        """Return the columns of replicate weights among those of a table, in the order of their numbers."""
         if not isinstance(self.replicate_weights, str):
             return list(self.replicate_weights or ())
         pattern = re.compile(re.escape(self.replicate_weights) + r"_?(\d{1,6})")
@@ -138,7 +138,7 @@ def _array(weights: Any) -> np.ndarray:
 def apart(
     frame: pd.DataFrame, names: Survey, declared: Sequence[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A table without the survey's columns that the schema does not have, and all of the survey's columns."""
+    """Return a table without the survey's columns that the schema does not have, and all of the survey's columns."""
     texts = [str(name) for name in frame.columns]
     of_survey = [names.takes(name) for name in texts]
     rest = [not taken or name in declared for taken, name in zip(of_survey, texts, strict=True)]
@@ -156,7 +156,7 @@ class SurveyReader:
     problems: list[str] = field(default_factory=list)
 
     def weights(self, aside: pd.DataFrame, rows: int, what: str) -> np.ndarray:
-        """Weights of a table, shape (rows,); of a problem, ones."""
+        """Return weights of a table, shape (rows,); of a problem, ones."""
         if isinstance(self.names.weights, np.ndarray):
             values = pd.Series(self.names.weights, name="weights")
             if len(values) != rows:
@@ -170,7 +170,7 @@ class SurveyReader:
         return np.ones(rows) if column is None else self._checked(column, f"column {name!r}", what)
 
     def design_columns(self, aside: pd.DataFrame, what: str) -> "DesignColumns":
-        """Replicate weights, or strata and clusters, of all rows of the training table."""
+        """Return replicate weights, or strata and clusters, of all rows of the training table."""
         names = self.names
         return DesignColumns(
             replicates=None if names.replicate_weights is None else self._replicates(aside, what),
@@ -197,7 +197,7 @@ class SurveyReader:
     def _numbers(
         self, values: pd.Series, name: str, what: str, *, negative: bool = False
     ) -> np.ndarray | None:
-        """Finite numbers, from 0 unless ``negative``; None if some are none, which is a problem."""
+        """Return finite numbers, from 0 unless ``negative``; None if some are none, which is a problem."""
         out = numbers_of(values, decimal=self.decimal)
         wrong = np.isnan(out) if negative else ~(out >= 0)
         if not wrong.any():
@@ -223,7 +223,7 @@ class SurveyReader:
         return numbers
 
     def _replicates(self, aside: pd.DataFrame, what: str) -> np.ndarray:
-        """Replicate weights, shape (rows, replicates)."""
+        """Return replicate weights, shape (rows, replicates)."""
         names = self.names.replicates(list(aside.columns))
         if isinstance(self.names.replicate_weights, str) and len(names) < 2:
             self.problems.append(
@@ -249,7 +249,7 @@ class SurveyReader:
     def _groups(
         self, aside: pd.DataFrame, name: str | None, argument: str, what: str
     ) -> np.ndarray | None:
-        """Numbers of strata or clusters, shape (rows,)."""
+        """Return numbers of strata or clusters, shape (rows,)."""
         if name is None:
             return None
         values = self._column(aside, name, argument, what)
@@ -264,7 +264,7 @@ class SurveyReader:
 
 
 class DesignColumns(NamedTuple):
-    """What the survey's columns say of each row of the training table, shape (rows,) or (rows, replicates)."""
+    """The survey's columns of each row of the training table, shape (rows,) or (rows, replicates)."""
 
     replicates: np.ndarray | None
     strata: np.ndarray | None
@@ -273,7 +273,7 @@ class DesignColumns(NamedTuple):
     def design(
         self, names: Survey, weights: np.ndarray, kept: np.ndarray, what: str
     ) -> Design | None:
-        """The survey's design, of the rows that are kept, by their numbers; None of a single row.
+        """Return the survey's design, of the rows that are kept, by their numbers; None of a single row.
 
         Raises
         ------

@@ -27,10 +27,11 @@ class WeightedRows:
     weights: np.ndarray | None = None
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.codes)
 
     def at(self, rows: np.ndarray) -> "WeightedRows":
-        """Those rows, by their numbers or by a mask."""
+        """Return those rows, by their numbers or by a mask."""
         return WeightedRows(self.codes[rows], None if self.weights is None else self.weights[rows])
 
     @cached_property
@@ -45,48 +46,48 @@ class WeightedRows:
 
     @cached_property
     def mean_one(self) -> np.ndarray | None:
-        """Weights whose mean is 1, for classifiers: their penalties then are those of as many rows."""
+        """The weights whose mean is 1, for classifiers: their penalties then are those of as many rows."""
         return None if self.weights is None else self.weights / self.weights.mean()
 
     @cached_property
     def effective_weights(self) -> np.ndarray | None:
-        """Weights whose sum is the effective number of rows, for counts that are corrected for few rows."""
+        """The weights whose sum is the effective number of rows, for counts that are corrected for few rows."""
         if self.weights is None:
             return None
         return self.weights * (self.effective / self.weights.sum())
 
 
 def weighted_rows(codes: np.ndarray, weights: np.ndarray | None) -> WeightedRows:
-    """Rows with their weights; a row without weight stands for nobody, and is left out."""
+    """Return rows with their weights; a row without weight stands for nobody, and is left out."""
     rows = WeightedRows(codes, weights)
     return rows if weights is None or (weights > 0).all() else rows.at(weights > 0)
 
 
 def effective_rows(weights: np.ndarray | None, rows: int) -> float:
-    """(Σw)² / Σw²: so many rows of equal weights give a mean as certain (Kish 1965)."""
+    """Return (Σw)² / Σw²: so many rows of equal weights give a mean as certain (Kish 1965)."""
     if weights is None:
         return float(rows)
     return float(weights.sum() ** 2 / np.square(weights).sum())
 
 
 def counts(values: np.ndarray, size: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """How many rows have each value, or the sum of their weights; shape (size,)."""
+    """Return how many rows have each value, or the sum of their weights; shape (size,)."""
     return np.bincount(values, weights, minlength=size)
 
 
 def shares(values: np.ndarray, size: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """The (weighted) share of rows of each value, shape (size,)."""
+    """Return the (weighted) share of rows of each value, shape (size,)."""
     total = len(values) if weights is None else weights.sum()
     return counts(values, size, weights) / total
 
 
 def mean_share(values: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """The (weighted) share of rows that are true."""
+    """Return the (weighted) share of rows that are true."""
     return float(np.average(values, weights=weights))
 
 
 def variance_of_mean(influence: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Variance of the (weighted) mean of values, shape (rows,), as of rows that are drawn independently."""
+    """Return the variance of the (weighted) mean of values, shape (rows,), as of rows that are drawn independently."""
     if weights is None:
         return float(influence.var()) / len(influence)
     share = weights / weights.sum()
@@ -97,7 +98,7 @@ def variance_of_mean(influence: np.ndarray, weights: np.ndarray | None = None) -
 def quantiles(
     values: np.ndarray, at: Sequence[float] | np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Quantiles, shape (at,): interpolated ones, or of weighted values the least that reaches the share.
+    """Return quantiles, shape (at,): interpolated ones, or of weighted values the least that reaches the share.
 
     There is no interpolation that does not depend on the scale of the weights.
     """

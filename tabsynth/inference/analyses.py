@@ -36,7 +36,7 @@ def mean(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> pd.DataFrame:
-    """The mean of a numeric column, nulls left out, of all rows or of each group.
+    """Return the mean of a numeric column, nulls left out, of all rows or of each group.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def proportion(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> pd.DataFrame:
-    """The share of rows with an event, of all rows or of each group.
+    """Return the share of rows with an event, of all rows or of each group.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def crosstab(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> pd.DataFrame:
-    """The share of all rows in each cell of a table of one column or several.
+    """Return the share of all rows in each cell of a table of one column or several.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def quantile(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> pd.DataFrame:
-    """A quantile of a numeric column, of all rows or of each group.
+    """Return a quantile of a numeric column, of all rows or of each group.
 
     The interval holds the values at which the interval of the distribution function has ``q`` (Woodruff 1952).
 
@@ -185,7 +185,7 @@ def quantile(
 
 
 def _crossing(at: pd.DataFrame, values: np.ndarray, q: float, z: float) -> dict[str, Any]:
-    """Where estimates of a distribution function, and the ends of their intervals, first reach ``q``."""
+    """Return where estimates of a distribution function, and the ends of their intervals, first reach ``q``."""
     nothing = {"estimate": np.nan, "standard_error": np.nan, "low": np.nan, "high": np.nan}
     good = (at["note"] == "").to_numpy()
     if not good.any():
@@ -208,7 +208,7 @@ def ols(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> pd.DataFrame:
-    """Coefficients of a linear regression by least squares, with an intercept.
+    """Return coefficients of a linear regression by least squares, with an intercept.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def logit(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> pd.DataFrame:
-    """Coefficients of a logistic regression by maximum likelihood, with an intercept.
+    """Return coefficients of a logistic regression by maximum likelihood, with an intercept.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ def logit(
 def _logistic(
     x: np.ndarray, y: np.ndarray, shares: np.ndarray, names: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients by Newton's method, and the inverse of the mean information; rows have shares."""
+    """Return coefficients by Newton's method, and the inverse of the mean information; rows have shares."""
     beta = np.zeros(x.shape[1])
     for _ in range(NEWTON):
         p = expit(x @ beta)
@@ -297,7 +297,7 @@ def infer(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> pd.DataFrame:
-    """Estimates and intervals of any function of a DataFrame that returns numbers.
+    """Return estimates and intervals of any function of a DataFrame that returns numbers.
 
     Its influence function is computed by adding a few copies of a row to a synthetic table, for each combination of values
     of its columns, or for 4,000 rows. It must change smoothly with the rows, as means, ratios and coefficients do; for quantiles there
@@ -366,7 +366,7 @@ def _check_cells(reference: Reference, columns: list[str]) -> None:
 def _called(
     analysis: Callable[[pd.DataFrame], Any], table: pd.DataFrame, like: np.ndarray | None = None
 ) -> tuple[Sequence[Any], np.ndarray]:
-    """Names and values of what an analysis returns.
+    """Return names and values of what an analysis returns.
 
     Raises
     ------
@@ -389,7 +389,7 @@ def _called(
 
 
 def numbers_of(result: Any, what: str = "The analysis") -> tuple[Sequence[Any], np.ndarray]:
-    """Names and values of numbers: of one, a sequence, a Series or a mapping.
+    """Return names and values of numbers: of one, a sequence, a Series or a mapping.
 
     Raises
     ------
@@ -415,7 +415,7 @@ def numbers_of(result: Any, what: str = "The analysis") -> tuple[Sequence[Any], 
 def _traced(
     analysis: Callable[[pd.DataFrame], Any], table: pd.DataFrame, values: np.ndarray
 ) -> list[str]:
-    """The columns without which an analysis fails, or gives another result."""
+    """Return the columns without which an analysis fails, or gives another result."""
     used = []
     for name in table.columns:
         try:
@@ -429,21 +429,21 @@ def _traced(
 
 
 def reference_of(model: Any, random_state: int | None) -> Reference:
-    """The reference rows of a model, or those that are given in its place."""
+    """Return the reference rows of a model, or those that are given in its place."""
     return model if isinstance(model, Reference) else Reference(model, random_state)
 
 
 def _rows_of(
     model: Any, random_state: int | None, columns: Sequence[str], others: Any = None
 ) -> tuple[Reference, Rows]:
-    """The reference rows of a model, and the distinct ones by the columns of an analysis."""
+    """Return the reference rows of a model, and the distinct ones by the columns of an analysis."""
     reference = reference_of(model, random_state)
     names = dict.fromkeys([*columns, *_listed(others)])
     return reference, reference.distinct(list(names))
 
 
 def _columns_of(event: Any) -> list[str]:
-    """The columns of an event."""
+    """Return the columns of an event."""
     if not isinstance(event, Mapping) or not event:
         raise InputError(f'Expected an event such as {{"column": value}}, got {shown(event)}.')
     return list(event)
@@ -500,7 +500,7 @@ def _ratio(
     y: np.ndarray,
     confidence: float,
 ) -> pd.DataFrame:
-    """The mean of numbers in each group; a row that is in none has -1."""
+    """Return the mean of numbers in each group; a row that is in none has -1."""
     count, member = len(groups.names), inside >= 0
     shares = rows.synthetic[member]
     sizes = np.bincount(inside[member], shares, count)
@@ -517,7 +517,7 @@ def _ratio(
 
 
 def _numbers(reference: Reference, rows: Rows, name: str) -> np.ndarray:
-    """The values of a numeric column, nan for null, shape (rows,)."""
+    """Return the values of a numeric column, nan for null, shape (rows,)."""
     values = rows.table[name]
     if not pd.api.types.is_numeric_dtype(values) or _column(reference, name).kind != "numeric":
         raise InputError(f"Column {shown(name)} is not numeric; name a numeric column.")
@@ -530,7 +530,7 @@ def _column(reference: Reference, name: str) -> Column:
 
 
 def _event(reference: Reference, rows: Rows, event: Mapping[str, Any]) -> np.ndarray:
-    """Which rows have an event, bool, shape (rows,)."""
+    """Return which rows have an event, bool, shape (rows,)."""
     happens = np.ones(len(rows.table), dtype=bool)
     for name, wanted in event.items():
         column = _column(reference, name)
@@ -544,7 +544,7 @@ def _event(reference: Reference, rows: Rows, event: Mapping[str, Any]) -> np.nda
 
 
 def _is(column: Column, values: pd.Series, wanted: Any) -> np.ndarray:
-    """Which values of a column are a declared one, null, or in a range, bool, shape (rows,)."""
+    """Return which values of a column are a declared one, null, or in a range, bool, shape (rows,)."""
     if wanted is None:
         column.mask([None], "event")
         return values.isna().to_numpy()
@@ -562,7 +562,7 @@ def _is(column: Column, values: pd.Series, wanted: Any) -> np.ndarray:
 def _regression(
     reference: Reference, rows: Rows, predictors: Sequence[str], y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Predictors with an intercept, the outcome, and the names of the coefficients; rows with a null in a number are all 0."""
+    """Return predictors with an intercept, the outcome, and the names of the coefficients; rows with a null in a number are all 0."""
     count = len(rows.table)
     kept = ~np.isnan(y)
     columns, labels = [np.ones(count)], ["intercept"]
@@ -584,7 +584,7 @@ def _regression(
 
 
 def _as_shares(out: pd.DataFrame) -> pd.DataFrame:
-    """Estimates and intervals of shares of rows: within 0 and 1."""
+    """Return estimates and intervals of shares of rows: within 0 and 1."""
     names = ["estimate", "low", "high"]
     out[names] = out[names].clip(0, 1)
     return out

@@ -88,7 +88,7 @@ class Rows:
     draws: int | None = None
 
     def sample(self, draws: int, rng: np.random.Generator) -> tuple[np.ndarray, Self]:
-        """Some of the rows, by so many draws from the synthetic rows and the independent ones, and their positions."""
+        """Return some of the rows, by so many draws from the synthetic rows and the independent ones, and their positions."""
         other = 2 * self.both - self.synthetic
         synthetic, other = (
             rng.multinomial(draws // 2, p / p.sum()) for p in (self.synthetic, other)
@@ -105,7 +105,7 @@ class Rows:
 
 
 def variance(values: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Variances of columns of values under the shares of their rows, shape (columns,)."""
+    """Return variances of columns of values under the shares of their rows, shape (columns,)."""
     out: np.ndarray = shares @ values**2 - (shares @ values) ** 2
     return np.maximum(out, 0.0)
 
@@ -130,7 +130,7 @@ class Aggregate:
     variance: float
 
     def cells(self, codes: np.ndarray) -> np.ndarray:
-        """The cell of each row of category codes, shape (rows,)."""
+        """Return the cell of each row of category codes, shape (rows,)."""
         shape = [number_of(group) for group in self.groups]
         each = [group[codes[:, j]] for j, group in zip(self.columns, self.groups, strict=True)]
         return np.ravel_multi_index(each, shape)
@@ -167,7 +167,7 @@ class Reference:
 
     @classmethod
     def of_table(cls, model: Any, table: pd.DataFrame, random_state: int | None = None) -> Self:
-        """As a reference of a model, with public rows in place of synthetic ones, such as those of a simulation."""
+        """Return a reference of a model with public rows in place of synthetic ones, such as those of a simulation."""
         made = cls.__new__(cls)
         made.measured = check_counts(model)
         made._set(model, table, random_state)
@@ -187,7 +187,7 @@ class Reference:
         self._numbered = dict[str, np.ndarray]()  # by column: the number of each row's value
 
     def distinct(self, names: Sequence[str], by_value: bool = True) -> Rows:
-        """The distinct rows by some columns: by their values, or by their category codes alone."""
+        """Return the distinct rows by some columns: by their values, or by their category codes alone."""
         half, key = self.rows, np.zeros(len(self.codes), dtype=np.int64)
         parts = [self.codes[:, j] for j in self.modelled(names)]
         if by_value:
@@ -215,7 +215,7 @@ class Reference:
         return self.table.iloc[: self.rows]
 
     def modelled(self, names: Sequence[str], what: str = "The analysis") -> list[int]:
-        """Positions of the modelled columns that columns of the table follow from.
+        """Return positions of the modelled columns that columns of the table follow from.
 
         Raises
         ------
@@ -249,7 +249,7 @@ class Reference:
         return sorted(out)
 
     def aggregates(self, columns: Sequence[int]) -> list[Aggregate]:
-        """All that the noisy counts say of some columns: each measured set, summed over the columns that are not among them."""
+        """Return all that the noisy counts say of some columns: each measured set, summed over the columns that are not among them."""
         found = dict[Any, list[tuple[np.ndarray, float]]]()
         kept = dict[Any, tuple[tuple[int, ...], list[np.ndarray]]]()
         for m in self.measured.counts:
@@ -322,7 +322,7 @@ class Design:
             self.factor = cho_factor(gram, overwrite_a=True)
 
     def weights(self, influence: np.ndarray) -> np.ndarray:
-        """Values of the cells whose sums come close to influences at little noise, shape (cells, statistics)."""
+        """Return values of the cells whose sums come close to influences at little noise, shape (cells, statistics)."""
         moments = np.asarray(self.weighted @ influence)
         if self.small:
             return np.asarray(cho_solve(self.factor, moments))
@@ -347,7 +347,7 @@ def estimates(
     confidence: float,
     sample: tuple[np.ndarray, Rows] | None = None,
 ) -> pd.DataFrame:
-    """Estimates of statistics with standard errors and intervals.
+    """Return estimates of statistics with standard errors and intervals.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ def table_of(
     share: np.ndarray,
     confidence: float,
 ) -> pd.DataFrame:
-    """The result of an analysis."""
+    """Return the result of an analysis as a table."""
     between("confidence", confidence, 0, 1, low_open=True, high_open=True)
     width = norm.ppf((1 + confidence) / 2) * errors
     out = pd.DataFrame(
@@ -417,7 +417,7 @@ def table_of(
 
 
 def check_counts(model: Any) -> Any:
-    """The noisy counts of a fitted model.
+    """Return the noisy counts of a fitted model.
 
     Raises
     ------
@@ -443,6 +443,6 @@ def check_counts(model: Any) -> Any:
 
 
 def _flattened(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """As many codes, each by itself, of probability ∝ the root of one more than its number in ``codes``."""
+    """Return as many codes, each by itself, of probability ∝ the root of one more than its number in ``codes``."""
     shares = np.sqrt(np.bincount(codes, minlength=size) + 1)
     return rng.choice(size, len(codes), p=shares / shares.sum())

@@ -81,7 +81,7 @@ def pool(
 
 
 def _stacked(values: Any, what: str) -> tuple[np.ndarray, Any]:
-    """Numbers of each implicate, shape (m, k), and the names of the k, where they have any."""
+    """Return numbers of each implicate, shape (m, k), and the names of the k, where they have any."""
     values = list(values) if np.iterable(values) and not isinstance(values, str) else []
     if len(values) < 2:
         raise InputError(f"Expected {what} of two implicates or more, got {len(values)}.")

@@ -21,7 +21,7 @@ NO_CERTIFICATE = "No certificate came with this table: nothing is claimed about 
 
 @dataclass(frozen=True)
 class PrivacyPanel:
-    """What the privacy section shows.
+    """The contents of the privacy section.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ def privacy_panel(
     *,
     authenticated: bool = False,
 ) -> PrivacyPanel:
-    """The panel of a certificate, held against the table and schema that were evaluated."""
+    """Return the panel of a certificate, held against the table and schema that were evaluated."""
     if certificate is None:
         return PrivacyPanel(False, False, False, NO_CERTIFICATE, (), (), ())
     check = check_claim(certificate, rows, schema_sha256)
@@ -80,7 +80,7 @@ def privacy_panel(
 
 
 def unauthenticated(certificate: Mapping[str, Any]) -> str:
-    """The claim of a certificate that nobody vouches for, in sentences."""
+    """Return the claim of a certificate that nobody vouches for, in sentences."""
     return (
         f"The certificate that came with the table claims ε = {epsilon_text(certificate.get('epsilon'))} with"
         f" δ = {_text(certificate.get('delta'))}. It is not authenticated: no signature of it was checked"
@@ -89,7 +89,7 @@ def unauthenticated(certificate: Mapping[str, Any]) -> str:
 
 
 def condition_sentence(certificate: Mapping[str, Any]) -> str:
-    """What a conditional claim depends on; empty for any other."""
+    """Return what a conditional claim depends on; empty for any other."""
     if not is_conditional(certificate):
         return ""
     names = conditional_of(certificate.get("public"))
@@ -100,7 +100,7 @@ def condition_sentence(certificate: Mapping[str, Any]) -> str:
 
 
 def epsilon_text(value: Any) -> str:
-    """ε to four figures, or ∞."""
+    """Return ε to four figures, or ∞."""
     number = number_of(value)
     if number is None:
         return "not stated"
@@ -174,7 +174,7 @@ def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[st
 
 
 def _checks(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[str, str]]:
-    """What a reader can hold the claim against. A certificate of format 1 has none of it."""
+    """Return the facts against which a reader can hold the claim. A certificate of format 1 has none."""
     out = []
     project, code = section_of(certificate, "project"), section_of(certificate, "code")
     if project:
@@ -239,7 +239,7 @@ def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _settings(public_section: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """In the order of the certificate; an older one has none."""
+    """Return the settings in the order of the certificate; an older one has none."""
     hints = {
         name.replace("_", " "): _names(value) if isinstance(value, list) else _text(value, "none")
         for name, value in public_section.items()

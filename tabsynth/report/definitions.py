@@ -30,7 +30,7 @@ ROOTS = "The drawing of roots with all that hangs on them"
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """What one figure, or one family of figures, means.
+    """The meaning of one figure, or of one family of figures.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Definition:
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of a term and a text, in the order in which they are shown."""
+        """The pairs of a term and a text, in the order in which they are shown."""
         pairs = (
             ("Definition", self.meaning),
             ("Formula", self.formula),
@@ -91,14 +91,14 @@ class Definition:
         return tuple((term, text) for term, text in pairs if text)
 
     def covers(self, key: str) -> bool:
-        """Whether it defines the metric of that key."""
+        """Return whether it defines the metric of that key."""
         return any(
             key.startswith(own[:-1]) if own.endswith("*") else key == own for own in self.keys
         )
 
 
 def definition_of(key: str, groups: Iterable[str] = ("utility", "attacks")) -> Definition | None:
-    """The definition of the metric of that key, among those of some groups; None if it has none.
+    """Return the definition of the metric of that key, among those of some groups; None if it has none.
 
     The key of a metric of linked tables is ``TABLE.metric``: give what follows the last dot.
     """
@@ -112,13 +112,13 @@ def definition_of(key: str, groups: Iterable[str] = ("utility", "attacks")) -> D
 def defined(
     keys: Iterable[str], groups: Sequence[str] = ("utility", "attacks")
 ) -> list[Definition]:
-    """The definitions of the metrics of these keys, each once, in the order of the keys."""
+    """Return the definitions of the metrics of these keys, each once, in the order of the keys."""
     found = (definition_of(key, groups) for key in keys)
     return list(dict.fromkeys(item for item in found if item is not None))
 
 
 def of_group(group: str) -> list[Definition]:
-    """The definitions of one group, in their order."""
+    """Return the definitions of one group, in their order."""
     return [item for item in DEFINITIONS if item.group == group]
 
 

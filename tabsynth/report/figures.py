@@ -88,7 +88,7 @@ def _svg(figure: Figure) -> str:
 
 
 def _dark_style() -> str:
-    """An image follows the colour scheme of its page: each light colour gives way to its dark one."""
+    """Return a style by which an image follows the colour scheme of its page: each light colour gives way to its dark one."""
     rules = "".join(
         f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}'
         for light, dark in DARK.items()
@@ -98,7 +98,7 @@ def _dark_style() -> str:
 
 
 def disclosure_figure(disclosure: Disclosure) -> str:
-    """Figure 2 of the source: share of unknown attributes guessed right against s, a panel for each k."""
+    """Draw figure 2 of the source: share of unknown attributes guessed right against s, a panel for each k."""
     neighbours = sorted({cell.k for cell in disclosure.cells})
     columns = min(4, len(neighbours))
     rows = math.ceil(len(neighbours) / columns)
@@ -164,7 +164,7 @@ def _band(
 
 
 def marginal_figure(marginal: ColumnSummary) -> str:
-    """One column's marginal in both tables: bars of single values, or densities on an axis to scale.
+    """Draw one column's marginal in both tables: bars of single values, or densities on an axis to scale.
 
     Beside it, with a scale of their own: values that are so common that they are kept apart from the axis; rare categories
     that are taken together; missing values where they are beside one of these or an axis.
@@ -193,24 +193,24 @@ def marginal_figure(marginal: ColumnSummary) -> str:
 
 
 def _shares(axis: Axis) -> None:
-    """Ticks of an axis of shares."""
+    """Set the ticks of an axis of shares."""
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
     axis.set_major_locator(MaxNLocator(6))
 
 
 def _lying(labels: Sequence[str]) -> bool:
-    """Whether bars lie, because their labels are too long to stand side by side or upright."""
+    """Return whether bars lie, because their labels are too long to stand side by side or upright."""
     longest = max(len(_short(label)) for label in labels)
     return longest > UPRIGHT and len(labels) * (2 + longest) > CROWDED
 
 
 def _height(labels: Sequence[str]) -> float:
-    """The height of a picture with bars, in inches."""
+    """Return the height of a picture with bars, in inches."""
     return max(1.6, 0.5 + 0.2 * len(labels)) if _lying(labels) else HEIGHT
 
 
 def _bars(axes: Axes, marginal: ColumnSummary, count: int) -> None:
-    """A pair of bars for each of the first ``count`` labels."""
+    """Draw a pair of bars for each of the first ``count`` labels."""
     labels = [_short(label) for label in marginal.labels[:count]]
     real, synthetic = marginal.real[:count], marginal.synthetic[:count]
     places = np.arange(count, dtype=float)
@@ -239,7 +239,7 @@ def _bars(axes: Axes, marginal: ColumnSummary, count: int) -> None:
 
 
 def _densities(axes: Axes, marginal: ColumnSummary) -> None:
-    """Shares divided by widths as steps, on an axis of values to scale."""
+    """Draw shares divided by widths as steps, on an axis of values to scale."""
     spans = np.array(marginal.spans)
     low, high = marginal.window
     edges, cells = _steps(spans)
@@ -259,7 +259,7 @@ def _densities(axes: Axes, marginal: ColumnSummary) -> None:
 
 
 def _steps(spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of steps without gaps, and the span of each step; the number of spans where there is none."""
+    """Return edges of steps without gaps, and the span of each step; the number of spans where there is none."""
     edges, cells = [spans[0, 0]], []
     for cell, (low, high) in enumerate(spans.tolist()):
         if low > edges[-1]:
@@ -271,7 +271,7 @@ def _steps(spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unit(axis: str, length: float, density: float) -> tuple[float, str]:
-    """The length that densities are stated for, and its name: at most an eighth of the axis, and none is above 100%."""
+    """Return the length that densities are stated for, and its name: at most an eighth of the axis; no density is above 100%."""
     if axis == "rank":
         return 1.0, "per value"
     most = min(length / 8, 1 / max(density, 1e-300))
@@ -283,7 +283,7 @@ def _unit(axis: str, length: float, density: float) -> tuple[float, str]:
 
 
 def _value_ticks(axes: Axes, marginal: ColumnSummary, low: float, high: float) -> None:
-    """Ticks of an axis of numbers, dates, times, durations or ranks."""
+    """Set the ticks of an axis of numbers, dates, times, durations or ranks."""
     axes.tick_params(axis="x", labelsize=8)
     if marginal.axis == "date":
         locator = AutoDateLocator(minticks=3, maxticks=7)
@@ -310,13 +310,13 @@ def _value_ticks(axes: Axes, marginal: ColumnSummary, low: float, high: float) -
 
 
 def _round_step(length: float) -> float:
-    """A round step of which an axis of some length has about five."""
+    """Return a round step of which an axis of some length has about five."""
     power = 10.0 ** math.floor(math.log10(length / 5))
     return next(power * n for n in (1, 2, 5, 10) if length / (power * n) <= 7)
 
 
 def _apart(axes: Axes, marginal: ColumnSummary, first: int) -> None:
-    """Bars of the labels from ``first`` on, beside the others."""
+    """Draw bars of the labels from ``first`` on, beside the others."""
     labels = [_short(label) for label in marginal.labels[first:]]
     places = np.arange(len(labels))
     axes.bar(places - 0.21, marginal.real[first:], 0.4, color=REAL)
@@ -330,13 +330,13 @@ def _apart(axes: Axes, marginal: ColumnSummary, first: int) -> None:
 
 
 def _short(label: str) -> str:
-    """On one line, of at most ``LABEL_LENGTH`` characters, without those that no SVG may hold."""
+    """Return a text on one line, of at most ``LABEL_LENGTH`` characters, without those that no SVG may hold."""
     label = shortened(label, LABEL_LENGTH)
     return "".join(sign if sign.isprintable() else "�" for sign in label)
 
 
 def curve_figure(name: str, curve: Mapping[str, Any]) -> str | None:
-    """One training curve of a certificate, or None if it is not two lists of numbers."""
+    """Draw one training curve of a certificate; return None if it is not two lists of numbers."""
     try:
         steps = np.asarray(curve["step"], dtype=float)
         values = np.asarray(curve["value"], dtype=float)

@@ -26,7 +26,7 @@ LEVELS = 5  # shades: a class each, so that light and dark pages have their own
 
 
 def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | None:
-    """The 2-way distance of every pair of columns; the diagonal is each column's own distance.
+    """Draw the 2-way distance of every pair of columns; the diagonal is each column's own distance.
 
     None where there are no pairs.
     """
@@ -63,7 +63,7 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
 
 
 def _shown_columns(pairs: Distance, names: Sequence[str]) -> list[str]:
-    """All columns in their order, or those of the worst pairs of a wide table."""
+    """Return all columns in their order, or those of the worst pairs of a wide table."""
     if len(names) <= MOST_COLUMNS:
         return list(names)
     shown = pairs.furthest_columns(MOST_COLUMNS)
@@ -79,7 +79,7 @@ def _cell(place: tuple[int, int], value: float, share: float, label: str) -> Mar
 
 
 def _shades(y: int, top: float) -> Markup:
-    """What the shades stand for: none is 0, each other a fifth of the way to the worst."""
+    """Draw what the shades stand for: none is 0, each other a fifth of the way to the worst."""
     parts = [_text(0, y + 13, "0", "start")]
     for level in range(LEVELS + 1):
         parts.append(
@@ -92,12 +92,12 @@ def _shades(y: int, top: float) -> Markup:
 
 
 def _wide(text: str) -> int:
-    """About how many pixels a label takes."""
+    """Return about how many pixels a label takes."""
     return sum(7 if letter.isascii() else 12 for letter in shortened(text, MOST_LETTERS))
 
 
 def _text(x: float, y: float, text: str, anchor: str, turned: bool = False) -> Markup:
-    """A label, turned upright where it heads a column."""
+    """Draw a label, turned upright where it heads a column."""
     place = Markup('x="{}" y="{}"').format(x, y)
     if turned:
         place = Markup('transform="translate({} {}) rotate(-90)"').format(x, y)
@@ -107,7 +107,7 @@ def _text(x: float, y: float, text: str, anchor: str, turned: bool = False) -> M
 
 
 def strip(low: float, high: float, marks: Sequence[tuple[str, float, float, float]]) -> Markup:
-    """A small multiple: one axis with a mark and interval for each of (class, value, low, high)."""
+    """Draw a small multiple: one axis with a mark and interval for each of (class, value, low, high)."""
     width, height, pad = 200, 26, 6
     span = high - low if high > low else 1.0
 

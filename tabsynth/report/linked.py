@@ -209,7 +209,7 @@ def _cells(metric: Metric, *, baseline: bool = True) -> list[str]:
 
 
 def _linked(metric: Metric) -> str:
-    """The title of a metric of groups, keys or attacks, whose key is ``TABLE.metric``."""
+    """Return the title of a metric of groups, keys or attacks, whose key is ``TABLE.metric``."""
     return with_link(
         metric.title, definition_of(metric.key.rpartition(".")[2], ("linked", "attacks"))
     )

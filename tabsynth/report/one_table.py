@@ -161,12 +161,12 @@ def page(evaluation: Evaluation) -> str:
 
 
 def interval(estimate: Estimate, digits: int = 3) -> str:
-    """The ends of an interval; "to" survives a minus sign where a dash would not."""
+    """Return the ends of an interval; "to" survives a minus sign where a dash would not."""
     return f"{format_number(estimate.low, digits)} to {format_number(estimate.high, digits)}"
 
 
 def value_on(axis: str, value: float, *, length: bool = False) -> str:
-    """A value on an axis, or a length on it, for a table of moments."""
+    """Return a value on an axis, or a length on it, for a table of moments."""
     if not math.isfinite(value) or axis not in ("date", "time", "duration"):
         return format_number(value, style="scaled")
     if axis == "duration" or length:
@@ -178,12 +178,12 @@ def value_on(axis: str, value: float, *, length: bool = False) -> str:
 
 
 def percentage(share: float) -> str:
-    """A share of rows with one decimal; one that is not 0 never looks like it."""
+    """Return a share of rows with one decimal; one that is not 0 never looks like it."""
     return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
 def _strip(metric: Metric) -> Markup:
-    """The metric and its references on one axis, which the best value is on too."""
+    """Return the metric and its references on one axis, which the best value is on too."""
     marks = [
         (name, estimate.value, estimate.low, estimate.high)
         for name, estimate in (

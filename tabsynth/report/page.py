@@ -13,12 +13,12 @@ Table = tuple[Sequence[str], Sequence[tuple[str, Sequence[str], bool]]]
 
 
 def packaged(name: str) -> str:
-    """A text file of this package."""
+    """Return a text file of this package."""
     return resources.files("tabsynth.report").joinpath(name).read_text("utf-8")
 
 
 def environment() -> Environment:
-    """Templates escape what they are given, and refuse what they are not given."""
+    """Return templates that escape what they are given, and refuse what they are not given."""
     return Environment(
         loader=FunctionLoader(packaged),
         autoescape=True,
@@ -29,7 +29,7 @@ def environment() -> Environment:
 
 
 def with_link(title: str, definition: Definition | None) -> str:
-    """The title of a figure as a link to its definition on the same page; the title alone where there is none."""
+    """Return the title of a figure as a link to its definition on the same page; the title alone where there is none."""
     if definition is None:
         return title
     return Markup('<a class="term" href="#{}">{}</a>').format(definition.anchor, title)
@@ -44,7 +44,7 @@ def render_page(
     notice: str = "",
     definitions: Sequence[Definition] = (),
 ) -> str:
-    """The HTML text. A table is a header and rows of (name, cells, whether it is a warning).
+    """Return the HTML text. A table is a header and rows of (name, cells, whether it is a warning).
 
     ``definitions`` are those of the figures, to which the names link (:func:`with_link`).
     """
@@ -90,6 +90,6 @@ def format_number(value: float | None, digits: int = 3, style: str = "fixed") ->
 
 
 def shortened(text: str, letters: int) -> str:
-    """On one line, of at most so many letters."""
+    """Return a text on one line, of at most so many letters."""
     text = " ".join(text.split())
     return text if len(text) <= letters else text[: letters - 1] + "…"

@@ -129,7 +129,7 @@ def page(evaluation: PrivateEvaluation) -> str:
 
 
 def _stated(metric: Metric, estimate: Estimate | None) -> str:
-    """A figure with its 95% interval; an en dash where there is none."""
+    """Return a figure with its 95% interval; an en dash where there is none."""
     if estimate is not None and metric.kind == "shown":  # a number of rows or people
         return stated_count(estimate.value, (estimate.low, estimate.high))
     return with_interval(estimate, "95%: ")

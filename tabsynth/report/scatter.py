@@ -26,7 +26,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
 
 @dataclass(frozen=True)
 class Axis:
-    """What lies where on a side of the picture.
+    """The scale of one side of the picture.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Axis:
     references: tuple[tuple[float, str], ...] = ()
 
     def share(self, value: float) -> float:
-        """How far along the axis, in [0, 1]."""
+        """Return how far along the axis a value is, in [0, 1]."""
         return (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
 
 
@@ -62,7 +62,7 @@ class Point:
 def linear(
     title: str, estimates: Sequence[Estimate], references: Sequence[tuple[float, str]]
 ) -> Axis:
-    """An axis with round ticks that holds all intervals and references."""
+    """Return an axis with round ticks that holds all intervals and references."""
     ends = [end for e in estimates for end in (e.value, e.low, e.high)]
     ends = [end for end in (*ends, *(value for value, _ in references)) if math.isfinite(end)]
     low, high = min(ends), max(ends)
@@ -75,7 +75,7 @@ def linear(
 
 
 def epsilon_axis(epsilons: Sequence[float]) -> tuple[Axis, list[float]]:
-    """A logarithmic axis of ε, and each table's place; tables without ε stand at its right end.
+    """Return a logarithmic axis of ε, and each table's place; tables without ε stand at its right end.
 
     Tables of one ε stand a little apart. At least one ε must be finite.
     """
@@ -99,7 +99,7 @@ def epsilon_axis(epsilons: Sequence[float]) -> tuple[Axis, list[float]]:
 
 
 def scatter(points: Sequence[Point], x: Axis, y: Axis) -> Markup:
-    """Numbered points with both intervals, the references, and the numbers' meaning below."""
+    """Return numbered points with both intervals, the references, and the numbers' meaning below."""
 
     def place(along: float, up: float) -> tuple[float, float]:
         return _across(x, along), _down(y, up)
@@ -125,7 +125,7 @@ def scatter(points: Sequence[Point], x: Axis, y: Axis) -> Markup:
 
 
 def forest_plot(points: Sequence[tuple[str, Estimate]], x: Axis) -> Markup:
-    """One figure alone: a row for each table, with its interval and the references."""
+    """Return one figure alone: a row for each table, with its interval and the references."""
     head = TOP + 14 * len(x.references)
     bottom = head + ROW * len(points) + 6
 
@@ -154,17 +154,17 @@ def forest_plot(points: Sequence[tuple[str, Estimate]], x: Axis) -> Markup:
 
 
 def _across(x: Axis, value: float) -> float:
-    """Where a value lies from left to right, in pixels."""
+    """Return the place of a value from left to right, in pixels."""
     return LEFT + x.share(value) * (WIDTH - LEFT - RIGHT)
 
 
 def _down(y: Axis, value: float) -> float:
-    """Where a value lies from top to bottom, in pixels."""
+    """Return the place of a value from top to bottom, in pixels."""
     return HEIGHT - BOTTOM - y.share(value) * (HEIGHT - TOP - BOTTOM)
 
 
 def _ends(point: Point) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-    """Both ends of both intervals, where they are known."""
+    """Return both ends of both intervals, where they are known."""
     if math.isfinite(point.x.low) and math.isfinite(point.x.high):
         yield (point.x.low, point.y.value), (point.x.high, point.y.value)
     if math.isfinite(point.y.low) and math.isfinite(point.y.high):
@@ -172,7 +172,7 @@ def _ends(point: Point) -> Iterator[tuple[tuple[float, float], tuple[float, floa
 
 
 def _sides(x: Axis, y: Axis) -> list[Markup]:
-    """Both axes with their ticks and titles."""
+    """Return both axes with their ticks and titles."""
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = [_line("axis", LEFT, bottom, right, bottom), _line("axis", LEFT, TOP, LEFT, bottom)]
     for value, text in x.ticks:
@@ -191,7 +191,7 @@ def _sides(x: Axis, y: Axis) -> list[Markup]:
 
 
 def _references(x: Axis, y: Axis) -> list[Markup]:
-    """Lines across, each with its name in the margin beyond its end."""
+    """Draw lines across, each with its name in the margin beyond its end."""
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = []
     for value, name in x.references:
@@ -210,7 +210,7 @@ def _references(x: Axis, y: Axis) -> list[Markup]:
 def _beside(
     centres: Sequence[tuple[float, float]], whiskers: Sequence[Box]
 ) -> list[tuple[float, float]]:
-    """Where each point's number stands: clear of points and numbers, and of intervals if it can be."""
+    """Return the place of each point's number: clear of points and numbers, and of intervals if it can be."""
     taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in centres]
     positions = []
     for x, y in centres:

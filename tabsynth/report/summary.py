@@ -60,12 +60,12 @@ NAMED = 5  # groups, before "and so many others"
 
 
 def interval(estimate: Estimate, digits: int = 3) -> str:
-    """``0.412 (95%: 0.401 to 0.423)``."""
+    """Return a text such as ``0.412 (95%: 0.401 to 0.423)``."""
     return f"{estimate.value:.{digits}f} (95%: {estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
 
 
 def subtitle(evaluation: Evaluation) -> str:
-    """Rows, columns, method with its claim, and date of the evaluation."""
+    """Return rows, columns, method with its claim, and date of the evaluation."""
     columns = len(evaluation.columns)
     parts = [f"{evaluation.given_rows:,} rows", f"{columns} column{'' if columns == 1 else 's'}"]
     certificate = evaluation.certificate
@@ -80,7 +80,7 @@ def subtitle(evaluation: Evaluation) -> str:
 
 
 def equal_rows(evaluation: Evaluation) -> str:
-    """How the hold-out reference was made comparable with the synthetic table; empty without a hold-out."""
+    """Return how the hold-out reference was made comparable with the synthetic table; empty without a hold-out."""
     synthetic, holdout = evaluation.rows["synthetic"], evaluation.rows["holdout"]
     if not holdout:
         return ""
@@ -108,7 +108,7 @@ def equal_rows(evaluation: Evaluation) -> str:
 
 
 def summarise(evaluation: Evaluation) -> list[str]:
-    """Sentences in the order of a reader's questions: useful? how close? private? confidential?"""
+    """Return sentences on use, closeness, privacy and confidentiality, in the order of a reader's questions."""
     out = [_verdict(evaluation)]
     if len(evaluation.prediction.columns) > 1:
         out.append(_prediction(evaluation))
@@ -135,7 +135,7 @@ def summarise(evaluation: Evaluation) -> list[str]:
 
 
 def _holdout(overlap: Overlap | None) -> list[str]:
-    """Whether the hold-out seems to hold training rows."""
+    """Return a warning if the hold-out seems to hold training rows."""
     if overlap is None or not overlap.suspicious:
         return []
     return [
@@ -212,7 +212,7 @@ def _distances(evaluation: Evaluation) -> str:
 
 
 def _drafted(drafted: Drafted) -> list[str]:
-    """That nobody declared the categories and bounds, and what is not compared."""
+    """State that nobody declared the categories and bounds, and what is not compared."""
     out = [
         "No schema was given: tabsynth drafted the categories and bounds from the compared tables. Distances depend on"
         " such choices, so compare them only with those of another report under one declared schema."
@@ -229,14 +229,14 @@ def _drafted(drafted: Drafted) -> list[str]:
 
 
 def _some(texts: Iterable[str]) -> str:
-    """A list in one line, cut short where it is long."""
+    """Return a list in one line, cut short where it is long."""
     listed = list(texts)
     more = len(listed) - LISTED
     return ", ".join(listed[:LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _sampled(sampled: Sampled) -> str:
-    """How many rows were drawn of how many, and the error that this adds to the distances."""
+    """State how many rows were drawn of how many, and the error that this adds to the distances."""
     names = {"train": "training", "synthetic": "synthetic", "holdout": "hold-out"}
     parts = [
         f"{rows:,} of {total:,} rows of the {names[name]} table"
@@ -266,7 +266,7 @@ def _weights(weights: WeightsUsed) -> str:
 
 
 def _survey(survey: SurveyEstimates) -> list[str]:
-    """How many synthetic estimates are within the intervals of the survey, and which is furthest away."""
+    """State how many synthetic estimates are within the intervals of the survey, and which is furthest away."""
     parts = [
         f"{survey.inside[kind] / judged:.0%} of {judged:,} {SURVEY_KINDS[kind]}"
         for kind, judged in survey.judged.items()
@@ -335,7 +335,7 @@ def _broken(evaluation: Evaluation, left_out: int) -> list[str]:
 
 
 def _heaping(evaluation: Evaluation) -> list[str]:
-    """The columns whose shares of multiples of a round number differ most, if some differ much."""
+    """Return the columns whose shares of multiples of a round number differ most, if some differ much."""
     far = [c for c in evaluation.columns if c.heaping is not None and c.heaping.gap > HEAPING_GAP]
     worst = sorted(far, key=lambda item: -item.heaping.gap if item.heaping else 0.0)[
         :HEAPED_COLUMNS
@@ -352,7 +352,7 @@ def _heaping(evaluation: Evaluation) -> list[str]:
 
 
 def _below(evaluation: Evaluation) -> list[str]:
-    """The metrics by which the table is worse than independent columns, and what the hold-out reference does."""
+    """Return the metrics by which the table is worse than independent columns, and what the hold-out reference does."""
     out = []
     worse = [metric.title for metric in evaluation.metrics if metric.below_baseline]
     if worse:
@@ -379,7 +379,7 @@ def _below(evaluation: Evaluation) -> list[str]:
 
 
 def _fares(item: Subgroups) -> str:
-    """Whether a group is seen to fare worse, and which were too small to judge."""
+    """State whether a group is seen to fare worse, and which were too small to judge."""
     if item.groups == 1:
         text = f"All training rows are of one group of {item.column}: there is nothing to compare."
     elif item.worst is None or item.best is None:
@@ -405,7 +405,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _attacks(evaluation: Evaluation) -> list[str]:
-    """The attacks beside attribute disclosure that do better than guessing."""
+    """Return the attacks beside attribute disclosure that do better than guessing."""
     tried, successful = evaluation.attacks
     if not tried:
         return []

@@ -18,7 +18,7 @@ _NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
 
 
 def metrics_frame(metrics: Sequence[Metric]) -> pd.DataFrame:
-    """A row per metric, by its key: value, interval, n, both references, citation."""
+    """Return a row per metric, by its key: value, interval, n, both references, citation."""
     rows = []
     for metric in metrics:
         holdout, baseline = metric.holdout or _NOTHING, metric.baseline or _NOTHING
@@ -47,7 +47,7 @@ def metrics_frame(metrics: Sequence[Metric]) -> pd.DataFrame:
 
 
 def with_interval(estimate: Estimate | None, level: str = "") -> str:
-    """``0.412 (0.401 to 0.423)``, with ``level`` before the ends; an en dash where there is nothing."""
+    """Return ``0.412 (0.401 to 0.423)``, with ``level`` before the ends; an en dash where there is nothing."""
     if estimate is None or not math.isfinite(estimate.value):
         return "–"
     if not math.isfinite(estimate.low):
@@ -60,13 +60,13 @@ def with_interval(estimate: Estimate | None, level: str = "") -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; bars in cells are escaped."""
+    """Return a Markdown table; bars in cells are escaped."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
 
 def _cell(text: str) -> str:
-    """One line, with nothing in it that Markdown or HTML would act upon."""
+    """Return one line, with nothing in it that Markdown or HTML would act upon."""
     text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\")
     for sign in "|*_`[]":
         text = text.replace(sign, "\\" + sign)
@@ -74,7 +74,7 @@ def _cell(text: str) -> str:
 
 
 def metrics_markdown(metrics: Sequence[Metric]) -> str:
-    """Every metric with its references, utility first, as Markdown tables."""
+    """Return every metric with its references, utility first, as Markdown tables."""
     parts = []
     for kind, title in (
         ("utility", "Utility"),
@@ -109,7 +109,7 @@ def metrics_markdown(metrics: Sequence[Metric]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text for a Markdown paragraph or heading."""
+    """Return a text for a Markdown paragraph or heading."""
     return _cell(text).replace("\\|", "|").replace("#", "\\#")
 
 

@@ -47,7 +47,7 @@ TRIES = 10  # rows drawn for each predicate wanted: not every row is unique
 def anonymeter(
     tables: Tables, people: np.ndarray, controls: np.ndarray, rng: np.random.Generator
 ) -> list[Metric]:
-    """The three risks; linkability and inference only of tables of two columns or more."""
+    """Return the three risks; linkability and inference only of tables of two columns or more."""
     assert tables.control is not None
     size = min(len(tables.train), len(tables.control))
     groups = [t[rng.permutation(len(t))[:size]] for t in (tables.train, tables.control)]
@@ -63,7 +63,7 @@ def anonymeter(
 def risk(
     attack: np.ndarray, control: np.ndarray, alike: sparse.csr_array | None = None
 ) -> Estimate:
-    """(a − c) / (1 − c) of two groups' mean shares of success, with a normal interval.
+    """Return (a − c) / (1 − c) of two groups' mean shares of success, with a normal interval.
 
     By the delta method: dR/da = 1 / (1 − c), dR/dc = (a − 1) / (1 − c)². Half a unit of
     pseudo-variation keeps each error open, as in ``mean_of_shares``.
@@ -135,7 +135,7 @@ def singling_predicates(
     wanted: int,
     rng: np.random.Generator,
 ) -> list[Predicate]:
-    """Predicates that exactly one row of the table meets: (column, "==", ">=" or "<=", value) each.
+    """Return predicates that exactly one row of the table meets: (column, "==", ">=" or "<=", value) each.
 
     Of a random row: its attributes in random order, until no other row meets them; an ordered value
     is bounded away from the median. Rows that are not unique give none.
@@ -159,7 +159,7 @@ def singling_predicates(
 
 
 def meeting(predicates: list[Predicate], table: np.ndarray) -> sparse.csr_array:
-    """Which rows meet which predicate: 1 or nothing, shape (predicates, rows)."""
+    """Return which rows meet which predicate: 1 or nothing, shape (predicates, rows)."""
     columns = np.ascontiguousarray(table.T)
     rows = [np.flatnonzero(_meets(predicate, columns)) for predicate in predicates]
     starts = np.cumsum([0, *map(len, rows)])
@@ -168,7 +168,7 @@ def meeting(predicates: list[Predicate], table: np.ndarray) -> sparse.csr_array:
 
 
 def alike(met: sparse.csr_array) -> sparse.csr_array:
-    """Cosines between the sets of rows that meet each predicate: predicates for the same few succeed together."""
+    """Return cosines between the sets of rows that meet each predicate: predicates for the same few succeed together."""
     unit = sparse.diags_array(met.sum(axis=1) ** -0.5) @ met
     return (unit @ unit.T).tocsr()
 
@@ -221,7 +221,7 @@ def linked(
     rng: np.random.Generator,
     k: int = NEIGHBOURS,
 ) -> np.ndarray:
-    """Whether the k nearest rows by either side's columns have one in common, shape (records,)."""
+    """Return whether the k nearest rows by either side's columns have one in common, shape (records,)."""
 
     def work(part: np.ndarray, own: np.random.Generator) -> np.ndarray:
         out = np.empty(len(part))
@@ -269,7 +269,7 @@ def _inference(
 def inferred(
     records: np.ndarray, searched: GowerSearch, ordered: Places, rng: np.random.Generator
 ) -> np.ndarray:
-    """Whether each column is right in the row nearest on all others; shape (records, columns).
+    """Return whether each column is right in the row nearest on all others; shape (records, columns).
 
     An ordered value is right within 5% of its column's range.
     """

@@ -34,7 +34,7 @@ MAX_NEIGHBOURS = 1_000_000  # rows that the attacker searches: more are subsampl
 
 @dataclass(frozen=True)
 class Attack:
-    """What the attacker holds: a table, what is unknown, and how many neighbours vote."""
+    """An attacker's table, its unknown attributes, and the numbers of neighbours that vote."""
 
     table: np.ndarray
     sizes: tuple[int, ...]
@@ -54,7 +54,7 @@ def attribute_disclosure(
     exposed: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Disclosure:
-    """Shares of unknown attributes guessed right, for s = 1…d−1 and every k.
+    """Return shares of unknown attributes guessed right, for s = 1…d−1 and every k.
 
     Distances are Hamming distances on the known attributes: of one-hot codes the Euclidean distance
     is its monotone image. Ties of distance and of votes are broken at random. Records are the
@@ -95,7 +95,7 @@ def attribute_disclosure(
 def disclosure_metric(
     disclosure: Disclosure, tables: Tables, k: Sequence[int], rng: np.random.Generator
 ) -> Metric:
-    """Mean leakage over the grid; NaN without a control group or with one column.
+    """Return the mean leakage over the grid; NaN without a control group or with one column.
 
     The references search a half of the hold-out and independent columns, with fewer records; their control
     group is the other half.
@@ -143,7 +143,7 @@ def disclosure_metric(
 
 
 def unknown_levels(columns: int) -> tuple[int, ...]:
-    """The values of s: 1…d−1, or 63 of them evenly spaced where there are more."""
+    """Return the values of s: 1…d−1, or 63 of them evenly spaced where there are more."""
     levels = np.arange(1, columns)
     if len(levels) > MAX_LEVELS:
         levels = np.unique(np.round(np.linspace(1, columns - 1, MAX_LEVELS)).astype(int))
@@ -161,7 +161,7 @@ def _part(progress: Callable[[float], None], i: int, parts: int) -> Callable[[fl
 
 
 def _cell(s: int, k: int, shares: list[np.ndarray]) -> Cell:
-    """``shares``: those of the targets, of the controls where there are any, of the reference."""
+    """Return ``shares``: those of the targets, of the controls where there are any, of the reference."""
     target, *control, exposed = shares
     return Cell(
         s,
@@ -174,7 +174,7 @@ def _cell(s: int, k: int, shares: list[np.ndarray]) -> Cell:
 
 
 def guessed_by_mode(records: np.ndarray, synthetic: np.ndarray, sizes: Sequence[int]) -> float:
-    """Share of attributes guessed right by naming each column's commonest synthetic value."""
+    """Return the share of attributes guessed right by naming each column's commonest synthetic value."""
     modes = [np.bincount(synthetic[:, j], minlength=size).argmax() for j, size in enumerate(sizes)]
     return float((records == np.array(modes)).mean())
 
@@ -185,7 +185,7 @@ def hit_shares(
     rng: np.random.Generator,
     progress: Callable[[float], None] | None = None,
 ) -> np.ndarray:
-    """Share of the s unknown attributes guessed right; shape (records, len(s), len(k)).
+    """Return the share of the s unknown attributes guessed right; shape (records, len(s), len(k)).
 
     The unknown attributes of a record are the first s of a random order of the columns: of every
     size s, each set is equally likely. All s and k come from one pass over the table.
@@ -201,7 +201,7 @@ def hit_shares(
 def _hits(
     records: np.ndarray, searched: HammingSearch, attack: Attack, rng: np.random.Generator
 ) -> np.ndarray:
-    """`hit_shares` of a few records."""
+    """Return `hit_shares` of a few records."""
     b, d = records.shape
     near = np.empty((b, len(attack.s), min(max(attack.k), searched.rows)), dtype=np.int64)
     unknown = np.zeros((b, len(attack.s), d), dtype=bool)
@@ -228,7 +228,7 @@ def _hits(
 def majorities(
     votes: np.ndarray, size: int, k: Sequence[int], rng: np.random.Generator
 ) -> np.ndarray:
-    """The commonest value among the first k votes of each row, for every k; (rows, len(k)).
+    """Return the commonest value among the first k votes of each row, for every k; (rows, len(k)).
 
     Ties are broken at random.
 

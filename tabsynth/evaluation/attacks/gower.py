@@ -30,7 +30,7 @@ Places = tuple[np.ndarray | None, ...]
 
 
 def places(tables: Tables) -> Places:
-    """For each ordered column, where on its range in [0, 1] each value is (NaN: null); else None.
+    """Return the place of each value of each ordered column on its range, in [0, 1] (NaN: null); None of another column.
 
     Values outside the range, which no table holds, are at its ends.
     """
@@ -50,7 +50,7 @@ def places(tables: Tables) -> Places:
 
 
 def right(place: np.ndarray | None, guess: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Which guesses of a column are right: the same value, or within 5% of an ordered one's range."""
+    """Return which guesses of a column are right: the same value, or within 5% of an ordered column's range."""
     same = guess == truth
     if place is None:
         return same
@@ -79,7 +79,7 @@ class GowerSearch(HammingSearch):
         ]
 
     def compared(self, column: int, value: int) -> np.ndarray:
-        """How many steps the row's value in this column is from another; uint8, shape (rows,)."""
+        """Return how many steps the row's value in this column is from another, uint8, shape (rows,)."""
         place, index = self.places[column], self.index[column]
         if place is None or index is None:
             return super().compared(column, value) * np.uint8(STEPS)
@@ -87,7 +87,7 @@ class GowerSearch(HammingSearch):
 
 
 def _steps(place: np.ndarray, value: int) -> np.ndarray:
-    """From one value of an ordered column to each, in steps; uint8, shape (size,)."""
+    """Return the steps from one value of an ordered column to each, uint8, shape (size,)."""
     apart = np.sqrt(np.abs(place - place[value]))
     steps = np.where(np.isnan(apart), STEPS, np.maximum(np.round(STEPS * apart), 1))
     steps[value] = 0

@@ -30,7 +30,7 @@ MAX_TABLE = 100_000  # rows of a table that the attacker searches: more are subs
 
 
 class Seen(NamedTuple):
-    """What the rows of a table look like from each record; arrays of shape (records,).
+    """The surroundings of each record among the rows of a table; arrays of shape (records,).
 
     ``steps``: Gower's distance of the nearest row, in 1/120 of a column. ``columns``: the least number of
     columns in which a row differs. ``density``: logarithm of a kernel density; NaN where not asked for.
@@ -44,7 +44,7 @@ class Seen(NamedTuple):
 def membership(
     tables: Tables, people: np.ndarray, controls: np.ndarray, rng: np.random.Generator
 ) -> list[Metric]:
-    """Presence disclosure, density ratio, and nearest distances.
+    """Return presence disclosure, density ratio, and nearest distances.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def membership(
 def seen(
     records: np.ndarray, searched: GowerSearch, rng: np.random.Generator, width: float | None = None
 ) -> Seen:
-    """The nearest row of each record, and the density of rows there.
+    """Return the nearest row of each record, and the density of rows there.
 
     The density is the mean over the rows of 0.001 ** (distance / width), both in steps.
     """
@@ -104,7 +104,7 @@ def seen(
 
 
 def bandwidth(steps: np.ndarray) -> float:
-    """How far a person is from other people, in steps: the median, or else a whole column.
+    """Return how far a person is from other people, in steps: the median, or else a whole column.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def _presence(proximities: Compared[Seen], n: int) -> Metric:
 
 
 def precision(people: np.ndarray, controls: np.ndarray) -> float:
-    """Share of claims that are true, of as many people as controls; NaN where none is claimed.
+    """Return the share of claims that are true, of as many people as controls; NaN where none is claimed.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _shown(proximities: Compared[Seen], n: int, columns: int) -> Metric:
 
 
 def area(positive: np.ndarray, negative: np.ndarray) -> Estimate:
-    """Chance that a positive scores higher than a negative, ties half; DeLong's interval (1988).
+    """Return the chance that a positive scores higher than a negative, ties half; DeLong's interval (1988).
 
     Half a unit of pseudo-variation keeps the interval open where the scores are apart.
     """

@@ -39,7 +39,7 @@ class HammingSearch:
         self._kept: dict[tuple[int, int], np.ndarray] = {}
 
     def differs(self, record: np.ndarray) -> list[np.ndarray]:
-        """For each column, how far the row's value is from the record's: `compared`, not to be written to."""
+        """Return, for each column, how far the row's value is from the record's; not to be written to."""
         out = []
         for key in enumerate(record.tolist()):
             mismatches = self._kept.get(key)
@@ -51,11 +51,11 @@ class HammingSearch:
         return out
 
     def compared(self, column: int, value: int) -> np.ndarray:
-        """1 where the row has another value in this column; uint8, shape (rows,)."""
+        """Return 1 where the row has another value in this column; uint8, shape (rows,)."""
         return (self.columns[column] != value).view(np.uint8)
 
     def distance(self, differs: Sequence[np.ndarray]) -> np.ndarray:
-        """The number of columns that differ, shape (rows,), of type ``kind``."""
+        """Return the number of columns that differ, shape (rows,), of type ``kind``."""
         total = np.zeros(self.rows, dtype=self.kind)
         for part in differs:
             total += part
@@ -63,7 +63,7 @@ class HammingSearch:
 
 
 def threshold(distance: np.ndarray, k: int, start: int | None = None) -> int:
-    """The least t such that k rows or more are within distance t.
+    """Return the least t such that k rows or more are within distance t.
 
     ``start``: a distance known to be enough, from which to search downwards.
     """
@@ -85,7 +85,7 @@ def threshold(distance: np.ndarray, k: int, start: int | None = None) -> int:
 def nearest(
     distance: np.ndarray, k: int, rng: np.random.Generator, start: int | None = None
 ) -> tuple[np.ndarray, int]:
-    """Positions of the k nearest rows, nearest first, ties in random order; and their `threshold`.
+    """Return positions of the k nearest rows, nearest first, ties in random order; and their `threshold`.
 
     Of a table of fewer rows, all of them.
     """
@@ -104,7 +104,7 @@ def in_chunks(
     rows: int,
     progress: Callable[[float], None] | None = None,
 ) -> np.ndarray:
-    """``work`` of every 32 records, each with a generator of its own; concatenated.
+    """Return the results of ``work`` for every 32 records, each with a generator of its own; concatenated.
 
     ``rows`` of the table searched: on all cores where numpy computes longer on it than Python takes in between.
     """
@@ -121,5 +121,5 @@ def in_chunks(
 
 
 def workers() -> int:
-    """Threads to use: cores that this process may run on, at most 8."""
+    """Return threads to use: cores that this process may run on, at most 8."""
     return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)

@@ -37,7 +37,7 @@ def root_membership(
     rng: np.random.Generator,
     m: int = MAX_ATTACKED,
 ) -> list[Metric]:
-    """Presence disclosure, density ratio and nearest distances, of roots; empty without four roots in the hold-out.
+    """Return presence disclosure, density ratio and nearest distances, of roots; empty without four roots in the hold-out.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def root_shadow(
     columns: Mapping[str, LevelColumns],
     config: EvaluationConfig,
 ) -> Metric:
-    """Was a synthesizer fitted with or without one root, and all that hangs on it? See ``shadow_membership``.
+    """Attack one root with all rows that hang on it by shadow models; see ``shadow_membership``.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def root_shadow(
 
 
 def _unusual(wide: Wide, count: int) -> np.ndarray:
-    """The roots whose wide rows have the rarest values together, as of ``unusual``; shape (count,)."""
+    """Return the roots whose wide rows have the rarest values together, as of ``unusual``; shape (count,)."""
     likelihood = np.zeros(len(wide.codes))
     for column, size in zip(wide.codes.T, wide.sizes, strict=True):
         likelihood += np.log(np.bincount(column, minlength=size)[column])

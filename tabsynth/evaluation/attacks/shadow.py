@@ -1,4 +1,4 @@
-"""A shadow-model attack on one person: was the synthesizer fitted with this row or without it?
+"""A shadow-model attack on one person, to tell whether the synthesizer was fitted with this row.
 
 Stadler, Oprisanu & Troncoso 2022, "Synthetic data: anonymisation groundhog day", USENIX Security. The
 attacker has a synthesizer of the same make and people like those of the training table. It fits many
@@ -45,7 +45,7 @@ def shadow_membership(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Metric:
-    """How well an attacker tells synthetic tables fitted with a person from those fitted without.
+    """Measure how well an attacker tells synthetic tables fitted with a person from those fitted without.
 
     The figure is the area under the attacker's ROC curve over fresh tables, all targets together:
     0.5 is guessing. A synthesizer that is (ε, δ)-DP allows at most (e^ε − 1 + 2δ)/(e^ε + 1) of
@@ -111,13 +111,13 @@ def shadow_membership(
 def _drawn(
     population: np.ndarray, target: np.ndarray, rows: int, present: bool, rng: np.random.Generator
 ) -> np.ndarray:
-    """A training table: ``rows`` − 1 people, and the target if present (add or remove one record)."""
+    """Return a training table: ``rows`` − 1 people, and the target if present (add or remove one record)."""
     table = population[rng.choice(len(population), rows - 1, replace=False)]
     return np.concatenate([table, target[None]]) if present else table
 
 
 def _features(table: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Naive, histogram and correlation features of a table of category codes, one vector."""
+    """Return naive, histogram and correlation features of a table of category codes, one vector."""
     numbers = table.astype(float)
     naive = [numbers.mean(axis=0), np.median(numbers, axis=0), numbers.var(axis=0)]
     shares = [np.bincount(table[:, j], minlength=s) / len(table) for j, s in enumerate(sizes)]
@@ -172,7 +172,7 @@ def shadow_attack(
 
 
 def unusual(table: np.ndarray, sizes: tuple[int, ...], count: int) -> np.ndarray:
-    """Different rows whose values are rarest together; shape (at most count, columns).
+    """Return different rows whose values are rarest together; shape (at most count, columns).
 
     The rank is the sum over columns of the logarithm of a value's share: likelihood under independence.
     """
@@ -183,7 +183,7 @@ def unusual(table: np.ndarray, sizes: tuple[int, ...], count: int) -> np.ndarray
 
 
 def _maker(shadow: Any) -> Shadow:
-    """What fits a synthesizer to a table and returns as many synthetic rows."""
+    """Return a function that fits a synthesizer to a table and draws as many synthetic rows."""
     if callable(shadow):
         return shadow
     if not (callable(getattr(shadow, "fit", None)) and callable(getattr(shadow, "sample", None))):

@@ -33,7 +33,7 @@ INFORMATION = "Shannon 1948, bias-corrected by Miller 1955; interval: Kott 2001"
 
 
 def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> list[Metric]:
-    """Mean absolute differences of r (numbers only), V and information (in nats) over pairs."""
+    """Return the mean absolute differences of r (numbers only), V and information (in nats) over pairs."""
     present = [t for t in (tables.weighted_train, *tables.weighted) if t is not None]
     folded, sizes = fold_rare([t.codes for t in present], tables.sizes, present[0].weights)
     pairs = column_sets(len(sizes), 2, seed) if len(sizes) > 1 else []
@@ -89,7 +89,7 @@ def _metric(
     values: list[np.ndarray],
     tables: Tables,
 ) -> Metric:
-    """From values of shape (pairs, 1 + groups), of the training table and of each other one."""
+    """Return a metric of values of shape (pairs, 1 + groups), of the training table and of each other one."""
     train = values[0]
     remaining = iter(values[1:])
 
@@ -127,7 +127,7 @@ def pair_counts(
     group: np.ndarray,
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Counts of two columns: of all rows, then without each group; shape (1 + groups, size, size).
+    """Return counts of two columns: of all rows, then without each group; shape (1 + groups, size, size).
 
     ``weights``, shape (rows,): of each row; their sum is the number of rows that V and information are corrected for.
     """
@@ -139,14 +139,14 @@ def pair_counts(
 
 
 def _others(each: np.ndarray) -> np.ndarray:
-    """The sum of all groups but each, without the rounding of a difference, which leaves no cell empty."""
+    """Return the sum of all groups but each, without the rounding of a difference, which leaves no cell empty."""
     occupied = each > 0
     left = each.sum(axis=0) - each
     return np.where(occupied.sum(axis=0) > occupied, left, 0.0)
 
 
 def cramers_v(table: np.ndarray) -> np.ndarray:
-    """Bergsma's V of tables of counts, shape (…, a, b) to (…); 0 where a column is constant."""
+    """Return bergsma's V of tables of counts, shape (…, a, b) to (…); 0 where a column is constant."""
     n = table.sum(axis=(-2, -1))
     rows, columns = table.sum(axis=-1), table.sum(axis=-2)
     expected = rows[..., :, None] * columns[..., None, :]
@@ -161,7 +161,7 @@ def cramers_v(table: np.ndarray) -> np.ndarray:
 
 
 def mutual_information(table: np.ndarray) -> np.ndarray:
-    """Information of tables of counts in nats, bias-corrected, never below 0; (…, a, b) to (…)."""
+    """Return information of tables of counts in nats, bias-corrected, never below 0; (…, a, b) to (…)."""
     n = table.sum(axis=(-2, -1))
     together = _entropy(table.reshape(*table.shape[:-2], -1), n)
     apart = _entropy(table.sum(axis=-1), n) + _entropy(table.sum(axis=-2), n)
@@ -178,7 +178,7 @@ def _entropy(cells: np.ndarray, n: np.ndarray) -> np.ndarray:
 def correlations(
     numbers: np.ndarray, group: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Pearson's r over the rows where both are known: of all rows, then without each group.
+    """Return Pearson's r over the rows where both are known: of all rows, then without each group.
 
     0 where a column is constant.
 

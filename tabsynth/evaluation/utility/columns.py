@@ -26,7 +26,7 @@ COVERAGE = "Category coverage as in SDMetrics (DataCebo), of rare values; Wilson
 
 
 def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metric:
-    """Correlation of all values' probabilities in both tables: the scatter plot of medGAN.
+    """Return correlation of all values' probabilities in both tables: the scatter plot of medGAN.
 
     A dimension is one value of one column (one bit of the one-hot codes).
     """
@@ -63,7 +63,7 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
 
 
 def _shares(table: WeightedRows, sizes: tuple[int, ...], group: np.ndarray) -> np.ndarray:
-    """Shares of all values of all columns, of all rows and without each group; (1 + groups, values)."""
+    """Return shares of all values of all columns, of all rows and without each group; (1 + groups, values)."""
     columns, weights = [], table.effective_weights
     for j, size in enumerate(sizes):
         each = counts(group * size + table.codes[:, j], GROUPS * size, weights)
@@ -75,7 +75,7 @@ def _shares(table: WeightedRows, sizes: tuple[int, ...], group: np.ndarray) -> n
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of the rows of two matrices; where one is constant, 1 if they are equal, else 0."""
+    """Return the correlations of the rows of two matrices; where one is constant, 1 if they are equal, else 0."""
     a0, b0 = a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True)
     scale = np.sqrt((a0**2).sum(axis=1) * (b0**2).sum(axis=1))
     equal = np.isclose(a, b).all(axis=1).astype(float)
@@ -83,7 +83,7 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def rare_coverage(tables: Tables) -> Metric:
-    """Share of rare values of the training table that occur in the other table at all."""
+    """Return the share of rare values of the training table that occur in the other table at all."""
     real = tables.weighted_train
     limit = RARE * (len(real) if real.weights is None else float(real.weights.sum()))
     rare = []

@@ -22,7 +22,7 @@ def violations(
     undeclared: Sequence[Part],
     weights: np.ndarray | None = None,
 ) -> Metric:
-    """Share of the synthetic rows that break the schema. The references break none by construction.
+    """Return the share of the synthetic rows that break the schema. The references break none by construction.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def rule_checks(
     synthetic: pd.DataFrame,
     weights: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
 ) -> tuple[RuleCheck, ...]:
-    """Rows of both tables that break each declared and each suggested rule of a schema, in its order.
+    """Return rows of both tables that break each declared and each suggested rule of a schema, in its order.
 
     Parameters
     ----------

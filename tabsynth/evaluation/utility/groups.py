@@ -48,7 +48,7 @@ LAST_POSITION = 9  # later rows of a group are counted with it
 
 
 class Items(NamedTuple):
-    """What is counted: codes, shape (items, columns); weights and roots, shape (items,)."""
+    """The things that are counted: codes, shape (items, columns); weights and roots, shape (items,)."""
 
     codes: np.ndarray
     weights: np.ndarray
@@ -71,7 +71,7 @@ def group_metrics(
     table: str,
     rng: np.random.Generator,
 ) -> list[Metric]:
-    """All metrics of how the rows of one table hang on those of its parent.
+    """Return all metrics of how the rows of one table hang on those of its parent.
 
     Metrics of siblings are left out where no group of the training tables has two rows, and those of sequences where
     rows have no order.
@@ -114,7 +114,7 @@ def _sizes(levels: Levels, columns: Mapping[str, LevelColumns], table: str) -> I
 def _between(
     train: Levels, others: Compared[Levels], columns: Mapping[str, LevelColumns], table: str
 ) -> Metric:
-    """Each column of a child with each column of every table above it."""
+    """Compare each column of a child with each column of every table above it."""
     _, origin = with_ancestors(train, columns, table)
     own = [i for i, (name, _) in enumerate(origin) if name == table]
     sets = [(i, j) for i, (name, _) in enumerate(origin) if name != table for j in own]
@@ -133,7 +133,7 @@ def _between(
 
 
 def sibling_pairs(level: Level, most: int = OTHERS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each row with its siblings: (row, sibling, weight), one entry for each ordered pair.
+    """Return each row with its siblings: (row, sibling, weight), one entry for each ordered pair.
 
     The weights of a row sum to 1, so that large groups count by their rows. In a group of more than ``most`` + 1 rows
     each row is paired with ``most`` siblings at regular distances in the group.
@@ -186,7 +186,7 @@ def _differences(
     table: str,
     rng: np.random.Generator,
 ) -> list[Metric]:
-    """How far apart siblings are in each column whose values have an order."""
+    """Measure how far apart siblings are in each column whose values have an order."""
     about = columns[table]
     ordered = [(j, score) for j, score in enumerate(about.scores) if score is not None]
     if not ordered:
@@ -238,7 +238,7 @@ Apart = list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 def _apart(
     levels: Levels, table: str, ordered: Sequence[tuple[int, np.ndarray]], rng: np.random.Generator
 ) -> Apart:
-    """For each ordered column: absolute differences of pairs without nulls, their weights and jackknife groups."""
+    """Return absolute differences of pairs without nulls, their weights and jackknife groups, for each ordered column."""
     level, of_rows = levels[table], weights_of_level(levels, table)
     rows, siblings, weights = sibling_pairs(level)
     weights = weights if of_rows is None else weights * of_rows[rows]
@@ -256,7 +256,7 @@ def _apart(
 def _cumulative(
     apart: np.ndarray, weights: np.ndarray, groups: np.ndarray, grid: np.ndarray
 ) -> np.ndarray:
-    """Cumulative shares on the grid, of all pairs and without each group; shape (1 + groups, grid)."""
+    """Return cumulative shares on the grid, of all pairs and without each group; shape (1 + groups, grid)."""
     cells = np.searchsorted(grid, apart) + len(grid) * groups
     counts = np.bincount(cells, weights, minlength=len(grid) * GROUPS).reshape(GROUPS, len(grid))
     total = counts.sum(axis=0)
@@ -367,7 +367,7 @@ def item_distance(
     sizes: Sequence[int],
     names: Sequence[str],
 ) -> Distance:
-    """Total variation distance of the weighted counts of each set of columns, and their mean.
+    """Return total variation distance of the weighted counts of each set of columns, and their mean.
 
     1 where only one side has items; its interval is then unknown.
     """

@@ -51,7 +51,7 @@ class Terms:
 
 
 def inference(tables: Tables, column: int) -> list[Metric]:
-    """Mean overlap of coefficients' 95% intervals, and share of equal conclusions at 5%.
+    """Return the mean overlap of coefficients' 95% intervals, and share of equal conclusions at 5%.
 
     A conclusion is a coefficient's sign, where its interval excludes 0, else none. Empty where the
     training table gives nothing to explain, or nothing to explain it by.
@@ -101,7 +101,7 @@ def inference(tables: Tables, column: int) -> list[Metric]:
 
 
 def _judged(fitted: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Which coefficients, the intercept aside, have an interval."""
+    """Return which coefficients, the intercept aside, have an interval."""
     errors = fitted[1][1:]
     return np.isfinite(errors) & (errors > 0)
 
@@ -109,7 +109,7 @@ def _judged(fitted: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
 def _agreement(
     real: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]
 ) -> tuple[Estimate, Estimate, np.ndarray]:
-    """Mean overlap, share of equal conclusions, and each coefficient's overlap (NaN: not judged)."""
+    """Return the mean overlap, share of equal conclusions, and each coefficient's overlap (NaN: not judged)."""
     judged = _judged(real)
     overlap = interval_overlap(real, other)[1:][judged]
     same = _conclusions(*real)[1:][judged] == _conclusions(*other)[1:][judged]
@@ -123,7 +123,7 @@ def _agreement(
 
 
 def _answer(tables: Tables, column: int) -> tuple[np.ndarray, bool]:
-    """What each value of the column counts as, shape (size,), and whether these are numbers."""
+    """Return the number that each value of the column counts as, shape (size,), and whether these are numbers."""
     values = tables.scores[column]
     if values is not None and np.isfinite(values).sum() > 2:
         return values, True
@@ -133,7 +133,7 @@ def _answer(tables: Tables, column: int) -> tuple[np.ndarray, bool]:
 
 
 def design_terms(tables: Tables, column: int) -> Terms:
-    """Numbers enter standardised, categories as dummies against the commonest value."""
+    """Return the terms of a design: numbers standardised, categories as dummies against the commonest value."""
     names, centres, scales = [], [], []
     real = tables.weighted_train
     places: list[tuple[int, int | None]] = []
@@ -165,7 +165,7 @@ def design_terms(tables: Tables, column: int) -> Terms:
 
 
 def design(table: np.ndarray, scores: tuple[np.ndarray | None, ...], terms: Terms) -> np.ndarray:
-    """The design matrix with an intercept first; a null number counts as the mean."""
+    """Return the design matrix with an intercept first; a null number counts as the mean."""
     out = np.ones((len(table), 1 + len(terms.places)))
     for i, (j, value) in enumerate(terms.places):
         if value is None:
@@ -181,7 +181,7 @@ def design(table: np.ndarray, scores: tuple[np.ndarray | None, ...], terms: Term
 def least_squares(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and standard errors of least squares; NaN errors where not identified.
+    """Return coefficients and standard errors of least squares; NaN errors where not identified.
 
     With ``weights``, shape (rows,) of any scale, the errors are those of :func:`_robust`.
     """
@@ -200,7 +200,7 @@ def least_squares(
 def logistic(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and standard errors of a logistic regression, by Newton's method.
+    """Return coefficients and standard errors of a logistic regression, by Newton's method.
 
     Separated data have no maximum: there the steps stop and the errors are large, as they should be.
     With ``weights``, shape (rows,) of any scale, the errors are those of :func:`_robust`, unless data are separated.
@@ -225,7 +225,7 @@ def logistic(
 
 
 def _robust(inverse: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Covariance of coefficients by linearisation, of rows that are drawn independently, with replacement.
+    """Return covariance of coefficients by linearisation, of rows that are drawn independently, with replacement.
 
     Binder 1983, "On the variances of asymptotically normal estimators from complex surveys".
 
@@ -247,7 +247,7 @@ def _solve(gram: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _errors(cov: np.ndarray, variance: float, x: np.ndarray) -> np.ndarray:
-    """Standard errors; NaN for a term that is constant in this table, whose effect it cannot tell."""
+    """Return standard errors; NaN for a term that is constant in this table, whose effect it cannot tell."""
     errors = np.sqrt(np.maximum(np.diag(cov) * variance, 0))
     constant = np.ptp(x, axis=0) == 0
     constant[0] = False
@@ -258,7 +258,7 @@ def _errors(cov: np.ndarray, variance: float, x: np.ndarray) -> np.ndarray:
 def interval_overlap(
     a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """Karr et al.'s overlap for each coefficient; −1 where it is below, or b has no interval."""
+    """Return karr et al.'s overlap for each coefficient; −1 where it is below, or b has no interval."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         low = np.maximum(a[0] - Z95 * a[1], b[0] - Z95 * b[1])
@@ -269,6 +269,6 @@ def interval_overlap(
 
 
 def _conclusions(beta: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """The sign of a coefficient that differs from 0 at 5%, else 0."""
+    """Return the sign of a coefficient that differs from 0 at 5%, else 0."""
     significant = np.abs(beta) > Z95 * np.nan_to_num(error, nan=np.inf)
     return np.where(significant, np.sign(beta), 0.0)

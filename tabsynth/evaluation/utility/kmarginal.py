@@ -28,7 +28,7 @@ ALL_PAIRS_BELOW, DRAWN, BINS, SHOWN_PARTS = 30, 200, 20, 20
 
 
 def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
-    """The score of the synthetic table, of the hold-out, and of independent columns."""
+    """Return the score of the synthetic table, of the hold-out, and of independent columns."""
     real = tables.weighted_train
     bins = percentile_bins(real.codes, tables.sizes, tables.scores, real.weights)
     sets = marginal_sets(tables.names, seed)
@@ -59,13 +59,13 @@ def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
 
 
 def points(marginal_distance: Distance) -> Estimate:
-    """A mean total variation distance as a score."""
+    """Return a mean total variation distance as a score."""
     mean = marginal_distance.mean
     return Estimate(1000 * (1 - mean.value), 1000 * (1 - mean.high), 1000 * (1 - mean.low), mean.n)
 
 
 def marginal_sets(names: Sequence[str], seed: int = 0) -> list[tuple[int, ...]]:
-    """The pairs of columns that are scored, each with the region where the table has one."""
+    """Return the pairs of columns that are scored, each with the region where the table has one."""
     region = next((names.index(name) for name in REGIONS if name in names), None)
     features = [j for j in range(len(names)) if j != region]
     pairs: list[tuple[int, ...]] = list(itertools.combinations(features, 2))
@@ -84,7 +84,7 @@ def percentile_bins(
     scores: Sequence[np.ndarray | None],
     weights: np.ndarray | None = None,
 ) -> list[np.ndarray]:
-    """For each column the bin of each category code: 20 percentile groups of numbers, else its own.
+    """Return the bin of each category code of each column: 20 percentile groups of numbers, else each code by itself.
 
     Only columns of more than 20 numbers are binned. Null is a bin of its own.
     """
@@ -107,5 +107,5 @@ def percentile_bins(
 
 
 def binned(table: np.ndarray, bins: Sequence[np.ndarray]) -> np.ndarray:
-    """The table by bins, shape (rows, columns)."""
+    """Return the table by bins, shape (rows, columns)."""
     return np.stack([group[table[:, j]] for j, group in enumerate(bins)], axis=1)

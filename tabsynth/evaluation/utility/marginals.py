@@ -34,7 +34,7 @@ def distances(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Distances:
-    """Distances from ``train`` of the synthetic table, the baseline, and the hold-out (may be None).
+    """Return distances from ``train`` of the synthetic table, the baseline, and the hold-out (may be None).
 
     All three are compared on the same marginals: those of ``column_sets(columns, order, seed)``.
     """
@@ -50,7 +50,7 @@ def distances(
 
 
 def distance_metric(distances: Distances) -> Metric:
-    """Mean total variation distance of the marginals of one order; the worst are its parts."""
+    """Return the mean total variation distance of the marginals of one order; the worst are its parts."""
     names = [" × ".join(marginal.columns) for marginal in distances.synthetic.marginals]
     holdout, baseline = _values(distances.holdout), _values(distances.baseline)
     parts = [
@@ -83,7 +83,7 @@ def _values(distance: Distance | None) -> list[float] | None:
 
 
 def column_sets(columns: int, order: int, seed: int = 0) -> list[tuple[int, ...]]:
-    """All sets of ``order`` columns, or a random sample of them (60 triples), the same per seed."""
+    """Return all sets of ``order`` columns, or a random sample of them (60 triples), the same per seed."""
     limit = MAX_SETS[order]
     rng = np.random.default_rng(seed)
     total = math.comb(columns, order)
@@ -105,7 +105,7 @@ def distance(
     names: Sequence[str],
     sizes: Sequence[int],
 ) -> Distance:
-    """Total variation distance of the marginals ``sets`` of two tables, and their mean.
+    """Return total variation distance of the marginals ``sets`` of two tables, and their mean.
 
     The interval is normal, from the distance's influence function (delta method; van der Vaart
     1998, chapter 20): row i of ``a`` moves a marginal's distance by ½ sign(p − q) at its cell, and
@@ -143,7 +143,7 @@ def distance(
 def cell_numbers(
     a: np.ndarray, b: np.ndarray, columns: Sequence[int], sizes: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """The cell of each row in the marginal of ``columns``, for both tables, and how many cells.
+    """Return the cell of each row in the marginal of ``columns``, for both tables, and how many cells.
 
     Small marginals number all their cells, large ones only those that occur.
     """
@@ -160,5 +160,5 @@ def cell_numbers(
 
 
 def histogram(index: np.ndarray, size: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """Relative (weighted) frequencies of one column's category codes, shape (size,)."""
+    """Return relative (weighted) frequencies of one column's category codes, shape (size,)."""
     return shares(index, size, weights)

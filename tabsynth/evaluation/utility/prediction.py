@@ -1,4 +1,4 @@
-"""Dimension-wise prediction: can a classifier fitted on the synthetic table predict real rows?
+"""Dimension-wise prediction: how well a classifier fitted on the synthetic table predicts real rows.
 
 Choi et al. 2017 (medGAN, arXiv:1703.06490), as in section 2.4 of Jutras-Dubé's DP-WGAN: each column
 in turn is the label, a logistic regression is fitted on the other columns of a table, and scored on
@@ -50,7 +50,7 @@ def dimension_wise_prediction(
     predict: Predict | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Prediction:
-    """F1 of every column on ``test``, for classifiers fitted on each of the other tables.
+    """Return F1 of every column on ``test``, for classifiers fitted on each of the other tables.
 
     The intervals are bootstrap percentiles over the test rows, the same draws for all columns and
     tables, so that ratios are paired. The gain over the baseline (the mean over ``baselines``) also allows
@@ -108,12 +108,12 @@ def dimension_wise_prediction(
 
 
 def folded_columns(prediction: Prediction) -> tuple[str, ...]:
-    """The columns predicted that have so many values that the rarer ones count as one."""
+    """Return the columns predicted that have so many values that the rarer ones count as one."""
     return tuple(item.column for item in prediction.columns if item.classes > MAX_CLASSES)
 
 
 def prediction_metrics(prediction: Prediction, classifier: str, key: str) -> list[Metric]:
-    """Mean F1 over columns, weighted and macro, by one classifier.
+    """Return the mean F1 over columns, weighted and macro, by one classifier.
 
     The hold-out reference is the training table itself: the rows that all are tested on are not in it.
     """
@@ -152,21 +152,21 @@ def prediction_metrics(prediction: Prediction, classifier: str, key: str) -> lis
 
 
 def subsample(table: np.ndarray, limit: int, rng: np.random.Generator) -> np.ndarray:
-    """The table, or ``limit`` rows of it without replacement."""
+    """Return the table, or ``limit`` rows of it without replacement."""
     if len(table) <= limit:
         return table
     return table[rng.choice(len(table), limit, replace=False)]
 
 
 def sampled(table: WeightedRows, limit: int, rng: np.random.Generator) -> WeightedRows:
-    """As :func:`subsample`, of rows with their weights."""
+    """Return ``limit`` rows without replacement, with their weights."""
     return table if len(table) <= limit else table.at(subsample(np.arange(len(table)), limit, rng))
 
 
 def fold_rare(
     tables: Sequence[np.ndarray], sizes: Sequence[int], weights: np.ndarray | None = None
 ) -> tuple[list[np.ndarray], tuple[int, ...]]:
-    """Tables and sizes with at most 100 values a column: the 99 commonest of the first, and others.
+    """Return tables and sizes with at most 100 values a column: the 99 commonest of the first, and others.
 
     ``weights``, shape (rows,): of the rows of the first table.
     """
@@ -189,7 +189,7 @@ def _fit_all(
     predict: Predict,
     progress: Callable[[float], None] | None,
 ) -> list[np.ndarray]:
-    """Predictions of the target columns by every table; a list of arrays, shape (test rows, columns)."""
+    """Return predictions of the target columns by every table; a list of arrays, shape (test rows, columns)."""
     out = [np.empty_like(test) for _ in tables]
     # The widest first, so that no thread is left alone with it at the end.
     widest = sorted(targets, key=lambda j: -sizes[j])
@@ -221,7 +221,7 @@ def predict_column(
     sizes: Sequence[int],
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Logistic regression on one-hot codes of the other columns; its guesses, shape (test rows,).
+    """Predict by logistic regression on one-hot codes of the other columns; return its guesses, shape (test rows,).
 
     A table with one class of the column, or with no other column, gives a constant: its commonest
     class. The settings of the evaluation protocol: L2 with C = 1, L-BFGS of at most 60 iterations, tolerance 1e-3.
@@ -243,7 +243,7 @@ def boost_column(
     sizes: Sequence[int],
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Gradient boosted trees on category codes, as :func:`predict_column`; on at most 5,000 rows."""
+    """Predict by gradient boosted trees on category codes, of at most 5,000 rows, as :func:`predict_column`."""
     every = -(-len(fit) // BOOSTED_ROWS)  # evenly, for tables are often sorted
     fit, weights = fit[::every], None if weights is None else weights[::every]
     labels = fit[:, column]
@@ -259,7 +259,7 @@ def boost_column(
 
 
 def one_hot(index: np.ndarray, sizes: Sequence[int]) -> sparse.csr_matrix:
-    """One-hot codes of category codes: sparse float32, shape (rows, sum of sizes)."""
+    """Return one-hot codes of category codes: sparse float32, shape (rows, sum of sizes)."""
     rows, columns = index.shape
     starts = np.concatenate([[0], np.cumsum(sizes)])
     places = (index + starts[:-1]).ravel().astype(np.int32)
@@ -269,7 +269,7 @@ def one_hot(index: np.ndarray, sizes: Sequence[int]) -> sparse.csr_matrix:
 
 
 def bootstrap_weights(rows: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each row was drawn, shape (rows, 1 + replicates); first: each row once."""
+    """Return how often each row was drawn, shape (rows, 1 + replicates); first: each row once."""
     weights = np.ones((rows, 1 + replicates))
     for b in range(1, 1 + replicates):
         weights[:, b] = np.bincount(rng.integers(0, rows, rows), minlength=rows)
@@ -277,7 +277,7 @@ def bootstrap_weights(rows: int, replicates: int, rng: np.random.Generator) -> n
 
 
 def f1_scores(truth: np.ndarray, guess: np.ndarray, size: int, weights: np.ndarray) -> np.ndarray:
-    """Weighted and macro F1 under every column of row weights; shape (2, weights).
+    """Return weighted and macro F1 under every column of row weights; shape (2, weights).
 
     As in scikit-learn: F1 of a class is 2·TP / (true + guessed), the macro mean is over the classes
     that occur in truth or guess, the weighted mean has the true counts as weights. "Occur" is by the
@@ -307,7 +307,7 @@ def f1_scores(truth: np.ndarray, guess: np.ndarray, size: int, weights: np.ndarr
 def _class_sums(
     labels: np.ndarray, values: np.ndarray, size: int, weights: np.ndarray
 ) -> np.ndarray:
-    """Sum of value × weight over the rows of each class; shape (size, replicates), float64."""
+    """Return the sum of value × weight over the rows of each class; shape (size, replicates), float64."""
     rows = np.arange(len(labels))
     member = sparse.csr_matrix(
         (values.astype(np.float64), (labels, rows)), shape=(size, len(labels))
@@ -316,7 +316,7 @@ def _class_sums(
 
 
 def _column(name: str, classes: int, scores: np.ndarray, n: int) -> ColumnPrediction:
-    """Scores of shape (tables, 2 averages, 1 + replicates) as estimates."""
+    """Return scores of shape (tables, 2 averages, 1 + replicates) as estimates."""
     train, synthetic, baselines = scores[0], scores[1], scores[2:]
     baseline = baselines.mean(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -337,7 +337,7 @@ def _f1(scores: np.ndarray, n: int) -> F1:
 
 
 def _gain(synthetic: np.ndarray, baselines: np.ndarray, n: int) -> Estimate:
-    """synthetic − mean of baselines, given as (1 + replicates,) and (baselines, 1 + replicates).
+    """Return synthetic − mean of baselines, given as (1 + replicates,) and (baselines, 1 + replicates).
 
     Its interval adds up the bootstrap over test rows and a prediction interval for one more baseline,
     by Student's t over the baselines there are: two fits on noise never score quite the same.

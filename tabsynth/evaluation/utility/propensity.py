@@ -49,7 +49,7 @@ READING = (
 
 
 def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
-    """The pMSE ratios of a logistic regression on main effects and of a classification tree."""
+    """Return the pMSE ratios of a logistic regression on main effects and of a classification tree."""
     metrics = []
     for key, title, words, ratio in (
         ("pmse_main_effects", "pMSE ratio, main effects", "a logistic regression", main_effects),
@@ -89,7 +89,7 @@ def main_effects(
     rng: np.random.Generator,
     weights: np.ndarray | None = None,
 ) -> Estimate:
-    """The ratio for a logistic regression on one-hot codes; its null is known, and draws nothing.
+    """Return the ratio for a logistic regression on one-hot codes; its null is known, and draws nothing.
 
     ``weights``: of the real, then of the synthetic rows, of mean 1 each; there are as many of both.
     """
@@ -113,7 +113,7 @@ def main_effects(
 
 
 def expected_pmse(coefficients: int, share: float, rows: int) -> float:
-    """(k − 1)(1 − c) c / N, of two samples of one population; ``coefficients`` counts the intercept.
+    """Return (k − 1)(1 − c) c / N, of two samples of one population; ``coefficients`` counts the intercept.
 
     By the delta method: p̂ − c ≈ c(1 − c) xᵀβ̂, and β̂ of centred x has variance (c(1 − c) XᵀX)⁻¹, so that
     the sum of squares has expectation c(1 − c)·trace(I) over the k − 1 slopes.
@@ -122,7 +122,7 @@ def expected_pmse(coefficients: int, share: float, rows: int) -> float:
 
 
 def weighted_pmse(codes: sparse.csr_matrix, weights: np.ndarray) -> float:
-    """tr(A⁻¹B)/4N, of two samples of one population with as many rows and weights of mean 1 each.
+    """Return tr(A⁻¹B)/4N, of two samples of one population with as many rows and weights of mean 1 each.
 
     The score (1/N) Σ ±½ wᵢxᵢ has the covariance B/4N, and the sum of squares is quadratic in it.
     """
@@ -141,7 +141,7 @@ def weighted_pmse(codes: sparse.csr_matrix, weights: np.ndarray) -> float:
 
 
 def _dummies(table: np.ndarray, sizes: tuple[int, ...]) -> sparse.csr_matrix:
-    """One-hot codes of values that occur, without the commonest of each column."""
+    """Return one-hot codes of values that occur, without the commonest of each column."""
     codes = one_hot(table, sizes)
     counts = np.asarray(codes.sum(axis=0)).ravel()
     keep = counts > 0
@@ -159,7 +159,7 @@ def tree(
     rng: np.random.Generator,
     weights: np.ndarray | None = None,
 ) -> Estimate:
-    """The ratio for a classification tree on category codes, its null by permuted labels.
+    """Return the ratio for a classification tree on category codes, its null by permuted labels.
 
     ``weights`` as of :func:`main_effects`.
     """
@@ -202,7 +202,7 @@ def _ratio(
     quantile: float,
     weights: np.ndarray | None,
 ) -> Estimate:
-    """The mean of ``squares`` over ``null``; ``spread`` is the deviation of a perfect table's ratio."""
+    """Return the mean of ``squares`` over ``null``; ``spread`` is the deviation of a perfect table's ratio."""
     n = len(squares)
     if null <= 0:  # nothing that a classifier could split on: the tables are equal for it
         return Estimate(math.nan, math.nan, math.nan, n)

@@ -31,14 +31,14 @@ READING = (
 
 
 class _Fared(NamedTuple):
-    """Of one table: each judged group's distance beyond chance, and the gap with its interval."""
+    """The judged groups of one table: each group's distance beyond chance, and the gap with its interval."""
 
     excesses: np.ndarray
     gap: Estimate
 
 
 def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metric:
-    """Worst group's distance less the best one's; NaN where fewer than two groups can be judged.
+    """Return the worst group's distance less the best one's; NaN where fewer than two groups can be judged.
 
     A group without synthetic rows is at distance 1. The interval covers the drawing of the rows of both
     tables, and that the worst and the best group were chosen by the same rows.
@@ -101,7 +101,7 @@ def _excess(
     sets: Sequence[tuple[int, ...]],
     rng: np.random.Generator,
 ) -> float:
-    """Distance within a group, less what chance gives two tables of these sizes; 1 without rows.
+    """Return the distance within a group, less what chance gives two tables of these sizes; 1 without rows.
 
     Weighted rows are drawn in proportion to their weights, as many as the effective numbers of rows of the tables.
     """
@@ -135,7 +135,7 @@ def _half_width(
     sets: Sequence[tuple[int, ...]],
     rng: np.random.Generator,
 ) -> float:
-    """Half the width of the gap's 95% interval.
+    """Return half the width of the gap's 95% interval.
 
     The range of the groups' errors bounds the error of the range, whichever groups are worst and
     best (as in Tukey's test of all pairs); their errors are those of resampled rows of both tables.
@@ -153,7 +153,7 @@ def _resampled(
     sets: Sequence[tuple[int, ...]],
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Mean distance within each judged group, of resampled rows of both; (groups, replicates)."""
+    """Return the mean distance within each judged group, of resampled rows of both; (groups, replicates)."""
     place = np.full(tables.sizes[column], -1)
     place[judged] = np.arange(len(judged))
     both = [t.at(place[t.codes[:, column]] >= 0) for t in (tables.weighted_train, other)]
@@ -189,12 +189,12 @@ def _resampled(
 
 
 def _block_weights(blocks: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each block was drawn, shape (blocks, replicates), float32."""
+    """Return how often each block was drawn, shape (blocks, replicates), float32."""
     return rng.multinomial(blocks, np.full(blocks, 1 / blocks), REPLICATES).T.astype(np.float32)
 
 
 def _sets(columns: int, column: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """Pairs of the other columns, of many a random part; of one other column, itself."""
+    """Return pairs of the other columns, of many a random part; of one other column, itself."""
     others = [j for j in range(columns) if j != column]
     order = 2 if len(others) > 1 else 1
     sets = [tuple(others[i] for i in s) for s in column_sets(len(others), order)]

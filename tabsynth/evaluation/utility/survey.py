@@ -42,7 +42,7 @@ KINDS = {
 
 
 class Design(Protocol):
-    """What gives estimates of a population, and their standard errors, from the rows of a survey.
+    """The estimates of a population, and their standard errors, from the rows of a survey.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class Design(Protocol):
     degrees: int
 
     def shares(self, places: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Shares and their errors, shape (size,) each; ``places``, shape (rows,), is −1 for none of them."""
+        """Return shares and their errors, shape (size,) each; ``places``, shape (rows,), is −1 for none of them."""
 
     def mean(self, numbers: np.ndarray) -> tuple[float, float]:
-        """The mean of numbers, shape (rows,), over the rows that are not NaN, and its error."""
+        """Return the mean of numbers, shape (rows,), over the rows that are not NaN, and its error."""
 
     def total(self, numbers: np.ndarray) -> tuple[float, float]:
-        """The sum of numbers, shape (rows,), without NaN, and its error."""
+        """Return the sum of numbers, shape (rows,), without NaN, and its error."""
 
 
 class Linearised:
@@ -99,7 +99,7 @@ class Linearised:
         self.method = f"Taylor linearisation of {' in '.join(names)}, drawn with replacement"
 
     def shares(self, places: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """As of :class:`Design`."""
+        """Return shares and their errors, shape (size,) each; ``places``, shape (rows,), is −1 for none of them."""
         total, used = self.weights.sum(), places >= 0
         sums = sparse.csr_matrix(
             (self.weights[used], (self._cluster[used], places[used])),
@@ -116,7 +116,7 @@ class Linearised:
         return share, self._error(within, totals) / total
 
     def mean(self, numbers: np.ndarray) -> tuple[float, float]:
-        """As of :class:`Design`."""
+        """Return the mean of numbers, shape (rows,), over the rows that are not NaN, and its error."""
         known = np.isfinite(numbers)
         weight = np.where(known, self.weights, 0.0)
         if weight.sum() <= 0:
@@ -125,18 +125,18 @@ class Linearised:
         return mean, self._of_rows(weight * np.where(known, numbers - mean, 0.0)) / weight.sum()
 
     def total(self, numbers: np.ndarray) -> tuple[float, float]:
-        """As of :class:`Design`."""
+        """Return the sum of numbers, shape (rows,), without NaN, and its error."""
         values = self.weights * np.nan_to_num(numbers)
         return float(values.sum()), self._of_rows(values)
 
     def _of_rows(self, values: np.ndarray) -> float:
-        """The error of the sum of values, shape (rows,)."""
+        """Return the error of the sum of values, shape (rows,)."""
         sums = np.bincount(self._cluster, values, minlength=len(self._stratum))
         within, totals = self._members @ sums**2, self._members @ sums
         return float(self._error(within[:, None], totals[:, None])[0])
 
     def _error(self, squares: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """Errors from sums of squares and sums over the clusters of each stratum, shape (strata, estimates)."""
+        """Return errors from sums of squares and sums over the clusters of each stratum, shape (strata, estimates)."""
         sizes = self._sizes[:, None]
         variances = sizes / (sizes - 1) * np.maximum(squares - sums**2 / sizes, 0)
         return np.asarray(np.sqrt(variances.sum(axis=0)))
@@ -168,7 +168,7 @@ class Replicated:
         self.method = f"{kind} with {count} replicate weights and the factor {self.factor:.6g}"
 
     def shares(self, places: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """As of :class:`Design`."""
+        """Return shares and their errors, shape (size,) each; ``places``, shape (rows,), is −1 for none of them."""
         used = np.flatnonzero(places >= 0)
         member = sparse.csr_matrix(
             (np.ones(len(used)), (places[used], used)), shape=(size, len(places))
@@ -177,7 +177,7 @@ class Replicated:
         return values[:, 0], self._error(values)
 
     def mean(self, numbers: np.ndarray) -> tuple[float, float]:
-        """As of :class:`Design`."""
+        """Return the mean of numbers, shape (rows,), over the rows that are not NaN, and its error."""
         known = np.isfinite(numbers)
         below = self._all[known].sum(axis=0)
         if below[0] <= 0:
@@ -187,12 +187,12 @@ class Replicated:
         return float(values[0]), float(self._error(values[None])[0])
 
     def total(self, numbers: np.ndarray) -> tuple[float, float]:
-        """As of :class:`Design`."""
+        """Return the sum of numbers, shape (rows,), without NaN, and its error."""
         values = np.nan_to_num(numbers) @ self._all
         return float(values[0]), float(self._error(values[None])[0])
 
     def _error(self, values: np.ndarray) -> np.ndarray:
-        """Errors of estimates, shape (estimates, 1 + replicates)."""
+        """Return errors of estimates, shape (estimates, 1 + replicates)."""
         squares = np.square(values[:, 1:] - values[:, :1]).sum(axis=1)
         return np.asarray(np.sqrt(self.factor * squares))
 
@@ -209,7 +209,7 @@ class _Group(NamedTuple):
 def survey_estimates(
     tables: Tables, design: Design, numbers: Sequence[int], *, seed: int = 0
 ) -> tuple[SurveyEstimates, list[Metric]]:
-    """Estimates with intervals, and the shares of those of other tables that are within.
+    """Return estimates with intervals, and the shares of those of other tables that are within.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def _pairs(columns: int, seed: int) -> list[tuple[int, ...]]:
 
 
 def _shares(tables: Tables, design: Design, columns: tuple[int, ...]) -> _Group:
-    """Shares of the cells of one or two columns that have training rows enough."""
+    """Return shares of the cells of one or two columns that have training rows enough."""
 
     def keys(codes: np.ndarray) -> np.ndarray:
         out = np.zeros(len(codes), dtype=np.int64)
@@ -284,7 +284,7 @@ def _shares(tables: Tables, design: Design, columns: tuple[int, ...]) -> _Group:
 
 
 def _numbers(tables: Tables, design: Design, numbers: Sequence[int]) -> list[_Group]:
-    """The population, and means and totals of columns of numbers."""
+    """Return the population, and means and totals of columns of numbers."""
     scales = population_scales(tables)
     out = []
     tables_given = [tables.weighted.synthetic, tables.weighted.holdout, tables.weighted.baseline]
@@ -353,7 +353,7 @@ def _with_intervals(
 
 
 def _metric(kind: str, groups: Sequence[_Group], design: Design) -> Metric:
-    """The share of estimates that are within the interval, and of each column, pair or number."""
+    """Return the share of estimates that are within the interval, and of each column, pair or number."""
     title, what = KINDS[kind]
 
     def within(group: _Group, table: int) -> np.ndarray:

@@ -66,7 +66,7 @@ def train_on_synthetic(
     *,
     boosting: bool = False,
 ) -> list[Metric]:
-    """AUROC, AUPRC and calibration of each classifier of ``column``.
+    """Return the AUROC, AUPRC and calibration of each classifier of ``column``.
 
     The parts of the first two are the same of each value against the others, unless there are so many
     values that rare ones were put together.
@@ -112,7 +112,7 @@ def train_on_synthetic(
 def _parts(
     i: int, scores: Compared[_Scored], labels: Sequence[str], counts: np.ndarray
 ) -> tuple[Part, ...]:
-    """AUROC or AUPRC of each value that some test rows have and some have not."""
+    """Return the AUROC or AUPRC of each value that some test rows have and some have not."""
     judged = np.flatnonzero(np.isfinite(scores.synthetic.each[i])).tolist()
     parts = [
         scores.part(labels[v], lambda scored, v=v: scored.each[i, v], int(counts[v]))  # type: ignore[misc]
@@ -168,7 +168,7 @@ _SEEN = " For want of a hold-out the test rows are ones that the synthesizer was
 def _scores(
     chances: np.ndarray, truth: np.ndarray, groups: np.ndarray, weights: np.ndarray | None
 ) -> _Scored:
-    """AUROC, AUPRC, calibration error with jackknife intervals over the test rows."""
+    """Return the AUROC, AUPRC, calibration error with jackknife intervals over the test rows."""
     out = []
     for score in (auroc, auprc, calibration_error):
         value = score(chances, truth, weights)
@@ -190,7 +190,7 @@ def probabilities(
     sizes: tuple[int, ...],
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Estimated chance of every value of the column for each test row, shape (rows, size).
+    """Return the estimated chance of every value of the column for each test row, shape (rows, size).
 
     A table that has one value of the column, or no other column, gives that table's shares.
     """
@@ -218,7 +218,7 @@ def logistic(
     classes: int,
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The yardstick's logistic regression on one-hot codes."""
+    """Return the chances of the evaluation protocol's logistic regression on one-hot codes."""
     model = LogisticRegression(C=1.0, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -235,7 +235,7 @@ def boosted(
     classes: int,
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Gradient boosted trees on category codes, those of unordered columns taken as they are."""
+    """Return the chances of gradient boosted trees on category codes, those of unordered columns taken as they are."""
     del sizes
     model = HistGradientBoostingClassifier(
         max_iter=TREES, learning_rate=LEARNING_RATE, early_stopping=False, random_state=0
@@ -255,7 +255,7 @@ def _spread(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.nda
 def of_values(
     chances: np.ndarray, truth: np.ndarray, score: Score, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """The score of each value against the others; NaN of one that all test rows have, or none."""
+    """Return the score of each value against the others; NaN of one that all test rows have, or none."""
     rows = counts(truth, chances.shape[1])
     judged = (rows > 0) & (rows < len(truth))
     return np.array(
@@ -269,7 +269,7 @@ def of_values(
 def _mean_over_values(
     chances: np.ndarray, truth: np.ndarray, score: Score, weights: np.ndarray | None
 ) -> float:
-    """Mean over values that some rows have and some have not, weighted by how many have."""
+    """Return the mean over values that some rows have and some have not, weighted by how many have."""
     values = of_values(chances, truth, score, weights)
     judged = np.isfinite(values)
     if not judged.any():
@@ -278,19 +278,19 @@ def _mean_over_values(
 
 
 def auroc(chances: np.ndarray, truth: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Area under the ROC curve (ties count half), mean over values; NaN where there is one value."""
+    """Return the area under the ROC curve (ties count half), mean over values; NaN where there is one value."""
     return _mean_over_values(chances, truth, area_under_roc, weights)
 
 
 def auprc(chances: np.ndarray, truth: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Average precision, mean over values as in :func:`auroc`."""
+    """Return the average precision, mean over values as in :func:`auroc`."""
     return _mean_over_values(chances, truth, average_precision, weights)
 
 
 def area_under_roc(
     score: np.ndarray, positive: np.ndarray, weights: np.ndarray | None = None
 ) -> float:
-    """Chance that a positive scores higher than a negative, ties half (Mann & Whitney 1947)."""
+    """Return the chance that a positive scores higher than a negative, ties half (Mann & Whitney 1947)."""
     values, inverse = np.unique(score, return_inverse=True)
     of_score = [
         counts(inverse[rows], len(values), None if weights is None else weights[rows])
@@ -304,7 +304,7 @@ def area_under_roc(
 def average_precision(
     score: np.ndarray, positive: np.ndarray, weights: np.ndarray | None = None
 ) -> float:
-    """Sum of precision × gain in recall over thresholds, ties taken together."""
+    """Return the sum of precision × gain in recall over thresholds, ties taken together."""
     order = np.argsort(-score, kind="stable")
     each = np.ones(len(score)) if weights is None else weights[order]
     hits, taken = np.cumsum(each * positive[order]), np.cumsum(each)
@@ -317,7 +317,7 @@ def average_precision(
 def calibration_error(
     chances: np.ndarray, truth: np.ndarray, weights: np.ndarray | None = None
 ) -> float:
-    """Expected calibration error of the likeliest value's chance, in ten groups of equal width."""
+    """Return the expected calibration error of the likeliest value's chance, in ten groups of equal width."""
     guess = chances.argmax(axis=1)
     sure = chances[np.arange(len(chances)), guess]
     bins = np.minimum((sure * BINS).astype(int), BINS - 1)

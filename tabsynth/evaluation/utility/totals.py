@@ -28,7 +28,7 @@ CITATION = "Horvitz & Thompson 1952; interval: delete-a-group jackknife, Kott 20
 
 
 def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
-    """Relative error of the population total, and of the weighted totals of all values of columns.
+    """Return the relative error of the population total, and of the weighted totals of all values of columns.
 
     ``tables`` has weights. The first metric is left out where the synthetic table is self-weighting. Independent
     columns are self-weighting, and have the totals of the training table by construction.
@@ -85,7 +85,7 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
 
 
 def population_scales(tables: Tables) -> Compared[float]:
-    """What the weighted sums of each table are multiplied by to be totals of the population."""
+    """Return the factors that make the weighted sums of each table totals of the population."""
     weights, given = tables.weights, tables.weighted
     assert weights is not None
     population = float(weights.train.sum())
@@ -140,7 +140,7 @@ def _totals(
     rng: np.random.Generator,
     scale: float,
 ) -> np.ndarray:
-    """The sum of weights and that of every value; of all rows and without each group, as of all rows.
+    """Return the sum of weights and that of every value; of all rows and without each group, as of all rows.
 
     Shape (1 + groups, 1 + values).
     """
