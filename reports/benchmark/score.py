@@ -19,7 +19,7 @@ import pandas as pd
 from benchmark_data import PROTOCOL, data_file, missing  # on the path through config
 
 from tabsynth import Schema
-from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
+from tabsynth.evaluation.utility.kmarginal import marginal_sets, percentile_bins, to_bins
 from tabsynth.evaluation.utility.marginals import distance
 from tabsynth.evaluation.utility.prediction import fold_rare, subsample
 from tabsynth.evaluation.utility.propensity import MAX_ROWS, tree
@@ -52,7 +52,7 @@ def by_evaluation(
     bins = percentile_bins(train, sizes, [column.scores() for column in schema.columns])
     groups = [int(group.max()) + 1 for group in bins]
     sets = marginal_sets(names)
-    away = distance(binned(train, bins), binned(synthetic, bins), sets, names, groups)
+    away = distance(to_bins(train, bins), to_bins(synthetic, bins), sets, names, groups)
     results = {"k_marginal": 1000 * (1 - away.mean.value)}
     rng = np.random.default_rng(0)
     rows = [subsample(part, MAX_ROWS, rng) for part in (train, synthetic)]

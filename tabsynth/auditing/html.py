@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from tabsynth._files import write_text
 from tabsynth.auditing.outcomes import INCONCLUSIVE, REFUTED, AuditResult
-from tabsynth.report.page import environment, format_number, packaged
+from tabsynth.report.page import environment, format_number, packaged_text
 
 WIDTH, LEFT, RIGHT = 300, 6, 6  # of a figure, in px
 CHANGE = "change, in sensitivities"  # the quantity that figures of replays show
@@ -69,7 +69,7 @@ def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: f
             created=first.created,
             versions=first.versions,
             code=first.code,
-            css=Markup(packaged("style.css")),  # our own file, never data
+            css=Markup(packaged_text("style.css")),  # our own file, never data
         )
     )
 

@@ -11,7 +11,7 @@ from tabsynth.evaluation.claims import items_of, section_of
 from tabsynth.privacy.accounting.attackers import percent
 from tabsynth.privacy.accounting.attackers import rounded_up as short
 from tabsynth.privacy.certificate.certificate import code, condition, conditional_of, rounded_up
-from tabsynth.report.page import environment, packaged
+from tabsynth.report.page import environment, packaged_text
 
 BELIEFS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
 UNSIGNED = "The certificate is not signed. Anyone who can write these files can write such a certificate; ask the curator."
@@ -26,7 +26,7 @@ def statement(material: Material) -> str:
         environment()
         .from_string(template)
         .render(
-            css=Markup(packaged("style.css")),  # our own file, never data
+            css=Markup(packaged_text("style.css")),  # our own file, never data
             generator=code()["sha256"],
             answers=answers,
             certificate=certificate,

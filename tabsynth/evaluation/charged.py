@@ -14,7 +14,7 @@ from tabsynth.evaluation.baseline import independent_columns
 from tabsynth.evaluation.metric import UTILITY, Metric
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.kmarginal import CITATION as NIST
-from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
+from tabsynth.evaluation.utility.kmarginal import marginal_sets, percentile_bins, to_bins
 from tabsynth.evaluation.utility.marginals import WAYS, cell_numbers, column_sets
 from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
@@ -126,7 +126,7 @@ def charged_metrics(
             one = WeightedRows(codes_of(private), weights_of(private) if weighted else None)
             if bins is None:
                 return total_gap(one, public, sets, sizes, size, step)
-            one, other = (WeightedRows(binned(t.codes, bins), t.weights) for t in (one, public))
+            one, other = (WeightedRows(to_bins(t.codes, bins), t.weights) for t in (one, public))
             width = [int(group.max()) + 1 for group in bins]
             return total_gap(one, other, sets, width, size, step)
 
@@ -146,9 +146,9 @@ def charged_metrics(
     sets = marginal_sets(list(names))
     value, baseline = estimate(public_rows, sets, bins), estimate(alone, sets, bins)
     metrics.append(_score(value, baseline))
-    metrics.append(_count(_counted(rows, of_rows, rows, rounded=True), design))
+    metrics.append(_count(_noisy_count(rows, of_rows, rows, rounded=True), design))
     if weighted:
-        metrics.append(_population(_counted(size, std, rows), design))
+        metrics.append(_population(_noisy_count(size, std, rows), design))
     return metrics
 
 
@@ -178,7 +178,7 @@ def _total(rows: PrivateRows) -> float:
     return 0.0 if weights is None else float(weights.sum())
 
 
-def _counted(value: float, std: float, rows: float, rounded: bool = False) -> Estimate:
+def _noisy_count(value: float, std: float, rows: float, rounded: bool = False) -> Estimate:
     """Return a noisy number with the interval of its noise."""
     return Estimate(value, *interval(value, std, rounded=rounded), round(rows))
 
@@ -224,7 +224,9 @@ def _score(value: Estimate, baseline: Estimate) -> Metric:
 def _count(rows: Estimate, design: Design) -> Metric:
     bounded = f" At most {design.rows} rows of each unit of privacy are counted."
     used = "" if design.unit is None or design.rows == 1 else bounded
-    return _shown("rows", "Rows of the training table", rows, f"Their number with noise.{used}")
+    return _shown_metric(
+        "rows", "Rows of the training table", rows, f"Their number with noise.{used}"
+    )
 
 
 def _population(size: Estimate, design: Design) -> Metric:
@@ -233,8 +235,8 @@ def _population(size: Estimate, design: Design) -> Metric:
         f"Total of the survey weights with noise. A weight above {design.max_weight:g} counts as that;"
         " distances and the score are of weighted counts, too."
     )
-    return _shown("population", "Population of the training table", size, reading)
+    return _shown_metric("population", "Population of the training table", size, reading)
 
 
-def _shown(key: str, title: str, value: Estimate, reading: str) -> Metric:
+def _shown_metric(key: str, title: str, value: Estimate, reading: str) -> Metric:
     return Metric(key, title, "shown", value, None, None, "neither", None, reading, CITATION)

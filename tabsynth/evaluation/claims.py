@@ -64,17 +64,17 @@ def is_private(certificate: Mapping[str, Any]) -> bool:
     """Return whether the certificate claims a finite ε, unseeded, without a condition."""
     return (
         bool(certificate.get("private", False))
-        and _bounded(certificate)
+        and _is_bounded(certificate)
         and not conditional_of(certificate.get("public"))
     )
 
 
 def is_conditional(certificate: Mapping[str, Any]) -> bool:
     """Return whether the certificate claims a finite ε, unseeded, that holds only if drafted columns are public."""
-    return _bounded(certificate) and bool(conditional_of(certificate.get("public")))
+    return _is_bounded(certificate) and bool(conditional_of(certificate.get("public")))
 
 
-def _bounded(certificate: Mapping[str, Any]) -> bool:
+def _is_bounded(certificate: Mapping[str, Any]) -> bool:
     epsilon = number_of(certificate.get("epsilon"))
     return epsilon is not None and math.isfinite(epsilon) and not certificate.get("seeded", False)
 

@@ -136,7 +136,7 @@ def independent_children(
     shares stay those of the population: a row whose new root is heavy counts more than it did.
     """
 
-    def assigned(table: str) -> np.ndarray:
+    def assign(table: str) -> np.ndarray:
         weights = weights_of_level(levels, table)
         if weights is None or not weights.any():
             return rng.permutation(len(levels[table]))
@@ -145,7 +145,7 @@ def independent_children(
     return {
         table: level
         if columns[table].parent is None
-        else replace(level, codes=level.codes[assigned(table)])
+        else replace(level, codes=level.codes[assign(table)])
         for table, level in levels.items()
     }
 

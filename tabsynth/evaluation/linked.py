@@ -172,10 +172,10 @@ def evaluate_linked(
         if not len(counted.baseline[name]) or not len(counted.synthetic[name]):
             continue  # there is nothing to compare
         unseen_rows = counted.holdout is not None and len(counted.holdout[name]) > 0
-        alone[name] = _alone(linked, name, label, with_holdout=unseen_rows)
+        alone[name] = _evaluate_alone(linked, name, label, with_holdout=unseen_rows)
         if columns[name].parent is not None:
             tables = counted if unseen_rows else counted._replace(holdout=None)
-            joined[name] = _joined(tables, columns, name, config)
+            joined[name] = _evaluate_joined(tables, columns, name, config)
     return LinkedEvaluation(
         root=schema.root,
         rows={
@@ -358,7 +358,7 @@ def _of_keys(frames: Compared[Frames], schema: LinkedSchema) -> list[Metric]:
                 _share_metric(
                     f"{name}.duplicate_keys", f"Duplicate keys, {name}",
                     f"Share of rows of {name} whose key is null or was that of a row before. 0 is best and required.",
-                    frames.map(partial(_repeated, name=name, key=keys.key)),
+                    frames.map(partial(_repeats, name=name, key=keys.key)),
                 )
             )  # fmt: skip
         if keys.parent is None:
@@ -384,7 +384,7 @@ def _of_keys(frames: Compared[Frames], schema: LinkedSchema) -> list[Metric]:
     return out
 
 
-def _repeated(tables: Frames, name: str, key: str) -> np.ndarray:
+def _repeats(tables: Frames, name: str, key: str) -> np.ndarray:
     return (tables[name][key].duplicated() | tables[name][key].isna()).to_numpy()
 
 
@@ -422,7 +422,7 @@ def _share_metric(
     )  # fmt: skip
 
 
-def _alone(linked: _Linked, name: str, label: str, *, with_holdout: bool) -> Evaluation:
+def _evaluate_alone(linked: _Linked, name: str, label: str, *, with_holdout: bool) -> Evaluation:
     """Evaluate one table by itself, keys left out, beside the survey's columns of the root."""
     frames, survey = linked.frames, linked.survey
     table = linked.schema.tables[name]
@@ -451,7 +451,7 @@ def _alone(linked: _Linked, name: str, label: str, *, with_holdout: bool) -> Eva
     )
 
 
-def _joined(
+def _evaluate_joined(
     levels: Compared[Levels],
     columns: Mapping[str, LevelColumns],
     name: str,

@@ -25,7 +25,7 @@ from tabsynth.evaluation.results import (
     Verdict,
     WeightsUsed,
     reference_scale,
-    scaled,
+    scale_distance,
     worse,
 )
 from tabsynth.evaluation.weighting import WeightedRows, effective_rows, weighted_rows
@@ -198,7 +198,7 @@ class Metric(Result):
             return False
         value = self.holdout.value
         if self.sampling_power == 0:  # not corrected: a hold-out of few rows must excuse no table
-            value = scaled(value, self.best, self.reference_scale)
+            value = scale_distance(value, self.best, self.reference_scale)
         if self.better == "closest" and self.best is not None:
             return abs(value - self.best) > abs(self.baseline.value - self.best)
         return (
@@ -223,7 +223,7 @@ def at_equal_rows(metric: Metric, scale: float) -> Metric:
     if holdout is not None and best is not None and metric.sampling_power > 0:
         factor = scale ** (2 * metric.sampling_power)
         value, low, high = (
-            scaled(x, best, factor) for x in (holdout.value, holdout.low, holdout.high)
+            scale_distance(x, best, factor) for x in (holdout.value, holdout.low, holdout.high)
         )
         holdout = Estimate(value, low, high, holdout.n)
     return replace(metric, holdout=holdout, reference_scale=scale)
@@ -497,7 +497,7 @@ def group_numbers(rows: int, rng: np.random.Generator, groups: int = GROUPS) -> 
     return rng.permutation(np.arange(rows) % groups)
 
 
-def jackknifed(value: float, replicates: np.ndarray, n: int) -> Estimate:
+def jackknife(value: float, replicates: np.ndarray, n: int) -> Estimate:
     """Return a value with the interval of its delete-a-group jackknife.
 
     Kott 2001, "The delete-a-group jackknife", Journal of Official Statistics 17: the replicates leave

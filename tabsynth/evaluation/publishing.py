@@ -119,7 +119,7 @@ def release(
     count = uses(len(schema.columns), design.weight is not None)
     sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
     spend = (Gaussian(noise_multiplier=sigma), count)
-    with _charged(ledger, given, epsilon, delta, spend, design.unit) as (own, project):
+    with _open_ledger(ledger, given, epsilon, delta, spend, design.unit) as (own, project):
         rows = _rows_of_fit(whole, real, rng)  # refused before it is entered
         if project is not None:
             project.begin(own.run, PURPOSE)
@@ -195,7 +195,7 @@ def _public(schema: Schema, synthetic: Any) -> tuple[Synthetic, WeightedRows]:
 
 
 @contextmanager
-def _charged(
+def _open_ledger(
     path: str | Path | None,
     certificate: Mapping[str, Any],
     epsilon: float,

@@ -612,7 +612,7 @@ def reference_scale(train: float, synthetic: float, holdout: float) -> float:
     return min(1.0, math.sqrt((1 / train + 1 / synthetic) / (1 / train + 1 / holdout)))
 
 
-def scaled(value: float, best: float | None, scale: float) -> float:
+def scale_distance(value: float, best: float | None, scale: float) -> float:
     """Return ``value`` with its distance from ``best`` times ``scale``."""
     return value if best is None else best + scale * (value - best)
 

@@ -164,10 +164,14 @@ class SurveyReader:
                     f"weights has {len(values):,} numbers, and the {what} has {rows:,} rows; give one for each row."
                 )
                 return np.ones(rows)
-            return self._checked(values, "weights", what)
+            return self._check_weights(values, "weights", what)
         name = str(self.names.weights)
         column = self._column(aside, name, "weights", what)
-        return np.ones(rows) if column is None else self._checked(column, f"column {name!r}", what)
+        return (
+            np.ones(rows)
+            if column is None
+            else self._check_weights(column, f"column {name!r}", what)
+        )
 
     def design_columns(self, aside: pd.DataFrame, what: str) -> "DesignColumns":
         """Return replicate weights, or strata and clusters, of all rows of the training table."""
@@ -211,7 +215,7 @@ class SurveyReader:
         )
         return None
 
-    def _checked(self, values: pd.Series, name: str, what: str) -> np.ndarray:
+    def _check_weights(self, values: pd.Series, name: str, what: str) -> np.ndarray:
         numbers = self._numbers(values, name, what)
         if numbers is None:
             return np.ones(len(values))

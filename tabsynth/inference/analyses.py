@@ -58,7 +58,7 @@ def mean(
     """
     reference, rows = _rows_of(model, random_state, [column], by)
     y = _numbers(reference, rows, column)
-    groups = _Groups(rows, _listed(by), column)
+    groups = _Groups(rows, _list_columns(by), column)
     inside = np.where(np.isnan(y), -1, groups.of)
     return _ratio(reference, rows, groups, inside, np.nan_to_num(y), confidence)
 
@@ -89,7 +89,7 @@ def proportion(
     """
     reference, rows = _rows_of(model, random_state, _columns_of(event), by)
     happens = _event(reference, rows, event)
-    groups = _Groups(rows, _listed(by), str(event))
+    groups = _Groups(rows, _list_columns(by), str(event))
     return _as_shares(_ratio(reference, rows, groups, groups.of, happens.astype(float), confidence))
 
 
@@ -114,7 +114,7 @@ def crosstab(
     DataFrame
         As of :func:`proportion`, a row for each cell. Multiply by ``model.rows_`` for counts.
     """
-    names = _listed(columns)
+    names = _list_columns(columns)
     if not names:
         raise InputError("Expected columns of a table, got none; name one or more.")
     reference, rows = _rows_of(model, random_state, names)
@@ -160,7 +160,7 @@ def quantile(
     between("confidence", confidence, 0, 1, low_open=True, high_open=True)
     reference, rows = _rows_of(model, random_state, [column], by)
     y = _numbers(reference, rows, column)
-    groups = _Groups(rows, _listed(by), column)
+    groups = _Groups(rows, _list_columns(by), column)
     inside = np.where(np.isnan(y), -1, groups.of)
     values = np.unique(y[~np.isnan(y)])
     if len(values) > GRID:
@@ -326,13 +326,13 @@ def infer(
         2,000 cells.
     """
     reference = reference_of(model, random_state)
-    names, values = _called(analysis, reference.synthetic)
+    names, values = _call_analysis(analysis, reference.synthetic)
     if columns is None:
-        columns = _traced(analysis, reference.synthetic, values)
+        columns = _trace_columns(analysis, reference.synthetic, values)
     else:
-        columns = _listed(columns)
+        columns = _list_columns(columns)
         reference.modelled(columns)
-        _called(analysis, reference.synthetic[columns], values)
+        _call_analysis(analysis, reference.synthetic[columns], values)
     if not columns:
         raise InputError("The analysis uses no column of the table; it has no sampling error.")
     rows, sample = reference.distinct(columns, by_value=False), None
@@ -344,7 +344,7 @@ def infer(
     phi = np.empty((len(at), len(values)))
     for i, row in enumerate(at):  # a few copies of each row: a numerical derivative
         more = table.iloc[np.append(np.arange(half), np.full(ADDED, row))]
-        phi[i] = (_called(analysis, more, values)[1] - values) * (half / ADDED + 1)
+        phi[i] = (_call_analysis(analysis, more, values)[1] - values) * (half / ADDED + 1)
     influence = Influence(names, values, lambda part: phi[:, part])
     found = estimates(reference, rows, influence, confidence, sample)
     still = ~phi.any(axis=0)  # such as a median: its standard error would be 0
@@ -363,7 +363,7 @@ def _check_cells(reference: Reference, columns: list[str]) -> None:
         )
 
 
-def _called(
+def _call_analysis(
     analysis: Callable[[pd.DataFrame], Any], table: pd.DataFrame, like: np.ndarray | None = None
 ) -> tuple[Sequence[Any], np.ndarray]:
     """Return names and values of what an analysis returns.
@@ -412,7 +412,7 @@ def numbers_of(result: Any, what: str = "The analysis") -> tuple[Sequence[Any], 
     return (range(len(values)) if names is None else names), values
 
 
-def _traced(
+def _trace_columns(
     analysis: Callable[[pd.DataFrame], Any], table: pd.DataFrame, values: np.ndarray
 ) -> list[str]:
     """Return the columns without which an analysis fails, or gives another result."""
@@ -438,7 +438,7 @@ def _rows_of(
 ) -> tuple[Reference, Rows]:
     """Return the reference rows of a model, and the distinct ones by the columns of an analysis."""
     reference = reference_of(model, random_state)
-    names = dict.fromkeys([*columns, *_listed(others)])
+    names = dict.fromkeys([*columns, *_list_columns(others)])
     return reference, reference.distinct(list(names))
 
 
@@ -449,7 +449,7 @@ def _columns_of(event: Any) -> list[str]:
     return list(event)
 
 
-def _listed(names: Any) -> list[str]:
+def _list_columns(names: Any) -> list[str]:
     if names is None:
         return []
     if isinstance(names, str):
@@ -566,7 +566,7 @@ def _regression(
     count = len(rows.table)
     kept = ~np.isnan(y)
     columns, labels = [np.ones(count)], ["intercept"]
-    for name in _listed(predictors):
+    for name in _list_columns(predictors):
         if _column(reference, name).kind == "numeric":
             numbers = _numbers(reference, rows, name)
             kept &= ~np.isnan(numbers)

@@ -178,7 +178,7 @@ class Reference:
         rng = Randomness(None if seed is None else int(seed) + 2**65).numpy()
         codes = self.encoder.codes_of(table)
         mixed = np.stack(
-            [_flattened(codes[:, j], c.size, rng) for j, c in enumerate(self.columns)], axis=1
+            [_flatten(codes[:, j], c.size, rng) for j, c in enumerate(self.columns)], axis=1
         )
         other = self.encoder.from_index(mixed, rng)
         self.table = pd.concat([table.set_axis(range(len(table))), other], ignore_index=True)
@@ -442,7 +442,7 @@ def check_counts(model: Any) -> Any:
     return measured
 
 
-def _flattened(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+def _flatten(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """Return as many codes, each by itself, of probability ∝ the root of one more than its number in ``codes``."""
     shares = np.sqrt(np.bincount(codes, minlength=size) + 1)
     return rng.choice(size, len(codes), p=shares / shares.sum())

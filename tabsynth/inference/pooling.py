@@ -49,8 +49,8 @@ def pool(
     """
     one_of("rule", rule, RULES)
     between("confidence", confidence, 0, 1, low_open=True, high_open=True)
-    q, names = _stacked(estimates, "estimates")
-    u_all, _ = _stacked(variances, "variances")
+    q, names = _stack(estimates, "estimates")
+    u_all, _ = _stack(variances, "variances")
     m = len(q)
     if q.shape != u_all.shape:
         raise InputError(
@@ -80,7 +80,7 @@ def pool(
     )  # fmt: skip
 
 
-def _stacked(values: Any, what: str) -> tuple[np.ndarray, Any]:
+def _stack(values: Any, what: str) -> tuple[np.ndarray, Any]:
     """Return numbers of each implicate, shape (m, k), and the names of the k, where they have any."""
     values = list(values) if np.iterable(values) and not isinstance(values, str) else []
     if len(values) < 2:

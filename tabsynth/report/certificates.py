@@ -66,7 +66,7 @@ def privacy_panel(
     if depends_on and not str(statement).startswith("CONDITIONAL"):
         statement = depends_on  # of a certificate that does not follow from its own facts
     if (check.private or depends_on) and not authenticated:
-        statement = " ".join(filter(None, (depends_on, unauthenticated(certificate))))
+        statement = " ".join(filter(None, (depends_on, unauthenticated_claim(certificate))))
     return PrivacyPanel(
         True,
         check.private,
@@ -79,7 +79,7 @@ def privacy_panel(
     )
 
 
-def unauthenticated(certificate: Mapping[str, Any]) -> str:
+def unauthenticated_claim(certificate: Mapping[str, Any]) -> str:
     """Return the claim of a certificate that nobody vouches for, in sentences."""
     return (
         f"The certificate that came with the table claims ε = {epsilon_text(certificate.get('epsilon'))} with"
@@ -264,7 +264,7 @@ def _mechanism(item: Mapping[str, Any]) -> dict[str, str]:
     details = section_of(item, "details")
     return {
         "purpose": _text(item.get("purpose")),
-        "mechanism": _named(item),
+        "mechanism": _mechanism_name(item),
         "noise": _noise(item),
         "rate": _figures(item.get("sampling_rate")),
         "count": _text(item.get("count"), "–"),
@@ -272,7 +272,7 @@ def _mechanism(item: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _named(item: Mapping[str, Any]) -> str:
+def _mechanism_name(item: Mapping[str, Any]) -> str:
     accounting = item.get("accounting")
     return _text(item.get("mechanism")) + (f", {accounting} accounting" if accounting else "")
 

@@ -13,7 +13,7 @@ from tabsynth.evaluation.metric import Evaluation
 from tabsynth.evaluation.results import Estimate
 from tabsynth.report import one_table
 from tabsynth.report.certificates import epsilon_text
-from tabsynth.report.definitions import defined, definition_of
+from tabsynth.report.definitions import definition_of, definitions_of
 from tabsynth.report.page import render_page, with_link
 from tabsynth.report.scatter import Point, epsilon_axis, forest_plot, linear, scatter
 from tabsynth.report.summary import NOTICE
@@ -83,7 +83,7 @@ def page(comparison: Comparison) -> str:
         [(_header(comparison), rows)],
         _pictures(comparison),
         NOTICE,
-        defined(keys),
+        definitions_of(keys),
     )
 
 

@@ -109,7 +109,7 @@ def definition_of(key: str, groups: Iterable[str] = ("utility", "attacks")) -> D
     return None
 
 
-def defined(
+def definitions_of(
     keys: Iterable[str], groups: Sequence[str] = ("utility", "attacks")
 ) -> list[Definition]:
     """Return the definitions of the metrics of these keys, each once, in the order of the keys."""

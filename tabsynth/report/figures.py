@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from tabsynth.evaluation.results import Cell, ColumnSummary, Disclosure, Estimate
-from tabsynth.report.page import shortened
+from tabsynth.report.page import shorten
 
 REAL, SYNTHETIC, REFERENCE = "#3b6ea5", "#bd640c", "#6d7480"
 INK, SOFT, EDGE, GRID = "#22272e", "#5c6570", "#9aa0a8", "#dfe3e8"
@@ -331,7 +331,7 @@ def _apart(axes: Axes, marginal: ColumnSummary, first: int) -> None:
 
 def _short(label: str) -> str:
     """Return a text on one line, of at most ``LABEL_LENGTH`` characters, without those that no SVG may hold."""
-    label = shortened(label, LABEL_LENGTH)
+    label = shorten(label, LABEL_LENGTH)
     return "".join(sign if sign.isprintable() else "�" for sign in label)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from markupsafe import Markup, escape
 
 from tabsynth.evaluation.results import Distance, Distances
-from tabsynth.report.page import shortened
+from tabsynth.report.page import shorten
 
 MOST_COLUMNS = 40  # in a heat map: of wider tables, those with the worst pairs
 CELL, GAP = 22, 2
@@ -93,7 +93,7 @@ def _shades(y: int, top: float) -> Markup:
 
 def _wide(text: str) -> int:
     """Return about how many pixels a label takes."""
-    return sum(7 if letter.isascii() else 12 for letter in shortened(text, MOST_LETTERS))
+    return sum(7 if letter.isascii() else 12 for letter in shorten(text, MOST_LETTERS))
 
 
 def _text(x: float, y: float, text: str, anchor: str, turned: bool = False) -> Markup:
@@ -102,7 +102,7 @@ def _text(x: float, y: float, text: str, anchor: str, turned: bool = False) -> M
     if turned:
         place = Markup('transform="translate({} {}) rotate(-90)"').format(x, y)
     return Markup('<text {place} text-anchor="{anchor}">{text}</text>').format(
-        place=place, anchor=anchor, text=shortened(text, MOST_LETTERS)
+        place=place, anchor=anchor, text=shorten(text, MOST_LETTERS)
     )
 
 

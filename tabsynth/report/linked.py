@@ -7,7 +7,7 @@ from tabsynth.evaluation.linked import LinkedEvaluation
 from tabsynth.evaluation.metric import PRIVACY, UTILITY, Evaluation, Metric
 from tabsynth.evaluation.results import WeightsUsed
 from tabsynth.report.certificates import epsilon_text
-from tabsynth.report.definitions import Definition, defined, definition_of
+from tabsynth.report.definitions import Definition, definition_of, definitions_of
 from tabsynth.report.page import Table, render_page, with_link
 from tabsynth.report.summary import NOTICE
 from tabsynth.report.tabular import markdown_page, table, with_interval
@@ -100,7 +100,7 @@ def page(evaluation: LinkedEvaluation) -> str:
         ),
         [
             (
-                _linked(m),
+                _linked_title(m),
                 [*_cells(m, baseline=m.of_relations), m.better, m.reading],
                 m.below_baseline,
             )
@@ -110,7 +110,7 @@ def page(evaluation: LinkedEvaluation) -> str:
     keys: Table = (
         ("Keys", *HEADER, "What it says"),
         [
-            (_linked(m), [*_cells(m, baseline=False)[:2], m.reading], m.value > 0)
+            (_linked_title(m), [*_cells(m, baseline=False)[:2], m.reading], m.value > 0)
             for m in evaluation.metrics
             if m.key.split(".")[-1] in KEYS
         ],
@@ -119,7 +119,7 @@ def page(evaluation: LinkedEvaluation) -> str:
         ("Attacks on units", *HEADER, "Independent children", "Better", "What it says"),
         [
             (
-                _linked(m),
+                _linked_title(m),
                 [*_cells(m), m.better, m.reading],
                 m.kind == PRIVACY and m.beats_guessing(),
             )
@@ -179,7 +179,9 @@ def _definitions(evaluation: LinkedEvaluation) -> list[Definition]:
     others = (*evaluation.tables.values(), *evaluation.joined.values())
     keys = [m.key for item in others for m in item.metrics if m.kind == UTILITY]
     of_groups = [m.key.rpartition(".")[2] for m in evaluation.metrics]
-    return list(dict.fromkeys([*defined(of_groups, ("linked", "attacks")), *defined(keys)]))
+    return list(
+        dict.fromkeys([*definitions_of(of_groups, ("linked", "attacks")), *definitions_of(keys)])
+    )
 
 
 def _weights(weights: WeightsUsed, root: str) -> str:
@@ -208,7 +210,7 @@ def _cells(metric: Metric, *, baseline: bool = True) -> list[str]:
     return [with_interval(estimate) for estimate in (metric.synthetic, metric.holdout, last)]
 
 
-def _linked(metric: Metric) -> str:
+def _linked_title(metric: Metric) -> str:
     """Return the title of a metric of groups, keys or attacks, whose key is ``TABLE.metric``."""
     return with_link(
         metric.title, definition_of(metric.key.rpartition(".")[2], ("linked", "attacks"))

@@ -16,11 +16,11 @@ from tabsynth.evaluation.results import ColumnSummary, Estimate
 from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
 from tabsynth.evaluation.utility.survey import LEAST_ROWS
 from tabsynth.report.certificates import privacy_panel
-from tabsynth.report.definitions import defined, definition_of, of_group
+from tabsynth.report.definitions import definition_of, definitions_of, of_group
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.glossary import GLOSSARY, SECTIONS
 from tabsynth.report.heatmap import heat_map, strip
-from tabsynth.report.page import environment, format_number, packaged, shortened, with_link
+from tabsynth.report.page import environment, format_number, packaged_text, shorten, with_link
 from tabsynth.report.summary import (
     NOTICE,
     STANDARD_ERRORS,
@@ -108,9 +108,9 @@ def page(evaluation: Evaluation) -> str:
     templates.globals["value_on"] = value_on
     templates.globals["definition"] = partial(definition_of, groups=("utility", "attacks", "page"))
     templates.filters["figure"] = partial(format_number, style="scaled")
-    return templates.from_string(packaged("template.html")).render(
+    return templates.from_string(packaged_text("template.html")).render(
         sentences=summarise(evaluation),
-        css=Markup(packaged("style.css")),  # our own file, never data
+        css=Markup(packaged_text("style.css")),  # our own file, never data
         notice=NOTICE,
         evaluation=evaluation,
         panel=privacy_panel(
@@ -151,7 +151,7 @@ def page(evaluation: Evaluation) -> str:
         shown_estimates=SHOWN_ESTIMATES,
         glossary=GLOSSARY,
         definitions=[
-            *defined([metric.key for metric in evaluation.metrics]),
+            *definitions_of([metric.key for metric in evaluation.metrics]),
             *of_group("page"),
         ],
         quantiles=[f"{100 * q:g}%" for q in QUANTILES],
@@ -228,7 +228,7 @@ def _marginal(item: ColumnSummary) -> Picture:
     if any(item.outside):
         real, synthetic = map(percentage, item.outside)
         remark += f"; not shown: {real} of the training and {synthetic} of the synthetic rows"
-    caption = shortened(item.description or "", CAPTION)
+    caption = shorten(item.description or "", CAPTION)
     return Picture(item.column, _uri(marginal_figure(item)), alt, remark, caption)
 
 

@@ -12,7 +12,7 @@ from tabsynth.report.definitions import Definition
 Table = tuple[Sequence[str], Sequence[tuple[str, Sequence[str], bool]]]
 
 
-def packaged(name: str) -> str:
+def packaged_text(name: str) -> str:
     """Return a text file of this package."""
     return resources.files("tabsynth.report").joinpath(name).read_text("utf-8")
 
@@ -20,7 +20,7 @@ def packaged(name: str) -> str:
 def environment() -> Environment:
     """Return templates that escape what they are given, and refuse what they are not given."""
     return Environment(
-        loader=FunctionLoader(packaged),
+        loader=FunctionLoader(packaged_text),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -50,7 +50,7 @@ def render_page(
     """
     return (
         environment()
-        .from_string(packaged("page.html"))
+        .from_string(packaged_text("page.html"))
         .render(
             title=title,
             kind=kind,
@@ -59,7 +59,7 @@ def render_page(
             pictures=pictures,
             notice=notice,
             definitions=definitions,
-            css=Markup(packaged("style.css")),  # our own file, never data
+            css=Markup(packaged_text("style.css")),  # our own file, never data
         )
     )
 
@@ -89,7 +89,7 @@ def format_number(value: float | None, digits: int = 3, style: str = "fixed") ->
     return f"{value:.{digits}f}"
 
 
-def shortened(text: str, letters: int) -> str:
+def shorten(text: str, letters: int) -> str:
     """Return a text on one line, of at most so many letters."""
     text = " ".join(text.split())
     return text if len(text) <= letters else text[: letters - 1] + "…"

@@ -9,8 +9,8 @@ from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
 from tabsynth.evaluation.results import Estimate
 from tabsynth.privacy.certificate.certificate import conditional_of, epsilon_to_json, rounded_up
 from tabsynth.privacy.noise.counts import stated_count
-from tabsynth.report.certificates import condition_sentence, unauthenticated
-from tabsynth.report.definitions import defined, definition_of
+from tabsynth.report.certificates import condition_sentence, unauthenticated_claim
+from tabsynth.report.definitions import definition_of, definitions_of
 from tabsynth.report.page import render_page, with_link
 from tabsynth.report.tabular import markdown_page, table, with_interval
 from tabsynth.schema.design import neighbour_of
@@ -48,7 +48,7 @@ def warnings(evaluation: PrivateEvaluation) -> tuple[str, ...]:
     alone = (ALONE,) if evaluation.project is None else ()
     if evaluation.authenticated:
         return alone
-    return (*alone, unauthenticated(evaluation.certificate))
+    return (*alone, unauthenticated_claim(evaluation.certificate))
 
 
 def summary(evaluation: PrivateEvaluation) -> list[str]:
@@ -58,9 +58,9 @@ def summary(evaluation: PrivateEvaluation) -> list[str]:
         baseline = (
             ""
             if metric.baseline is None
-            else f"; its independent columns {_stated(metric, metric.baseline)}"
+            else f"; its independent columns {_figure_text(metric, metric.baseline)}"
         )
-        out.append(f"{metric.title}: {_stated(metric, metric.synthetic)}{baseline}.")
+        out.append(f"{metric.title}: {_figure_text(metric, metric.synthetic)}{baseline}.")
     worse = [metric.title for metric in evaluation.metrics if metric.below_baseline]
     if worse:
         out.append(f"WORSE than its own independent columns by {'; '.join(worse)}.")
@@ -102,7 +102,7 @@ def document(evaluation: PrivateEvaluation) -> dict[str, Any]:
 def markdown(evaluation: PrivateEvaluation) -> str:
     """Return the summary and every figure as Markdown."""
     rows = [
-        [m.title, _stated(m, m.synthetic), _stated(m, m.baseline), m.better, m.citation]
+        [m.title, _figure_text(m, m.synthetic), _figure_text(m, m.baseline), m.better, m.citation]
         for m in evaluation.metrics
     ]
     header = ("Figure", "Synthetic", "Independent columns", "Better", "Citation")
@@ -114,7 +114,7 @@ def page(evaluation: PrivateEvaluation) -> str:
     rows = [
         (
             with_link(metric.title, definition_of(metric.key, ("published",))),
-            [_stated(metric, metric.synthetic), _stated(metric, metric.baseline)],
+            [_figure_text(metric, metric.synthetic), _figure_text(metric, metric.baseline)],
             metric.below_baseline,
         )
         for metric in evaluation.metrics
@@ -124,11 +124,11 @@ def page(evaluation: PrivateEvaluation) -> str:
         "published report",
         summary(evaluation),
         [(("Figure", "Synthetic", "Independent columns"), rows)],
-        definitions=defined([metric.key for metric in evaluation.metrics], ("published",)),
+        definitions=definitions_of([metric.key for metric in evaluation.metrics], ("published",)),
     )
 
 
-def _stated(metric: Metric, estimate: Estimate | None) -> str:
+def _figure_text(metric: Metric, estimate: Estimate | None) -> str:
     """Return a figure with its 95% interval; an en dash where there is none."""
     if estimate is not None and metric.kind == "shown":  # a number of rows or people
         return stated_count(estimate.value, (estimate.low, estimate.high))

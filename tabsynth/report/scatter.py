@@ -13,7 +13,7 @@ from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
 from tabsynth.evaluation.results import Estimate
-from tabsynth.report.page import shortened
+from tabsynth.report.page import shorten
 from tabsynth.report.tabular import with_interval
 
 WIDTH, HEIGHT = 800, 430
@@ -145,7 +145,7 @@ def forest_plot(points: Sequence[tuple[str, Estimate]], x: Axis) -> Markup:
         parts.append(_text(across(value) + 5 * side, top, name, anchor, "tick"))
     for row, (name, estimate) in enumerate(points):
         top = head + ROW * row + 14
-        parts.append(_text(NAMES - 14, top + 4, shortened(name, MOST_LETTERS), "end"))
+        parts.append(_text(NAMES - 14, top + 4, shorten(name, MOST_LETTERS), "end"))
         if math.isfinite(estimate.low) and math.isfinite(estimate.high):
             parts.append(_line("whisker", across(estimate.low), top, across(estimate.high), top))
         parts.append(_dot(across(estimate.value), top, f"{name}: {with_interval(estimate)}"))

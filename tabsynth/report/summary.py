@@ -23,7 +23,7 @@ from tabsynth.report.certificates import (
     NO_CERTIFICATE,
     condition_sentence,
     epsilon_text,
-    unauthenticated,
+    unauthenticated_claim,
 )
 from tabsynth.report.page import format_number
 
@@ -114,15 +114,15 @@ def summarise(evaluation: Evaluation) -> list[str]:
         out.append(_prediction(evaluation))
     out.append(_distances(evaluation))
     if evaluation.drafted is not None:
-        out += _drafted(evaluation.drafted)
+        out += _draft_sentences(evaluation.drafted)
     if evaluation.sampled is not None:
-        out.append(_sampled(evaluation.sampled))
+        out.append(_sample_sentence(evaluation.sampled))
     if evaluation.weights is not None:
         out.append(_weights(evaluation.weights))
     if evaluation.survey is not None:
         out += _survey(evaluation.survey)
     out += _holdout(evaluation.overlap)
-    out += _broken(evaluation, evaluation.left_out)
+    out += _violation_sentence(evaluation, evaluation.left_out)
     out += _heaping(evaluation)
     out += _below(evaluation)
     out += [_fares(item) for item in evaluation.subgroups]
@@ -157,13 +157,13 @@ def _verdict(evaluation: Evaluation) -> str:
     if verdict.unknown:
         aside = f" {_UNKNOWN}"
     if text == INCONCLUSIVE:
-        reason = f"by every metric used here ({_named(comparisons)}), {_TOO_WEAK}"
+        reason = f"by every metric used here ({_metric_names(comparisons)}), {_TOO_WEAK}"
     elif text == BETTER:
         counted = "every metric that counts" if verdict.inconclusive else "every metric used here"
         reason = f"it keeps relations between columns, by {counted} ({', '.join(verdict.better)})"
     elif text == NO_BETTER:
         reason = (
-            f"by no metric used here ({_named(comparisons)}) does it keep relations between columns;"
+            f"by no metric used here ({_metric_names(comparisons)}) does it keep relations between columns;"
             " publishing each column's histogram would serve as well"
         )
     else:
@@ -171,7 +171,7 @@ def _verdict(evaluation: Evaluation) -> str:
     return f"The synthetic table is {text}: {reason}.{aside}"
 
 
-def _named(comparisons: Sequence[BaselineComparison]) -> str:
+def _metric_names(comparisons: Sequence[BaselineComparison]) -> str:
     return ", ".join(comparison.metric for comparison in comparisons)
 
 
@@ -211,7 +211,7 @@ def _distances(evaluation: Evaluation) -> str:
     )
 
 
-def _drafted(drafted: Drafted) -> list[str]:
+def _draft_sentences(drafted: Drafted) -> list[str]:
     """State that nobody declared the categories and bounds, and what is not compared."""
     out = [
         "No schema was given: tabsynth drafted the categories and bounds from the compared tables. Distances depend on"
@@ -235,7 +235,7 @@ def _some(texts: Iterable[str]) -> str:
     return ", ".join(listed[:LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _sampled(sampled: Sampled) -> str:
+def _sample_sentence(sampled: Sampled) -> str:
     """State how many rows were drawn of how many, and the error that this adds to the distances."""
     names = {"train": "training", "synthetic": "synthetic", "holdout": "hold-out"}
     parts = [
@@ -318,7 +318,7 @@ def _disclosure(disclosure: Disclosure) -> str:
     )
 
 
-def _broken(evaluation: Evaluation, left_out: int) -> list[str]:
+def _violation_sentence(evaluation: Evaluation, left_out: int) -> list[str]:
     violated = [
         metric for metric in evaluation.metrics if metric.key == "violations" and metric.value > 0
     ]
@@ -395,10 +395,12 @@ def _fares(item: Subgroups) -> str:
             f"No group of {item.column} is seen to fare worse than another: the largest gap is"
             f" {interval(item.gap)}."
         )
-    return f"{text} Too small to judge: {_listed(item.too_small)}." if item.too_small else text
+    return (
+        f"{text} Too small to judge: {_listed_names(item.too_small)}." if item.too_small else text
+    )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed_names(names: Sequence[str]) -> str:
     if len(names) <= NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} others"
@@ -431,7 +433,7 @@ def _privacy(certificate: Mapping[str, Any] | None, authenticated: bool) -> str:
         f" with δ = {certificate.get('delta', 'not stated')}; it is signed by the key that was given."
     )
     if not authenticated:
-        stated = unauthenticated(certificate)
+        stated = unauthenticated_claim(certificate)
     if is_conditional(certificate):
         return f"{condition_sentence(certificate)} {stated}"
     if not is_private(certificate):

@@ -108,12 +108,12 @@ def metrics_markdown(metrics: Sequence[Metric]) -> str:
     return "\n\n".join(parts)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text for a Markdown paragraph or heading."""
     return _cell(text).replace("\\|", "|").replace("#", "\\#")
 
 
 def markdown_page(title: str, lines: Sequence[str], figures: str) -> str:
     """Return a title, the lines of a summary and a table of figures as Markdown."""
-    parts = [f"# {escaped(title)}", "", *(f"- {escaped(line)}" for line in lines)]
+    parts = [f"# {escape(title)}", "", *(f"- {escape(line)}" for line in lines)]
     return "\n".join(parts) + "\n\n" + figures + "\n"

@@ -13,8 +13,8 @@ from tabsynth.evaluation import shadow_membership
 from tabsynth.evaluation.attacks.anonymeter import (
     alike,
     anonymeter,
-    inferred,
-    linked,
+    find_links,
+    infer_columns,
     meeting,
     risk,
     singling_predicates,
@@ -26,7 +26,7 @@ from tabsynth.evaluation.attacks.membership import (
     bandwidth,
     membership,
     precision,
-    seen,
+    surroundings,
 )
 
 SIZES = (5,) * 6
@@ -104,17 +104,17 @@ def unordered(table, sizes):
 def test_distances_and_densities_by_hand():
     table, records = np.array([[0, 0], [0, 1], [1, 1]]), np.array([[0, 0], [1, 0]])
     searched, rng = unordered(table, (2, 2)), np.random.default_rng(0)
-    result = seen(records, searched, rng)
+    result = surroundings(records, searched, rng)
     assert result.columns.tolist() == [0, 1] and result.steps.tolist() == [0, STEPS]
     assert np.isnan(result.density).all()
-    result = seen(records, searched, rng, 3.0 * STEPS)  # 0.1 for every column that differs
+    result = surroundings(records, searched, rng, 3.0 * STEPS)  # 0.1 for every column that differs
     np.testing.assert_allclose(np.exp(result.density), [(1 + 0.1 + 0.01) / 3, (0.2 + 0.01) / 3])
     assert bandwidth(np.array([0.0, 0.0, 9.0])) == STEPS and bandwidth(np.array([5.0, 7.0])) == 6
 
 
 def test_the_density_of_an_outlier_is_finite():
     searched = unordered(np.zeros((4, 300), int), (2,) * 300)
-    result = seen(np.ones((1, 300), int), searched, np.random.default_rng(0), 1.0)
+    result = surroundings(np.ones((1, 300), int), searched, np.random.default_rng(0), 1.0)
     assert result.density == pytest.approx(300 * STEPS * math.log(KERNEL))
 
 
@@ -153,7 +153,7 @@ def test_linkability_by_brute_force():
     table, records = random_table(rng, 40), random_table(rng, 50)
     sides, searched = np.arange(6) % 2 == 0, unordered(table, SIZES)
     for k in (1, 6, 40):
-        ours = np.mean([linked(records, searched, sides, rng, k).mean() for _ in range(20)])
+        ours = np.mean([find_links(records, searched, sides, rng, k).mean() for _ in range(20)])
         theirs = []
         for record in np.tile(records, (20, 1)):
             near = []
@@ -168,7 +168,7 @@ def test_inference_by_brute_force():
     rng = np.random.default_rng(2)
     table, records = random_table(rng, 30, (2, 3, 4)), random_table(rng, 60, (2, 3, 4))
     searched, ordered = unordered(table, (2, 3, 4)), (None,) * 3
-    ours = np.mean([inferred(records, searched, ordered, rng) for _ in range(40)], axis=(0, 1))
+    ours = np.mean([infer_columns(records, searched, ordered, rng) for _ in range(40)], axis=(0, 1))
     theirs = np.zeros((60, 3))
     for i, record in enumerate(records):
         for j in range(3):

@@ -6,9 +6,9 @@ from evaluated import tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth.evaluation.attacks.anonymeter import anonymeter, inferred, linked
+from tabsynth.evaluation.attacks.anonymeter import anonymeter, find_links, infer_columns
 from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, places, right
-from tabsynth.evaluation.attacks.membership import membership, seen
+from tabsynth.evaluation.attacks.membership import membership, surroundings
 from tabsynth.evaluation.metric import Tables
 
 CELLS = 100
@@ -126,8 +126,8 @@ def test_linkability_and_inference_by_sorting():
     parts = np.stack([searched.differs(record) for record in records]).astype(int)
     sides = np.array([True, False, True, False])
     linked_, hits = (
-        linked(records, searched, sides, rng, 5),
-        inferred(records, searched, ordered, rng),
+        find_links(records, searched, sides, rng, 5),
+        infer_columns(records, searched, ordered, rng),
     )
     for i, record in enumerate(records):
         orders = [np.sort(parts[i, side].sum(axis=0)) for side in (sides, ~sides)]
@@ -151,5 +151,5 @@ def test_nearest_rows_do_not_depend_on_the_density(width):
     rng = np.random.default_rng(2)
     table = rng.integers(0, 9, (40, 3))
     created = plain(table, [np.arange(9.0)] * 3)
-    result = seen(table[:6], GowerSearch(table, created.sizes, places(created)), rng, width)
+    result = surroundings(table[:6], GowerSearch(table, created.sizes, places(created)), rng, width)
     assert (result.steps == 0).all() and (result.columns == 0).all()

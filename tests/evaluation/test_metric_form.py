@@ -8,7 +8,7 @@ from scipy import stats
 
 from tabsynth._files import json_ready
 from tabsynth.evaluation import Metric, Part
-from tabsynth.evaluation.metric import halves, jackknifed, wilson, worst_first
+from tabsynth.evaluation.metric import halves, jackknife, wilson, worst_first
 from tabsynth.evaluation.results import Estimate
 
 
@@ -32,11 +32,11 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
     rows = rng.normal(size=2_000)
     group = np.arange(2_000) % 20
     replicates = np.array([rows[group != g].mean() for g in range(20)])
-    result = jackknifed(float(rows.mean()), replicates, len(rows))
+    result = jackknife(float(rows.mean()), replicates, len(rows))
     half = stats.t.ppf(0.975, 19) * rows.std() / math.sqrt(2_000)
     assert (result.high - result.low) / 2 == pytest.approx(half, rel=0.35)
-    assert math.isnan(jackknifed(1.0, replicates, 10).low)
-    assert math.isnan(jackknifed(1.0, np.array([np.nan] * 20), 2_000).low)
+    assert math.isnan(jackknife(1.0, replicates, 10).low)
+    assert math.isnan(jackknife(1.0, np.array([np.nan] * 20), 2_000).low)
 
 
 def test_the_jackknife_covers():
@@ -45,7 +45,7 @@ def test_the_jackknife_covers():
         rng = np.random.default_rng(seed)
         rows = rng.exponential(size=200)
         replicates = np.array([rows[np.arange(200) % 20 != g].mean() for g in range(20)])
-        result = jackknifed(float(rows.mean()), replicates, 200)
+        result = jackknife(float(rows.mean()), replicates, 200)
         covered.append(result.low <= 1 <= result.high)
     assert 0.9 <= np.mean(covered) <= 0.985
 

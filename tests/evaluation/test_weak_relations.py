@@ -9,7 +9,13 @@ import pytest
 from tabsynth.evaluation import Columns, EvaluationConfig, distances, independent_columns, measure
 from tabsynth.evaluation.baseline import INCONCLUSIVE, verdict
 from tabsynth.evaluation.metric import at_equal_rows
-from tabsynth.evaluation.results import BaselineComparison, Estimate, reference_scale, scaled, worse
+from tabsynth.evaluation.results import (
+    BaselineComparison,
+    Estimate,
+    reference_scale,
+    scale_distance,
+    worse,
+)
 from tabsynth.evaluation.utility.marginals import distance, distance_metric
 from tabsynth.report.summary import summarise
 
@@ -117,7 +123,7 @@ def test_a_larger_fresh_sample_is_as_near_as_its_scale_says():
     assert scale == pytest.approx(math.sqrt(2 / 5))
     assert np.mean(many) == pytest.approx(scale * np.mean(few), rel=0.1)
     assert reference_scale(1_000, 250, 1_000) == 1
-    assert scaled(900, 1_000, 0.5) == 950 and scaled(0.3, None, 0.5) == 0.3
+    assert scale_distance(900, 1_000, 0.5) == 950 and scale_distance(0.3, None, 0.5) == 0.3
 
 
 def test_what_cannot_be_told_counts_only_in_favour():

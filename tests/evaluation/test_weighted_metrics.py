@@ -44,7 +44,7 @@ from tabsynth.evaluation.utility.subgroups import subgroup_gap
 from tabsynth.evaluation.utility.target import (
     auprc,
     auroc,
-    boosted,
+    boost,
     calibration_error,
     logistic,
     train_on_synthetic,
@@ -221,8 +221,8 @@ def test_classifiers_are_fitted_with_weights():
         np.abs(chances - logistic(rows[:, others], rows[:, 0], test[:, others], sizes, 3)).max()
         > 0.01
     )
-    chances = boosted(rows[:, others], rows[:, 0], test[:, others], sizes, 3, w)
-    expected = boosted(whole[:, others], whole[:, 0], test[:, others], sizes, 3)
+    chances = boost(rows[:, others], rows[:, 0], test[:, others], sizes, 3, w)
+    expected = boost(whole[:, others], whole[:, 0], test[:, others], sizes, 3)
     assert np.abs(chances - expected).mean() < 0.08
     flipped = np.where(fit[:, 2] == 1, 1e-6, 1.0)  # almost nobody has this value
     assert (predict_column(fit, test, 2, SIZES, flipped) == 0).all()

@@ -24,7 +24,7 @@ from tabsynth.evaluation.utility.survey import Linearised
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.report import Report
-from tabsynth.report.definitions import DEFINITIONS, GROUPS, defined, definition_of, of_group
+from tabsynth.report.definitions import DEFINITIONS, GROUPS, definition_of, definitions_of, of_group
 
 ROOT = Path(__file__).resolve().parents[2]
 # Keys of metrics, as far as the sources write them out; the measured tables below have those that are put together.
@@ -149,7 +149,7 @@ def test_definitions_are_complete_and_have_anchors_of_their_own():
         for text in (item.meaning, item.best, item.caveat):
             for sentence in re.split(r"(?<=[.;:]) ", text):
                 assert len(sentence.split()) <= 27, f"{item.name}: {sentence}"
-    assert [item.keys[0] for item in defined(["tvd2", "tvd1", "nothing", "presence"])] == [
+    assert [item.keys[0] for item in definitions_of(["tvd2", "tvd1", "nothing", "presence"])] == [
         "tvd1",
         "presence",
     ]

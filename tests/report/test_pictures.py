@@ -17,7 +17,7 @@ from tabsynth.evaluation.utility.marginals import distance_metric, distances
 from tabsynth.report import Report, figures
 from tabsynth.report.comparison import _pictures
 from tabsynth.report.heatmap import SHAPES, heat_map, strip
-from tabsynth.report.page import packaged
+from tabsynth.report.page import packaged_text
 from tabsynth.report.scatter import WIDTH, Point, epsilon_axis, forest_plot, linear, scatter
 from tabsynth.schema import Column
 
@@ -26,7 +26,7 @@ UNKNOWN = Estimate(math.nan, math.nan, math.nan, 0)
 
 def palettes():
     """The colours of the light, the dark and the printed page, by name."""
-    css = packaged("style.css")
+    css = packaged_text("style.css")
     light, dark, printed = (dict(re.findall(r"--([\w-]+): (#\w+)", b)) for b in _blocks(css))
     return {"light": light, "dark": {**light, **dark}, "print": {**light, **printed}}
 

@@ -24,7 +24,7 @@ from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.report import Report
 from tabsynth.report.figures import curve_figure
 from tabsynth.report.page import render_page
-from tabsynth.report.tabular import escaped, table
+from tabsynth.report.tabular import escape, table
 from tabsynth.schema import Column
 
 PAYLOADS = (
@@ -207,7 +207,7 @@ def rendered(text: str) -> list[str]:
 def test_any_text_is_itself_in_markdown(text: str) -> None:
     plain = " ".join(text.split())
     assert rendered(table(["h"], [[text]])) == ["h", plain]
-    (heading,) = rendered(f"# x {escaped(text)} x")
+    (heading,) = rendered(f"# x {escape(text)} x")
     assert heading.split() == f"x {plain} x".split()  # HTML shows any white space as one space
 
 

@@ -199,7 +199,7 @@ def _linkability(
 
     def attack(table: np.ndarray) -> Estimate:
         tried = [
-            linked(group, GowerSearch(_cut(table, rng), tables.sizes, ordered), sides, rng)
+            find_links(group, GowerSearch(_cut(table, rng), tables.sizes, ordered), sides, rng)
             for group in (people, controls)
         ]
         return risk(*tried)
@@ -214,7 +214,7 @@ def _linkability(
     )
 
 
-def linked(
+def find_links(
     records: np.ndarray,
     searched: GowerSearch,
     sides: np.ndarray,
@@ -244,7 +244,7 @@ def _inference(
 
     def attack(table: np.ndarray) -> tuple[Estimate, list[float]]:
         tried = [
-            inferred(group, GowerSearch(_cut(table, rng), tables.sizes, ordered), ordered, rng)
+            infer_columns(group, GowerSearch(_cut(table, rng), tables.sizes, ordered), ordered, rng)
             for group in (people, controls)
         ]
         by_column = [risk(tried[0][:, j], tried[1][:, j]).value for j in range(len(tables.sizes))]
@@ -266,7 +266,7 @@ def _inference(
     )
 
 
-def inferred(
+def infer_columns(
     records: np.ndarray, searched: GowerSearch, ordered: Places, rng: np.random.Generator
 ) -> np.ndarray:
     """Return whether each column is right in the row nearest on all others; shape (records, columns).

@@ -58,39 +58,39 @@ def membership(
     compared = tables.compared_beside_control._replace(holdout=holdout if len(holdout) else None)
     ordered = places(tables)
 
-    def searched(table: np.ndarray) -> GowerSearch:
+    def search(table: np.ndarray) -> GowerSearch:
         if len(table) > MAX_TABLE:
             table = table[rng.choice(len(table), MAX_TABLE, replace=False)]
         return GowerSearch(table, tables.sizes, ordered)
 
-    others = searched(known_people)
-    width = bandwidth(seen(both, others, rng).steps)
-    reference_density = seen(both, others, rng, width).density
-    proximities = compared.map(lambda table: seen(both, searched(table), rng, width))
+    others = search(known_people)
+    width = bandwidth(surroundings(both, others, rng).steps)
+    reference_density = surroundings(both, others, rng, width).density
+    proximities = compared.map(lambda table: surroundings(both, search(table), rng, width))
     return [
         _presence(proximities, len(people)),
         _ratio(proximities, reference_density, len(people)),
-        _shown(proximities, len(people), len(tables.sizes)),
+        _nearest_distances(proximities, len(people), len(tables.sizes)),
     ]
 
 
-def seen(
-    records: np.ndarray, searched: GowerSearch, rng: np.random.Generator, width: float | None = None
+def surroundings(
+    records: np.ndarray, search: GowerSearch, rng: np.random.Generator, width: float | None = None
 ) -> Seen:
     """Return the nearest row of each record, and the density of rows there.
 
     The density is the mean over the rows of 0.001 ** (distance / width), both in steps.
     """
     slope = math.log(KERNEL) / width if width is not None else 0.0
-    weights = np.exp(slope * np.arange(STEPS * len(searched.columns) + 1))
+    weights = np.exp(slope * np.arange(STEPS * len(search.columns) + 1))
 
     def work(part: np.ndarray, _: np.random.Generator) -> np.ndarray:
         out = np.full((len(part), 3), math.nan)
         for i, record in enumerate(part):
-            differs = searched.differs(record)
-            distance = searched.distance(differs)
+            differs = search.differs(record)
+            distance = search.distance(differs)
             least = int(distance.min())
-            unequal = searched.distance([(steps > 0).view(np.uint8) for steps in differs])
+            unequal = search.distance([(steps > 0).view(np.uint8) for steps in differs])
             out[i, :2] = least, unequal.min()
             if width is not None:
                 # Weights over that of the nearest row: far from all, a density is still above 0.
@@ -99,7 +99,7 @@ def seen(
                 out[i, 2] = slope * least + math.log(mean)
         return out
 
-    proximities = in_chunks(records, work, rng, searched.rows)
+    proximities = in_chunks(records, work, rng, search.rows)
     return Seen(proximities[:, 0], proximities[:, 1].astype(int), proximities[:, 2])
 
 
@@ -182,7 +182,7 @@ def _ratio(proximities: Compared[Seen], reference_density: np.ndarray, n: int) -
     )
 
 
-def _shown(proximities: Compared[Seen], n: int, columns: int) -> Metric:
+def _nearest_distances(proximities: Compared[Seen], n: int, columns: int) -> Metric:
     def score(proximity: Seen) -> tuple[Estimate, float, float, float]:
         near = proximity.columns.astype(float)
         mean = mean_of_shares(near[:n] / columns)

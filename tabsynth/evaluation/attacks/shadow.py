@@ -79,7 +79,7 @@ def shadow_membership(
         present = np.tile([True, False], (shadows + trials) // 2)
         features = []
         for done, with_target in enumerate(present, start=1):
-            shadow_table = make(_drawn(population, target, rows, with_target, rng))
+            shadow_table = make(_draw_table(population, target, rows, with_target, rng))
             features.append(_features(shadow_table, sizes))
             if progress is not None:
                 progress((i + done / len(present)) / len(targets))
@@ -108,7 +108,7 @@ def shadow_membership(
     )
 
 
-def _drawn(
+def _draw_table(
     population: np.ndarray, target: np.ndarray, rows: int, present: bool, rng: np.random.Generator
 ) -> np.ndarray:
     """Return a training table: ``rows`` − 1 people, and the target if present (add or remove one record)."""

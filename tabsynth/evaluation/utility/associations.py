@@ -19,7 +19,7 @@ from tabsynth.evaluation.metric import (
     Tables,
     clipped,
     group_numbers,
-    jackknifed,
+    jackknife,
     worst_first,
 )
 from tabsynth.evaluation.results import Estimate
@@ -97,7 +97,7 @@ def _metric(
         gaps = np.abs(train - next(remaining))
         n = min(len(table), len(tables.weighted_train))
         mean = gaps.mean(axis=0)
-        return gaps[:, 0], clipped(jackknifed(float(mean[0]), mean[1:], n), 0.0)
+        return gaps[:, 0], clipped(jackknife(float(mean[0]), mean[1:], n), 0.0)
 
     comparisons = tables.weighted.map(compare)
     parts = [

@@ -14,7 +14,7 @@ from tabsynth.evaluation.metric import (
     Tables,
     clipped,
     group_numbers,
-    jackknifed,
+    jackknife,
     wilson,
 )
 from tabsynth.evaluation.results import Estimate
@@ -37,7 +37,7 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
         shares = _shares(other, tables.sizes, group_numbers(len(other), rng))
         r = _correlation(train, shares)
         n = min(len(other), len(real))
-        return shares[0], clipped(jackknifed(float(r[0]), r[1:], n), -1.0, 1.0)
+        return shares[0], clipped(jackknife(float(r[0]), r[1:], n), -1.0, 1.0)
 
     measured = tables.weighted.map(measure)
     gaps = np.abs(train[0] - measured.synthetic[0])
@@ -109,7 +109,7 @@ def rare_coverage(tables: Tables) -> Metric:
         "rare_coverage",
         "Rare values that occur",
         UTILITY,
-        *coverage.map(_covered),
+        *coverage.map(_coverage),
         "higher",
         1.0 if places else None,
         "Share of the values held by fewer than 1% of the training rows that occur in the table at"
@@ -120,7 +120,7 @@ def rare_coverage(tables: Tables) -> Metric:
     )
 
 
-def _covered(hits: list[bool]) -> Estimate:
+def _coverage(hits: list[bool]) -> Estimate:
     if not hits:
         return Estimate(math.nan, math.nan, math.nan, 0)
     return wilson(sum(hits), len(hits))

@@ -34,7 +34,7 @@ from tabsynth.evaluation.metric import (
     Metric,
     clipped,
     group_numbers,
-    jackknifed,
+    jackknife,
     worst_first,
 )
 from tabsynth.evaluation.results import Z95, Distance, Distances, Estimate, Marginal
@@ -207,7 +207,7 @@ def _differences(
         )
         mean = gaps.mean(axis=0)
         n = min(len(train[table]), len(levels[table]))
-        return gaps[:, 0], clipped(jackknifed(float(mean[0]), mean[1:], n), 0.0, 1.0)
+        return gaps[:, 0], clipped(jackknife(float(mean[0]), mean[1:], n), 0.0, 1.0)
 
     compared = others.map(compare)
     parts = [
@@ -330,14 +330,14 @@ def _metric(
     """Return the mean distance of the items of the training tables from those of each of the others."""
     _, sets, sizes, names = counted
 
-    def weighted(levels: Levels) -> Items:
+    def weigh(levels: Levels) -> Items:
         items, weights = counted.items(levels), weights_of_roots(levels)
         if weights is None:
             return items
         return Items(items.codes, items.weights * weights[items.roots], items.roots)
 
-    real = weighted(train)
-    compared = others.map(lambda levels: item_distance(real, weighted(levels), sets, sizes, names))
+    real = weigh(train)
+    compared = others.map(lambda levels: item_distance(real, weigh(levels), sets, sizes, names))
     parts = [
         compared.part(" × ".join(marginal.columns), lambda item, i=i: item.marginals[i].value)  # type: ignore[misc]
         for i, marginal in enumerate(compared.synthetic.marginals)

@@ -73,7 +73,7 @@ def inference(tables: Tables, column: int) -> list[Metric]:
     if not terms.names or not len(finite_answers) or np.ptp(finite_answers) == 0:
         return []
     real = fitted(tables.weighted_train)
-    if not _judged(real).any():
+    if not _has_interval(real).any():
         return []
 
     agreements = tables.weighted.map(lambda table: _agreement(real, fitted(table)))
@@ -100,7 +100,7 @@ def inference(tables: Tables, column: int) -> list[Metric]:
     ]
 
 
-def _judged(fitted: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _has_interval(fitted: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Return which coefficients, the intercept aside, have an interval."""
     errors = fitted[1][1:]
     return np.isfinite(errors) & (errors > 0)
@@ -110,7 +110,7 @@ def _agreement(
     real: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]
 ) -> tuple[Estimate, Estimate, np.ndarray]:
     """Return the mean overlap, share of equal conclusions, and each coefficient's overlap (NaN: not judged)."""
-    judged = _judged(real)
+    judged = _has_interval(real)
     overlap = interval_overlap(real, other)[1:][judged]
     same = _conclusions(*real)[1:][judged] == _conclusions(*other)[1:][judged]
     n = len(overlap)

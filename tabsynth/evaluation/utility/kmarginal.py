@@ -35,7 +35,7 @@ def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
     sizes = [int(group.max()) + 1 for group in bins]
 
     def score(other: WeightedRows) -> Distance:
-        one, two = (WeightedRows(binned(t.codes, bins), t.weights) for t in (real, other))
+        one, two = (WeightedRows(to_bins(t.codes, bins), t.weights) for t in (real, other))
         return distance(one, two, sets, tables.names, sizes)
 
     distances = tables.weighted.map(score)
@@ -106,6 +106,6 @@ def percentile_bins(
     return bins_of_columns
 
 
-def binned(table: np.ndarray, bins: Sequence[np.ndarray]) -> np.ndarray:
+def to_bins(table: np.ndarray, bins: Sequence[np.ndarray]) -> np.ndarray:
     """Return the table by bins, shape (rows, columns)."""
     return np.stack([group[table[:, j]] for j, group in enumerate(bins)], axis=1)

@@ -86,8 +86,8 @@ def dimension_wise_prediction(
     targets = np.sort(rng.permutation(len(sizes))[:MAX_TARGETS]).tolist()
     work = len(sizes) * sum(sizes[j] for j in targets) * len(tables)  # of a row of every table
     rows = min(MAX_FIT_ROWS, max(MIN_FIT_ROWS, MAX_WORK // work))
-    tables = [sampled(table, rows, rng) for table in tables]
-    tested = sampled(tested, MAX_TEST_ROWS, rng)
+    tables = [sample_rows(table, rows, rng) for table in tables]
+    tested = sample_rows(tested, MAX_TEST_ROWS, rng)
     test = tested.codes
     guesses = _fit_all(tables, test, sizes, targets, predict or predict_column, progress)
     weights = bootstrap_weights(len(test), REPLICATES, rng)
@@ -158,7 +158,7 @@ def subsample(table: np.ndarray, limit: int, rng: np.random.Generator) -> np.nda
     return table[rng.choice(len(table), limit, replace=False)]
 
 
-def sampled(table: WeightedRows, limit: int, rng: np.random.Generator) -> WeightedRows:
+def sample_rows(table: WeightedRows, limit: int, rng: np.random.Generator) -> WeightedRows:
     """Return ``limit`` rows without replacement, with their weights."""
     return table if len(table) <= limit else table.at(subsample(np.arange(len(table)), limit, rng))
 

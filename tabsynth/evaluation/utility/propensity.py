@@ -34,7 +34,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tabsynth.evaluation.metric import UTILITY, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate
-from tabsynth.evaluation.utility.prediction import fold_rare, one_hot, sampled
+from tabsynth.evaluation.utility.prediction import fold_rare, one_hot, sample_rows
 from tabsynth.evaluation.weighting import WeightedRows, variance_of_mean
 
 CITATION = "Woo et al. 2009; Snoke et al. 2018, J. R. Stat. Soc. A 181"
@@ -59,10 +59,10 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
         def measure(other: WeightedRows, ratio=ratio) -> Estimate:  # type: ignore[no-untyped-def]
             both = (tables.weighted_train, other)
             if tables.weights is None:
-                rows = [sampled(t, MAX_ROWS, rng).codes for t in both]
+                rows = [sample_rows(t, MAX_ROWS, rng).codes for t in both]
                 return ratio(rows[0], rows[1], tables.sizes, rng)
             most = min(MAX_ROWS, *map(len, both))
-            real, synthetic = (sampled(t, most, rng) for t in both)
+            real, synthetic = (sample_rows(t, most, rng) for t in both)
             weights = np.concatenate([t.each / t.each.mean() for t in (real, synthetic)])
             return ratio(real.codes, synthetic.codes, tables.sizes, rng, weights)
 

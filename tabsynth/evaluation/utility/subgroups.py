@@ -51,7 +51,7 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
     comparable = len(judged) > 1 and len(tables.sizes) > 1
     sets = _sets(len(tables.sizes), column, rng) if comparable else []
 
-    def fared(other: WeightedRows) -> _Fared:
+    def judge_groups(other: WeightedRows) -> _Fared:
         if not comparable:
             none = np.full(len(judged), np.nan)
             return _Fared(none, Estimate(math.nan, math.nan, math.nan, len(other)))
@@ -61,7 +61,7 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
         gap = Estimate(value, max(0.0, value - half), min(1.0, value + half), len(other))
         return _Fared(excesses, gap)
 
-    gaps = tables.weighted.map(fared)
+    gaps = tables.weighted.map(judge_groups)
     parts = [
         gaps.part(labels[int(v)], lambda f, i=i: f.excesses[i], int(counts[v]))  # type: ignore[misc]
         for i, v in enumerate(judged)
@@ -140,12 +140,12 @@ def _half_width(
     The range of the groups' errors bounds the error of the range, whichever groups are worst and
     best (as in Tukey's test of all pairs); their errors are those of resampled rows of both tables.
     """
-    replicates = _resampled(tables, other, column, judged, sets, rng)
+    replicates = _resample(tables, other, column, judged, sets, rng)
     errors = replicates - replicates.mean(axis=1, keepdims=True)
     return float(np.percentile(np.ptp(errors, axis=0), 95))
 
 
-def _resampled(
+def _resample(
     tables: Tables,
     other: WeightedRows,
     column: int,

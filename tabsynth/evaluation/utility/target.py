@@ -26,7 +26,7 @@ from tabsynth.evaluation.metric import (
     Tables,
     clipped,
     group_numbers,
-    jackknifed,
+    jackknife,
     worst_first,
 )
 from tabsynth.evaluation.results import Estimate
@@ -35,7 +35,7 @@ from tabsynth.evaluation.utility.prediction import (
     TOLERANCE,
     fold_rare,
     one_hot,
-    sampled,
+    sample_rows,
 )
 from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 
@@ -82,9 +82,9 @@ def train_on_synthetic(
         Gradient boosted trees beside the logistic regression: slower.
     """
     tables_to_fit = [tables.weighted_train, *tables.weighted_beside_control]
-    present = [sampled(t, MAX_FIT, rng) for t in tables_to_fit if t is not None]
+    present = [sample_rows(t, MAX_FIT, rng) for t in tables_to_fit if t is not None]
     rows = test if isinstance(test, WeightedRows) else WeightedRows(test)
-    present.append(sampled(rows, MAX_TEST, rng))
+    present.append(sample_rows(rows, MAX_TEST, rng))
     folded, sizes = fold_rare([t.codes for t in present], tables.sizes, present[0].weights)
     *fits, tested = (WeightedRows(c, t.mean_one) for c, t in zip(folded, present, strict=True))
     groups = group_numbers(len(tested), rng)
@@ -92,7 +92,7 @@ def train_on_synthetic(
     named = sizes[column] == tables.sizes[column]  # its values are those of the table
     kinds: list[tuple[str, str, Fit]] = [("logistic", "logistic regression", logistic)]
     if boosting:
-        kinds.append(("boosting", "gradient boosting", boosted))
+        kinds.append(("boosting", "gradient boosting", boost))
     out = []
     for short, words, fit in kinds:
         measured = []
@@ -176,7 +176,7 @@ def _scores(
         replicates = np.array(
             [score(chances[k], truth[k], None if weights is None else weights[k]) for k in kept]
         )
-        out.append(clipped(jackknifed(value, replicates, len(truth)), 0.0, 1.0))
+        out.append(clipped(jackknife(value, replicates, len(truth)), 0.0, 1.0))
     both = (area_under_roc, average_precision)
     each = [of_values(chances, truth, score, weights) for score in both]
     return _Scored(tuple(out), np.array(each))
@@ -227,7 +227,7 @@ def logistic(
     return _spread(model.predict_proba(one_hot(test, sizes)), model.classes_, classes)
 
 
-def boosted(
+def boost(
     rows: np.ndarray,
     labels: np.ndarray,
     test: np.ndarray,

@@ -19,7 +19,7 @@ from tabsynth.evaluation.metric import (
     Tables,
     clipped,
     group_numbers,
-    jackknifed,
+    jackknife,
 )
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.weighting import WeightedRows
@@ -48,8 +48,8 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
         moved /= whole * max(1, len(columns))
         return (
             totals[0],
-            clipped(jackknifed(float(error[0]), error[1:], n), 0.0),
-            clipped(jackknifed(float(moved[0]), moved[1:], n), 0.0),
+            clipped(jackknife(float(error[0]), error[1:], n), 0.0),
+            clipped(jackknife(float(moved[0]), moved[1:], n), 0.0),
         )
 
     given, scales = tables.weighted, population_scales(tables)
