@@ -154,7 +154,10 @@ def test_the_weight_of_the_schema_is_the_default(tmp_path):
         evaluate(only(people), made, schema=plain, survey=Survey(weights=[1, 2, 3]))
     with pytest.raises(InputError, match="shadow fits tables without column 'PWGTP'"):
         evaluate(
-            people, made, **about, config=EvaluationConfig(shadow=MargNet(schema, epsilon=1.0))
+            people,
+            made,
+            schema=schema,
+            config=EvaluationConfig(shadow=MargNet(schema, epsilon=1.0)),
         )
 
 

@@ -24,8 +24,10 @@ def related(rng, rows):
 
 
 def run(train, synthetic, holdout, **kwargs):
-    columns = Columns(**{"names": NAMES, "sizes": SIZES, **kwargs})
-    return measure(train, synthetic, holdout, columns, config=EvaluationConfig(m=100, k=(1, 5)))
+    about = {name: kwargs.pop(name) for name in ("names", "sizes") if name in kwargs}
+    columns = Columns(**{"names": NAMES, "sizes": SIZES, **about})
+    config = EvaluationConfig(**{"m": 100, "k": (1, 5), **kwargs})
+    return measure(train, synthetic, holdout, columns, config=config)
 
 
 @pytest.mark.parametrize("rows", [10, 50, 120])
@@ -53,7 +55,7 @@ def test_a_fresh_sample_is_better_than_shuffled_columns():
 def test_shuffled_columns_are_no_better(seed):
     rng = np.random.default_rng(seed)
     train, holdout = related(rng, 500), related(rng, 300)
-    result = run(train, independent_columns(train, 500, rng), holdout, seed=seed, m=20)
+    result = run(train, independent_columns(train, 500, rng), holdout, random_state=seed, m=20)
     assert result.verdict.text == NO_BETTER
 
 
@@ -82,7 +84,7 @@ def test_same_seed_same_numbers():
     train, holdout = related(rng, 200), related(rng, 100)
     first, second = run(train, train, holdout), run(train, train, holdout)
     assert first.to_dict() == second.to_dict()
-    assert first.to_dict() != run(train, train, holdout, seed=1).to_dict()
+    assert first.to_dict() != run(train, train, holdout, random_state=1).to_dict()
 
 
 def test_global_random_state_is_left_alone():
