@@ -4,9 +4,11 @@ import architecture
 import pytest
 
 from tabsynth import DPWGAN, MargNet, load_census
+from tabsynth.synthesizers.gan.adversarial import WarmStartConfig
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.training.private_step import StepConfig
 
 
 def test_no_import_leads_back():
@@ -70,8 +72,10 @@ MODELS = {
         lambda schema: DPWGAN(
             schema,
             epsilon=1.0,
-            config=WGANConfig(critic_steps=4, warm_steps=2, moment_steps=2),
-            autoencoder_config=AutoencoderConfig(steps=2),
+            config=WGANConfig(
+                step=StepConfig(count=4), warm_start=WarmStartConfig(critic_steps=2, pair_steps=2)
+            ),
+            autoencoder_config=AutoencoderConfig(step=StepConfig(count=2)),
         ),
     ),
 }

@@ -12,6 +12,7 @@ from tabsynth import PATEACGAN, PATEGAN, Schema, load
 from tabsynth.cli import app
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers.settings import with_settings
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ ACGAN = (*FIT, "--method", "pate-acgan", "--epsilon", "2")
 @pytest.mark.slow
 def test_from_a_table_to_rows_of_a_class(folder):
     """The installed command, end to end: price, fit, rows of one class, certificate."""
-    words = ("--label", "job", "--mode", "C", "--teachers", "30", "--labels", "300")
+    words = ("--label", "job", "--mode", "C", "--teacher-count", "30", "--labels", "300")
     words += ("--time-limit", "1s")
     done = run(*ACGAN, *words, "--accept-drafted-domain", cwd=folder)
     assert "300 labels by 30 teachers" in done.stdout
@@ -52,12 +53,21 @@ def test_from_a_table_to_rows_of_a_class(folder):
 
 
 @pytest.mark.slow
-def test_the_paper_preset_of_pate_acgan(folder):
-    words = ("--label", "sex", "--preset", "paper", "--teachers", "3", "--time-limit", "1s")
+def test_the_networks_of_pate_acgan(folder):
+    words = (
+        "--label",
+        "sex",
+        "--teachers",
+        "networks",
+        "--teacher-count",
+        "3",
+        "--time-limit",
+        "1s",
+    )
     done = run(*ACGAN, *words, "--labels", "400", "--accept-drafted-domain", cwd=folder)
     assert "400 labels by 3 teachers" in done.stdout
     loaded = load(folder / "model.tabsynth")
-    assert (loaded.preset, loaded.mode) == ("paper", "B")
+    assert (loaded.teachers, loaded.mode) == ("networks", "B")
     purposes = [m["purpose"] for m in loaded.certificate()["mechanisms"]]
     assert purposes == ["one-way counts", "votes", "class votes"]
 
@@ -69,9 +79,9 @@ def test_the_paper_preset_of_pate_acgan(folder):
         (("--label", "nobody"), "nobody"),
         (("--label", "age"), "numeric"),
         (("--label", "sex", "--mode", "D"), "mode"),
-        (("--label", "sex", "--teachers", "0"), "teachers"),
-        (("--label", "sex", "--teachers", "900", "--rows", "400"), "rows=400"),
-        (("--label", "sex", "--preset", "source"), ["preset", "paper"]),
+        (("--label", "sex", "--teacher-count", "0"), "teacher_count"),
+        (("--label", "sex", "--teacher-count", "900", "--rows", "400"), "rows=400"),
+        (("--label", "sex", "--teachers", "paper"), ["teachers", "networks"]),
     ],
 )
 def test_refusals_of_pate_acgan(folder, words, says):
@@ -81,7 +91,7 @@ def test_refusals_of_pate_acgan(folder, words, says):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--preset", "source"), "preset"),
+        (("--teachers", "paper"), "teachers"),
         (("--label", "sex"), ["pate-gan", "--label"]),
         (("--step-rule", "bam"), "--step-rule"),
         (("--labels", "1"), "labels"),
@@ -94,17 +104,31 @@ def test_refusals_of_pate_gan(folder, words, says):
 @pytest.mark.parametrize(("text", "nulls"), [("N", ("N",)), ("", ("", "N"))])
 def test_a_null_for_a_class_that_has_none(folder, text, nulls):
     """What was typed is shown, not what stands for it."""
-    config = PATEConfig(latent_dim=3, generator_hidden=(4,), labels=9, round_steps=2, features=9)
+    config = with_settings(
+        PATEConfig(),
+        generator__latent_dim=3,
+        generator__hidden=(4,),
+        labels=9,
+        round_steps=2,
+        marginals__features=9,
+    )
     schema = Schema(make_schema().columns, null_values=nulls)
-    model = PATEACGAN(schema, epsilon=3, label="sex", teachers=9, config=config)
+    model = PATEACGAN(schema, epsilon=3, label="sex", teacher_count=9, config=config)
     model.fit(make_people()).save(folder / "model.tabsynth")
     words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", text)
     refused(*words, cwd=folder, says=f"column 'sex' has no value {text!r}, which stands for null")
 
 
 def test_a_class_is_for_pate_acgan_alone(folder):
-    config = PATEConfig(latent_dim=3, generator_hidden=(4,), labels=9, round_steps=2, features=9)
-    model = PATEGAN(make_schema(), epsilon=3, teachers=9, config=config).fit(make_people())
+    config = with_settings(
+        PATEConfig(),
+        generator__latent_dim=3,
+        generator__hidden=(4,),
+        labels=9,
+        round_steps=2,
+        marginals__features=9,
+    )
+    model = PATEGAN(make_schema(), epsilon=3, teacher_count=9, config=config).fit(make_people())
     model.save(folder / "model.tabsynth")
     says = ["pate-gan", "--label"]
     words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", "f")

@@ -55,8 +55,8 @@ def test_a_mode_is_priced():
 
 
 def test_labels_as_json():
-    words = ("--consensus", "0.7", "--flips", "0.1", "--labels", "900", "--teachers", "100")
-    result = json.loads(told(*PATE, *words, "--teachers", "150", "--delta", "1e-6", "--json"))
+    words = ("--consensus", "0.7", "--flips", "0.1", "--labels", "900", "--teacher-count", "100")
+    result = json.loads(told(*PATE, *words, "--teacher-count", "150", "--delta", "1e-6", "--json"))
     assert result["method"] == "pate-gan" and (result["rows"], result["delta"]) == (19077, 1e-6)
     assert (result["consensus"], result["flips"], result["target_labels"]) == (0.7, 0.1, 900)
     assert [x["teachers"] for x in result["grid"]] == [100, 150]
@@ -119,7 +119,7 @@ def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
         (("--rows", "99", "--method", "dp-gan", "--epsilon", "1", "--labels", "9"), "--labels"),
         ((*PATE[1:], "--batch", "9"), "--batch"),
         ((*PATE[1:], "--consensus", "0"), "consensus"),
-        ((*PATE[1:], "--teachers", "20000"), "teachers"),
+        ((*PATE[1:], "--teacher-count", "20000"), "teacher_count"),
         ((*PATE[1:], "--schema", "nowhere.json"), "nowhere.json"),
         ((*PATE[1:], "--mode", "B"), "pate-gan takes no --mode"),
         (("--rows", "99", "--method", "pate-acgan", "--epsilon", "1", "--mode", "D"), "mode"),

@@ -17,8 +17,8 @@ COLUMNS = [
 METHODS = {
     "dp-wgan": ("--rows", 700, "--step-rule", "bam"),
     "dp-gan": ("--variant", "basic"),
-    "pate-gan": ("--teachers", 10, "--labels", 200),
-    "pate-acgan": ("--teachers", 10, "--labels", 200, "--label", "ward"),
+    "pate-gan": ("--teacher-count", 10, "--labels", 200),
+    "pate-acgan": ("--teacher-count", 10, "--labels", 200, "--label", "ward"),
 }
 
 

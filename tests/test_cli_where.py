@@ -12,6 +12,7 @@ from tabsynth import DPWGAN, MargNet
 from tabsynth.cli import app
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.settings import with_settings
 
 SAMPLE = ("sample", "margnet.tabsynth", "-n", 40, "-o", "s.csv")
 
@@ -25,7 +26,13 @@ def models(tmp_path_factory):
     MargNet(make_schema(), config=few, **parameters).fit(make_people()).save(
         folder / "margnet.tabsynth"
     )
-    few = WGANConfig(latent_dim=4, generator_hidden=(8,), critic_hidden=(8,), critic_steps=2)
+    few = with_settings(
+        WGANConfig(),
+        generator__latent_dim=4,
+        generator__hidden=(8,),
+        critic__hidden=(8,),
+        step__count=2,
+    )
     other = DPWGAN(make_schema(), config=few, autoencoder=None, **parameters)
     other.fit(make_people()).save(folder / "other.tabsynth")
     return folder

@@ -205,8 +205,8 @@ def charged(method: str) -> set[str]:
     public = {"public": table, "provenance": "made up"}
     changes: list[dict[str, Any]] = [
         *({}, {"rows": 100}, public, {**public, "overlap": "charged"}, {"tables": [("a", "b")]}),
-        *({"preset": "source"}, {"preset": "paper"}, {"variant": "basic"}),
-        *({"autoencoder": "dp-sgd", **change} for change in ({}, {"preset": "paper"})),
+        *({"preset": "source"}, {"teachers": "networks"}, {"variant": "basic"}),
+        *({"autoencoder": "dp-sgd", **change} for change in ({}, {"teachers": "networks"})),
         *({"mode": "B"}, {"config": MargNetConfig(max_unscored=0)}),
     ]
     needed = {"epsilon": math.inf, **({"label": "a"} if method == "pate-acgan" else {})}

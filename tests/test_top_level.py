@@ -65,8 +65,8 @@ def test_plan_is_that_of_the_estimator() -> None:
     ):
         with pytest.raises(InputError, match=says):
             tabsynth.plan(*words)
-    with pytest.raises(InputError, match="takes no parameter 'teachers'"):
-        tabsynth.plan("dp-gan", 1000, 1.0, teachers=3)
+    with pytest.raises(InputError, match="takes no parameter 'teacher_count'"):
+        tabsynth.plan("dp-gan", 1000, 1.0, teacher_count=3)
 
 
 def test_audit_gives_results_of_each_kind(tmp_path: Path) -> None:

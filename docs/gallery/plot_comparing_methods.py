@@ -11,18 +11,18 @@ import matplotlib.pyplot as plt
 
 from tabsynth import DPWGAN, PATEGAN, MargNet, Schema, compare, evaluate, load_census
 from tabsynth.evaluation import EvaluationConfig
-from tabsynth.synthesizers import PATEConfig, WGANConfig
+from tabsynth.synthesizers import PATEConfig, WGANConfig, with_settings
 
 table, schema = load_census()
 names = ["AGEP", "SEX", "MSP", "EDU"]
 schema = Schema([column for column in schema.columns if column.name in names])
 train, holdout = table[names][:6000], table[names][6000:]
 settings = {"epsilon": 2.0, "delta": 1e-5, "rows": 6000, "random_state": 0}
-short = WGANConfig(critic_steps=400, warm_steps=100, generator_hidden=(64,), critic_hidden=(64,))
+short = with_settings(WGANConfig(), step__count=400, generator__hidden=(64,), critic__hidden=(64,))
 methods = {
     "MargNet": MargNet(schema, **settings),
     "DP-WGAN": DPWGAN(schema, config=short, **settings),
-    "PATE-GAN": PATEGAN(schema, config=PATEConfig(round_steps=60, moment_steps=200), **settings),
+    "PATE-GAN": PATEGAN(schema, config=PATEConfig(round_steps=60), **settings),
 }
 
 # %%

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers.pate.config import NetworksConfig
 from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
 from tabsynth.training.networks import mlp
 
@@ -28,7 +28,7 @@ class Round:
 
     def batched(self) -> Step:
         teachers = Teachers(self.count, self.widths, self.rng)
-        trainer = TeacherTrainer(teachers, self.rows, None, self.shard, LR, "adam")
+        trainer = TeacherTrainer(teachers, self.rows, None, self.shard, LR)
 
         def step() -> None:
             trainer.step(self.batch, self.fake, self.rng)
@@ -57,7 +57,7 @@ class Round:
 
 def rounds(width: int) -> dict[str, Round]:
     """The default size of teachers on the census table, and the paper's."""
-    config = PATEConfig()
+    config = NetworksConfig()
     hidden, batch = config.teacher_hidden, config.teacher_batch
     sizes = {
         f"200 teachers, {width} → {hidden[0]} → 1": (200, hidden),

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,9 @@ from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers.gan.dpgan import VARIANTS
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.loading import LINKED, METHODS
+from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.loop import Progress
+from tabsynth.training.private_step import StepConfig
 
 HERE = Path(__file__).parent
 DELTA, KNOWN = 1e-5, 8000
@@ -55,8 +56,8 @@ BLACK = dict.fromkeys(FIXTURES, 1000) | {"dp-wgan": 140, "dp-gan": 400, "linked-
 BLACK_OF_UNITS = 300
 ONE_RUN = {  # parameters of the fits, which are short
     "margnet": FIXTURES["margnet"].one_run,
-    "dp-wgan": {"config": WGANConfig(critic_steps=300)},
-    "dp-gan": {"config": replace(VARIANTS["advanced"], critic_steps=300)},
+    "dp-wgan": {"config": WGANConfig(step=StepConfig(count=300))},
+    "dp-gan": {"config": with_settings(VARIANTS["advanced"], step__count=300)},
 }
 
 

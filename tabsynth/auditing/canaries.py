@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,19 +40,20 @@ from tabsynth.auditing.outcomes import (
     AuditResult,
     decide_verdict,
 )
+from tabsynth.methods import ONE_WAY
 from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
 from tabsynth.privacy.accounting.mechanisms import of_sum, steps_of
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import noisy_marginals
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.synthesizers import DPGAN, DPWGAN
-from tabsynth.synthesizers.gan.adversarial import AdversarialConfig
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.gan.dpgan import VARIANTS, DPGANConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
-from tabsynth.synthesizers.gan.estimator import GAN, MARGINALS
+from tabsynth.synthesizers.gan.estimator import GAN
+from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.loop import Progress
-from tabsynth.training.private_step import PrivateStep, poisson_sample
+from tabsynth.training.private_step import PrivateStep, StepConfig, poisson_sample
 from tabsynth.training.units import UnitPlaces
 
 KIND = "white-box"
@@ -61,7 +62,7 @@ STEPS, FITS = 10, 6  # steps of a critic and of an autoencoder; fits to each dat
 CLIP = 0.1  # of the norm of public gradients, so that the canary's gradient is clipped and has the largest norm
 MAX_VALUES_PER_CALL = 2**22  # values of all replicates that get noise in one call
 
-Configured = TypeVar("Configured", bound=AdversarialConfig)
+Configured = TypeVar("Configured", bound=WGANConfig | DPGANConfig)
 Ratios = Mapping[str, np.ndarray]  # by part: log-likelihood ratios of the runs on one dataset
 
 
@@ -337,8 +338,8 @@ def audit_gan(
             synthesizer.fit(datasets.table(present))
         for account in synthesizer.ledger_.accounts:
             spends[account.purpose] = [(account.mechanism, account.spent)]
-            if account.purpose == MARGINALS:
-                observer.log_ratios[MARGINALS] = observe_marginals(
+            if account.purpose == ONE_WAY:
+                observer.log_ratios[ONE_WAY] = observe_marginals(
                     account, datasets, present, replicates
                 )
         observer.log_ratios[WHOLE] = sum(observer.log_ratios.values(), np.zeros(replicates))
@@ -383,7 +384,8 @@ def make_small_gan(
         "rows": len(datasets.without),
         "device": "cpu",
     }
-    coder = AutoencoderConfig(latent_dim=8, sampling_rate=rate, steps=STEPS, max_norm=CLIP)
+    step = StepConfig(count=STEPS, sampling_rate=rate)
+    coder = AutoencoderConfig(latent_dim=8, step=step, max_norm=CLIP)
     if method == "dp-wgan":
         return DPWGAN(
             datasets.schema,
@@ -397,12 +399,12 @@ def make_small_gan(
 
 
 def _shrink(config: Configured, rate: float) -> Configured:
-    return replace(
+    return with_settings(
         config,
-        latent_dim=8,
-        generator_hidden=(16,),
-        critic_hidden=HIDDEN,
-        sampling_rate=rate,
-        critic_steps=STEPS,
-        max_norm=CLIP,
+        generator__latent_dim=8,
+        generator__hidden=(16,),
+        critic__hidden=HIDDEN,
+        step__sampling_rate=rate,
+        step__count=STEPS,
+        clipping__max_norm=CLIP,
     )

@@ -40,14 +40,14 @@ from tabsynth.auditing.outcomes import (
 )
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import KEY_BYTES, Rows, codes_of
+from tabsynth.methods import CLASS_VOTES, ONE_WAY, VOTES
 from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.privacy.noise.votes import chance_of_yes
 from tabsynth.synthesizers import METHODS
-from tabsynth.synthesizers.gan.estimator import MARGINALS
-from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES, VOTES, NoisyAggregator, deal
+from tabsynth.synthesizers.pate.aggregation import NoisyAggregator, deal
 from tabsynth.synthesizers.pate.estimator import Voting
 from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import codes_of as inputs_of
@@ -131,7 +131,7 @@ def plan_releases(
     model = METHODS[method](schema, **given)
     assert isinstance(model, Voting)
     spends = {s.purpose: s for s in model.plan(estimate_time=False).spends}
-    vote, counts = spends[VOTES].mechanism, spends.pop(MARGINALS)
+    vote, counts = spends[VOTES].mechanism, spends.pop(ONE_WAY)
     assert isinstance(vote, NoisyVote) and isinstance(counts.mechanism, Gaussian)
     votes = []
     for purpose, spend in spends.items():
@@ -227,12 +227,12 @@ def audit_votes(
     report = _progress_counter(progress, f"{KIND} {method}", 2 * len(plan.votes) * runs)
     fit_started = time.monotonic()
     counts = _counts(plan.counts, runs, datasets)
-    claims = {MARGINALS: Claim.from_spends([plan.counts], delta)}
-    ratios = {MARGINALS: counts[0]}, {MARGINALS: counts[1]}
+    claims = {ONE_WAY: Claim.from_spends([plan.counts], delta)}
+    ratios = {ONE_WAY: counts[0]}, {ONE_WAY: counts[1]}
     fit_results = make_canary_results(
         method, claims, ratios, time.monotonic() - fit_started, confidence
     )
-    joint_ratios, mu = counts, claims[MARGINALS].mu or 0.0
+    joint_ratios, mu = counts, claims[ONE_WAY].mu or 0.0
     single_results, spends = [], [plan.counts]
     for planned in plan.votes:
         started = time.monotonic()
@@ -291,7 +291,7 @@ def _counts(
     spend: Spend, runs: int, datasets: NeighbouringDatasets
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw log-likelihood ratios of the canary from one-way counts, without it and with it."""
-    account = Ledger(math.inf, 0.5).open(MARGINALS, *spend)
+    account = Ledger(math.inf, 0.5).open(ONE_WAY, *spend)
     return (
         observe_marginals(account, datasets, False, runs),
         observe_marginals(account, datasets, True, runs),

@@ -84,8 +84,9 @@ from tabsynth.cli.options import (
     StepRule,
     Steps,
     Target,
+    TeacherCount,
+    TeacherCounts,
     Teachers,
-    TeachersOption,
     TimeLimit,
     Unit,
     Variant,
@@ -188,7 +189,8 @@ def fit(
     overlap: Overlap = None,
     warm_start: WarmStart = None,
     step_rule: StepRule = None,
-    teachers: TeachersOption = None,
+    teachers: Teachers = None,
+    teacher_count: TeacherCount = None,
     labels: Labels = None,
     label: Label = None,
     mode: Mode = None,
@@ -226,7 +228,13 @@ def fit(
     given |= {"public": public, "provenance": public_source, "overlap": overlap}
     given |= {"warm_start": warm_start, "step_rule": step_rule, "rows": rows}
     given |= {"encoding": network_encoding}
-    given |= {"teachers": teachers, "labels": labels, "label": label, "mode": mode}
+    given |= {
+        "teachers": teachers,
+        "teacher_count": teacher_count,
+        "labels": labels,
+        "label": label,
+        "mode": mode,
+    }
     engine = duckdb is not None or spark is not None
     table_name, declared = parse_tables(tables, engine=engine)
     given |= {"workload": parse_workload(workload), "target": target, "tables": declared}
@@ -369,7 +377,7 @@ def plan(
     consensus: Consensus = None,
     flips: Flips = None,
     labels: Wanted = None,
-    teachers: Teachers = None,
+    teacher_count: TeacherCounts = None,
     mode: Mode = None,
     batch: Batches = None,
     steps: Steps = None,
@@ -399,7 +407,7 @@ def plan(
         "consensus": consensus,
         "flips": flips,
         "labels": labels,
-        "teachers": teachers,
+        "teacher_count": teacher_count,
     }
     given |= {"mode": mode, "batches": batch, "steps": steps}
     given |= {"schema": None if schema is None else Schema.load(schema)}

@@ -120,10 +120,7 @@ AuditedMethod = Annotated[
 Method = Annotated[str, typer.Option(help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")]
 Preset = Annotated[
     str | None,
-    typer.Option(
-        help="Hyperparameters: default, or those of the original (source for dp-wgan; paper for pate-gan and"
-        " pate-acgan)."
-    ),
+    typer.Option(help="For dp-wgan: default, or source, the hyperparameters of the original."),
 ]
 Variant = Annotated[
     str | None,
@@ -159,11 +156,17 @@ WarmStart = Annotated[
         help="A fitted model of the same private rows to start from. Its privacy cost is part of the budget."
     ),
 ]
-TeachersOption = Annotated[
+Teachers = Annotated[
+    str | None,
+    typer.Option(
+        help="For pate-gan and pate-acgan: marginals (default), which vote on two-way marginals without a discriminator,"
+        " or networks, those of the paper."
+    ),
+]
+TeacherCount = Annotated[
     int | None,
     typer.Option(
-        "--teachers",
-        help="For pate-gan and pate-acgan: number of teachers. Each trains on its own part of the rows.",
+        help="For pate-gan and pate-acgan: number of teachers. Each has its own part of the rows."
     ),
 ]
 Labels = Annotated[
@@ -180,7 +183,7 @@ Label = Annotated[
 Mode = Annotated[
     str | None,
     typer.Option(
-        help="For pate-acgan: what the teachers vote on, A, B or C. Default: C; B for preset paper."
+        help="For pate-acgan: what the teachers vote on, A, B or C. Default: C; B for --teachers networks."
     ),
 ]
 SampledLabel = Annotated[
@@ -441,8 +444,9 @@ Wanted = Annotated[
     int | None,
     typer.Option("--labels", help="For PATE: number of labels for the student. Default: 5000."),
 ]
-Teachers = Annotated[
-    list[int] | None, typer.Option(help="For PATE: a number of teachers to plan for; repeatable.")
+TeacherCounts = Annotated[
+    list[int] | None,
+    typer.Option("--teacher-count", help="For PATE: a number of teachers to plan for; repeatable."),
 ]
 Batches = Annotated[
     list[int] | None,

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 FLAGS = {"batches": "--batch"}
-OF_PATE, OF_STEPS = ("consensus", "flips", "labels", "teachers"), ("batches", "steps", "schema")
+OF_PATE, OF_STEPS = (
+    ("consensus", "flips", "labels", "teacher_count"),
+    ("batches", "steps", "schema"),
+)
 
 
 def print_plan(

@@ -2,15 +2,20 @@
 
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.fitting import Plan
+from tabsynth.synthesizers.gan.adversarial import CriticConfig, WarmStartConfig
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpgan import DPGAN, DPGANConfig
 from tabsynth.synthesizers.gan.dpwgan import DPWGAN, WGANConfig
+from tabsynth.synthesizers.gan.generator import GeneratorConfig
 from tabsynth.synthesizers.loading import METHODS, load
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimator import MargNet
-from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers.pate.config import MarginalsConfig, NetworksConfig, PATEConfig
 from tabsynth.synthesizers.pate.estimator import PATEGAN
 from tabsynth.synthesizers.pate.pateacgan import PATEACGAN
+from tabsynth.synthesizers.settings import with_settings
+from tabsynth.training.bounds import Clipping
+from tabsynth.training.private_step import StepConfig
 
 __all__ = [
     "DPGAN",
@@ -19,12 +24,20 @@ __all__ = [
     "PATEACGAN",
     "PATEGAN",
     "AutoencoderConfig",
+    "Clipping",
+    "CriticConfig",
     "DPGANConfig",
+    "GeneratorConfig",
     "MargNet",
     "MargNetConfig",
+    "MarginalsConfig",
+    "NetworksConfig",
     "PATEConfig",
     "Plan",
+    "StepConfig",
     "Synthesizer",
     "WGANConfig",
+    "WarmStartConfig",
     "load",
+    "with_settings",
 ]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tabsynth._random import keystream
-from tabsynth._validate import one_of, positive
+from tabsynth._validate import between, integer, one_of, positive
 from tabsynth.encoding.table import Layout
 from tabsynth.errors import BudgetError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy, of_sum, steps_of
@@ -323,6 +323,40 @@ def step_rule(name: str, radius: float | None = None) -> StepRule:
         return DPSGD()
     rule = DPSAT if name == DPSAT.name else BAM
     return rule() if radius is None else rule(radius=radius)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepConfig:
+    """The private steps of a network. All of it is public.
+
+    Attributes
+    ----------
+    count : int
+        The number of steps; each is charged.
+    sampling_rate : float
+        q, the chance of a row to be in a batch; of a unit of several rows, with all of them.
+    rule, radius : str, float or None
+        ``dp-sgd``, ``dp-sat`` or ``bam``, with its radius (None: the rule's own).
+    physical_batch : int, optional
+        Rows at a time, where a whole batch does not fit in memory; at least the most rows of a unit.
+    """
+
+    count: int
+    sampling_rate: float = 0.05
+    rule: str = "dp-sgd"
+    radius: float | None = None
+    physical_batch: int | None = None
+
+    def __post_init__(self) -> None:
+        integer("step.count", self.count)
+        between("step.sampling_rate", self.sampling_rate, 0, 1, low_open=True)
+        self.step_rule()
+        if self.physical_batch is not None:
+            integer("step.physical_batch", self.physical_batch)
+
+    def step_rule(self) -> StepRule:
+        """Return the step rule, as :class:`PrivateStep` takes it."""
+        return step_rule(self.rule, self.radius)
 
 
 ORDINARY_CALLS = 3  # before the recording: libraries set themselves up in them

@@ -8,7 +8,7 @@ import torch
 from tabsynth.auditing import canaries
 from tabsynth.auditing.canaries import audit_gan
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
-from tabsynth.synthesizers.gan.estimator import AUTOENCODER, CRITIC, MARGINALS
+from tabsynth.methods import AUTOENCODER, CRITIC, ONE_WAY
 from tabsynth.training.clipping import PerExampleClipper
 
 torch.set_num_threads(1)
@@ -25,7 +25,7 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_canary_of_a_unit_shows_what_the_theory_says() -> None:
     """One of five equal rows, of which three are used: in counts, autoencoder, critic and the whole fit."""
     result = {r.part: r for r in audit_gan("dp-wgan", 8.0, runs=RUNS, fits=2, unit_rows=3)}
-    assert set(result) == {"whole fit", MARGINALS, AUTOENCODER, CRITIC}
+    assert set(result) == {"whole fit", ONE_WAY, AUTOENCODER, CRITIC}
     for part in result.values():
         assert part.verdict == NOT_REFUTED, part
         slack = 4.5 * math.sqrt(2 / RUNS)
@@ -44,4 +44,4 @@ def test_rows_that_are_clipped_apart_are_refuted(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(PerExampleClipper, "clipped_sum", apart)
     result = {r.part: r for r in audit_gan("dp-wgan", 8.0, runs=RUNS, fits=2, unit_rows=3)}
-    assert result[CRITIC].verdict == REFUTED and result[MARGINALS].verdict == NOT_REFUTED
+    assert result[CRITIC].verdict == REFUTED and result[ONE_WAY].verdict == NOT_REFUTED

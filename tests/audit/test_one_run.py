@@ -19,6 +19,7 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers import DPGAN, MargNet
 from tabsynth.synthesizers.gan.dpgan import VARIANTS
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.networks import mlp
 from tabsynth.training.private_step import PrivateStep, minus_scores
@@ -95,9 +96,9 @@ def test_counts_without_noise_are_refuted(inserted, monkeypatch):
 
 def make_small_gan(schema, epsilon):
     config = VARIANTS["advanced"]
-    settings = {**vars(config), "critic_steps": 8, "sampling_rate": 1.0, "latent_dim": 8}
-    settings |= {"critic_hidden": (32,), "generator_hidden": (16,), "max_norm": 0.5}
-    return DPGAN(schema, epsilon=epsilon, rows=80, config=type(config)(**settings))
+    settings = {"step__count": 8, "step__sampling_rate": 1.0, "generator__latent_dim": 8}
+    settings |= {"critic__hidden": (32,), "generator__hidden": (16,)}
+    return DPGAN(schema, epsilon=epsilon, rows=80, config=with_settings(config, **settings))
 
 
 def test_a_fit_of_steps_is_watched_and_left_as_it_was():

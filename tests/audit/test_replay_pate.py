@@ -12,7 +12,7 @@ from tabsynth.auditing.fixtures.pate import TEACHERS
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.synthesizers.gan import public as released
-from tabsynth.synthesizers.pate.features import Witnesses
+from tabsynth.synthesizers.pate.features import MarginalTeachers
 from tabsynth.synthesizers.pate.teachers import TeacherTrainer
 
 torch.set_num_threads(1)
@@ -31,7 +31,7 @@ class Teaching:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.known: list[list[torch.Tensor]] = []
-        real_of, real_step = Witnesses.of.__func__, TeacherTrainer.step  # type: ignore[attr-defined]
+        real_of, real_step = MarginalTeachers.of.__func__, TeacherTrainer.step  # type: ignore[attr-defined]
 
         def of(cls: Any, *args: Any) -> Any:
             result = real_of(cls, *args)
@@ -43,7 +43,7 @@ class Teaching:
             parameters = trainer.teachers.parameters()
             self.known.append([p.detach().clone() for p in parameters])
 
-        patch.setattr(Witnesses, "of", classmethod(of))
+        patch.setattr(MarginalTeachers, "of", classmethod(of))
         patch.setattr(TeacherTrainer, "step", step)
 
 

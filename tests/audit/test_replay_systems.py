@@ -60,7 +60,7 @@ def test_every_method_and_option_is_covered() -> None:
         for option in names:
             assert option in default or repr(option) in text, option
     grouped = [make_tiny_model(name, SCHEMA, epsilon=EPSILON) for name in system_names("dp-gan")]
-    assert {m._gan().grouping for m in grouped} == set(GROUPINGS)
+    assert {m._gan().clipping.grouping for m in grouped} == set(GROUPINGS)
     for method, kind in METHODS.items():
         models = [make_tiny_model(name, SCHEMA, epsilon=EPSILON) for name in system_names(method)]
         defaults = {n: p.default for n, p in inspect.signature(kind).parameters.items()}

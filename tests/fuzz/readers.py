@@ -41,6 +41,7 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.model_file import read_model
+from tabsynth.synthesizers.settings import with_settings
 from tabsynth.tables.files import read_any, read_linked
 from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, write_index
 
@@ -172,8 +173,8 @@ def models(folder: Path) -> Reader:
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"t": pd.Series(rng.choice(["x", "é"], 30), dtype="str")})
     table["n"] = pd.array(rng.integers(4, 10, 30), dtype="Int64")
-    tiny = {"latent_dim": 3, "generator_hidden": (4,), "critic_hidden": (4,)}
-    wgan = WGANConfig(**tiny, sampling_rate=1.0, critic_steps=2)  # type: ignore[arg-type]
+    tiny = {"generator__latent_dim": 3, "generator__hidden": (4,), "critic__hidden": (4,)}
+    wgan = with_settings(WGANConfig(), **tiny, step__sampling_rate=1.0, step__count=2)
     for model in (
         MargNet(PLAIN, epsilon=2.0, config=MargNetConfig(components=5, steps=2)),
         DPWGAN(Schema(PLAIN.columns), epsilon=np.inf, config=wgan, autoencoder=None, rows=30),

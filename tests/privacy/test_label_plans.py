@@ -61,7 +61,7 @@ def test_the_ledger_grants_what_is_planned_and_no_more(
     rows: int, epsilon: float, consensus: float, flips: float
 ) -> None:
     teachers = [max(2, rows // 60)]
-    plan = plan_labels(rows, epsilon, consensus=consensus, flips=flips, teachers=teachers)
+    plan = plan_labels(rows, epsilon, consensus=consensus, flips=flips, teacher_count=teachers)
     (result,) = plan.grid
     for accounting, noise, labels in (
         ("exact-binary", result.noise, result.labels),
@@ -96,7 +96,7 @@ def test_recommendations() -> None:
     assert "fewer than the 5,000 requested" in plan_labels(5_000, 1.0).reason
     small = plan_labels(40, 8.0)
     assert small.recommended == 4 and f"from {LEAST_ROWS_EACH} rows or more" in small.reason
-    forced = plan_labels(40, 8.0, teachers=[8])
+    forced = plan_labels(40, 8.0, teacher_count=[8])
     assert forced.recommended == 8 and f"of {LEAST_ROWS_EACH} rows or more" in forced.reason
     none = plan_labels(40, 0.001)
     assert none.recommended is None and "margnet" in none.reason
@@ -106,7 +106,10 @@ def test_recommendations() -> None:
 
 
 def test_grids() -> None:
-    assert [x.teachers for x in plan_labels(19_077, 1.0, teachers=[300, 20, 300]).grid] == [20, 300]
+    assert [x.teachers for x in plan_labels(19_077, 1.0, teacher_count=[300, 20, 300]).grid] == [
+        20,
+        300,
+    ]
     large = plan_labels(10**9, 1.0)
     assert [x.teachers for x in large.grid] == list(TABLE)
     assert large.recommended == 1907 and large.grid[-1].rows_each == 10**9 // 1907
@@ -130,7 +133,7 @@ def test_it_is_json_ready() -> None:
         *(({"consensus": v}, "consensus") for v in (0.5, 1.01, math.nan)),
         *(({"flips": v}, "flips") for v in (0, 0.5, "x")),
         *(({"labels": v}, "labels") for v in (0, 2.5)),
-        *(({"teachers": [v]}, "teachers") for v in (1, 19_078, 2.5, "3")),
+        *(({"teacher_count": [v]}, "teacher_count") for v in (1, 19_078, 2.5, "3")),
     ],
     ids=repr,
 )

@@ -32,7 +32,9 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema import Column, hierarchical
 from tabsynth.synthesizers import AutoencoderConfig, WGANConfig
+from tabsynth.synthesizers.gan.adversarial import WarmStartConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.training.private_step import StepConfig
 
 RNG = np.random.default_rng(0)
 TEXTS = {"N": "not applicable, a child", "-8": "refused"}
@@ -267,8 +269,10 @@ def test_a_network_makes_long_hierarchies_and_reasons(monkeypatch) -> None:
     model = DPWGAN(
         schema,
         epsilon=3,
-        config=WGANConfig(critic_steps=4, warm_steps=2, moment_steps=2),
-        autoencoder_config=AutoencoderConfig(steps=2),
+        config=WGANConfig(
+            step=StepConfig(count=4), warm_start=WarmStartConfig(critic_steps=2, pair_steps=2)
+        ),
+        autoencoder_config=AutoencoderConfig(step=StepConfig(count=2)),
         random_state=0,
     )
     sample = model.fit(table).sample(100, random_state=1)

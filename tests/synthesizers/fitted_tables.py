@@ -1,6 +1,5 @@
 """Tiny schemas, tables and fits for the tests of the estimators."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpgan import VARIANTS, DPGANConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers.settings import with_settings
 
 SCHEMA = Schema(
     [
@@ -56,27 +56,28 @@ def row(k: str = "x", v: Any = 3, r: float = 0.0, b: bool = True) -> pd.DataFram
 
 
 TINY: dict[str, Any] = {
-    "latent_dim": 5,
-    "generator_hidden": (8,),
-    "critic_hidden": (8,),
-    "critic_steps": 8,
-    "critic_per_generator": 2,
-    "warm_steps": 4,
-    "moment_steps": 3,
+    "generator__latent_dim": 5,
+    "generator__hidden": (8,),
+    "critic__hidden": (8,),
+    "step__count": 8,
+    "critic__per_generator": 2,
+    "warm_start__critic_steps": 4,
+    "warm_start__pair_steps": 3,
 }
 
 
 def wgan(rate: float = 1.0, **changes: Any) -> WGANConfig:
-    return WGANConfig(**{**TINY, "sampling_rate": rate, "averaging": 0.5, **changes})
+    parameters = {**TINY, "step__sampling_rate": rate, "generator__averaging": 0.5, **changes}
+    return with_settings(WGANConfig(), **parameters)
 
 
 def dpgan(variant: str = "advanced", rate: float = 1.0, **changes: Any) -> DPGANConfig:
-    return replace(VARIANTS[variant], **{**TINY, "sampling_rate": rate, **changes})
+    return with_settings(VARIANTS[variant], **{**TINY, "step__sampling_rate": rate, **changes})
 
 
 def coder(rate: float = 1.0, **changes: Any) -> AutoencoderConfig:
-    parameters = {"hidden": (7,), "latent_dim": 4, "sampling_rate": rate, "steps": 5}
-    return AutoencoderConfig(**{**parameters, **changes})
+    parameters = {"hidden": (7,), "latent_dim": 4, "step__sampling_rate": rate, "step__count": 5}
+    return with_settings(AutoencoderConfig(), **{**parameters, **changes})
 
 
 def small(schema: Schema = SCHEMA, *, rate: float = 1.0, **changes: Any) -> DPWGAN:
@@ -104,35 +105,35 @@ def small_dpgan(
 
 def pate(**changes: Any) -> PATEConfig:
     parameters: dict[str, Any] = {
-        "latent_dim": 5,
-        "generator_hidden": (8,),
+        "generator__latent_dim": 5,
+        "generator__hidden": (8,),
         "labels": 60,
         "rounds": 2,
         "round_steps": 3,
-        "functions": 2,
-        "features": 40,
-        "teacher_hidden": (4,),
-        "student_hidden": (6,),
-        "teacher_steps": 3,
-        "student_steps": 3,
-        "teacher_batch": 4,
-        "student_batch": 8,
-        "moment_steps": 3,
+        "marginals__functions": 2,
+        "marginals__features": 40,
+        "networks__teacher_hidden": (4,),
+        "networks__student_hidden": (6,),
+        "networks__teacher_steps": 3,
+        "networks__student_steps": 3,
+        "networks__teacher_batch": 4,
+        "networks__student_batch": 8,
+        "pair_steps": 3,
     }
-    return PATEConfig(**{**parameters, **changes})
+    return with_settings(PATEConfig(), **{**parameters, **changes})
 
 
 def small_pate(schema: Schema = SCHEMA, *, config: Any = None, **changes: Any) -> PATEGAN:
     """``config``: changes of the small configuration, or what stands in its place."""
     config = pate(**(config or {})) if isinstance(config, dict | None) else config
-    parameters = {"epsilon": 3.0, "teachers": 7, "config": config}
+    parameters = {"epsilon": 3.0, "teacher_count": 7, "config": config}
     return PATEGAN(schema, **{**parameters, "autoencoder_config": coder(), **changes})
 
 
 def small_acgan(schema: Schema = SCHEMA, *, config: Any = None, **changes: Any) -> PATEACGAN:
     """``config``: changes of the small configuration, or what stands in its place."""
     config = pate(**(config or {})) if isinstance(config, dict | None) else config
-    parameters = {"epsilon": 3.0, "label": "k", "teachers": 7, "config": config}
+    parameters = {"epsilon": 3.0, "label": "k", "teacher_count": 7, "config": config}
     return PATEACGAN(schema, **{**parameters, "autoencoder_config": coder(), **changes})
 
 

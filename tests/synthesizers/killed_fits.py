@@ -26,8 +26,8 @@ BLOCKS = 8  # so that the critic's steps are reserved two at a time
 
 
 def model(**changes: Any) -> Any:
-    critic = wgan(critic_steps=STEPS["critic"])
-    parameters = {"config": critic, "autoencoder_config": coder(steps=STEPS["autoencoder"])}
+    critic = wgan(step__count=STEPS["critic"])
+    parameters = {"config": critic, "autoencoder_config": coder(step__count=STEPS["autoencoder"])}
     return small(**{"epsilon": EPSILON, **parameters, **changes})
 
 

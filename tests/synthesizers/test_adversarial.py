@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from contexts import context_of, streams_of
 from test_wgan import layout_of, rng, tiny
 from torch import Tensor
 
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers.gan import adversarial
 from tabsynth.synthesizers.gan import adversarial as row_losses
 from tabsynth.synthesizers.gan.adversarial import (
@@ -25,8 +26,6 @@ from tabsynth.synthesizers.gan.adversarial import (
     noisy_gap,
 )
 from tabsynth.synthesizers.gan.dpgan import DPGANConfig
-from tabsynth.synthesizers.gan.dpgan import DPGANTraining as DPGAN
-from tabsynth.synthesizers.gan.dpwgan import WGANTraining as WGAN
 from tabsynth.synthesizers.gan.generator import (
     Curves,
     MomentPenalty,
@@ -34,7 +33,7 @@ from tabsynth.synthesizers.gan.generator import (
     mean_code,
     second_moments,
 )
-from tabsynth.training.loop import TrainingMonitor
+from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.networks import Heads, mlp
 from tabsynth.training.private_step import Places, PrivateStep
 
@@ -48,12 +47,12 @@ def rows_of(n: int, seed: int) -> Tensor:
     return torch.from_numpy(LAYOUT.encode(index))
 
 
-def dpgan(**changes: Any) -> DPGAN:
-    parameters = {"latent_dim": 6, "generator_hidden": (16,), "critic_hidden": (16, 8)}
-    parameters |= {"sampling_rate": 1.0, "critic_steps": 20}
-    config = DPGANConfig(**{**parameters, **changes})
-    generator = TableGenerator(LAYOUT, config.latent_dim, config.generator_hidden, rng())
-    return DPGAN(config, generator, rng(1))
+def dpgan(**changes: Any) -> Adversarial:
+    parameters: dict[str, Any] = {"generator__latent_dim": 6, "generator__hidden": (16,)}
+    parameters |= {"critic__hidden": (16, 8), "step__sampling_rate": 1.0, "step__count": 20}
+    config = with_settings(DPGANConfig(), **{**parameters, **changes})
+    plain = with_settings(config.generator, norm=False)
+    return Adversarial(config, TableGenerator(LAYOUT, plain, rng()), rng(1))
 
 
 def ordinary(critic: torch.nn.Module, real: Tensor, fake: Tensor, points: Tensor) -> list[Tensor]:
@@ -95,10 +94,9 @@ def test_a_centred_step_adds_up_to_the_ordinary_gradient(
     """Without clipping and noise, in float64: Σ(gᵢ − r)/B + r + F is WGAN-GP's gradient by autograd."""
     tap = Tap(monkeypatch)
     monkeypatch.setattr(Places, "draw", lambda self, count, bits: torch.arange(count))
-    model = dpgan(critic_steps=1, grouping=grouping)
+    model = dpgan(step__count=1, clipping__grouping=grouping)
     real = rows_of(40, 1).double()
     ledger = Ledger(math.inf, 1e-5)
-    table = PrivateTable(real, ledger)
     private, public = rng(2), rng(3)
     seen: dict[str, Any] = {}
     before = [p.detach().clone() for p in model.critic.parameters()]
@@ -117,16 +115,11 @@ def test_a_centred_step_adds_up_to_the_ordinary_gradient(
         return fakes[-1]
 
     monkeypatch.setattr(model, "_codes", keep)
-    monkeypatch.setattr(model, "after_critic_step", lambda: None)
-    model.fit(
-        table,
-        [ledger.open("critic", NoPrivacy(), 1)],
-        40.0,
-        private_rng=private,
-        public_rng=public,
-        monitor=TrainingMonitor(),
-        standins=None if stand_ins == "generated" else rows_of(300, 4).double(),
-    )
+    monkeypatch.setattr(model, "clip_weights", lambda: None)
+    account = ledger.open("critic", NoPrivacy(), 1)
+    table = None if stand_ins == "generated" else rows_of(300, 4).double()
+    streams = streams_of(private, public)
+    model.fit(context_of(real, account, ledger, 40.0, streams=streams, public_codes=table))
     results = [p.grad.clone() for p in model.critic.parameters()]
     with torch.no_grad():
         for p, b in zip(model.critic.parameters(), before, strict=True):
@@ -157,11 +150,11 @@ def test_a_paired_loss_is_algorithm_1() -> None:
 def test_the_gap_is_that_of_the_scores(kind: str) -> None:
     """Without noise the public estimate is mean D(real) − mean D(generated) itself."""
     if kind == "wgan":
-        config = tiny(critic_steps=1, critic_per_generator="adaptive", weight_clip=1.0)
-        generator = TableGenerator(LAYOUT, 6, (16,), rng(), norm=True)
-        model: Adversarial = WGAN(config, generator, rng(1))
+        config = tiny(step__count=1, critic__per_generator="adaptive", weight_clip=1.0)
+        generator = TableGenerator(LAYOUT, config.generator, rng())
+        model = Adversarial(config, generator, rng(1))
     else:
-        model = dpgan(critic_per_generator="adaptive")
+        model = dpgan(critic__per_generator="adaptive")
     real, fake = rows_of(400, 1), torch.softmax(3 * torch.randn(400, 7, generator=rng(5)), 1)
     losses = RowLosses(rng(6), penalty=model.penalty, paired=False).against(fake)
     grads = model._ordinary(losses, real, fake)
@@ -215,8 +208,8 @@ def test_a_pace_goes_on_from_its_state() -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "often", True, None])
 def test_paces_that_are_none(bad: Any) -> None:
-    with pytest.raises(InputError, match="critic_per_generator"):
-        tiny(critic_per_generator=bad)
+    with pytest.raises(InputError, match=r"critic\.per_generator"):
+        tiny(critic__per_generator=bad)
 
 
 def test_second_moments_are_two_way_marginals() -> None:
@@ -272,13 +265,22 @@ def test_a_warm_up_learns_what_the_table_says() -> None:
     index = np.repeat(np.arange(3), 200)[:, None].repeat(2, 1)
     codes = torch.from_numpy(LAYOUT.encode(index))
     p = [np.array([1, 1, 1]) / 3, np.array([1, 1, 1, 1e-3]) / 3.001]
-    config = tiny(generator_lr=5e-3, averaging=0.9, weight_clip=0.1, critic_per_generator=1)
-    generator = TableGenerator(LAYOUT, 6, (32,), rng(), norm=True)
+    config = tiny(
+        generator__hidden=(32,),
+        generator__lr=5e-3,
+        generator__averaging=0.9,
+        weight_clip=0.1,
+        critic__per_generator=1,
+        warm_start__critic_steps=250,
+    )
+    generator = TableGenerator(LAYOUT, config.generator, rng())
     moment_penalty = MomentPenalty(
         LAYOUT, mean_code(LAYOUT, p), second_moments(LAYOUT, codes), 1.0, 20.0
     )
-    model = WGAN(config, generator, rng(1), moment_penalty)
-    assert model.warm_up(codes, 200.0, rng(2), TrainingMonitor(), 250) == 250
+    model = Adversarial(config, generator, rng(1), moment_penalty)
+    ledger = Ledger(math.inf, 1e-5)
+    context = context_of(codes, None, ledger, 200.0, seeds=(0, 2), public_codes=codes)
+    assert model.warm_up(context) == 250
     synthetic = model.released.sample(3000, rng(3))
     assert (synthetic[:, 0] == synthetic[:, 1]).mean() > 0.8
     assert set(model.curves) == {"critic's score of generated rows (warm start)"}
@@ -288,14 +290,15 @@ def test_public_draws_do_not_follow_the_private_batch() -> None:
     """R1: generated rows are the same whatever the number of private rows in the batches."""
     states: list[Tensor] = []
     for n in (5, 50):
-        model = dpgan(critic_steps=6, sampling_rate=0.5, critic_lr=1e-12, generator_lr=1e-12)
+        model = dpgan(step__count=6, step__sampling_rate=0.5, critic__lr=1e-12, generator__lr=1e-12)
         ledger = Ledger(math.inf, 1e-5)
         account = ledger.open("critic", NoPrivacy(), 6)
         stream = rng(3)
-        model.fit(
-            PrivateTable(rows_of(n, 1), ledger), [account], 20.0, private_rng=rng(2),
-            public_rng=stream, monitor=TrainingMonitor(), standins=rows_of(30, 9),
-        )  # fmt: skip
+        free, streams = rows_of(30, 9), streams_of(rng(2), stream)
+        context = context_of(
+            rows_of(n, 1), account, ledger, 20.0, streams=streams, public_codes=free
+        )
+        model.fit(context)
         states.append(stream.get_state())
     assert torch.equal(*states)
 
@@ -319,10 +322,7 @@ def test_no_private_step_is_in_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PrivateStep, "gradient", gradient)
     ledger = Ledger(math.inf, 1e-5)
     account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 4)
-    dpgan(critic_steps=4).fit(
-        PrivateTable(rows_of(9, 1), ledger), [account], 9.0, private_rng=rng(2),
-        public_rng=rng(3), monitor=TrainingMonitor(),
-    )  # fmt: skip
+    dpgan(step__count=4).fit(context_of(rows_of(9, 1), account, ledger, 9.0))
     assert steps == [0] * 4 and entered[0] >= 4
 
 
@@ -347,10 +347,8 @@ def test_the_pace_sees_no_private_row(monkeypatch: pytest.MonkeyPatch) -> None:
         gaps.append([])
         ledger = Ledger(math.inf, 1e-5)
         account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 3)
-        dpgan(critic_steps=3, critic_per_generator="adaptive").fit(
-            PrivateTable(rows_of(n, n), ledger), [account], 9.0, private_rng=rng(2),
-            public_rng=rng(3), monitor=TrainingMonitor(), standins=rows_of(30, 9),
-        )  # fmt: skip
+        model = dpgan(step__count=3, critic__per_generator="adaptive")
+        model.fit(context_of(rows_of(n, n), account, ledger, 9.0, public_codes=rows_of(30, 9)))
     assert len(gaps[0]) == 9 and all(map(torch.equal, *gaps))
 
 
@@ -386,10 +384,11 @@ def test_state_of_a_stage(pace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         return steps
 
     for run, first in ((whole, 0), (rest, 2)):
-        model = dpgan(critic_per_generator=pace)
+        model = dpgan(critic__per_generator=pace, warm_start__critic_steps=4)
         monkeypatch.setattr(adversarial, "run_steps", run)
         monkeypatch.setattr(model, "_codes", _codes_of_steps(first))
-        model.warm_up(rows_of(20, 1), 20.0, rng(5), TrainingMonitor(), 4)
+        codes, ledger = rows_of(20, 1), Ledger(math.inf, 1e-5)
+        model.warm_up(context_of(codes, None, ledger, 20.0, seeds=(0, 5), public_codes=codes))
     _same(holdout["end"], holdout["again"])
     assert set(holdout["end"]) >= {"critic", "generator", "average", "pace", "curves"}
 
@@ -430,14 +429,17 @@ def _same(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"bound": "fixed"}, {"bound": "public"}, {"grouping": "clusters"}, {"centred": False}],
+    [
+        {"clipping__bound": "fixed"},
+        {"clipping__bound": "public"},
+        {"clipping__grouping": "clusters"},
+        {"clipping__centred": False},
+    ],
 )
 def test_every_step_is_paid(changes: dict[str, Any]) -> None:
-    model = dpgan(critic_steps=3, **changes)
+    model = dpgan(step__count=3, **changes)
     ledger = Ledger(math.inf, 1e-5)
     account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 3)
-    table = PrivateTable(rows_of(20, 1), ledger)
-    done = model.fit(
-        table, [account], 20.0, private_rng=rng(2), public_rng=rng(3), monitor=TrainingMonitor()
-    )
-    assert done == account.spent == table.reads == 3
+    context = context_of(rows_of(20, 1), account, ledger, 20.0)
+    done = model.fit(context)
+    assert done == account.spent == context.table.reads == 3

@@ -5,15 +5,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from contexts import context_of
 
 from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.autoencoder import Autoencoder, AutoencoderConfig, source_autoencoder
-from tabsynth.training.loop import TrainingMonitor
+from tabsynth.synthesizers.settings import with_settings
+from tabsynth.training.private_step import StepConfig
 
 torch.set_num_threads(1)
 
@@ -36,26 +38,21 @@ def test_it_reconstructs_a_structured_table(source: bool) -> None:
             hidden=(9, 16, 32),
             latent_dim=64,
             activation="relu",
-            sampling_rate=0.5,
-            steps=600,
+            step=StepConfig(count=600, sampling_rate=0.5),
             lr=4e-3,
         )
     else:
-        config = AutoencoderConfig(sampling_rate=0.2)
+        config = with_settings(AutoencoderConfig(), step__sampling_rate=0.2)
     layout = TableEncoder(schema).layout
     ledger = Ledger(math.inf, 1e-5)
-    account = ledger.open("autoencoder", NoPrivacy(), config.steps)
+    account = ledger.open("autoencoder", NoPrivacy(), config.step.count)
     model = Autoencoder(config, layout, torch.Generator().manual_seed(0))
     codes = torch.from_numpy(layout.encode(index))
     before = layout.decode(model(codes).detach().numpy())
     done = model.fit(
-        PrivateTable(codes, ledger),
-        account,
-        300.0,
-        torch.Generator().manual_seed(1),
-        TrainingMonitor(),
+        context_of(codes, account, ledger, 300.0), account, torch.Generator().manual_seed(1), None
     )
-    assert done == config.steps == account.spent
+    assert done == config.step.count == account.spent
     after = layout.decode(model(codes).detach().numpy())
     assert (before == index).mean() < 0.6 and (after == index).mean() > 0.95
 
@@ -77,9 +74,9 @@ def test_source_numbers() -> None:
     config = source_autoencoder(13_508)
     assert (*config.hidden, config.latent_dim) == (9, 16, 32, 64)
     assert config.lr == 1e-3
-    assert config.sampling_rate * 13_508 == pytest.approx(16)
-    assert config.steps == 50 * 13_508 // 16
-    assert source_autoencoder(5).sampling_rate == 1.0
+    assert config.step.sampling_rate * 13_508 == pytest.approx(16)
+    assert config.step.count == 50 * 13_508 // 16
+    assert source_autoencoder(5).step.sampling_rate == 1.0
 
 
 @pytest.mark.parametrize(
@@ -89,9 +86,9 @@ def test_source_numbers() -> None:
         {"hidden": (1.5,)},
         {"latent_dim": 0},
         {"activation": "gelu"},
-        {"sampling_rate": 0},
-        {"sampling_rate": 1.1},
-        {"steps": 0},
+        {"step__sampling_rate": 0},
+        {"step__sampling_rate": 1.1},
+        {"step__count": 0},
         {"lr": 0},
         {"lr": math.nan},
         {"max_norm": -1},
@@ -102,4 +99,4 @@ def test_source_numbers() -> None:
 )
 def test_configurations_that_are_none(bad: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        AutoencoderConfig(**bad)  # type: ignore[arg-type]
+        with_settings(AutoencoderConfig(), **bad)

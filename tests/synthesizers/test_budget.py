@@ -395,7 +395,7 @@ def test_certificates_follow_the_fit_not_later_parameters(tmp_path: Path) -> Non
 @pytest.mark.parametrize("epsilon", [1.5, 20.0])
 def test_other_targets(epsilon: float) -> None:
     """R7: and by PLD, at 98% of the target."""
-    config = wgan(0.5, critic_steps=4)
+    config = wgan(0.5, step__count=4)
     model = small(epsilon=epsilon, config=config, autoencoder=None).fit(frame(20))
     assert 0.98 * epsilon < by_pld(model) < epsilon + 2e-3
     assert model.certificate()["epsilon"] <= epsilon

@@ -24,7 +24,7 @@ from tabsynth.synthesizers.fitting import STATED, noise_facts
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.gan.adversarial import Adversarial
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.pate.config import KINDS
+from tabsynth.synthesizers.pate.estimator import TEACHERS
 from tabsynth.synthesizers.pate.pateacgan import MODES
 from tabsynth.training.bounds import BOUNDS, GROUPINGS
 from tabsynth.training.private_step import STEP_RULES
@@ -127,23 +127,23 @@ SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
     "pate-gan": (
-        lambda: small_pate(preset="paper", config={"kind": "network"}),
+        lambda: small_pate(teachers="networks"),
         {
-            **{"preset": "paper", "autoencoder": None, "kind": "network"},
+            **{"autoencoder": None, "teachers": "networks"},
             "own_configuration": ["autoencoder_config", "config"],
         },
     ),
     "pate-acgan": (
         lambda: small_acgan(mode="A"),
         {
-            **{"label": "k", "mode": "A", "autoencoder": None, "kind": "witness"},
+            **{"label": "k", "mode": "A", "autoencoder": None, "teachers": "marginals"},
             "own_configuration": ["autoencoder_config", "config"],
         },
     ),
-    # The mode is the preset's where none is given; it then requires votes on classes.
-    "pate-acgan, paper": (
-        lambda: small_acgan(preset="paper", config={"kind": "network"}),
-        {"preset": "paper", "mode": "B", "kind": "network"},
+    # The mode follows from the teachers where none is given; it then requires votes on classes.
+    "pate-acgan, networks": (
+        lambda: small_acgan(teachers="networks"),
+        {"mode": "B", "teachers": "networks"},
     ),
 }
 
@@ -185,7 +185,7 @@ def test_the_schema_lists_what_there_is():
         (details["grouping"], GROUPINGS),
         (details["step_rule"], STEP_RULES),
         (fields["settings"]["properties"]["mode"], MODES),
-        (fields["settings"]["properties"]["kind"], KINDS),
+        (fields["settings"]["properties"]["teachers"], TEACHERS),
     ):
         assert sorted(listed["enum"]) == sorted(expected)
     assert set(STATED) <= set(fields["settings"]["properties"])
@@ -208,7 +208,7 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
         return real(self, *args, **more)
 
     monkeypatch.setattr(Adversarial, "fit", fit)
-    model = small_dpgan(rows=60, config={"warm_steps": warm_steps}, **given)
+    model = small_dpgan(rows=60, config={"warm_start__critic_steps": warm_steps}, **given)
     certificate = model.fit(frame()).certificate()
     (critic,) = (item for item in certificate["mechanisms"] if item["purpose"] == "critic")
     used = (
@@ -240,7 +240,12 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
     ("rule", "radius"), [("dp-sgd", None), ("dp-sat", 0.03), ("bam", 0.01), (None, 0.2)]
 )
 def test_rule_radius_and_bound_are_stated(rule, radius):
-    config = {"step_rule": "bam", "radius": 0.2, "bound": "fixed", "centred": False}
+    config = {
+        "step__rule": "bam",
+        "step__radius": 0.2,
+        "clipping__bound": "fixed",
+        "clipping__centred": False,
+    }
     model = small_dpgan(rows=60, step_rule=rule, config=config, autoencoder="dp-sgd")
     items = model.fit(frame()).certificate()["mechanisms"]
     results = {item["purpose"]: item["details"] for item in items}

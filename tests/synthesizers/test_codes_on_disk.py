@@ -31,7 +31,7 @@ FITS: dict[str, Any] = {
     "dp-wgan": lambda schema: small(schema, rate=0.2, random_state=3),
     "dp-gan": lambda schema: small_dpgan(schema, rate=0.2, random_state=3),
     "pate-gan": lambda schema: small_pate(schema, random_state=3),
-    "networks": lambda schema: small_pate(schema, config={"kind": "network"}, random_state=3),
+    "networks": lambda schema: small_pate(schema, teachers="networks", random_state=3),
 }
 
 
@@ -90,7 +90,7 @@ def test_weights_and_units_come_along(name: str, tmp_path: Path) -> None:
 def test_a_class_head_sees_the_same_rows(tmp_path: Path) -> None:
     frame().to_parquet(tmp_path / "t.parquet")
     fits = [
-        small_acgan(config={"kind": "network"}, mode="B", random_state=1).fit(table)
+        small_acgan(teachers="networks", mode="B", random_state=1).fit(table)
         for table in (frame(), ParquetCounter(tmp_path / "t.parquet"))
     ]
     pd.testing.assert_frame_equal(*(model.sample(40) for model in fits))

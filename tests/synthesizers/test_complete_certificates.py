@@ -20,7 +20,8 @@ from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)
 PUBLIC: dict[str, Any] = {"public": frame(30, seed=4), "provenance": "made up"}
-NETWORKS = {"config": {"kind": "network"}}
+NETWORKS: dict[str, Any] = {"teachers": "networks"}
+PAPER = {**NETWORKS, "config": {"start_from_counts": False}}
 
 
 def margnet(schema: Any = SCHEMA, **changes: Any) -> MargNet:
@@ -67,8 +68,8 @@ OPTIONS: dict[str, Callable[[], Synthesizer]] = {
     ),
     "pate-gan": small_pate,
     "pate-gan, networks": lambda: small_pate(**NETWORKS),
-    "pate-gan, paper": lambda: small_pate(preset="paper", **NETWORKS),
-    "pate-gan, paper, coder": lambda: small_pate(preset="paper", autoencoder="dp-sgd", **NETWORKS),
+    "pate-gan, paper": lambda: small_pate(**PAPER),
+    "pate-gan, paper, coder": lambda: small_pate(autoencoder="dp-sgd", **PAPER),
     "pate-gan, warm": lambda: small_pate(epsilon=6.0, warm_start=fitted(margnet()), **NETWORKS),
     "pate-gan, no time": lambda: small_pate(time_limit=1e-6),
     "pate-gan, no noise": lambda: small_pate(epsilon=math.inf),

@@ -18,6 +18,7 @@ from tabsynth import DPWGAN, InputError, Schema, TabsynthError, load
 from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.settings import with_settings
 
 torch.set_num_threads(1)
 
@@ -65,7 +66,7 @@ BAD: list[dict[str, Any]] = [
     *({"encoding": v} for v in ("binry", 5, {"nobody": "binary"}, {"k": "binry"}, ["binary"])),
     {"schema": 3},
     {"schema": {"columns": []}},
-    {"config": {"critic_steps": 5}},
+    {"config": {"weight_clip": 5}},
     {"autoencoder_config": 3},
     {"autoencoder": "public"},
     {"public": frame(4)},
@@ -94,21 +95,27 @@ def test_wrong_parameters_are_one_line(change: dict[str, Any], use: str) -> None
 @pytest.mark.parametrize(
     ("config", "change"),
     [
-        *((WGANConfig, {k: 0}) for k in ("latent_dim", "critic_steps", "critic_per_generator")),
-        *((WGANConfig, {k: 0.0}) for k in ("max_norm", "weight_clip", "critic_lr", "generator_lr")),
-        *((WGANConfig, {"sampling_rate": v}) for v in (0, 1.01, math.nan, "1")),
-        *((WGANConfig, {"averaging": v}) for v in (-0.1, 1)),
-        *((WGANConfig, {"anchor": v}) for v in (-1, math.inf, math.nan)),
-        (WGANConfig, {"critic_hidden": (8, 0)}),
-        (WGANConfig, {"generator_hidden": (8, "8")}),
-        (WGANConfig, {"critic_activation": "gelu"}),
-        (WGANConfig, {"temperature": 0}),
-        (AutoencoderConfig, {"steps": 1.5}),
+        *(
+            (WGANConfig, {k: 0})
+            for k in ("generator__latent_dim", "step__count", "critic__per_generator")
+        ),
+        *(
+            (WGANConfig, {k: 0.0})
+            for k in ("clipping__max_norm", "weight_clip", "critic__lr", "generator__lr")
+        ),
+        *((WGANConfig, {"step__sampling_rate": v}) for v in (0, 1.01, math.nan, "1")),
+        *((WGANConfig, {"generator__averaging": v}) for v in (-0.1, 1)),
+        *((WGANConfig, {"generator__anchor": v}) for v in (-1, math.inf, math.nan)),
+        (WGANConfig, {"critic__hidden": (8, 0)}),
+        (WGANConfig, {"generator__hidden": (8, "8")}),
+        (WGANConfig, {"critic__activation": "gelu"}),
+        (WGANConfig, {"generator__temperature": 0}),
+        (AutoencoderConfig, {"step__count": 1.5}),
     ],
 )
 def test_wrong_configurations_are_one_line(config: Any, change: dict[str, Any]) -> None:
     with pytest.raises(InputError) as error:
-        config(**change)
+        with_settings(config(), **change)
     assert "\n" not in str(error.value)
 
 
@@ -186,7 +193,7 @@ def test_a_preset_has_its_codes(given: dict[str, Any], width: int, tmp_path: Pat
 def test_one_row(preset: str, norm: bool, seed: int) -> None:
     """A table of one row fits at a finite ε whatever the noise makes of its size."""
     for rate in (1.0, 0.05):
-        config = wgan(rate, generator_norm=norm)
+        config = wgan(rate, generator__norm=norm)
         estimator = small(
             preset=preset, config=config, autoencoder=None, random_state=seed, epsilon=20.0
         )
@@ -228,14 +235,14 @@ def test_numpy_numbers_are_numbers(tmp_path: Path) -> None:
         delta=np.float32(1e-5),
         rows=np.int64(40),
         random_state=np.int64(5),
-        config=wgan(critic_steps=np.int64(4), critic_lr=np.float32(1e-3)),
+        config=wgan(step__count=np.int64(4), critic__lr=np.float32(1e-3)),
     ).fit(frame(40))
     estimator.save(tmp_path / "m")
     estimator.sample_to(tmp_path / "t.csv", 5)
 
 
 def test_diverged_training_is_said(tmp_path: Path) -> None:
-    config = wgan(generator_lr=1e30, generator_norm=False, critic_steps=12)
+    config = wgan(generator__lr=1e30, generator__norm=False, step__count=12)
     estimator = small(config=config).fit(frame(30))
     with pytest.raises(InputError, match="diverged"):
         estimator.save(tmp_path / "m")
@@ -255,7 +262,7 @@ def test_plan_with_times() -> None:
 
 def test_progress_of_every_step() -> None:
     heard: list[tuple[str, int, int]] = []
-    small(config=wgan(critic_steps=3), autoencoder_config=coder(steps=2)).fit(
+    small(config=wgan(step__count=3), autoencoder_config=coder(step__count=2)).fit(
         frame(10), progress=lambda *reported: heard.append(reported)
     )
     assert heard == [

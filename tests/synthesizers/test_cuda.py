@@ -14,6 +14,7 @@ from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers.settings import with_settings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA here")
 
@@ -23,7 +24,11 @@ SCHEMA = Schema(
         Column(name="b", kind="numeric", dtype="int64", low=0, high=9),
     ]
 )
-FEW: dict[str, Any] = {"critic_steps": 20, "warm_steps": 5, "moment_steps": 5}
+FEW: dict[str, Any] = {
+    "step__count": 20,
+    "warm_start__critic_steps": 5,
+    "warm_start__pair_steps": 5,
+}
 
 
 def table() -> pd.DataFrame:
@@ -32,7 +37,7 @@ def table() -> pd.DataFrame:
 
 
 def test_fit_and_sample_on_cuda() -> None:
-    config = WGANConfig(**FEW)
+    config = with_settings(WGANConfig(), **FEW)
     model = DPWGAN(SCHEMA, epsilon=2.0, device="cuda", random_state=1, config=config)
     model.fit(table())
     assert next(iter(model.trained_.weights().values())).is_cuda
@@ -43,17 +48,22 @@ def test_fit_and_sample_on_cuda() -> None:
 
 @pytest.mark.parametrize("pace", [2, "adaptive"])
 def test_dpgan_with_a_warm_start_on_cuda(pace: Any) -> None:
-    warm = DPWGAN(SCHEMA, epsilon=1.0, device="cuda", config=WGANConfig(**FEW)).fit(table())
-    config = DPGANConfig(grouping="weight-bias", critic_per_generator=pace, **FEW)
+    warm = DPWGAN(
+        SCHEMA, epsilon=1.0, device="cuda", config=with_settings(WGANConfig(), **FEW)
+    ).fit(table())
+    changes = {"clipping__grouping": "weight-bias", "critic__per_generator": pace, **FEW}
+    config = with_settings(DPGANConfig(), **changes)
     model = DPGAN(SCHEMA, epsilon=2.0, device="cuda", warm_start=warm, config=config)
     assert len(model.fit(table()).sample(9)) == 9
     assert 1.97 <= model.certificate()["epsilon"] <= 2.0
 
 
-@pytest.mark.parametrize("kind", ["witness", "network"])
+@pytest.mark.parametrize("kind", ["marginals", "networks"])
 def test_pate_on_cuda(kind: str) -> None:
-    config = PATEConfig(kind=kind, labels=80, round_steps=5, teacher_steps=3, student_steps=3)
-    parameters: dict[str, Any] = {"epsilon": 2.0, "device": "cuda", "teachers": 9, "config": config}
+    changes = {"networks__teacher_steps": 3, "networks__student_steps": 3}
+    config = with_settings(PATEConfig(), labels=80, round_steps=5, **changes)
+    parameters: dict[str, Any] = {"epsilon": 2.0, "device": "cuda", "config": config}
+    parameters |= {"teachers": kind, "teacher_count": 9}
     model = PATEGAN(SCHEMA, **parameters).fit(table())
     assert next(iter(model.trained_.weights().values())).is_cuda and len(model.sample(9)) == 9
     for mode in "ABC":

@@ -64,8 +64,8 @@ def test_a_table_of_no_rows_has_a_sample_of_one_at_least() -> None:
 
 def test_a_fit_that_counts_no_rows_asks_for_n(tmp_path: Path) -> None:
     """The networks of PATE's paper have no use for the number, and their plan does not pay for it."""
-    config = {"kind": "network", "accounting": "laplace"}
-    model = small_pate(preset="paper", config=config).fit(frame())
+    config = {"start_from_counts": False, "accounting": "laplace"}
+    model = small_pate(teachers="networks", config=config).fit(frame())
     assert [item["purpose"] for item in model.certificate()["mechanisms"]] == ["votes"]
     model.save(tmp_path / "m")
     for made in (model, load(tmp_path / "m")):

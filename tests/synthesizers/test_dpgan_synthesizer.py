@@ -3,7 +3,6 @@
 import hashlib
 import inspect
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import interval
 from tabsynth.synthesizers.gan.dpgan import VARIANTS
 from tabsynth.synthesizers.gan.public import noisy_overlap
+from tabsynth.synthesizers.settings import with_settings
 
 torch.set_num_threads(1)
 
@@ -51,7 +51,9 @@ def test_a_released_count_refuses_no_fit(caplog: pytest.LogCaptureFixture) -> No
     """R25: how many rows there are is known after a charge. Too few for the noised quantile's own noise
     make that noise larger, and are no reason to stop."""
     model = small_dpgan(epsilon=0.2)
-    model.config = replace(model._gan(), bound="quantile", max_norm=1.0, sampling_rate=0.1)
+    model.config = with_settings(
+        model._gan(), clipping__bound="quantile", clipping__max_norm=1.0, step__sampling_rate=0.1
+    )
     model.fit(frame(6))
     assert model.ledger_.spent <= 0.2 and "noised quantile" in caplog.text
     assert {a.purpose: a.spent for a in model.ledger_.accounts}["critic"] == 8
@@ -71,13 +73,13 @@ def test_with_an_autoencoder(autoencoder: str) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        {"step_rule": "bam"},
-        {"step_rule": "dp-sat", "radius": 0.1},
-        {"grouping": "clusters", "clusters": 2},
-        {"bound": "quantile", "max_norm": 1.0},
-        {"critic_per_generator": "adaptive"},
-        {"critic_optimizer": "nadam", "generator_optimizer": "sgd"},
-        {"physical_batch": 7},
+        {"step__rule": "bam"},
+        {"step__rule": "dp-sat", "step__radius": 0.1},
+        {"clipping__grouping": "clusters", "clipping__clusters": 2},
+        {"clipping__bound": "quantile", "clipping__max_norm": 1.0},
+        {"critic__per_generator": "adaptive"},
+        {"critic__optimizer": "nadam", "generator__optimizer": "sgd"},
+        {"step__physical_batch": 7},
     ],
     ids=repr,
 )
@@ -88,10 +90,10 @@ def test_configurations_train(config: dict[str, Any]) -> None:
 
 def test_a_physical_batch_changes_nothing() -> None:
     """Rows that go through in parts, or at once: the same fit up to rounding."""
-    config = {"bound": "fixed", "penalty": 1e-9}  # whose partners play no part
+    config = {"clipping__bound": "fixed", "penalty": 1e-9}  # whose partners play no part
     results = [
         small_dpgan(
-            config={**config, "physical_batch": size}, rows=60, random_state=1, device="cpu"
+            config={**config, "step__physical_batch": size}, rows=60, random_state=1, device="cpu"
         )
         .fit(frame())
         .trained_.weights()
@@ -207,6 +209,6 @@ def test_the_overlap_on_the_certificate() -> None:
 def test_step_rules_are_of_critic_and_autoencoder(rule: str) -> None:
     """One word for both; the price is the same, and the certificate says which."""
     model = DPGAN(SCHEMA, epsilon=3.0, step_rule=rule, autoencoder="dp-sgd")
-    assert (model._gan().step_rule, model._autoencoder().step_rule) == (rule, rule)
+    assert (model._gan().step.rule, model._autoencoder().step.rule) == (rule, rule)
     plain = DPGAN(SCHEMA, epsilon=3.0, autoencoder="dp-sgd")
     assert model.plan(estimate_time=False).spends == plain.plan(estimate_time=False).spends

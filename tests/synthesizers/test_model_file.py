@@ -18,9 +18,12 @@ from hypothesis import strategies as st
 from tabsynth import DPWGAN, InputError, Schema, TabsynthError, load
 from tabsynth.errors import FileFormatError
 from tabsynth.schema import Column
+from tabsynth.synthesizers.gan.adversarial import CriticConfig
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.gan.generator import GeneratorConfig
 from tabsynth.synthesizers.model_file import read_model, write_model
+from tabsynth.training.private_step import StepConfig
 
 torch.set_num_threads(1)
 SCHEMA = Schema(
@@ -30,9 +33,11 @@ SCHEMA = Schema(
     ]
 )
 CONFIG = WGANConfig(
-    latent_dim=3, generator_hidden=(4,), critic_hidden=(4,), sampling_rate=1.0, critic_steps=4
+    generator=GeneratorConfig(latent_dim=3, hidden=(4,)),
+    critic=CriticConfig(hidden=(4,)),
+    step=StepConfig(count=4, sampling_rate=1.0),
 )
-CODER = AutoencoderConfig(hidden=(4,), latent_dim=3, sampling_rate=1.0, steps=3)
+CODER = AutoencoderConfig(hidden=(4,), latent_dim=3, step=StepConfig(count=3, sampling_rate=1.0))
 
 
 def fitted(**changes: Any) -> DPWGAN:
@@ -187,11 +192,11 @@ def test_facts_of_the_certificate_are_checked_at_once(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda f: f["config"]["config"].update(generator_hidden=[10**9]),
-        lambda f: f["config"]["config"].update(generator_hidden=[10**5] * 50),
-        lambda f: f["config"]["config"].update(latent_dim=10**12),
-        lambda f: f["config"]["config"].update(generator_hidden=[-4]),
-        lambda f: f["config"]["config"].update(latent_dim=True),
+        lambda f: f["config"]["config"]["generator"].update(hidden=[10**9]),
+        lambda f: f["config"]["config"]["generator"].update(hidden=[10**5] * 50),
+        lambda f: f["config"]["config"]["generator"].update(latent_dim=10**12),
+        lambda f: f["config"]["config"]["generator"].update(hidden=[-4]),
+        lambda f: f["config"]["config"]["generator"].update(latent_dim=True),
         lambda f: f["config"]["config"].update(unknown=1),
         lambda f: f["config"]["autoencoder_config"].update(hidden=[10**9, 10**9]),
         lambda f: f["config"]["autoencoder_config"].update(latent_dim=10**9),

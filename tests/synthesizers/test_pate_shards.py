@@ -12,7 +12,7 @@ import torch
 from fitted_tables import frame, small_pate
 
 from tabsynth.synthesizers.pate import aggregation
-from tabsynth.synthesizers.pate import pairs as pate_witness
+from tabsynth.synthesizers.pate import pairs as pate_marginals
 from tabsynth.synthesizers.pate import teachers as pate_networks
 from tabsynth.synthesizers.pate.aggregation import deal
 
@@ -49,7 +49,10 @@ def test_shards_are_coins_of_the_records() -> None:
 
 @pytest.mark.parametrize(
     ("module", "kind"),
-    [(pate_witness.PATEWitness, "witness"), (pate_networks.PATENetworks, "network")],
+    [
+        (pate_marginals.PATEMarginals, "marginals"),
+        (pate_networks.PATENetworks, "networks"),
+    ],
 )
 def test_the_generator_step_reads_the_student_alone(
     module: Any, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -60,19 +63,19 @@ def test_the_generator_step_reads_the_student_alone(
     def move(self: Any, *args: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(aggregation.NoisyAggregator, "open", None)
-            if kind == "network":
+            if kind == "networks":
                 patch.setattr(self, "_teachers", None)
                 patch.setattr(self, "_trainer", None)
             real(self, *args)
 
     monkeypatch.setattr(module, "move", move)
-    model = small_pate(config={"kind": kind}).fit(frame(40))
+    model = small_pate(teachers=kind).fit(frame(40))
     assert len(model.sample(5)) == 5
 
 
 def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """R16: of two quite different tables, the same answers make the same model."""
-    for kind in ("witness", "network"):
+    for kind in ("marginals", "networks"):
         seen = []
         for table in (frame(40), frame(55, seed=8)):
             with pytest.MonkeyPatch.context() as patch:
@@ -84,8 +87,8 @@ def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
                     lambda *a: [np.ones(s) * 10 for s in a[2]],
                 )
                 # Batches of the student so large that it learns from every row that was asked about.
-                config = {"kind": kind, "student_batch": 300}
-                model = small_pate(random_state=0, config=config).fit(table)
+                config = {"networks__student_batch": 300}
+                model = small_pate(random_state=0, teachers=kind, config=config).fit(table)
             weights = model.trained_.weights().values()
             seen.append(([w.cpu().numpy().tobytes() for w in weights], model.trained_.curves))
         assert seen[0] == seen[1]

@@ -1,4 +1,4 @@
-"""Pair features, witnesses and the student, each by a second road."""
+"""Pair features, teachers and the student, each by a second road."""
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
 from tabsynth.synthesizers.gan.generator import second_moments
-from tabsynth.synthesizers.pate import features as witnesses
+from tabsynth.synthesizers.pate import features as pate_features
 from tabsynth.synthesizers.pate.features import (
     LEAST_NORM_OF_LABEL,
+    MarginalTeachers,
     PairFeatures,
-    Witnesses,
     functions_of,
 )
 from tabsynth.synthesizers.pate.pairs import Answers, Student
@@ -120,12 +120,12 @@ def test_fewer_features_of_a_wide_table() -> None:
 
 def reference(
     index: np.ndarray, shard: Tensor, count: int
-) -> tuple[PairFeatures, Tensor, Witnesses]:
+) -> tuple[PairFeatures, Tensor, MarginalTeachers]:
     created, codes = features(index, 3)
-    return created, codes, Witnesses.of(codes, shard, count, created)
+    return created, codes, MarginalTeachers.of(codes, shard, count, created)
 
 
-def test_witnesses_are_means_of_their_shards_and_votes_their_signs() -> None:
+def test_teachers_are_means_of_their_shards_and_votes_their_signs() -> None:
     """Against a loop over teachers and rows, in float64."""
     index, count = table(90), 7
     shard = torch.randint(count - 1, (90,), generator=torch.Generator().manual_seed(1))
@@ -160,14 +160,14 @@ def test_witnesses_are_means_of_their_shards_and_votes_their_signs() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["one-hot", "binary"])
-def test_a_record_more_leaves_other_witnesses_as_they_were(encoding: str) -> None:
+def test_a_record_more_leaves_other_teachers_as_they_were(encoding: str) -> None:
     """R15, to the bit, past the size of a chunk too."""
     index = table(8200)
     shard = torch.randint(50, (8200,), generator=torch.Generator().manual_seed(1))
     for n in (5, 8191, 8192, 8199):
         created, codes = features(index, 3, encoding=encoding)
-        fewer = Witnesses.of(codes[:n], shard[:n], 50, created).means
-        more = Witnesses.of(codes[: n + 1], shard[: n + 1], 50, created).means
+        fewer = MarginalTeachers.of(codes[:n], shard[:n], 50, created).means
+        more = MarginalTeachers.of(codes[: n + 1], shard[: n + 1], 50, created).means
         changed = torch.nonzero((fewer != more).any(1)).flatten().tolist()
         assert changed in ([int(shard[n])], [])
 
@@ -196,7 +196,7 @@ def dense(width: int, functions: int) -> PairFeatures:
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("width", "functions"), [(3, 2), (16, 9), (37, 9), (259, 9), (37, 40)])
-def test_dense_codes_leave_other_witnesses_as_they_were(
+def test_dense_codes_leave_other_teachers_as_they_were(
     width: int, functions: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R15 without help of zeros in the codes: a record anywhere, of any size, changes its own teacher alone.
@@ -204,7 +204,7 @@ def test_dense_codes_leave_other_witnesses_as_they_were(
     The numbers of functions and of codes are some at which a product of matrices rounds by place.
     """
     before, draw = torch.get_num_threads(), torch.Generator().manual_seed(2)
-    monkeypatch.setattr(witnesses, "CHUNK", 512)
+    monkeypatch.setattr(pate_features, "CHUNK", 512)
     created = dense(width, functions)
     codes = torch.rand(1100, width, generator=draw) * 10 ** (
         4 * torch.rand(1100, 1, generator=draw) - 2
@@ -212,33 +212,35 @@ def test_dense_codes_leave_other_witnesses_as_they_were(
     shard = torch.randint(50, (1100,), generator=draw)
     try:
         torch.set_num_threads(threads)
-        whole = Witnesses.of(codes, shard, 50, created).means
+        whole = MarginalTeachers.of(codes, shard, 50, created).means
         exact = (codes[:99].double() @ created._weights.double()) + created._constants.double()
         exact = exact[:, created._first] * exact[:, created._second]
         result = created.of_rows(codes[:99]).double()
         torch.testing.assert_close(result, exact, rtol=1e-3, atol=1e-4 * float(exact.abs().max()))
         for place in (0, 5, 510, 1099):
             kept = torch.arange(len(codes)) != place
-            fewer = Witnesses.of(codes[kept], shard[kept], 50, created).means
+            fewer = MarginalTeachers.of(codes[kept], shard[kept], 50, created).means
             changed = torch.nonzero((whole != fewer).any(1)).flatten().tolist()
             assert changed == [int(shard[place])]
         # In another order, on another number of threads: the same numbers, to the bit.
         torch.set_num_threads(3 - threads)
         order = torch.randperm(len(codes), generator=draw)
-        assert torch.equal(Witnesses.of(codes[order], shard[order], 50, created).means, whole)
+        assert torch.equal(
+            MarginalTeachers.of(codes[order], shard[order], 50, created).means, whole
+        )
     finally:
         torch.set_num_threads(before)
 
 
-def test_extreme_features_stay_with_their_own_witness() -> None:
+def test_extreme_features_stay_with_their_own_teacher() -> None:
     """A record whose features pass the limit is cut; sums never become infinite or NaN for others."""
     created = dense(8, 9)
     codes = torch.rand(40, 8, generator=torch.Generator().manual_seed(3))
     shard = torch.arange(40) % 4
-    whole = Witnesses.of(codes, shard, 4, created).means
+    whole = MarginalTeachers.of(codes, shard, 4, created).means
     for size in (1e6, 1e18, -1e18):
         more = torch.cat([torch.full((1, 8), size), codes])
-        result = Witnesses.of(more, torch.cat([torch.tensor([2]), shard]), 4, created).means
+        result = MarginalTeachers.of(more, torch.cat([torch.tensor([2]), shard]), 4, created).means
         assert torch.isfinite(result).all()
         assert torch.nonzero((result != whole).any(1)).flatten().tolist() == [2]
 

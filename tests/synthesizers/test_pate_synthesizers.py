@@ -23,7 +23,7 @@ from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
 from tabsynth.synthesizers.pate.estimator import recommended
-from tabsynth.synthesizers.pate.pairs import PATEWitness
+from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.teachers import PATENetworks
 from tabsynth.training import checkpoint as checkpoints
 
@@ -44,9 +44,9 @@ def test_the_budget_goes_to_counts_and_votes(tmp_path: Path) -> None:
     assert verify(tmp_path / "t.csv").consistent
 
 
-def test_the_paper_preset_is_charged_by_its_own_bound() -> None:
+def test_the_networks_of_the_paper_is_charged_by_its_own_bound() -> None:
     """Laplace on both counts by 2λ²m(m + 1), by hand: RDP(m + 1) = 2λ²(m + 1)."""
-    model = PATEGAN(SCHEMA, epsilon=1.5, preset="paper", rows=8000)
+    model = PATEGAN(SCHEMA, epsilon=1.5, teachers="networks", rows=8000)
     plan = model.plan(estimate_time=False)
     (votes,) = plan.spends
     assert isinstance(votes.mechanism, NoisyVote)
@@ -84,14 +84,14 @@ def test_all_uses_of_a_round_are_written_off_before_the_rows_are_read(
     ]
 
 
-@pytest.mark.parametrize("kind", ["witness", "network"])
+@pytest.mark.parametrize("kind", ["marginals", "networks"])
 def test_no_teacher_leaves_the_fit(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """R16: neither the file nor the fitted object holds anything of K teachers; nor the log."""
     with caplog.at_level("DEBUG"):
-        model = small_pate(teachers=11, config={"kind": kind}).fit(frame())
-        one_row_less = small_pate(teachers=11, config={"kind": kind})
+        model = small_pate(teacher_count=11, teachers=kind).fit(frame())
+        one_row_less = small_pate(teacher_count=11, teachers=kind)
         said = len(caplog.messages)
         one_row_less.fit(frame().iloc[1:])
     # The log of another table differs by nothing: it tells of the plan alone.
@@ -110,7 +110,7 @@ def test_no_teacher_leaves_the_fit(
     assert facts(load(tmp_path / "m")) == facts(model)
 
 
-@pytest.mark.parametrize("kind", ["witness", "network"])
+@pytest.mark.parametrize("kind", ["marginals", "networks"])
 def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second part asks what is left, of the same shards; its teachers are trained again."""
     monkeypatch.setattr(checkpoints, "EVERY", 1e-9)
@@ -128,7 +128,7 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
         if stage == "votes" and done == 2:
             raise KeyboardInterrupt
 
-    model = small_pate(config={"kind": kind})
+    model = small_pate(teachers=kind)
     with pytest.raises(KeyboardInterrupt):
         model.fit(frame(), checkpoint=tmp_path / "ck", progress=stop)
     first = model.certificate()
@@ -136,7 +136,7 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert first["training"]["stopped"] == "interrupted" and len(model.sample(3)) == 3
     names = b" ".join(f.read_bytes() for f in (tmp_path / "ck").glob("state-*"))
     assert b"teach" not in names.lower() and b"trainer" not in names
-    repeated = small_pate(config={"kind": kind}).fit(frame(), checkpoint=tmp_path / "ck")
+    repeated = small_pate(teachers=kind).fit(frame(), checkpoint=tmp_path / "ck")
     assert {m["purpose"]: m["count"] for m in repeated.ledger_.to_list()} == {
         "one-way counts": 1,
         "votes": 60,
@@ -146,12 +146,14 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert repeated.certificate()["epsilon"] <= 3.0
 
 
-@pytest.mark.parametrize(("kind", "ages"), [("witness", [1, 2, 1, 2]), ("network", [1, 2, 3, 4])])
+@pytest.mark.parametrize(
+    ("kind", "ages"), [("marginals", [1, 2, 1, 2]), ("networks", [1, 2, 3, 4])]
+)
 def test_a_round_towards_new_marginals_has_steps_of_its_own(
     kind: str, ages: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Adam's small slopes at the end of a round threw the generator off in the next, on wide tables."""
-    module = {"witness": PATEWitness, "network": PATENetworks}[kind]
+    module = {"marginals": PATEMarginals, "networks": PATENetworks}[kind]
     move, result = module.move, []
 
     def noted(self: Any, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
@@ -159,15 +161,15 @@ def test_a_round_towards_new_marginals_has_steps_of_its_own(
         result.append({int(state["step"]) for state in moves.state.values()})
 
     monkeypatch.setattr(module, "move", noted)
-    small_pate(config={"kind": kind, "rounds": 2, "round_steps": 2}).fit(frame())
+    small_pate(teachers=kind, config={"rounds": 2, "round_steps": 2}).fit(frame())
     assert result == [{age} for age in ages]
 
 
 def test_more_teachers_than_rows_are_told(caplog: pytest.LogCaptureFixture) -> None:
     """Not refused, as the number of rows is private; the noisy counts tell it, at no further cost."""
-    small_pate(teachers=50).fit(frame(400))
+    small_pate(teacher_count=50).fit(frame(400))
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
-    model = small_pate(teachers=300).fit(frame(20))
+    model = small_pate(teacher_count=300).fit(frame(20))
     (said,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert said.startswith("300 teachers are more than there are rows, ") and "\n" not in said
     assert len(model.sample(3)) == 3
@@ -176,7 +178,7 @@ def test_more_teachers_than_rows_are_told(caplog: pytest.LogCaptureFixture) -> N
 @pytest.mark.slow
 def test_a_trial_of_many_teachers_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """Its rows are made up."""
-    small_pate(teachers=30_000).plan()
+    small_pate(teacher_count=30_000).plan()
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
 
 
@@ -187,21 +189,29 @@ def test_a_time_limit_stops_with_a_valid_model() -> None:
 
 def test_teachers_follow_public_facts_alone() -> None:
     """R14: the declared rows, or a nominal number; never the table."""
-    assert PATEGAN(SCHEMA, epsilon=1.0, rows=19_077)._teachers() == recommended(19_077, 1.0, 1e-5)
-    assert PATEGAN(SCHEMA, epsilon=1.0)._teachers() == recommended(20_000, 1.0, 1e-5) >= 300
-    assert PATEGAN(SCHEMA, epsilon=1.0, preset="paper")._teachers() == 20
-    assert [PATEGAN(SCHEMA, epsilon=math.inf, rows=n)._teachers() for n in (1, 7, 19)] == [2, 2, 2]
-    assert PATEGAN(SCHEMA, epsilon=1e-3, rows=10**7)._teachers() <= MOST_TEACHERS
-    plans = [small_pate(teachers=None).fit(frame(n)).certificate()["mechanisms"] for n in (9, 90)]
+    assert PATEGAN(SCHEMA, epsilon=1.0, rows=19_077)._teacher_count() == recommended(
+        19_077, 1.0, 1e-5
+    )
+    assert PATEGAN(SCHEMA, epsilon=1.0)._teacher_count() == recommended(20_000, 1.0, 1e-5) >= 300
+    assert PATEGAN(SCHEMA, epsilon=1.0, teachers="networks")._teacher_count() == 20
+    assert [PATEGAN(SCHEMA, epsilon=math.inf, rows=n)._teacher_count() for n in (1, 7, 19)] == [
+        2,
+        2,
+        2,
+    ]
+    assert PATEGAN(SCHEMA, epsilon=1e-3, rows=10**7)._teacher_count() <= MOST_TEACHERS
+    plans = [
+        small_pate(teacher_count=None).fit(frame(n)).certificate()["mechanisms"] for n in (9, 90)
+    ]
     assert plans[0] == plans[1]
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"teachers": 0}, "teachers"),
-    ({"teachers": 1}, "teachers to be a whole number >= 2"),
-    ({"teachers": 2.5}, "teachers"),
-    ({"teachers": 10**9}, "teachers"),
-    ({"teachers": 8, "rows": 7}, "rows=7"),
+    ({"teacher_count": 0}, "teacher_count"),
+    ({"teacher_count": 1}, "teacher_count to be a whole number >= 2"),
+    ({"teacher_count": 2.5}, "teacher_count"),
+    ({"teacher_count": 10**9}, "teacher_count"),
+    ({"teacher_count": 8, "rows": 7}, "rows=7"),
     ({"labels": 0}, "labels"),
     ({"labels": 1}, "labels"),
     ({"config": 5}, "config"),
@@ -225,7 +235,7 @@ BAD_LABELS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("build", "change", "says"),
     [
-        *((small_pate, c, s) for c, s in [*BAD, ({"preset": "source"}, "preset")]),
+        *((small_pate, c, s) for c, s in [*BAD, ({"teachers": "witness"}, "teachers")]),
         *((small_acgan, c, s) for c, s in [*BAD, *BAD_LABELS]),
     ],
 )
@@ -241,18 +251,17 @@ def test_wrong_parameters_of_pate_are_one_line(build: Any, change: Any, says: st
 @pytest.mark.parametrize(
     "change",
     [
-        {"kind": "magic"},
         {"labels": 0},
         {"rounds": 61},
         {"accounting": "exact"},
-        {"functions": 0},
-        {"features": 0.5},
-        {"teacher_hidden": (0,)},
-        {"student_hidden": (3, -1)},
-        {"teacher_batch": 0},
-        {"student_batch": 1},
-        {"network_lr": 0},
-        {"network_optimizer": "magic"},
+        {"marginals__functions": 0},
+        {"marginals__features": 0.5},
+        {"networks__teacher_hidden": (0,)},
+        {"networks__student_hidden": (3, -1)},
+        {"networks__teacher_batch": 0},
+        {"networks__student_batch": 1},
+        {"networks__lr": 0},
+        {"start_from_counts": "yes"},
     ],
 )
 def test_wrong_configurations_of_pate_are_one_line(change: dict[str, Any]) -> None:
@@ -269,10 +278,10 @@ def test_a_label_of_one_class() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["A", "B", "C"])
-@pytest.mark.parametrize("kind", ["witness", "network"])
+@pytest.mark.parametrize("kind", ["marginals", "networks"])
 @pytest.mark.parametrize("autoencoder", [None, "dp-sgd"])
 def test_rows_of_one_class(mode: str, kind: str, autoencoder: str | None, tmp_path: Path) -> None:
-    estimator = small_acgan(mode=mode, config={"kind": kind}, autoencoder=autoencoder).fit(frame())
+    estimator = small_acgan(mode=mode, teachers=kind, autoencoder=autoencoder).fit(frame())
     estimator.save(tmp_path / "m")
     for model in (estimator, load(tmp_path / "m")):
         assert isinstance(model, PATEACGAN)
@@ -321,7 +330,7 @@ def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> 
         epsilon=math.inf,
         label="y",
         class_shares={"hi": share, "lo": 1 - share},
-        teachers=100,
+        teacher_count=100,
         random_state=0,
         config=PATEConfig(labels=2000, rounds=2, round_steps=60),
     ).fit(table)
@@ -343,9 +352,9 @@ def test_a_fit_keeps_its_label() -> None:
 
 def test_the_paper_buys_no_count_of_rows() -> None:
     """Nothing of it reads the number of rows, unless its autoencoder is private."""
-    plan = PATEGAN(SCHEMA, epsilon=1.0, preset="paper").plan(estimate_time=False)
+    plan = PATEGAN(SCHEMA, epsilon=1.0, teachers="networks").plan(estimate_time=False)
     assert [spend.purpose for spend in plan.spends] == ["votes"]
-    private = PATEGAN(SCHEMA, epsilon=1.0, preset="paper", autoencoder="dp-sgd")
+    private = PATEGAN(SCHEMA, epsilon=1.0, teachers="networks", autoencoder="dp-sgd")
     assert "row count" in [s.purpose for s in private.plan(estimate_time=False).spends]
 
 
@@ -366,25 +375,25 @@ def test_class_votes_are_charged_besides() -> None:
     assert alone["noise"] < votes["noise"]
 
 
-@pytest.mark.parametrize("kind", ["witness", "network"])
+@pytest.mark.parametrize("kind", ["marginals", "networks"])
 def test_starts_from_what_is_free(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(released, "RELEASED_ROWS", 300)
     config = MargNetConfig(components=30, steps=20, hidden=(16,))
     first = MargNet(SCHEMA, epsilon=1.0, config=config).fit(frame())
-    warm = small_pate(warm_start=first, config={"kind": kind}).fit(frame())
+    warm = small_pate(warm_start=first, teachers=kind).fit(frame())
     purposes = [m["purpose"] for m in warm.certificate()["mechanisms"]]
     # The paper's networks have no use for the number of rows: it is not bought.
-    first_of_own = "row count" if kind == "witness" else "joint counts"
+    first_of_own = "row count" if kind == "marginals" else "joint counts"
     assert purposes[-2:] == [first_of_own, "votes"] and 2.97 < warm.ledger_.spent <= 3.0
-    public = small_pate(public=frame(30, seed=4), provenance="made up", config={"kind": kind})
+    public = small_pate(public=frame(30, seed=4), provenance="made up", teachers=kind)
     assert public.fit(frame()).certificate()["public"]["public_table"]["rows"] == 30
 
 
-@pytest.mark.parametrize("kind", ["witness", "network"])
+@pytest.mark.parametrize("kind", ["marginals", "networks"])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_tiny_tables_and_no_privacy(kind: str, rows: int) -> None:
     for epsilon in (0.5, math.inf):
-        model = small_pate(epsilon=epsilon, config={"kind": kind}).fit(frame(rows))
+        model = small_pate(epsilon=epsilon, teachers=kind).fit(frame(rows))
         assert len(model.sample(6)) == 6
         assert math.isinf(model.ledger_.spent) == math.isinf(epsilon)
 
@@ -412,9 +421,9 @@ def test_learns_a_dependence_that_shuffled_columns_lack(teachers: int, least: fl
     table["b"] = table["k"] == "x"
     model = small_pate(
         epsilon=4.0,
-        teachers=teachers,
+        teacher_count=teachers,
         random_state=1,
-        config={"labels": 2000, "generator_hidden": (32,), "round_steps": 60},
+        config={"labels": 2000, "generator__hidden": (32,), "round_steps": 60},
     )
     rows = model.fit(table).sample(2000)
     assert (rows["b"] == (rows["k"] == "x")).mean() > least
@@ -431,9 +440,9 @@ def test_conventions_of_pate() -> None:
     assert small().method != small_pate().method
 
 
-def test_a_mix_of_paper_and_witnesses_has_its_counts() -> None:
-    """The preset without its own configuration starts from noisy one-way counts, as witnesses need."""
-    model = PATEGAN(SCHEMA, epsilon=3.0, preset="paper", teachers=5, config=pate())
+def test_teachers_of_marginals_have_their_counts() -> None:
+    """Whatever the configuration says: features are made of noisy one-way counts."""
+    model = PATEGAN(SCHEMA, epsilon=3.0, teacher_count=5, config=pate(start_from_counts=False))
     assert "one-way counts" in [s.purpose for s in model.plan(estimate_time=False).spends]
 
 
@@ -446,16 +455,16 @@ def test_declared_shares_are_on_the_certificate(tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     loaded = load(tmp_path / "m")
     assert isinstance(loaded, PATEACGAN) and loaded._shares().tolist()[:3] == shares
-    assert loaded.teachers == model._teachers()
+    assert loaded.teacher_count == model._teacher_count()
 
 
 def test_votes_that_would_be_thrown_away_are_refused() -> None:
     with pytest.raises(InputError, match="pair_anchor=0"):
-        PATEConfig(pair_anchor=0.0)
+        small_pate(config={"generator__pair_anchor": 0.0}).plan(estimate_time=False)
 
 
 @pytest.mark.slow
-def test_the_paper_preset_learns_without_noise() -> None:
+def test_the_networks_of_the_paper_learns_without_noise() -> None:
     """It nears the marginals. With a generator five times as fast, all teachers rejected all rows: 0.61."""
     letters = list("abcdefgh")
     rng = np.random.default_rng(0)
@@ -470,7 +479,7 @@ def test_the_paper_preset_learns_without_noise() -> None:
     model = PATEGAN(
         Schema(columns),
         epsilon=math.inf,
-        preset="paper",
+        teachers="networks",
         rows=2000,
         random_state=0,
         config=config,
@@ -494,37 +503,37 @@ def test_the_student_learns_from_its_own_round(monkeypatch: pytest.MonkeyPatch) 
         learn(self, rng)
 
     monkeypatch.setattr(PATENetworks, "_learn", noted)
-    small_pate(config={"kind": "network", "labels": 31}).fit(frame())
+    small_pate(teachers="networks", config={"labels": 31}).fit(frame())
     assert expected == [16, 16, 16, 15, 15, 15]
 
 
-def test_the_paper_preset_labels_every_student_step() -> None:
+def test_the_networks_of_the_paper_labels_every_student_step() -> None:
     config = paper_config()
-    each = config.labels / (config.rounds * config.student_steps)
-    assert each == config.student_batch == 64
+    each = config.labels / (config.rounds * config.networks.student_steps)
+    assert each == config.networks.student_batch == 64
 
 
-def test_the_paper_preset_of_pate_acgan(tmp_path: Path) -> None:
+def test_the_networks_of_the_paper_of_pate_acgan(tmp_path: Path) -> None:
     """Networks in mode B, a teacher for each thousand rows, and a model file that says so."""
-    planned = PATEACGAN(SCHEMA, epsilon=2.0, label="k", preset="paper", rows=8000)
+    planned = PATEACGAN(SCHEMA, epsilon=2.0, label="k", teachers="networks", rows=8000)
     plan = planned.plan(estimate_time=False)
     assert [s.purpose for s in plan.spends] == ["one-way counts", "votes", "class votes"]
     votes = plan.spends[1].mechanism
     assert isinstance(votes, NoisyVote)
     assert (votes.accounting, votes.teachers) == ("laplace", 8)
     assert planned._networks_config() == paper_config()
-    requested = PATEACGAN(SCHEMA, epsilon=2.0, label="k", preset="paper", mode="A")
+    requested = PATEACGAN(SCHEMA, epsilon=2.0, label="k", teachers="networks", mode="A")
     assert [s.purpose for s in requested.plan(estimate_time=False).spends] == [
         "one-way counts",
         "votes",
     ]
-    model = small_acgan(preset="paper", config={"kind": "network"}).fit(frame())
+    model = small_acgan(teachers="networks").fit(frame())
     model.save(tmp_path / "m")
     loaded = load(tmp_path / "m")
-    assert isinstance(loaded, PATEACGAN) and (loaded.preset, loaded.mode) == ("paper", "B")
+    assert isinstance(loaded, PATEACGAN) and (loaded.teachers, loaded.mode) == ("networks", "B")
     assert loaded.get_params(deep=False)["config"] == model.config
-    with pytest.raises(InputError, match="preset"):
-        small_acgan(preset="source").plan(estimate_time=False)
+    with pytest.raises(InputError, match="teachers"):
+        small_acgan(teachers="paper").plan(estimate_time=False)
 
 
 @pytest.mark.slow
@@ -536,7 +545,7 @@ def test_the_class_head_of_the_paper_preset_learns() -> None:
         SCHEMA,
         epsilon=math.inf,
         label="k",
-        preset="paper",
+        teachers="networks",
         rows=2000,
         random_state=0,
         config=replace(paper_config(), rounds=100, labels=16_000),

@@ -5,38 +5,32 @@ from typing import Any
 
 import pytest
 import torch
+from contexts import context_of
 from test_adversarial import LAYOUT, dpgan, rows_of
 from test_wgan import rng, tiny
 
 from tabsynth.privacy.accounting.mechanisms import Gaussian
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers.gan.adversarial import Adversarial
-from tabsynth.synthesizers.gan.dpwgan import WGANTraining as WGAN
 from tabsynth.synthesizers.gan.generator import TableGenerator
 from tabsynth.training import private_step
-from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.private_step import Captured
 
 
 def build(kind: str) -> Adversarial:
     if kind == "wgan":
-        generator = TableGenerator(LAYOUT, 6, (16,), rng(), norm=True)
-        return WGAN(tiny(critic_steps=12), generator, rng(1))
-    return dpgan(critic_steps=12, centred=kind == "centred", bound="public")
+        config = tiny(step__count=12)
+        return Adversarial(config, TableGenerator(LAYOUT, config.generator, rng()), rng(1))
+    return dpgan(step__count=12, clipping__centred=kind == "centred", clipping__bound="public")
 
 
 def fitted(model: Adversarial, device: str, standins: bool) -> dict[str, Any]:
     model.to(torch.device(device))
     ledger = Ledger(math.inf, 1e-5)
-    model.fit(
-        PrivateTable(rows_of(60, 1).to(device), ledger),
-        [ledger.open("critic", Gaussian(noise_multiplier=1.0), 12)],
-        60.0,
-        private_rng=torch.Generator(device).manual_seed(2),
-        public_rng=torch.Generator(device).manual_seed(3),
-        monitor=TrainingMonitor(),
-        standins=rows_of(30, 2).to(device) if standins else None,
-    )
+    account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 12)
+    codes = rows_of(60, 1).to(device)
+    public = rows_of(30, 2).to(device) if standins else None
+    model.fit(context_of(codes, account, ledger, 60.0, public_codes=public))
     return model.critic.state_dict()
 
 

@@ -110,7 +110,7 @@ def test_killed_between_the_read_and_its_result(purpose: str, plans: int, tmp_pa
 
 def test_too_little_is_left_to_do_it_again(tmp_path: Path) -> None:
     """One line says so, and nothing more is read, however often one tries."""
-    changes: dict[str, Any] = {"autoencoder": None, "config": wgan(critic_steps=1)}
+    changes: dict[str, Any] = {"autoencoder": None, "config": wgan(step__count=1)}
     assert killed_fits.run(tmp_path, read="critic", **changes) == -9
     path = tmp_path / "ck" / "ledger.jsonl"
     assert path.read_text().count('"reserve"') == 2
@@ -248,7 +248,7 @@ def test_parts_draw_other_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ({"rows": 60}, "rows is None there and 60 here"),
         ({"encoding": "binary"}, "encoding is 'one-hot' there and 'binary' here"),
         ({"preset": "source"}, "preset is 'default' there and 'source' here"),
-        ({"config": wgan(critic_steps=7)}, "critic_steps is 16 there and 7 here"),
+        ({"config": wgan(step__count=7)}, "count is 16 there and 7 here"),
     ],
 )
 def test_another_fit_is_refused(change: dict[str, Any], says: str, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import Layout
 from tabsynth.schema import Column
-from tabsynth.synthesizers.gan.generator import TableGenerator, second_moments
+from tabsynth.synthesizers.gan.generator import GeneratorConfig, TableGenerator, second_moments
 
 torch.set_num_threads(1)
 
@@ -21,8 +21,11 @@ def layout(encoding: str) -> Layout:
     return TableEncoder(Schema(columns), encoding).layout
 
 
+PLAIN = GeneratorConfig(latent_dim=6, hidden=(16,), norm=False)
+
+
 def generator(encoding: str) -> TableGenerator:
-    created = TableGenerator(layout(encoding), 6, (16,), torch.Generator().manual_seed(0))
+    created = TableGenerator(layout(encoding), PLAIN, torch.Generator().manual_seed(0))
     with torch.no_grad():
         for parameter in created.parameters():
             parameter.mul_(3.0)  # columns that depend on each other through z

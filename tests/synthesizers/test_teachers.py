@@ -32,30 +32,24 @@ def alone(teachers: Teachers, k: int) -> nn.Sequential:
 
 
 def trainer_of(
-    widths: list[int], name: str, sizes: list[int], classes: int = 0
+    widths: list[int], sizes: list[int], classes: int = 0
 ) -> tuple[TeacherTrainer, Tensor]:
     teachers = Teachers(len(sizes), widths, rng()).double()
     shard = torch.cat([torch.full((n,), k) for k, n in enumerate(sizes)])
     shard = shard[torch.randperm(len(shard), generator=rng(3))]
     rows = torch.rand(len(shard), WIDTH, generator=rng(1), dtype=torch.float64)
     labels = torch.randint(classes, (len(shard),), generator=rng(2)) if classes else None
-    return TeacherTrainer(teachers, rows, labels, shard, 1e-2, name), shard
+    return TeacherTrainer(teachers, rows, labels, shard, 1e-2), shard
 
 
-@pytest.mark.parametrize("name", ["adam", "rmsprop", "sgd"])
 @pytest.mark.parametrize("hidden", [[], [4], [4, 3]])
 @pytest.mark.parametrize("classes", [0, 3])
-def test_one_batched_step_is_that_of_k_modules(name: str, hidden: list[int], classes: int) -> None:
+def test_one_batched_step_is_that_of_k_modules(hidden: list[int], classes: int) -> None:
     """float64, shards of 0, 1 and many rows, several steps: the loop over K modules agrees."""
-    trainer, _ = trainer_of([WIDTH, *hidden, 1 + classes], name, [3, 0, 1, 40], classes)
+    trainer, _ = trainer_of([WIDTH, *hidden, 1 + classes], [3, 0, 1, 40], classes)
     networks = [alone(trainer.teachers, k) for k in range(4)]
     optimizers = [
-        {
-            "adam": lambda p: torch.optim.Adam(p, 1e-2, betas=(0.5, 0.9)),
-            "rmsprop": lambda p: torch.optim.RMSprop(p, 1e-2),
-            "sgd": lambda p: torch.optim.SGD(p, 1e-2),
-        }[name](network.parameters())
-        for network in networks
+        torch.optim.Adam(network.parameters(), 1e-2, betas=(0.5, 0.9)) for network in networks
     ]
     for step in range(4):
         fake = torch.rand(7, WIDTH, generator=rng(step), dtype=torch.float64)
@@ -90,7 +84,7 @@ def test_one_batched_step_is_that_of_k_modules(name: str, hidden: list[int], cla
 
 
 def test_each_teacher_picks_from_its_own_shard() -> None:
-    trainer, shard = trainer_of([WIDTH, 1], "sgd", [3, 0, 1, 40])
+    trainer, shard = trainer_of([WIDTH, 1], [3, 0, 1, 40])
     picked = trainer.picked(500, rng())
     for k in (0, 2, 3):
         assert set(picked[k].tolist()) == set(torch.nonzero(shard == k).flatten().tolist())
@@ -98,8 +92,8 @@ def test_each_teacher_picks_from_its_own_shard() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("name", "hidden"), [("adam", []), ("rmsprop", [9]), ("adam", [16, 5])])
-def test_a_record_changes_its_own_network_alone(name: str, hidden: list[int], threads: int) -> None:
+@pytest.mark.parametrize("hidden", [[], [9], [16, 5]])
+def test_a_record_changes_its_own_network_alone(hidden: list[int], threads: int) -> None:
     """R15, to the bit, in float32 with dense codes: added anywhere, to a large shard or an empty one."""
     before, draw = torch.get_num_threads(), rng(4)
     width, sizes = 37, [3, 0, 1, 40, 2, 7, 0]
@@ -110,7 +104,7 @@ def test_a_record_changes_its_own_network_alone(name: str, hidden: list[int], th
 
     def trained(rows: Tensor, shard: Tensor) -> tuple[list[Tensor], Tensor]:
         teachers, public = Teachers(len(sizes), [width, *hidden, 1], rng()), rng(7)
-        trainer = TeacherTrainer(teachers, rows, None, shard, 1e-2, name)
+        trainer = TeacherTrainer(teachers, rows, None, shard, 1e-2)
         for _ in range(4):
             fake = torch.rand(6, width, generator=public)
             trainer.step(BATCH, fake, public)
@@ -146,14 +140,13 @@ def test_two_thousand_teachers_fit_in_memory() -> None:
 
 def _peak_of_two_thousand() -> int:
     """Bytes of a process at most."""
-    widths = [400, *PATEConfig().teacher_hidden, 1]
+    widths = [400, *PATEConfig().networks.teacher_hidden, 1]
     trainer = TeacherTrainer(
         Teachers(2000, widths, rng()),
         torch.rand(500, 400, generator=rng(1)),
         None,
         torch.arange(500) % 2000,
         1e-3,
-        "adam",
     )
     before = trainer.teachers.weights[0].detach().clone()
     trainer.step(4, torch.rand(8, 400, generator=rng(2)), rng(3))

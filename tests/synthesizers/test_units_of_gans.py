@@ -85,8 +85,8 @@ def test_counts_of_rows_have_the_noise_of_a_unit() -> None:
 @pytest.mark.parametrize(
     ("model", "what"),
     [
-        (small(schema(), config=wgan(physical_batch=2)), "physical_batch"),
-        (small(schema(), autoencoder_config=coder(physical_batch=2)), "physical_batch"),
+        (small(schema(), config=wgan(step__physical_batch=2)), "physical_batch"),
+        (small(schema(), autoencoder_config=coder(step__physical_batch=2)), "physical_batch"),
         (small(schema(MOST_ROWS + 1)), "max_rows_per_unit"),
         (small_pate(schema(MOST_ROWS + 1), autoencoder="dp-sgd"), "max_rows_per_unit"),
     ],
@@ -101,16 +101,18 @@ def test_what_private_steps_cannot_do_is_refused(model: Synthesizer, what: str) 
 def test_what_needs_no_private_step_takes_more_rows() -> None:
     """Teachers do; and units may go through a network in parts."""
     small_pate(schema(MOST_ROWS + 1)).plan(estimate_time=False)
-    small(schema(), config=wgan(physical_batch=MOST)).plan(estimate_time=False)
-    small(schema(1), config=wgan(physical_batch=5)).plan(estimate_time=False)
+    small(schema(), config=wgan(step__physical_batch=MOST)).plan(estimate_time=False)
+    small(schema(1), config=wgan(step__physical_batch=5)).plan(estimate_time=False)
 
 
 @pytest.mark.slow
 def test_a_physical_batch_changes_nothing() -> None:
     """Units that go through in parts, or at once: the same fit up to rounding."""
-    config = {"bound": "fixed", "penalty": 1e-9}
+    config = {"clipping__bound": "fixed", "penalty": 1e-9}
     fits = [
-        small_dpgan(schema(), config={**config, "physical_batch": size}, rows=60, random_state=1)
+        small_dpgan(
+            schema(), config={**config, "step__physical_batch": size}, rows=60, random_state=1
+        )
         for size in (None, 7)
     ]
     one, other = (model.set_params(epsilon=math.inf).fit(visits()) for model in fits)

@@ -107,7 +107,7 @@ def test_what_the_presets_do_after_one(margnet: MargNet) -> None:
         assert spends == {"row count": 1, "critic": 400}
     model = DPWGAN(SCHEMA, epsilon=3.0, public=frame(5), provenance="made up")
     spends = {s.purpose: s.count for s in model.plan(estimate_time=False).spends}
-    assert spends == {"one-way counts": 1, "critic": WGANConfig().critic_steps}
+    assert spends == {"one-way counts": 1, "critic": WGANConfig().step.count}
     assert "autoencoder" in model._free_steps() and "warm start" in model._free_steps()
 
 
@@ -172,7 +172,7 @@ def test_other_schemas_and_sources_are_refused(margnet: MargNet) -> None:
 
 
 def test_a_plan_with_times(margnet: MargNet) -> None:
-    plan = small(warm_start=margnet, autoencoder_config=coder(steps=20)).plan()
+    plan = small(warm_start=margnet, autoencoder_config=coder(step__count=20)).plan()
     assert plan.seconds is not None and 0 < plan.seconds < 60
 
 
@@ -207,7 +207,7 @@ def test_together() -> None:
 @pytest.mark.parametrize("stage", ["released marginals", "warm start", "critic"])
 def test_a_killed_fit_goes_on(stage: str, margnet: MargNet, tmp_path: Path) -> None:
     """From a checkpoint, with what each stage keeps; the warm start counts once."""
-    config = {"critic_per_generator": "adaptive", "step_rule": "dp-sat"}
+    config = {"critic__per_generator": "adaptive", "step__rule": "dp-sat"}
 
     def crash(now: str, done: int, total: int) -> None:
         if (now, done) == (stage, 2):

@@ -36,6 +36,7 @@ from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.synthesizers.model_file import population_from
 from tabsynth.synthesizers.pate.aggregation import deal
 from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
+from tabsynth.synthesizers.settings import with_settings
 from tabsynth.synthesizers.violations import release_number
 from tabsynth.training.private_step import PARTS_STEP, WeightedInputs
 
@@ -271,7 +272,9 @@ def test_a_fit_estimates_the_population(tmp_path, caplog) -> None:
 @pytest.mark.slow
 def test_a_gan_estimates_the_population() -> None:
     table = rows()
-    config = WGANConfig(critic_steps=60, critic_hidden=(16,), generator_hidden=(16,))
+    config = with_settings(
+        WGANConfig(), step__count=60, critic__hidden=(16,), generator__hidden=(16,)
+    )
     model = DPWGAN(SCHEMA, epsilon=8, autoencoder=None, config=config).fit(table)
     clipped = np.minimum(table["w"], CAP)
     assert model.population_ == pytest.approx(clipped.sum(), rel=0.05)
@@ -287,7 +290,7 @@ def test_a_gan_estimates_the_population() -> None:
 def test_the_interval_covers_the_population(method, epsilon) -> None:
     """By the noise of the counts; of MargNet also by the widths of the classes, which its fit has besides."""
     few = MargNetConfig(components=20, steps=40, hidden=(8,), latent_dim=4)
-    short = WGANConfig(critic_steps=2, critic_hidden=(4,), generator_hidden=(4,))
+    short = with_settings(WGANConfig(), step__count=2, critic__hidden=(4,), generator__hidden=(4,))
     hits, runs = 0, 10
     for seed in range(runs):
         table = rows(1500, seed)
@@ -389,7 +392,7 @@ def test_teachers_pick_rows_in_proportion_to_their_weights() -> None:
     parts = (parts / PARTS_STEP).floor() * PARTS_STEP
     shard = torch.tensor([0, 0, 0, 1, 1, 2])
     teachers = Teachers(4, (2, 1), torch.Generator().manual_seed(0))
-    trainer = TeacherTrainer(teachers, torch.zeros(6, 2), None, shard, 0.1, "adam", parts)
+    trainer = TeacherTrainer(teachers, torch.zeros(6, 2), None, shard, 0.1, parts)
     picked = trainer.picked(20_000, torch.Generator().manual_seed(1))
     assert torch.bincount(picked[0], minlength=3)[:3] / 20_000 == pytest.approx([0.1, 0.9, 0.0], abs=0.01)  # fmt: skip
     assert set(picked[1].tolist()) == {3, 4}

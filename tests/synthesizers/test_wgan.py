@@ -1,4 +1,4 @@
-"""DP-WGAN: what the paper and the document say of it, and that it learns."""
+"""DP-Adversarial: what the paper and the document say of it, and that it learns."""
 
 import math
 from typing import Any
@@ -7,19 +7,27 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from contexts import context_of
 
 from tabsynth import Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
+from tabsynth.synthesizers.gan.adversarial import Adversarial
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig, source_wgan
-from tabsynth.synthesizers.gan.dpwgan import WGANTraining as WGAN
-from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator, mean_code
+from tabsynth.synthesizers.gan.generator import (
+    GeneratorConfig,
+    MomentPenalty,
+    TableGenerator,
+    mean_code,
+)
+from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import mlp
 
 torch.set_num_threads(1)
+SMALL = GeneratorConfig(latent_dim=4, hidden=(8,), norm=False)
 
 
 def layout_of(*sizes: int) -> Layout:
@@ -36,32 +44,25 @@ def rng(seed: int = 0) -> torch.Generator:
 
 def build(
     config: WGANConfig, layout: Layout, marginals: list[np.ndarray] | None = None, seed: int = 0
-) -> WGAN:
-    generator = TableGenerator(
-        layout, config.latent_dim, config.generator_hidden, rng(seed), norm=config.generator_norm
-    )
+) -> Adversarial:
+    generator = TableGenerator(layout, config.generator, rng(seed))
     if marginals is not None:
         generator.start_from(marginals)
     mean = None if marginals is None else mean_code(layout, marginals)
-    moment_penalty = MomentPenalty(layout, mean, None, config.anchor, 0.0)
-    return WGAN(config, generator, rng(seed + 1), moment_penalty)
+    moment_penalty = MomentPenalty(layout, mean, None, config.generator.anchor, 0.0)
+    return Adversarial(config, generator, rng(seed + 1), moment_penalty)
 
 
 def train(
-    model: WGAN, index: np.ndarray, *, noise: float | None = None, monitor: Any = None
+    model: Adversarial, index: np.ndarray, *, noise: float | None = None, monitor: Any = None
 ) -> int:
     layout = model.generator.heads.layout
     ledger = Ledger(math.inf, 1e-5)
     mechanism = NoPrivacy() if noise is None else Gaussian(noise_multiplier=noise)
-    account = ledger.open("critic", mechanism, model.config.critic_steps)
-    return model.fit(
-        PrivateTable(torch.from_numpy(layout.encode(index)), ledger),
-        [account],
-        float(len(index)),
-        private_rng=rng(2),
-        public_rng=rng(3),
-        monitor=monitor or TrainingMonitor(),
-    )
+    account = ledger.open("critic", mechanism, model.config.step.count)
+    codes = torch.from_numpy(layout.encode(index))
+    more = {} if monitor is None else {"monitor": monitor}
+    return model.fit(context_of(codes, account, ledger, float(len(index)), **more))
 
 
 def pairs(index: np.ndarray, size: int) -> np.ndarray:
@@ -70,13 +71,13 @@ def pairs(index: np.ndarray, size: int) -> np.ndarray:
 
 def tiny(**changes: Any) -> WGANConfig:
     parameters = {
-        "latent_dim": 6,
-        "generator_hidden": (16,),
-        "critic_hidden": (16,),
-        "sampling_rate": 1.0,
-        "critic_steps": 20,
+        "generator__latent_dim": 6,
+        "generator__hidden": (16,),
+        "critic__hidden": (16,),
+        "step__sampling_rate": 1.0,
+        "step__count": 20,
     }
-    return WGANConfig(**{**parameters, **changes})
+    return with_settings(WGANConfig(), **{**parameters, **changes})
 
 
 @pytest.mark.slow
@@ -89,15 +90,15 @@ def test_it_learns_that_columns_agree(marginals: bool) -> None:
     second = np.where(generator.random(n) < 0.9, first, generator.integers(0, size, n))
     index = np.stack([first, second], axis=1)
     config = tiny(
-        generator_hidden=(64,),
-        critic_hidden=(64,),
-        sampling_rate=0.25,
-        critic_steps=400,
-        critic_per_generator=2,
+        generator__hidden=(64,),
+        critic__hidden=(64,),
+        step__sampling_rate=0.25,
+        step__count=400,
+        critic__per_generator=2,
         weight_clip=0.1,
-        critic_lr=2e-3,
-        generator_lr=2e-3,
-        averaging=0.9,
+        critic__lr=2e-3,
+        generator__lr=2e-3,
+        generator__averaging=0.9,
     )
     layout = layout_of(size, size)
     one_way = [np.bincount(column, minlength=size) / n for column in index.T]
@@ -111,7 +112,7 @@ def test_it_learns_that_columns_agree(marginals: bool) -> None:
 
 def test_critic_weights_stay_clipped() -> None:
     """In [−c_p, c_p] from the first step to the last, under noise that would carry them away."""
-    config = tiny(weight_clip=0.02, critic_lr=0.1)
+    config = tiny(weight_clip=0.02, critic__lr=0.1)
     model = build(config, layout_of(3, 2))
     seen: list[float] = []
 
@@ -128,7 +129,7 @@ def test_start_from_marginals() -> None:
     """Rows of an untrained generator follow the one-way counts, null and rare values included."""
     layout = layout_of(3, 5)
     wanted = [np.array([0.7, 0.29, 0.01]), np.array([0.05, 0.05, 0.1, 0.2, 0.6])]
-    generator = TableGenerator(layout, 4, (8,), rng())
+    generator = TableGenerator(layout, SMALL, rng())
     with torch.no_grad():
         generator.body[-1].weight.mul_(1e-3)
     generator.start_from(wanted)
@@ -139,7 +140,7 @@ def test_start_from_marginals() -> None:
             np.bincount(synthetic[:, j], minlength=len(p)) / 20_000, p, atol=0.02
         )
     # With its weights at their usual size, still close.
-    usual = TableGenerator(layout, 4, (8,), rng())
+    usual = TableGenerator(layout, SMALL, rng())
     usual.start_from(wanted)
     synthetic = usual.sample(20_000, rng(1))
     for j, p in enumerate(wanted):
@@ -152,7 +153,7 @@ def test_start_from_marginals_through_a_decoder() -> None:
     decoder = mlp([2, 4, 3], rng())
     with torch.no_grad():
         decoder[-1].weight.mul_(0.0)
-    generator = TableGenerator(layout, 4, (8,), rng(), decoder=decoder, decoder_inputs=2)
+    generator = TableGenerator(layout, SMALL, rng(), decoder=decoder, decoder_inputs=2)
     generator.start_from([np.array([0.6, 0.3, 0.1])])
     result = generator.sample(20_000, rng(1))[:, 0]
     np.testing.assert_allclose(np.bincount(result) / 20_000, [0.6, 0.3, 0.1], atol=0.02)
@@ -162,7 +163,7 @@ def test_start_from_marginals_through_a_decoder() -> None:
 def test_averaging_is_an_exponential_mean() -> None:
     """By hand from the weights after each generator step."""
     index = np.random.default_rng(0).integers(0, 2, (40, 2))
-    model = build(tiny(averaging=0.7, critic_per_generator=4), layout_of(3, 2))
+    model = build(tiny(generator__averaging=0.7, critic__per_generator=4), layout_of(3, 2))
     states = [{k: v.double().clone() for k, v in model.generator.state_dict().items()}]
 
     def look(stage: str, done: int, total: int) -> None:
@@ -181,13 +182,13 @@ def test_averaging_is_an_exponential_mean() -> None:
     for name, value in model.released.state_dict().items():
         if value.is_floating_point():
             torch.testing.assert_close(value.double(), mean[name], rtol=1e-5, atol=1e-6)
-    last = build(tiny(averaging=0.0), layout_of(3, 2))
+    last = build(tiny(generator__averaging=0.0), layout_of(3, 2))
     train(last, index)
     assert last.released is last.generator
 
 
 def test_curves_are_of_generator_steps() -> None:
-    model = build(tiny(critic_steps=33, critic_per_generator=3), layout_of(3, 2))
+    model = build(tiny(step__count=33, critic__per_generator=3), layout_of(3, 2))
     train(model, np.zeros((20, 2), dtype=np.int64))
     (curve,) = model.curves.values()
     assert curve["step"] == list(range(3, 34, 3)) and len(curve["value"]) == 11
@@ -199,9 +200,10 @@ def test_the_generator_moves_the_decoder_too() -> None:
     layout = layout_of(3, 2)
     decoder = mlp([4, 6, layout.width], rng())
     before = [p.detach().clone() for p in decoder.parameters()]
-    config = tiny(generator_lr=1e-2)
-    generator = TableGenerator(layout, 6, (8,), rng(), decoder=decoder, decoder_inputs=4)
-    train(WGAN(config, generator, rng(1)), np.zeros((20, 2), dtype=np.int64))
+    config = tiny(generator__lr=1e-2)
+    plain = with_settings(config.generator, hidden=(8,), norm=False)
+    generator = TableGenerator(layout, plain, rng(), decoder=decoder, decoder_inputs=4)
+    train(Adversarial(config, generator, rng(1)), np.zeros((20, 2), dtype=np.int64))
     assert all(not torch.equal(a, b) for a, b in zip(before, decoder.parameters(), strict=True))
 
 
@@ -213,8 +215,8 @@ def test_the_anchor_holds_the_columns() -> None:
     distance = {}
     for anchor in (0.0, 30.0):
         config = tiny(
-            critic_steps=150, critic_per_generator=2, generator_lr=5e-3, weight_clip=0.3,
-            anchor=anchor, averaging=0.9, critic_lr=5e-3,
+            step__count=150, critic__per_generator=2, generator__lr=5e-3, weight_clip=0.3,
+            generator__anchor=anchor, generator__averaging=0.9, critic__lr=5e-3,
         )  # fmt: skip
         model = build(config, layout_of(3, 2), wanted)
         train(model, index, noise=500.0)
@@ -236,25 +238,23 @@ def test_source_numbers() -> None:
     """Appendix A of the document: z 100, hidden 128 and 64, RMSProp 1e-5, c_p .01, n_d 5, batch 16,
     25 epochs."""
     config = source_wgan(13_508)
-    assert (config.latent_dim, config.generator_hidden, config.critic_hidden) == (
-        100,
-        (128,),
-        (64,),
-    )
-    assert config.critic_lr == config.generator_lr == 1e-5
-    assert (config.weight_clip, config.critic_per_generator) == (0.01, 5)
-    assert config.sampling_rate * 13_508 == pytest.approx(16)
-    assert config.critic_steps == 25 * 13_508 // 16
-    assert (config.generator_norm, config.averaging, config.anchor) == (False, 0.0, 0.0)
-    assert (config.bound, config.centred, config.rounded) == ("fixed", False, False)
-    assert source_wgan(3).sampling_rate == 1.0 and source_wgan(3).critic_steps == 4
+    generator, critic, step = config.generator, config.critic, config.step
+    assert (generator.latent_dim, generator.hidden, critic.hidden) == (100, (128,), (64,))
+    assert critic.lr == generator.lr == 1e-5
+    assert (config.weight_clip, critic.per_generator) == (0.01, 5)
+    assert step.sampling_rate * 13_508 == pytest.approx(16)
+    assert step.count == 25 * 13_508 // 16
+    assert (generator.norm, generator.averaging, generator.anchor) == (False, 0.0, 0.0)
+    assert (config.clipping.bound, config.clipping.centred) == ("fixed", False)
+    assert not generator.rounded
+    assert source_wgan(3).step.sampling_rate == 1.0 and source_wgan(3).step.count == 4
 
 
 def test_the_fixed_bound_of_source_cuts_nothing_of_ten_columns() -> None:
     """Lemma 1 with numbers: c_p √64 √((d + 1)² + d + 1) holds whatever weights of at most c_p, and is nearly met."""
     columns, config = 10, source_wgan(13_508)
     c_g = config.weight_clip * math.sqrt(64 * ((columns + 1) ** 2 + columns + 1))
-    assert 0.9 < c_g < config.max_norm
+    assert 0.9 < c_g < config.clipping.max_norm
     critic = mlp([columns, 64, 1], rng())
     worst = 0.0
     for seed in range(40):
@@ -276,7 +276,11 @@ def test_the_fixed_bound_of_source_cuts_nothing_of_ten_columns() -> None:
 def test_plain_rows_are_independent(rounded: bool) -> None:
     """Counts of plain samples spread as a binomial's; rounded ones stay near what is expected."""
     layout = layout_of(2, 2)
-    generator = TableGenerator(layout, 4, (8,), rng(), rounded=rounded)
+    generator = TableGenerator(
+        layout,
+        with_settings(SMALL, rounded=rounded),
+        rng(),
+    )
     generator.start_from([np.array([0.5, 0.5])] * 2)
     counts = [(generator.sample(400, rng(seed)) == 0).all(axis=1).sum() for seed in range(60)]
     share = np.mean(counts) / 400
@@ -287,18 +291,11 @@ def test_plain_rows_are_independent(rounded: bool) -> None:
 @pytest.mark.parametrize("rows", [1.0, 19.9, 30.0, 400.4])
 def test_the_divisor_follows_the_estimate(rows: float) -> None:
     """R14: q · rows, rounded, and never so small that BatchNorm in the generator fails."""
-    model = build(tiny(sampling_rate=0.05), layout_of(3, 2))
+    model = build(tiny(step__sampling_rate=0.05), layout_of(3, 2))
     ledger = Ledger(math.inf, 1e-5)
     account = ledger.open("critic", NoPrivacy(), 6)
     codes = torch.from_numpy(layout_of(3, 2).encode(np.zeros((7, 2), dtype=np.int64)))
-    model.fit(
-        PrivateTable(codes, ledger),
-        [account],
-        rows,
-        private_rng=rng(),
-        public_rng=rng(),
-        monitor=TrainingMonitor(),
-    )
+    model.fit(context_of(codes, account, ledger, rows, seeds=(0, 0)))
     assert account.spent == 6
     frame = pd.DataFrame(model.released.sample(3, rng()))
     assert frame.shape == (3, 2)

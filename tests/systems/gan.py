@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -13,19 +12,21 @@ from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.synthesizers.gan.dpgan import VARIANTS
 from tabsynth.synthesizers.gan.dpwgan import DPWGAN, WGANConfig, source_wgan
+from tabsynth.synthesizers.settings import with_settings
+from tabsynth.training.private_step import StepConfig
 
 PUBLIC_ROWS = 25  # rows of the public table
 FULL_BATCHES_GENERATOR: dict[str, Any] = {
-    "latent_dim": 8,
-    "generator_hidden": (16,),
-    "moment_steps": 2,
+    "generator__latent_dim": 8,
+    "generator__hidden": (16,),
 }
 # On the whole table, so that a closed form checks the accountant.
 _FULL_BATCHES = {
     **FULL_BATCHES_GENERATOR,
-    "critic_hidden": (16,),
-    "critic_steps": 40,
-    "sampling_rate": 1.0,
+    "critic__hidden": (16,),
+    "step__count": 40,
+    "warm_start__pair_steps": 2,
+    "step__sampling_rate": 1.0,
 }
 PUBLIC = {"autoencoder": "public", "public": True}
 
@@ -39,7 +40,7 @@ WGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
         "preset": "source",
         "base": source_wgan(60),
         "base_coder": source_autoencoder(60),
-        "config": {"max_norm": 0.05},
+        "config": {"clipping__max_norm": 0.05},
     },
     "dp-wgan, no autoencoder": {"autoencoder": None},
     "dp-wgan, public autoencoder": PUBLIC,
@@ -48,17 +49,22 @@ WGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-wgan, ordinal codes": {"encoding": "ordinal"},
     "dp-wgan, base-3 codes": {"encoding": "base-3"},
     "dp-wgan, bam and dp-sat": {
-        "config": {"step_rule": "bam"},
-        "coder": {"step_rule": "dp-sat"},
+        "config": {"step__rule": "bam"},
+        "coder": {"step__rule": "dp-sat"},
     },
     "dp-wgan, overlap charged, dp-sat": {**PUBLIC, "overlap": "charged", "step_rule": "dp-sat"},
     "dp-wgan, warm start": {"warm": True, "rows": 60, "autoencoder": "public"},
     "dp-wgan, unit": {"unit": 3},
     "dp-wgan, unit, overlap charged, bam": {
         **PUBLIC,
-        **{"unit": 2, "overlap": "charged", "step_rule": "bam", "config": {"max_norm": 0.05}},
+        **{
+            "unit": 2,
+            "overlap": "charged",
+            "step_rule": "bam",
+            "config": {"clipping__max_norm": 0.05},
+        },
     },
-    "dp-wgan, weights": {"weight": 30.0, "config": {"max_norm": 0.05}},
+    "dp-wgan, weights": {"weight": 30.0, "config": {"clipping__max_norm": 0.05}},
     "dp-wgan, weights of units": {"weight": 2.0, "unit": 2},
 }
 GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
@@ -68,9 +74,9 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, autoencoder": {"autoencoder": "dp-sgd"},
     "dp-gan, clusters": {"variant": "advanced-clusters"},
     # So many declared rows that the noised quantile may be measured at any budget.
-    "dp-gan, noised quantile": {"config": {"bound": "quantile"}, "rows": 10_000},
-    "dp-gan, adaptive pace": {"config": {"critic_per_generator": "adaptive"}},
-    "dp-gan, batches in parts": {"config": {"physical_batch": 5}},
+    "dp-gan, noised quantile": {"config": {"clipping__bound": "quantile"}, "rows": 10_000},
+    "dp-gan, adaptive pace": {"config": {"critic__per_generator": "adaptive"}},
+    "dp-gan, batches in parts": {"config": {"step__physical_batch": 5}},
     "dp-gan, bam": {"step_rule": "bam"},
     "dp-gan, basic by bam": {"variant": "basic", "step_rule": "bam"},
     "dp-gan, dp-sat": {"step_rule": "dp-sat"},
@@ -81,13 +87,13 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, base-3 codes, public autoencoder": {**PUBLIC, "encoding": "base-3"},
     "dp-gan, unit": {"unit": 2},
     "dp-gan, unit, basic, noised quantile": {
-        **{"unit": 3, "variant": "basic", "config": {"bound": "quantile"}},
+        **{"unit": 3, "variant": "basic", "config": {"clipping__bound": "quantile"}},
     },
-    "dp-gan, unit, batches in parts": {"unit": 2, "config": {"physical_batch": 5}},
+    "dp-gan, unit, batches in parts": {"unit": 2, "config": {"step__physical_batch": 5}},
     "dp-gan, weights, basic, noised quantile": {
         **{"weight": 1.5, "variant": "basic"},
         # Of the variant's configuration: neither counts nor a generator that starts from them.
-        **{"config": {"bound": "quantile", "start_from_counts": False}},
+        **{"config": {"clipping__bound": "quantile", "start_from_counts": False}},
     },
 }
 
@@ -112,9 +118,9 @@ def make_tiny(
     if "weight" in given:
         schema = with_weight(schema, given.pop("weight"))
     changed = {**changes, **given.pop("config", {})}
-    given["config"] = replace(given.pop("base", None) or start(options), **changed)
+    given["config"] = with_settings(given.pop("base", None) or start(options), **changed)
     coder = given.pop("base_coder", None) or AutoencoderConfig()
-    given["autoencoder_config"] = replace(coder, **{**TINY_CODER, **given.pop("coder", {})})
+    given["autoencoder_config"] = with_settings(coder, **{**TINY_CODER, **given.pop("coder", {})})
     if given.pop("public", False):
         given["public"] = draw_rows(schema, PUBLIC_ROWS, 1)
         given["provenance"] = "made up for a replay"
@@ -136,8 +142,9 @@ def _fitted(text: str, epsilon: float, delta: float) -> Synthesizer:
 
 
 def _full_batches_wgan(schema: Schema) -> Parameters:
-    coder = AutoencoderConfig(hidden=(12,), latent_dim=6, steps=16, sampling_rate=1.0)
-    config = WGANConfig(**_FULL_BATCHES)
+    step = StepConfig(count=16, sampling_rate=1.0)
+    coder = AutoencoderConfig(hidden=(12,), latent_dim=6, step=step)
+    config = with_settings(WGANConfig(), **_FULL_BATCHES)
     return {"autoencoder": "dp-sgd", "config": config, "autoencoder_config": coder}
 
 
@@ -155,7 +162,9 @@ SYSTEMS = {
     "dp-gan": Systems(
         options=GAN_OPTIONS,
         tiny=partial(make_tiny, start=_variant),
-        full_batches=lambda schema: {"config": replace(VARIANTS["advanced"], **_FULL_BATCHES)},
+        full_batches=lambda schema: {
+            "config": with_settings(VARIANTS["advanced"], **_FULL_BATCHES)
+        },
         charges=41,
     ),
 }

@@ -7,29 +7,38 @@ from systems import gan
 from systems.form import Parameters, Request, Systems
 from tabsynth.auditing.fixtures.pate import TEACHERS, TINY, class_column
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
+from tabsynth.synthesizers.pate.config import (
+    MarginalsConfig,
+    NetworksConfig,
+    PATEConfig,
+    paper_config,
+)
+from tabsynth.synthesizers.settings import with_settings
 
-_FULL_BATCHES = PATEConfig(
+_FULL_BATCHES = with_settings(
+    PATEConfig(),
     **gan.FULL_BATCHES_GENERATOR,
     labels=120,
     rounds=6,
     round_steps=2,
-    functions=2,
-    features=10,
-    teacher_hidden=(8,),
-    student_hidden=(8,),
-    teacher_steps=2,
-    student_steps=2,
-    teacher_batch=8,
-    student_batch=8,
+    pair_steps=2,
+    marginals=MarginalsConfig(functions=2, features=10),
+    networks=NetworksConfig(
+        teacher_hidden=(8,),
+        student_hidden=(8,),
+        teacher_steps=2,
+        student_steps=2,
+        teacher_batch=8,
+        student_batch=8,
+    ),
 )
-_PAPER = {"preset": "paper", "base": paper_config()}
-_NETWORK = {"config": {"kind": "network"}}
+_NETWORKS = {"teachers": "networks"}
+_PAPER = {**_NETWORKS, "base": paper_config()}
 
 # Options: those of ``systems/gan.py``; "shares" declares equal shares of the classes.
 PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-gan": {},
-    "pate-gan, networks": _NETWORK,
+    "pate-gan, networks": _NETWORKS,
     "pate-gan, paper": _PAPER,
     "pate-gan, paper, Gaussian votes": {**_PAPER, "config": {"accounting": "gaussian"}},
     "pate-gan, autoencoder": {"autoencoder": "dp-sgd"},
@@ -43,9 +52,9 @@ PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-gan, public table": {"public": True},
     "pate-gan, warm start": {"warm": True},
     "pate-gan, unit, autoencoder": {"unit": 3, "autoencoder": "dp-sgd"},
-    "pate-gan, unit, networks": {"unit": 2, **_NETWORK},
+    "pate-gan, unit, networks": {"unit": 2, **_NETWORKS},
     "pate-gan, weights": {"weight": 30.0},
-    "pate-gan, weights, networks": {"weight": 30.0, **_NETWORK},
+    "pate-gan, weights, networks": {"weight": 30.0, **_NETWORKS},
 }
 ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-acgan": {"mode": "C"},
@@ -61,9 +70,9 @@ ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
         **{"encoding": "base-3", "overlap": "charged"},
     },
     "pate-acgan, warm start": {"warm": True},
-    "pate-acgan, networks": _NETWORK,
-    "pate-acgan, mode A, networks": {"mode": "A", **_NETWORK},
-    "pate-acgan, mode B, networks": {"mode": "B", **_NETWORK},
+    "pate-acgan, networks": {"mode": "C", **_NETWORKS},
+    "pate-acgan, mode A, networks": {"mode": "A", **_NETWORKS},
+    "pate-acgan, mode B, networks": {"mode": "B", **_NETWORKS},
     "pate-acgan, paper": _PAPER,
     "pate-acgan, unit, mode B": {"unit": 3, "mode": "B"},
     "pate-acgan, weights of units, mode B": {"weight": 2.0, "unit": 3, "mode": "B"},
@@ -73,7 +82,7 @@ ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
 def make_tiny(options: Mapping[str, Any], request: Request) -> tuple[Schema, Parameters]:
     """Return the parameters of a system of PATE-GAN."""
     schema, given = gan.make_tiny(options, request, start=lambda _: PATEConfig(), changes=TINY)
-    return schema, {**given, "teachers": TEACHERS}
+    return schema, {**given, "teacher_count": TEACHERS}
 
 
 def make_tiny_conditional(
@@ -92,7 +101,7 @@ def make_tiny_conditional(
 
 def make_full_batches(schema: Schema) -> Parameters:
     """Return the parameters of a fit that reads all records in every vote."""
-    return {"teachers": 11, "config": _FULL_BATCHES}
+    return {"teacher_count": 11, "config": _FULL_BATCHES}
 
 
 def make_full_batches_conditional(schema: Schema) -> Parameters:

@@ -101,7 +101,7 @@ def plan_labels(
     consensus: float = 0.75,
     flips: float = 0.05,
     labels: int = 5000,
-    teachers: Sequence[int] | None = None,
+    teacher_count: Sequence[int] | None = None,
 ) -> LabelPlan:
     """How many labels (epsilon, delta) affords, if all of it goes to them.
 
@@ -114,15 +114,15 @@ def plan_labels(
         (0.5, 1], to be answered wrongly with chance ``flips``. Their defaults give s = 0.152 K.
     labels : int
         That the student should have; for the recommendation.
-    teachers : sequence of int, optional
-        The grid; default: about 381 to 10 rows a teacher, and 50 to 1907 teachers.
+    teacher_count : sequence of int, optional
+        The numbers of teachers to plan for; default: about 381 to 10 rows a teacher, and 50 to 1907 teachers.
     """
     check_budget(rows, epsilon, delta)
     between("consensus", consensus, 0.5, 1, low_open=True)
     between("flips", flips, 0, 0.5, low_open=True, high_open=True)
     integer("labels", labels)
     options = tuple(
-        _labels(rows, k, epsilon, delta, consensus, flips) for k in _numbers(rows, teachers)
+        _labels(rows, k, epsilon, delta, consensus, flips) for k in _numbers(rows, teacher_count)
     )
     recommended, reason = _recommendation(options, labels)
     # The same for every K, as the noise grows with it.
@@ -141,12 +141,12 @@ def plan_labels(
     )
 
 
-def _numbers(rows: int, teachers: Sequence[int] | None) -> list[int]:
+def _numbers(rows: int, teacher_count: Sequence[int] | None) -> list[int]:
     """The grid of teachers, each with rows enough."""
-    if teachers:
-        for number in teachers:
-            between("teachers", integer("teachers", number), 2, min(rows, MOST_TEACHERS))
-        return sorted(set(teachers))
+    if teacher_count:
+        for number in teacher_count:
+            between("teacher_count", integer("teacher_count", number), 2, min(rows, MOST_TEACHERS))
+        return sorted(set(teacher_count))
     most = min(rows // min(ROWS_EACH), MOST_IN_GRID)
     teacher_counts = sorted(
         {

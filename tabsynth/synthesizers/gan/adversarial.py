@@ -12,34 +12,36 @@ ordinary gradient; and only the difference of real rows from the stand-ins is cl
 the noise.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
-from tabsynth._validate import between, integer, one_of, positive, widths
-from tabsynth.privacy.ledger.ledger import Account, PrivateTable, recorder
-from tabsynth.privacy.noise.samplers import Bits
+from tabsynth._validate import integer, one_of, positive, widths
+from tabsynth.methods import CRITIC
+from tabsynth.privacy.ledger.ledger import Account, recorder
 from tabsynth.synthesizers.gan.generator import (
+    BETAS,
+    GENERATOR_OF_0_2,
     WARM_START,
     GeneratorConfig,
     GeneratorTraining,
     MomentPenalty,
     TableGenerator,
+    TrainingContext,
 )
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.loop import TrainingMonitor, run_steps
-from tabsynth.training.networks import ACTIVATIONS, OPTIMIZERS, State, mlp, optimizer
+from tabsynth.training.loop import run_steps
+from tabsynth.training.networks import ACTIVATIONS, OPTIMIZERS, mlp, optimizer
 from tabsynth.training.private_step import (
     PrivateStep,
-    StepRule,
+    StepConfig,
     critic_scores,
     gradient_penalty,
     minus_scores,
     stated,
-    step_rule,
     tf32,
 )
 
@@ -119,12 +121,6 @@ PerGenerator = int | Literal["adaptive"]
 STEP_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 THRESHOLD, GRACE, DECAY = 0.6, 200, 0.99
 LOOK_EVERY = 20  # generator steps between two looks at the accuracy: each waits for the device
-
-
-def check_critic_steps(name: str, value: Any) -> None:
-    """A whole number of at least 1, or ``"adaptive"``."""
-    if value != "adaptive":
-        integer(f"{name} (or 'adaptive')", value)
 
 
 class CriticSchedule:
@@ -217,104 +213,143 @@ def _mean(mean: Tensor, value: Tensor) -> Tensor:
 GENERATED = "generated rows"
 
 
+CRITIC_OF_0_2: dict[str, str | None] = {
+    **GENERATOR_OF_0_2,
+    "warm_steps": "warm_start__critic_steps",
+    "moment_steps": "warm_start__pair_steps",
+    "critic_hidden": "critic__hidden",
+    "critic_activation": "critic__activation",
+    "critic_lr": "critic__lr",
+    "critic_optimizer": "critic__optimizer",
+    "critic_per_generator": "critic__per_generator",
+    "critic_steps": "step__count",
+    "sampling_rate": "step__sampling_rate",
+    "step_rule": "step__rule",
+    "radius": "step__radius",
+    "physical_batch": "step__physical_batch",
+    "max_norm": "clipping__max_norm",
+    "bound": "clipping__bound",
+    "statistic": "clipping__statistic",
+    "grouping": "clipping__grouping",
+    "clusters": "clipping__clusters",
+    "centred": "clipping__centred",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
-class AdversarialConfig(GeneratorConfig):
-    """The configuration of a GAN whose critic takes private steps. All of it is public.
+class CriticConfig:
+    """The critic of an adversarial network. All of it is public.
 
     Attributes
     ----------
-    critic_hidden : tuple of int
-    critic_activation : str
-    sampling_rate : float
-        q, the chance of a row to be in a critic batch; of a unit of several rows, with all of them.
-    critic_steps : int
-        Total number of critic steps; each is charged.
-    critic_per_generator : int or "adaptive"
+    hidden : tuple of int
+        Widths of the hidden layers.
+    activation : str
+    lr : float
+    optimizer : str
+    per_generator : int or "adaptive"
         Critic steps per generator step; see :class:`tabsynth.synthesizers.gan.adversarial.CriticSchedule`.
-    max_norm : float
-        The bound of one example's gradient, a row's or a whole unit's; in units of ``bound``, which are those of a row.
-    bound, statistic, grouping, clusters : str, str, str, int
-        See :class:`tabsynth.training.bounds.Clipping`; its public rows are stand-ins.
-    centred : bool
-        Set real rows against stand-ins; else each is paired with one generated row.
-    step_rule, radius : str, float or None
-        ``dp-sgd``, ``dp-sat`` or ``bam``, with its radius (None: the rule's own).
-    physical_batch : int, optional
-        Rows at a time, where a whole batch does not fit in memory; at least the most rows of a unit.
-    critic_lr : float
-    critic_optimizer : str
-    others
-        See :class:`tabsynth.synthesizers.gan.generator.GeneratorConfig`.
     """
 
-    critic_hidden: tuple[int, ...] = (256, 256)
-    critic_activation: str = "leaky-relu"
-    sampling_rate: float = 0.05
-    critic_steps: int = 3000
-    critic_per_generator: PerGenerator = 2
-    max_norm: float = 0.5
-    bound: str = "public"
-    statistic: str = "median"
-    grouping: str = "flat"
-    clusters: int = 3
-    centred: bool = True
-    step_rule: str = "dp-sgd"
-    radius: float | None = None
-    physical_batch: int | None = None
-    critic_lr: float = 1e-3
-    critic_optimizer: str = "rmsprop"
+    hidden: tuple[int, ...] = (256, 256)
+    activation: str = "leaky-relu"
+    lr: float = 1e-3
+    optimizer: str = "rmsprop"
+    per_generator: PerGenerator = 2
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        widths("critic_hidden", self.critic_hidden)
-        one_of("critic_activation", self.critic_activation, ACTIVATIONS)
-        between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
-        integer("critic_steps", self.critic_steps)
-        check_critic_steps("critic_per_generator", self.critic_per_generator)
-        self.rule()
-        self.clipping()
-        if self.physical_batch is not None:
-            integer("physical_batch", self.physical_batch)
-        one_of("critic_optimizer", self.critic_optimizer, tuple(OPTIMIZERS))
-        for name in ("max_norm", "critic_lr"):
-            positive(name, getattr(self, name))
+        widths("critic.hidden", self.hidden)
+        one_of("critic.activation", self.activation, ACTIVATIONS)
+        positive("critic.lr", self.lr)
+        one_of("critic.optimizer", self.optimizer, tuple(OPTIMIZERS))
+        if self.per_generator != "adaptive":
+            integer("critic.per_generator (or 'adaptive')", self.per_generator)
 
-    def rule(self) -> StepRule:
-        """The step rule, as the engine takes it."""
-        return step_rule(self.step_rule, self.radius)
 
-    def clipping(self) -> Clipping:
-        """How gradients are clipped, as the engine takes it."""
-        return Clipping(
-            max_norm=self.max_norm,
-            bound=self.bound,
-            grouping=self.grouping,
-            clusters=self.clusters,
-            statistic=self.statistic,
-            centred=self.centred,
-        )
+@dataclass(frozen=True, kw_only=True)
+class WarmStartConfig:
+    """The training on a table that is public or already released, before the private steps.
 
-    def stated_steps(self, stand_ins: str = GENERATED) -> dict[str, Any]:
-        """The critic's private steps, for the certificate; ``stand_ins`` names the rows they are centred on, if any."""
-        layers = [1] * (
-            len(self.critic_hidden) + 2
-        )  # how wide they are makes no group more or less
-        details = self.clipping().stated(mlp(layers, torch.Generator()), stand_ins)
-        details |= stated(self.rule())
-        return {**details, "stand_ins": stand_ins} if self.wants_public() else details
+    Attributes
+    ----------
+    critic_steps : int
+        Critic steps on that table.
+    pair_steps : int
+        Generator steps before these towards the two-way marginals of a released table of the same rows, by Adam at a
+        one-cycle rate.
+    """
 
-    def wants_public(self) -> bool:
-        """Whether a private step goes by the gradients of stand-ins."""
-        return self.centred or self.bound == "public" or self.grouping == "clusters"
+    critic_steps: int = 400
+    pair_steps: int = 800
+
+    def __post_init__(self) -> None:
+        integer("warm_start.critic_steps", self.critic_steps, least=0)
+        integer("warm_start.pair_steps", self.pair_steps, least=0)
+
+
+NO_WARM_START = WarmStartConfig(critic_steps=0, pair_steps=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticLoss:
+    """The loss of a critic, and the bound of its weights.
+
+    Attributes
+    ----------
+    penalty : float
+        λ of the gradient penalty; 0 for none.
+    weight_clip : float, optional
+        c_p: after each step weights are moved to [-c_p, c_p], a crude Lipschitz bound and not a privacy one.
+    """
+
+    penalty: float = 0.0
+    weight_clip: float | None = None
+
+
+class AdversarialConfig(Protocol):
+    """The settings of adversarial training: those of DP-WGAN or of dp-GAN."""
+
+    @property
+    def generator(self) -> GeneratorConfig: ...
+    @property
+    def critic(self) -> CriticConfig: ...
+    @property
+    def step(self) -> StepConfig: ...
+    @property
+    def clipping(self) -> Clipping: ...
+    @property
+    def warm_start(self) -> WarmStartConfig: ...
+    @property
+    def loss(self) -> CriticLoss: ...
+
+
+def wants_public(clipping: Clipping) -> bool:
+    """Return whether a private step goes by the gradients of stand-ins."""
+    return clipping.centred or clipping.bound == "public" or clipping.grouping == "clusters"
+
+
+def stated_steps(config: AdversarialConfig, stand_ins: str = GENERATED) -> dict[str, Any]:
+    """Return what a certificate says of the critic's private steps; ``stand_ins`` names the rows they are centred on."""
+    layers = [1] * (len(config.critic.hidden) + 2)  # their widths make no group more or less
+    details = config.clipping.stated(mlp(layers, torch.Generator()), stand_ins)
+    details |= stated(config.step.step_rule())
+    return {**details, "stand_ins": stand_ins} if wants_public(config.clipping) else details
 
 
 SCORES, PACE = "critic's score of generated rows", "critic steps per generator step"
 
 
+class Stage(NamedTuple):
+    """A stage of adversarial training: its critic steps, and the account and private step where these are charged."""
+
+    name: str
+    steps: int
+    account: Account | None = None
+    step: PrivateStep | None = None
+
+
 class Adversarial(GeneratorTraining):
     """A critic and a generator, and their training under an account.
-
-    Subclasses say what a real row's loss is (``penalty``), and what follows a critic step.
 
     Parameters
     ----------
@@ -323,11 +358,8 @@ class Adversarial(GeneratorTraining):
     rng : torch.Generator
         For the critic's first weights.
     moment_penalty : MomentPenalty, optional
-        What else the generator's loss holds on to.
+        A further term of the generator's loss.
     """
-
-    penalty: float = 0.0
-    config: AdversarialConfig
 
     def __init__(
         self,
@@ -336,25 +368,36 @@ class Adversarial(GeneratorTraining):
         rng: torch.Generator,
         moment_penalty: MomentPenalty | None = None,
     ) -> None:
-        super().__init__(config, generator, rng, moment_penalty)
+        super().__init__(config.generator, generator, moment_penalty)
+        self.config, self.penalty = config, config.loss.penalty
         width = generator.heads.layout.width
-        activation = config.critic_activation
-        self.critic = mlp([width, *config.critic_hidden, 1], rng, activation=activation)
-        self.after_critic_step()
+        sizes, activation = [width, *config.critic.hidden, 1], config.critic.activation
+        self.critic = mlp(sizes, rng, activation=activation)
+        self.clip_weights()
 
-    def after_critic_step(self) -> None:
-        """What a method does to the critic after each of its steps."""
+    @torch.no_grad()
+    def clip_weights(self) -> None:
+        """Keep the critic's parameters in their bound, where there is one."""
+        bound = self.config.loss.weight_clip
+        if bound is not None:
+            for parameter in self.critic.parameters():
+                parameter.clamp_(-bound, bound)
 
     def to(self, device: torch.device) -> Self:
         """All networks and targets, moved to ``device``."""
         self.critic.to(device)
         return super().to(device)
 
-    def warm_up(
-        self, table: Tensor, rows: float, rng: torch.Generator, monitor: TrainingMonitor, steps: int
-    ) -> int:
-        """Ordinary training on the codes of a table that costs nothing; returns the critic steps."""
-        batch, losses = self._batch(rows), self._row_losses(rng)
+    def warm_up(self, context: TrainingContext) -> int:
+        """Train on the context's public codes without noise; return the number of critic steps."""
+        warm_start = self.config.warm_start
+        if not warm_start.critic_steps:
+            return 0
+        if context.same_rows and self.generator_config.pair_anchor and warm_start.pair_steps:
+            self.fit_pairs(context, warm_start.pair_steps)
+        batch, rng = self._batch(context), context.streams.public
+        losses, table = self._row_losses(rng), context.public_codes
+        assert table is not None
 
         def gradient(fake: Tensor) -> Tensor:
             public = _some(table, batch, rng)
@@ -363,51 +406,34 @@ class Adversarial(GeneratorTraining):
                 parameter.grad = grad
             return public
 
-        return self._run(WARM_START, steps, batch, gradient, rng, monitor, {}, None)
+        steps = context.monitor.limit_steps(warm_start.critic_steps)
+        return self._run(Stage(WARM_START, steps), context, batch, gradient)
 
-    def fit(
-        self,
-        table: PrivateTable[Any],
-        accounts: Sequence[Account],
-        rows: float,
-        *,
-        total: float | None = None,
-        most_rows: int = 1,
-        private_rng: torch.Generator,
-        public_rng: torch.Generator,
-        monitor: TrainingMonitor,
-        standins: Tensor | None = None,
-        most: int | None = None,
-        bits: Bits | None = None,
-    ) -> int:
-        """As :meth:`GeneratorTraining.fit`, of the critic's one account; returns the critic steps."""
-        (account,) = accounts
-        config, batch = self.config, self._batch(rows)
-        step = PrivateStep(
+    def fit(self, context: TrainingContext) -> int:
+        """Train until the critic's account is spent or time is up; return the number of critic steps."""
+        account, streams = context.accounts[CRITIC], context.streams
+        config, batch = self.config, self._batch(context)
+        step = context.private_step(
             self.critic,
-            table=table,
-            account=account,
-            rate=config.sampling_rate,
-            expected_batch=batch if total is None else max(1.0, config.sampling_rate * total),
-            expected_rows=batch,
-            generator=private_rng,
-            rule=config.rule(),
-            clipping=config.clipping(),
-            physical_batch=config.physical_batch,
-            most_rows=most_rows,
-            bits=bits,
+            account,
+            config.step,
+            config.clipping,
+            batch,
+            streams.private,
+            streams.noise,
         )
-
-        losses, same = self._row_losses(private_rng), self._row_losses(public_rng)
+        # Stand-ins are those of the warm start, if there was one.
+        standins = context.public_codes if config.warm_start.critic_steps else None
+        losses, same = self._row_losses(streams.private), self._row_losses(streams.public)
         # Of generated rows as stand-ins, r + F is that of the penalty alone.
-        restored = config.centred and (standins is not None or self.penalty > 0)
+        restored = config.clipping.centred and (standins is not None or self.penalty > 0)
 
         def gradient(fake: Tensor) -> Tensor:
             losses.against(fake)
-            if not config.wants_public():
+            if not wants_public(config.clipping):
                 step.gradient(losses)
                 return fake
-            public = fake if standins is None else _some(standins, batch, public_rng)
+            public = fake if standins is None else _some(standins, batch, streams.public)
             step.gradient(
                 losses,
                 public,
@@ -417,28 +443,24 @@ class Adversarial(GeneratorTraining):
             )
             return public
 
-        return self._run(
-            "critic", account.granted, batch, gradient, public_rng, monitor, {"step": step}, account
-        )
+        stage = Stage(CRITIC, account.granted, account, step)
+        return self._run(stage, context, batch, gradient)
 
     def _run(
         self,
-        stage: str,
-        steps: int,
+        stage: Stage,
+        context: TrainingContext,
         batch: int,
         gradient: Callable[[Tensor], Tensor],
-        rng: torch.Generator,
-        monitor: TrainingMonitor,
-        parts: dict[str, Any],
-        account: Account | None,
     ) -> int:
-        """Critic steps by ``gradient``, and a generator step wherever one is due.
+        """Take critic steps by ``gradient``, and a generator step wherever one is due; return the number of the first.
 
         ``gradient(generated rows)`` sets the critic's, and returns the stand-ins that it went by.
         """
         critic_optimizer, generator_optimizer = self._optimizers()
-        schedule = CriticSchedule(self.config.critic_per_generator)
-        suffix = "" if account is not None else f" ({stage})"
+        schedule = CriticSchedule(self.config.critic.per_generator)
+        rng, steps = context.streams.public, stage.steps
+        suffix = "" if stage.account is not None else f" ({stage.name})"
         every = max(1, steps // 100)
 
         def one(i: int) -> None:
@@ -451,7 +473,7 @@ class Adversarial(GeneratorTraining):
                 else None
             )
             critic_optimizer.step()
-            self.after_critic_step()
+            self.clip_weights()
             waited = schedule.steps
             if schedule.critic_step(gap):
                 with tf32(rng.device):
@@ -463,33 +485,30 @@ class Adversarial(GeneratorTraining):
                         self._curves.note(PACE + suffix, i + 1, schedule.steps)
 
         self.generator.train()
-        state = State(
+        state = self.state(
             critic=self.critic,
-            generator=self.generator,
-            average=self.average,
             critic_optimizer=critic_optimizer,
             generator_optimizer=generator_optimizer,
             pace=schedule,
-            curves=self._curves,
-            **parts,
+            **({} if stage.step is None else {"step": stage.step}),
         )
         # A warm start leaves time to the private steps.
-        share = 1.0 if account is not None else 0.5
-        return run_steps(stage, steps, one, monitor, share, account=account, state=state)
-
-    def _optimizers(self) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
-        """Of the critic and of the generator, both new."""
-        config, critic = self.config, self.critic
-        return (
-            optimizer(config.critic_optimizer, critic.parameters(), config.critic_lr, config.betas),
-            self._generator_optimizer(),
+        share = 1.0 if stage.account is not None else 0.5
+        return run_steps(
+            stage.name, steps, one, context.monitor, share, account=stage.account, state=state
         )
 
-    def _batch(self, rows: float) -> int:
-        return max(2, round(self.config.sampling_rate * rows))  # BatchNorm in G needs two
+    def _optimizers(self) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+        """Return new optimisers of the critic and of the generator."""
+        config, parameters = self.config.critic, self.critic.parameters()
+        of_critic = optimizer(config.optimizer, parameters, config.lr, BETAS)
+        return of_critic, self._generator_optimizer()
+
+    def _batch(self, context: TrainingContext) -> int:
+        return context.batch_size(self.config.step.sampling_rate, 2)  # BatchNorm in G needs two
 
     def _row_losses(self, rng: torch.Generator) -> RowLosses:
-        return RowLosses(rng, penalty=self.penalty, paired=not self.config.centred)
+        return RowLosses(rng, penalty=self.penalty, paired=not self.config.clipping.centred)
 
     def _ordinary(self, losses: RowLosses, real: Tensor, fake: Tensor) -> list[Tensor]:
         """The gradient of the critic's whole loss, without privacy."""
@@ -509,7 +528,7 @@ class Adversarial(GeneratorTraining):
         """One step up the critic's score; reads the critic's parameters and no row."""
         generator = self.generator
         logits = generator.logits(generator.noise(batch, rng))
-        codes = generator.heads(logits, self.config.temperature, rng)
+        codes = generator.heads(logits, self.config.generator.temperature, rng)
         scores = critic_scores(self.critic, codes)
         loss = -scores.mean()
         if self.moment_penalty is not None:

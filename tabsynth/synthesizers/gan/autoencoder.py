@@ -14,39 +14,45 @@ document, after its list of activations, ReLU.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tabsynth._validate import between, integer, one_of, positive, widths
+from tabsynth._validate import between, one_of, positive, widths
 from tabsynth.encoding.table import Layout
+from tabsynth.methods import AUTOENCODER
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.synthesizers.gan.generator import TrainingContext
+from tabsynth.synthesizers.settings import check_parts
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.loop import TrainingMonitor, run_steps
-from tabsynth.training.networks import (
-    ACTIVATIONS,
-    OPTIMIZERS,
-    Heads,
-    State,
-    mlp,
-    optimizer,
-    set_bias,
-)
-from tabsynth.training.private_step import PrivateStep, StepRule, stated, step_rule
+from tabsynth.training.loop import run_steps
+from tabsynth.training.networks import ACTIVATIONS, Heads, State, mlp, optimizer, set_bias
+from tabsynth.training.private_step import StepConfig, stated
 
 ADAM = (0.9, 0.999)  # its usual βs
 # On private rows with DP-SGD; on a table that costs nothing; on private rows without noise (ε = ∞).
 TRAININGS = ("dp-sgd", "public", "no-noise")
 
 
+# The settings of version 0.2.0 by their present names; None: no setting any more.
+AUTOENCODER_OF_0_2: dict[str, str | None] = {
+    "sampling_rate": "step__sampling_rate",
+    "steps": "step__count",
+    "step_rule": "step__rule",
+    "radius": "step__radius",
+    "physical_batch": "step__physical_batch",
+    "optimizer": None,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class AutoencoderConfig:
-    """What the autoencoder is made of and how it learns. All of it is public.
+    """The networks of an autoencoder and its training. All of it is public.
 
     Attributes
     ----------
@@ -56,66 +62,50 @@ class AutoencoderConfig:
     latent_dim : int
         Length of a latent, in (-1, 1) by a final tanh.
     activation : str
-    sampling_rate, steps, lr, max_norm : float
-        Of the private steps.
+    lr : float
+        The rate of Adam.
+    max_norm : float
+        The bound of one example's gradient.
     share : float
-        Share of the budget, in squared Gaussian-DP μ, that they may spend.
-    optimizer : str
-    step_rule, radius : str, float or None
-        ``dp-sgd``, ``dp-sat`` or ``bam``, with its radius (None: the rule's own).
-    physical_batch : int, optional
-        Rows at a time, where a whole batch does not fit in memory; at least the most rows of a unit.
+        Share of the budget, in squared Gaussian-DP μ, that the private steps may spend.
+    step : StepConfig
+        The private steps.
     """
 
     hidden: tuple[int, ...] = ()
     latent_dim: int = 64
     activation: str = "leaky-relu"
-    sampling_rate: float = 0.05
-    steps: int = 300
     lr: float = 2e-3
     max_norm: float = 1.0
     share: float = 0.1
-    optimizer: str = "adam"
-    step_rule: str = "dp-sgd"
-    radius: float | None = None
-    physical_batch: int | None = None
+    step: StepConfig = field(default_factory=lambda: StepConfig(count=300))
 
     def __post_init__(self) -> None:
+        check_parts(self)
         widths("autoencoder width", (*self.hidden, self.latent_dim))
         one_of("activation", self.activation, ACTIVATIONS)
-        between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
-        integer("steps", self.steps)
         for name in ("lr", "max_norm"):
             positive(name, getattr(self, name))
         between("share", self.share, 0, 1, low_open=True, high_open=True)
-        one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
-        self.rule()
-        if self.physical_batch is not None:
-            integer("physical_batch", self.physical_batch)
-
-    def rule(self) -> StepRule:
-        """The step rule, as the engine takes it."""
-        return step_rule(self.step_rule, self.radius)
 
     def clipping(self) -> Clipping:
-        """How gradients are clipped, as the engine takes it: all of them in one group, at a fixed bound."""
+        """Return how gradients are clipped: all of them in one group, at a fixed bound."""
         return Clipping(max_norm=self.max_norm)
 
     def stated_steps(self) -> dict[str, Any]:
-        """What a certificate says of its private steps."""
-        return {**self.clipping().stated(nn.Module()), **stated(self.rule())}
+        """Return what a certificate says of the private steps."""
+        return {**self.clipping().stated(nn.Module()), **stated(self.step.step_rule())}
 
 
 def source_autoencoder(rows: int) -> AutoencoderConfig:
-    """The document's appendix A: 9–16–32–64, tanh code, Adam 1e-3, batch 16, 50 epochs."""
+    """Return the settings of the document's appendix A: 9–16–32–64, tanh code, Adam 1e-3, batch 16, 50 epochs."""
     batch = 16
     return AutoencoderConfig(
         hidden=(9, 16, 32),
         latent_dim=64,
         activation="relu",
-        sampling_rate=min(1.0, batch / rows),
-        steps=max(1, 50 * rows // batch),
         lr=1e-3,
+        step=StepConfig(count=max(1, 50 * rows // batch), sampling_rate=min(1.0, batch / rows)),
     )
 
 
@@ -139,39 +129,16 @@ class Autoencoder(nn.Module):
         return self.decoder(self.encoder(codes))
 
     def fit(
-        self,
-        table: PrivateTable[Any],
-        account: Account,
-        rows: float,
-        rng: torch.Generator,
-        monitor: TrainingMonitor,
-        bits: Bits | None = None,
-        total: float | None = None,
-        most_rows: int = 1,
+        self, context: TrainingContext, account: Account, rng: torch.Generator, bits: Bits | None
     ) -> int:
-        """Train until the account is spent or time is up; returns the steps done.
+        """Train until the account is spent or time is up; return the number of steps.
 
-        ``table`` guards codes, shape (n, layout.width), WeightedInputs or UnitRows; ``rows`` is a public or privatised
-        estimate of n, and ``total`` of the sum of the rows' parts, where they have weights. ``bits`` and ``most_rows``
-        are as in :class:`PrivateStep`.
+        ``rng`` and ``bits`` are as in :class:`PrivateStep`.
         """
         config = self.config
-        batch = max(1, round(config.sampling_rate * rows))
-        step = PrivateStep(
-            self,
-            table=table,
-            account=account,
-            rate=config.sampling_rate,
-            expected_batch=batch if total is None else max(1.0, config.sampling_rate * total),
-            expected_rows=batch,
-            generator=rng,
-            rule=config.rule(),
-            clipping=config.clipping(),
-            physical_batch=config.physical_batch,
-            most_rows=most_rows,
-            bits=bits,
-        )
-        moves = optimizer(config.optimizer, self.parameters(), config.lr, ADAM)
+        batch = context.batch_size(config.step.sampling_rate)
+        step = context.private_step(self, account, config.step, config.clipping(), batch, rng, bits)
+        moves = optimizer("adam", self.parameters(), config.lr, ADAM)
 
         def one(_: int) -> None:
             step.gradient(reconstruction_losses)
@@ -180,17 +147,29 @@ class Autoencoder(nn.Module):
         state = State(autoencoder=self, optimizer=moves, step=step)
         # Half of the time at most: a generator without a critic is worth nothing.
         return run_steps(
-            "autoencoder", account.granted, one, monitor, share=0.5, account=account, state=state
+            AUTOENCODER,
+            account.granted,
+            one,
+            context.monitor,
+            share=0.5,
+            account=account,
+            state=state,
         )
 
-    def fit_free(
-        self, codes: Tensor, steps: int, rng: torch.Generator, monitor: TrainingMonitor
-    ) -> int:
-        """Train on the codes of a table that costs nothing; returns the steps done."""
+    def fit_public(self, context: TrainingContext, codes: Tensor) -> int:
+        """Train on the codes of a table that costs nothing; return the number of steps."""
         # It needs no budget: its ledger has no limit, and is thrown away.
         free = Ledger(math.inf, 0.5)
-        account = free.open("autoencoder", NoPrivacy(), steps)
-        return self.fit(PrivateTable(codes, free), account, float(len(codes)), rng, monitor)
+        steps = context.monitor.limit_steps(self.config.step.count)
+        account = free.open(AUTOENCODER, NoPrivacy(), steps)
+        public = replace(
+            context,
+            table=PrivateTable(codes, free),
+            rows=float(len(codes)),
+            total=None,
+            max_rows_per_unit=1,
+        )
+        return self.fit(public, account, context.streams.public, None)
 
 
 def reconstruction_losses(autoencoder: nn.Module, codes: Tensor) -> Tensor:

@@ -25,81 +25,77 @@ NOTE[DIFF] ``advanced`` starts from noisy one-way counts, holds to them and aver
 weights, as our DP-WGAN does.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-import torch
-
 from tabsynth._validate import one_of, positive
-from tabsynth.synthesizers.gan.adversarial import Adversarial, AdversarialConfig, PerGenerator
+from tabsynth.synthesizers.gan.adversarial import (
+    NO_WARM_START,
+    CriticConfig,
+    CriticLoss,
+    WarmStartConfig,
+)
 from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN
-from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator
+from tabsynth.synthesizers.gan.generator import GeneratorConfig
+from tabsynth.synthesizers.settings import check_parts, with_settings
+from tabsynth.training.bounds import Clipping
+from tabsynth.training.private_step import StepConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPGANConfig(AdversarialConfig):
-    """What dp-GAN is made of. All of it is public.
+class DPGANConfig:
+    """The configuration of dp-GAN. All of it is public.
 
     Attributes
     ----------
+    generator, critic, step, clipping, warm_start
+        The parts, as in :class:`tabsynth.WGANConfig`.
     penalty : float
         λ of the gradient penalty.
     start_from_counts : bool
-        Measure noisy one-way counts, and start the generator from them.
-    others
-        See :class:`tabsynth.synthesizers.gan.adversarial.AdversarialConfig`.
+        Whether noisy one-way counts are measured, and the generator starts from them.
     """
 
-    critic_steps: int = 1500
-    critic_per_generator: PerGenerator = 4
-    critic_lr: float = 3e-3
-    averaging: float = 0.99
-    critic_optimizer: str = "adam"
-    generator_optimizer: str = "adam"
+    generator: GeneratorConfig = field(
+        default_factory=lambda: GeneratorConfig(averaging=0.99, optimizer="adam")
+    )
+    critic: CriticConfig = field(
+        default_factory=lambda: CriticConfig(lr=3e-3, optimizer="adam", per_generator=4)
+    )
+    step: StepConfig = field(default_factory=lambda: StepConfig(count=1500))
+    clipping: Clipping = field(default_factory=lambda: Clipping(max_norm=0.5, bound="public"))
+    warm_start: WarmStartConfig = field(default_factory=WarmStartConfig)
     penalty: float = 10.0
     start_from_counts: bool = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_parts(self)
         positive("penalty", self.penalty)
         one_of("start_from_counts", self.start_from_counts, (True, False))
 
+    @property
+    def loss(self) -> CriticLoss:
+        """The critic's loss of a real row, −D(x) + λ(‖∇D(x̂)‖ − 1)²; its weights are free."""
+        return CriticLoss(penalty=self.penalty)
+
 
 # Section 4 of the paper, with what our DP-WGAN gains for free.
-ADVANCED = DPGANConfig(grouping="weight-bias")
+ADVANCED = with_settings(DPGANConfig(), clipping__grouping="weight-bias")
 VARIANTS: dict[str, DPGANConfig] = {
     # Algorithm 1 with the paper's λ, n_critic and Adam (.5, .9); rates and bound are ours, for tables.
-    "basic": DPGANConfig(
-        max_norm=1.0,
-        bound="fixed",
-        centred=False,
-        averaging=0.0,
-        anchor=0.0,
-        warm_steps=0,
-        pair_anchor=0.0,
-        moment_steps=0,
+    "basic": with_settings(
+        DPGANConfig(),
+        generator__averaging=0.0,
+        generator__anchor=0.0,
+        generator__pair_anchor=0.0,
+        clipping=Clipping(max_norm=1.0, centred=False),
+        warm_start=NO_WARM_START,
         start_from_counts=False,
     ),
     "advanced": ADVANCED,
-    "advanced-clusters": replace(ADVANCED, grouping="clusters"),
-    "ganobfuscator": replace(ADVANCED, grouping="flat"),
+    "advanced-clusters": with_settings(ADVANCED, clipping__grouping="clusters"),
+    "ganobfuscator": with_settings(ADVANCED, clipping__grouping="flat"),
 }
-
-
-class DPGANTraining(Adversarial):
-    """The critic's loss of a real row is −D(x) + λ(‖∇D(x̂)‖ − 1)², and its weights are free."""
-
-    config: DPGANConfig
-
-    def __init__(
-        self,
-        config: DPGANConfig,
-        generator: TableGenerator,
-        rng: torch.Generator,
-        moment_penalty: MomentPenalty | None = None,
-    ) -> None:
-        self.penalty = config.penalty
-        super().__init__(config, generator, rng, moment_penalty)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -117,7 +113,7 @@ class DPGAN(CriticalGAN):
         ``basic``: the paper's Algorithm 1. ``advanced``: with its groups of parameters (each weight,
         and all biases), adaptive bounds and warm start, and what our DP-WGAN gains for free.
         ``advanced-clusters``: with its other groups, by hierarchical clustering of gradient norms;
-        how many is ``DPGANConfig.clusters``. ``ganobfuscator`` (Xu et al. 2019): with one group.
+        how many is ``clipping.clusters`` of the configuration. ``ganobfuscator`` (Xu et al. 2019): with one group.
     autoencoder : {None, "dp-sgd", "public", "no-noise", "preset"}
         As in :class:`tabsynth.DPWGAN`; ``preset`` is whichever the budget allows.
     public, provenance, overlap, warm_start : optional
@@ -135,7 +131,7 @@ class DPGAN(CriticalGAN):
 
     method: ClassVar[str] = "dp-gan"
     choices = ("variant",)
-    networks, config_class = DPGANTraining, DPGANConfig
+    config_class = DPGANConfig
 
     variant: str = "advanced"
     config: DPGANConfig | None = None
@@ -148,8 +144,8 @@ class DPGAN(CriticalGAN):
         if self.config is not None:
             return self.config
         config = VARIANTS[self.variant]
-        if self.warm_start is not None and config.warm_steps:
-            return replace(config, critic_steps=WARM_CRITIC_STEPS)
+        if self.warm_start is not None and config.warm_start.critic_steps:
+            return with_settings(config, step__count=WARM_CRITIC_STEPS)
         return config
 
     def _starts_from_marginals(self) -> bool:

@@ -20,38 +20,59 @@ NOTE[DIFF] ε is that of all steps composed; the paper's σ_n = 2q√(n_d ln(1/�
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import torch
-
 from tabsynth._validate import one_of, positive
-from tabsynth.synthesizers.gan.adversarial import Adversarial, AdversarialConfig
+from tabsynth.synthesizers.gan.adversarial import (
+    NO_WARM_START,
+    CriticConfig,
+    CriticLoss,
+    WarmStartConfig,
+)
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN
+from tabsynth.synthesizers.gan.generator import GeneratorConfig
+from tabsynth.synthesizers.settings import check_parts, with_settings
+from tabsynth.training.bounds import Clipping
+from tabsynth.training.private_step import StepConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class WGANConfig(AdversarialConfig):
+class WGANConfig:
     """The configuration of DP-WGAN. All of it is public.
 
     Attributes
     ----------
+    generator : GeneratorConfig
+    critic : CriticConfig
+    step : StepConfig
+        The critic's private steps.
+    clipping : Clipping
+        How gradients are clipped; its public rows are stand-ins, against which real rows are set if it is centred. Else
+        each real row is paired with one generated row. The bound ``max_norm`` is that of one example, a row or a whole
+        unit.
+    warm_start : WarmStartConfig
+        The training on a table that costs nothing, where there is one.
     weight_clip : float
         c_p: critic weights stay in [-c_p, c_p].
-    others
-        See :class:`tabsynth.synthesizers.gan.adversarial.AdversarialConfig`.
     """
 
+    generator: GeneratorConfig = field(default_factory=GeneratorConfig)
+    critic: CriticConfig = field(default_factory=CriticConfig)
+    step: StepConfig = field(default_factory=lambda: StepConfig(count=3000))
+    clipping: Clipping = field(default_factory=lambda: Clipping(max_norm=0.5, bound="public"))
+    warm_start: WarmStartConfig = field(default_factory=WarmStartConfig)
     weight_clip: float = 0.03
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_parts(self)
         positive("weight_clip", self.weight_clip)
 
-    def stated(self) -> dict[str, Any]:
-        """The bound of the critic's weights."""
-        return {"weight_clip": self.weight_clip}
+    @property
+    def loss(self) -> CriticLoss:
+        """The critic's loss of a real row, −f(x); its weights are clipped after each step."""
+        return CriticLoss(weight_clip=self.weight_clip)
 
 
 def source_wgan(rows: int) -> WGANConfig:
@@ -69,41 +90,23 @@ def source_wgan(rows: int) -> WGANConfig:
     """
     batch = 16
     return WGANConfig(
-        latent_dim=100,
-        generator_hidden=(128,),
-        critic_hidden=(64,),
-        critic_activation="relu",
-        generator_norm=False,
-        sampling_rate=min(1.0, batch / rows),
-        critic_steps=max(1, 25 * rows // batch),
-        critic_per_generator=5,
-        max_norm=1.0,
-        bound="fixed",
-        centred=False,
+        generator=GeneratorConfig(
+            latent_dim=100,
+            hidden=(128,),
+            norm=False,
+            lr=1e-5,
+            temperature=1.0,
+            averaging=0.0,
+            anchor=0.0,
+            pair_anchor=0.0,
+            rounded=False,
+        ),
+        critic=CriticConfig(hidden=(64,), activation="relu", lr=1e-5, per_generator=5),
+        step=StepConfig(count=max(1, 25 * rows // batch), sampling_rate=min(1.0, batch / rows)),
+        clipping=Clipping(max_norm=1.0, centred=False),
+        warm_start=NO_WARM_START,
         weight_clip=0.01,
-        critic_lr=1e-5,
-        generator_lr=1e-5,
-        temperature=1.0,
-        averaging=0.0,
-        anchor=0.0,
-        warm_steps=0,
-        pair_anchor=0.0,
-        moment_steps=0,
-        rounded=False,
     )
-
-
-class WGANTraining(Adversarial):
-    """The critic's loss of a real row is −f(x), and its weights are clipped after each step."""
-
-    config: WGANConfig
-
-    @torch.no_grad()
-    def after_critic_step(self) -> None:
-        """Keep the critic's parameters in [-c_p, c_p]: a crude Lipschitz bound, not a privacy one."""
-        bound = self.config.weight_clip
-        for parameter in self.critic.parameters():
-            parameter.clamp_(-bound, bound)
 
 
 PRESETS = ("default", "source")
@@ -174,7 +177,7 @@ class DPWGAN(CriticalGAN):
 
     method: ClassVar[str] = "dp-wgan"
     choices = ("preset",)
-    networks, config_class = WGANTraining, WGANConfig
+    config_class = WGANConfig
 
     preset: str = "default"
     autoencoder: str | None = "preset"
@@ -196,7 +199,9 @@ class DPWGAN(CriticalGAN):
         if self.preset == "source":
             return source_wgan(self.rows or SOURCE_ROWS)
         if self.warm_start is not None:
-            return WGANConfig(critic_steps=WARM_CRITIC_STEPS, averaging=0.99)
+            return with_settings(
+                WGANConfig(), step__count=WARM_CRITIC_STEPS, generator__averaging=0.99
+            )
         return WGANConfig()
 
     def _coder_config(self) -> AutoencoderConfig:
@@ -206,3 +211,6 @@ class DPWGAN(CriticalGAN):
 
     def _starts_from_marginals(self) -> bool:
         return self.preset != "source"
+
+    def _stated(self) -> dict[str, Any]:
+        return {**super()._stated(), "weight_clip": self._gan().weight_clip}

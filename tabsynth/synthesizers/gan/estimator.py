@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from tabsynth._validate import one_of, shown
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, stored, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
+from tabsynth.methods import AUTOENCODER, COUNT, CRITIC, ONE_WAY, OVERLAP, TOTAL
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.calibration import calibrate, matching_noise
 from tabsynth.privacy.accounting.mechanisms import (
@@ -42,15 +43,28 @@ from tabsynth.schema.schema import Schema, refuse_no_rows
 from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained, check_provenance
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import PlannedSpend
-from tabsynth.synthesizers.gan.adversarial import GENERATED, AdversarialConfig
-from tabsynth.synthesizers.gan.autoencoder import TRAININGS, Autoencoder, AutoencoderConfig
+from tabsynth.synthesizers.gan.adversarial import (
+    CRITIC_OF_0_2,
+    GENERATED,
+    Adversarial,
+    AdversarialConfig,
+    stated_steps,
+)
+from tabsynth.synthesizers.gan.autoencoder import (
+    AUTOENCODER_OF_0_2,
+    TRAININGS,
+    Autoencoder,
+    AutoencoderConfig,
+)
 from tabsynth.synthesizers.gan.generator import (
     MOMENTS,
     WARM_START,
     GeneratorConfig,
     GeneratorTraining,
     MomentPenalty,
+    Streams,
     TableGenerator,
+    TrainingContext,
 )
 from tabsynth.synthesizers.gan.public import (
     check_warm_start,
@@ -61,6 +75,7 @@ from tabsynth.synthesizers.gan.public import (
     released_rows,
     together,
 )
+from tabsynth.synthesizers.settings import read_settings, with_settings
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import parts_of, to_pandas
 from tabsynth.training.loop import TrainingMonitor
@@ -69,15 +84,13 @@ from tabsynth.training.private_step import (
     STEP_RULES,
     CodedInputs,
     PrivateInputs,
+    StepConfig,
     WeightedInputs,
 )
 from tabsynth.training.units import MOST_ROWS, UnitRows
 
-MARGINALS, COUNT, OVERLAP = "one-way counts", "row count", "overlap with the public table"
-TOTAL = "total of the survey weights"
-AUTOENCODER, CRITIC = "autoencoder", "critic"
 # Of the budget's μ², the unit in which Gaussian mechanisms add up.
-SHARES = {MARGINALS: 0.1, COUNT: 0.005, OVERLAP: 0.005, TOTAL: 0.005}
+SHARES = {ONE_WAY: 0.1, COUNT: 0.005, OVERLAP: 0.005, TOTAL: 0.005}
 OVERLAPS = ("charged", "declined")
 
 
@@ -137,7 +150,7 @@ class BudgetAllocation:
         ]
         if self.autoencoder is not None:
             mechanism = _autoencoder(self.autoencoder, mu, delta)
-            count = self.autoencoder.steps
+            count = self.autoencoder.step.count
             spends.append(PlannedSpend(purpose=AUTOENCODER, mechanism=mechanism, count=count))
         noise = math.inf
         if math.isfinite(mu):
@@ -156,7 +169,7 @@ class BudgetAllocation:
     def details(self, purpose: str, columns: int) -> dict[str, Any]:
         """Further facts about a mechanism for the certificate."""
         design = self.design
-        if purpose == MARGINALS:
+        if purpose == ONE_WAY:
             unit = "counts" if design.weight is None else "weighted counts"
             sensitivity = design.bound * math.sqrt(columns)
             return {"l2_sensitivity": sensitivity, "unit": unit, "columns": columns}
@@ -174,9 +187,9 @@ def critic(config: AdversarialConfig, stand_ins: str) -> TrainingMechanism:
     """A critic's private steps, which go by the gradients of ``stand_ins``."""
     return TrainingMechanism(
         purpose=CRITIC,
-        mechanism=lambda noise: sampled(noise, config.sampling_rate),
-        count=config.critic_steps,
-        details=config.stated_steps(stand_ins),
+        mechanism=lambda noise: sampled(noise, config.step.sampling_rate),
+        count=config.step.count,
+        details=stated_steps(config, stand_ins),
     )
 
 
@@ -198,10 +211,10 @@ def _gaussian(mu: float, share: float) -> Mechanism:
 def _autoencoder(config: AutoencoderConfig, mu: float, delta: float) -> Mechanism:
     if math.isinf(mu):
         return NoPrivacy()
-    rate = config.sampling_rate
+    rate = config.step.sampling_rate
     noise = matching_noise(
         lambda s: SubsampledGaussian(noise_multiplier=s, sampling_rate=rate),
-        config.steps,
+        config.step.count,
         mu * math.sqrt(config.share),
         delta,
     )
@@ -254,10 +267,10 @@ def first_counts(
     rows, marginals, overlap = float(declared or 0), None, {}
     population: float | None = None
     ends: tuple[float, float] | None = None
-    if MARGINALS in accounts:
-        account = accounts[MARGINALS]
+    if ONE_WAY in accounts:
+        account = accounts[ONE_WAY]
         released = monitor.once(
-            MARGINALS,
+            ONE_WAY,
             lambda: {
                 str(j): c
                 for j, c in enumerate(
@@ -304,162 +317,79 @@ def first_counts(
     )
 
 
-class Streams(NamedTuple):
-    """Random streams: of initial weights; of sampling and pairing of private rows; of all that is public; of
-    noise and batches of the autoencoder, and of what comes after it."""
-
-    init: torch.Generator
-    private: torch.Generator
-    public: torch.Generator
-    coder_noise: Bits
-    noise: Bits
-
-
 @dataclass(frozen=True, kw_only=True)
 class Networks:
-    """What is trained, and where.
+    """The networks of a fit, and the device that they are on.
 
     Attributes
     ----------
-    kind : callable
-        From configuration, generator, a stream and moment_penalty to what trains the generator.
-    gan : GeneratorConfig
+    trainer : callable
+        From a generator, a stream for first weights and a moment penalty to what trains the generator.
+    generator : GeneratorConfig
     autoencoder : AutoencoderConfig or None
     layout : Layout
     device : torch.device
-    learned : tuple of str
-        Purposes of the accounts that the generator learns by.
-    generator : callable
-        Makes the generator.
-    most_rows : int
-        The most rows of a unit, public.
+    generator_class : callable
+        As :class:`tabsynth.synthesizers.gan.generator.TableGenerator`.
     """
 
-    kind: Callable[..., GeneratorTraining]
-    gan: GeneratorConfig
+    trainer: Callable[[TableGenerator, torch.Generator, MomentPenalty], GeneratorTraining]
+    generator: GeneratorConfig
     autoencoder: AutoencoderConfig | None
     layout: Layout
     device: torch.device
-    learned: tuple[str, ...]
-    generator: Callable[..., TableGenerator] = TableGenerator
-    most_rows: int = 1
+    generator_class: Callable[..., TableGenerator] = TableGenerator
 
-    def train(
-        self,
-        table: PrivateTable[Any],
-        accounts: Mapping[str, Account],
-        rows: float,
-        marginals: Sequence[np.ndarray] | None,
-        free: Tensor | None,
-        streams: Streams,
-        monitor: TrainingMonitor,
-        *,
-        same_rows: bool,
-        most: int | None,
-        total: float | None = None,
-    ) -> GeneratorTraining:
-        """Train all of it.
-
-        Parameters
-        ----------
-        table : PrivateTable of CodedInputs, of WeightedInputs or of UnitRows
-        accounts : mapping
-            Of ``learned``, and of the autoencoder unless it learns from ``free``.
-        rows : float
-            A public or privatised estimate of n.
-        marginals : sequence of ndarray, optional
-            One-way distributions that are already released.
-        free : Tensor, shape (m, layout.width), optional
-            Codes of a table that costs nothing.
-        same_rows : bool
-            Whether ``free`` was released from the private rows, and not from others.
-        most : int, optional
-            A cap on the steps that cost nothing.
-        total : float, optional
-            A public or privatised estimate of the sum of the rows' parts, where rows have weights.
-        """
-        autoencoder = self._train_autoencoder(
-            table, accounts.get(AUTOENCODER), rows, marginals, free, streams, monitor, most, total
-        )
+    def train(self, context: TrainingContext) -> GeneratorTraining:
+        """Train the autoencoder, if there is one, and the generator; return what trained the generator."""
+        streams, marginals = context.streams, context.marginals
+        autoencoder = self._train_autoencoder(context)
         generator = self.build(streams.init, autoencoder)
         if marginals is not None and autoencoder is None:
             generator.start_from(marginals)
         # Other rows may be distributed otherwise: only pairs of the same rows are held to.
-        moment_penalty = MomentPenalty.of(
-            self.layout, marginals, free if same_rows else None, self.gan
-        )
-        gan = self.kind(self.gan, generator, streams.init, moment_penalty).to(self.device)
-        warm = free is not None and self.gan.warm_steps > 0
-        if free is not None and warm:
-            cap = self.gan.warm_steps if most is None else most
-            if same_rows and self.gan.pair_anchor and self.gan.moment_steps:
-                steps = self.gan.moment_steps if most is None else most
-                gan.fit_moments(streams.public, monitor, steps)
-            gan.warm_up(free, rows, streams.public, monitor, min(cap, self.gan.warm_steps))
-        gan.fit(
-            table,
-            [accounts[purpose] for purpose in self.learned],
-            rows,
-            private_rng=streams.private,
-            public_rng=streams.public,
-            monitor=monitor,
-            standins=free if warm else None,
-            most=most,
-            bits=streams.noise,
-            total=total,
-            most_rows=self.most_rows,
-        )
-        return gan
+        released = context.public_codes if context.same_rows else None
+        moment_penalty = MomentPenalty.of(self.layout, marginals, released, self.generator)
+        training = self.trainer(generator, streams.init, moment_penalty).to(self.device)
+        if context.public_codes is not None:
+            training.warm_up(context)
+        training.fit(context)
+        return training
 
-    def _train_autoencoder(
-        self,
-        table: PrivateTable[Any],
-        account: Account | None,
-        rows: float,
-        marginals: Sequence[np.ndarray] | None,
-        free: Tensor | None,
-        streams: Streams,
-        monitor: TrainingMonitor,
-        most: int | None,
-        total: float | None,
-    ) -> Autoencoder | None:
-        config = self.autoencoder
-        if config is None:
+    def _train_autoencoder(self, context: TrainingContext) -> Autoencoder | None:
+        """Train the autoencoder on private rows if it has an account, else on public codes."""
+        if self.autoencoder is None:
             return None
-        model = Autoencoder(config, self.layout, streams.init)
-        if marginals is not None:
-            model.start_from(marginals)
+        streams, account = context.streams, context.accounts.get(AUTOENCODER)
+        model = Autoencoder(self.autoencoder, self.layout, streams.init)
+        if context.marginals is not None:
+            model.start_from(context.marginals)
         model.to(self.device)
         if account is not None:
-            noise, most_rows = streams.coder_noise, self.most_rows
-            model.fit(table, account, rows, streams.private, monitor, noise, total, most_rows)
-        elif free is not None:
-            steps = config.steps if most is None else most
-            model.fit_free(free, steps, streams.public, monitor)
+            model.fit(context, account, streams.private, streams.coder_noise)
+        elif context.public_codes is not None:
+            model.fit_public(context, context.public_codes)
         return model
 
     def build(self, rng: torch.Generator, autoencoder: Autoencoder | None) -> TableGenerator:
-        """An untrained generator, ending in the autoencoder's decoder if there is one."""
-        return self.generator(
+        """Return an untrained generator, ending in the autoencoder's decoder if there is one."""
+        return self.generator_class(
             self.layout,
-            latent_dim=self.gan.latent_dim,
-            hidden=self.gan.generator_hidden,
-            rng=rng,
+            self.generator,
+            rng,
             decoder=None if autoencoder is None else autoencoder.decoder,
             decoder_inputs=0 if autoencoder is None else autoencoder.config.latent_dim,
-            norm=self.gan.generator_norm,
-            rounded=self.gan.rounded,
         )
 
     def empty(self) -> TableGenerator:
-        """A generator for the weights of a file."""
+        """Return a generator for the weights of a file."""
         rng = torch.Generator().manual_seed(0)  # weights are overwritten by those of the file
         config = self.autoencoder
         return self.build(rng, None if config is None else Autoencoder(config, self.layout, rng))
 
     def size(self) -> int:
-        """Number of weights of the generator."""
-        widths = (self.gan.latent_dim, *self.gan.generator_hidden)
+        """Return the number of weights of the generator."""
+        widths = (self.generator.latent_dim, *self.generator.hidden)
         if self.autoencoder is None:
             return weights(*widths, self.layout.width)
         code = self.autoencoder.latent_dim
@@ -475,14 +405,14 @@ PUBLIC_TABLE, RELEASED = "rows of the public table", "rows released by the warm 
 class GAN(Synthesizer):
     """A generator and what it learns by: a critic of private steps, or a student of noisy votes.
 
-    Subclasses name the class that trains the networks (``networks``) and that of its configuration
-    (``config_class``), and say whether the generator starts from noisy one-way counts.
+    Subclasses say what trains the networks (``_trainer``), name the class of the configuration (``config_class``), and
+    say whether the generator starts from noisy one-way counts.
     """
 
     no_design: ClassVar[tuple[str, ...]] = ()
     choices: ClassVar[tuple[str, ...]]  # parameters that a model file keeps besides
-    networks: ClassVar[type[GeneratorTraining]]
-    config_class: ClassVar[type[GeneratorConfig]]
+    config_class: ClassVar[Any]
+    config_of_0_2: ClassVar[Mapping[str, str | None]]  # names of settings there, and now
 
     autoencoder: str | None = None
     public: Any = None
@@ -490,12 +420,18 @@ class GAN(Synthesizer):
     overlap: str = "declined"
     warm_start: Synthesizer | None = None
     encoding: str | Mapping[str, str] = "one-hot"
-    config: GeneratorConfig | None = None
+    config: Any = None
     autoencoder_config: AutoencoderConfig | None = None
 
     # What subclasses provide.
 
-    def _networks_config(self) -> GeneratorConfig:
+    def _networks_config(self) -> Any:
+        raise NotImplementedError
+
+    def _trainer(
+        self,
+    ) -> Callable[[TableGenerator, torch.Generator, MomentPenalty], GeneratorTraining]:
+        """Return what trains a generator, as :class:`Networks` takes it."""
         raise NotImplementedError
 
     def _coder_config(self) -> AutoencoderConfig:
@@ -513,7 +449,7 @@ class GAN(Synthesizer):
         """What takes what is left of the budget."""
         raise NotImplementedError
 
-    def _gan(self) -> GeneratorConfig:
+    def _gan(self) -> Any:
         return self._networks_config()
 
     def _autoencoder(self) -> AutoencoderConfig | None:
@@ -557,10 +493,10 @@ class GAN(Synthesizer):
             TableEncoder(self.schema, self._encoding())
         )  # refused before any spending
 
-    def _stepped(self) -> list[Any]:
-        """The configurations of networks that are trained with private steps."""
+    def _stepped(self) -> list[StepConfig]:
+        """Return the private steps of the networks that are trained with any."""
         config = self._autoencoder()
-        return [] if config is None or self._training() == "public" else [config]
+        return [] if config is None or self._training() == "public" else [config.step]
 
     def _check_units(self) -> None:
         """Refuse what private steps cannot do with units of several rows."""
@@ -616,7 +552,7 @@ class GAN(Synthesizer):
         """Counts that are released once, before training."""
         purposes = []
         if self.warm_start is None and self._starts_from_marginals():
-            purposes.append(MARGINALS)
+            purposes.append(ONE_WAY)
         elif self.rows is None:
             purposes.append(COUNT)
         if self.schema.weight is not None:
@@ -629,7 +565,7 @@ class GAN(Synthesizer):
         """What weighted rows need besides: their number, and the total of their weights, where these are not released."""
         released = getattr(getattr(self.warm_start, "trained_", None), "population", None)
         count = [COUNT] if self.rows is None and COUNT not in others else []
-        return [*count, *([TOTAL] if MARGINALS not in others and released is None else [])]
+        return [*count, *([TOTAL] if ONE_WAY not in others and released is None else [])]
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         return self._allocation().spends(self.epsilon, self.delta, earlier)
@@ -647,11 +583,7 @@ class GAN(Synthesizer):
         free = {}
         config = self._autoencoder()
         if config is not None and self._training() == "public":
-            free[AUTOENCODER] = config.steps
-        if self.public is not None or self.warm_start is not None:
-            free[WARM_START] = self._gan().warm_steps
-        if self.warm_start is not None:
-            free[MOMENTS] = self._gan().moment_steps
+            free[AUTOENCODER] = config.step.count
         return free
 
     # Training.
@@ -689,18 +621,19 @@ class GAN(Synthesizer):
             population, ends = earlier.population, earlier.population_interval
         if self.warm_start is not None and free is not None:
             marginals = one_way(free, sizes)
-        inputs = self._inputs(networks, index)
         gan = networks.train(
-            PrivateTable(inputs, ledger),
-            accounts,
-            counts.rows,
-            marginals,
-            None if free is None else self._codes(networks, free),
-            streams,
-            monitor,
-            same_rows=self.warm_start is not None,
-            most=monitor.trial_steps,
-            total=None if population is None else population / float(design.max_weight or 1),
+            TrainingContext(
+                table=PrivateTable(self._inputs(networks, index), ledger),
+                accounts=accounts,
+                rows=counts.rows,
+                streams=streams,
+                monitor=monitor,
+                total=None if population is None else population / float(design.max_weight or 1),
+                max_rows_per_unit=design.rows,
+                marginals=marginals,
+                public_codes=None if free is None else self._codes(networks, free),
+                same_rows=self.warm_start is not None,
+            )
         )
         return Trained(
             generator=gan.released.eval(),
@@ -717,13 +650,11 @@ class GAN(Synthesizer):
 
     def _networks(self, layout: Layout) -> Networks:
         return Networks(
-            kind=self.networks,
-            gan=self._gan(),
+            trainer=self._trainer(),
+            generator=self._gan().generator,
             autoencoder=self._autoencoder(),
             layout=layout,
             device=self._device(),
-            learned=tuple(part.purpose for part in self._learned()),
-            most_rows=self.schema.design.rows,
         )
 
     def _codes(self, networks: Networks, index: np.ndarray) -> Tensor:
@@ -777,7 +708,7 @@ class GAN(Synthesizer):
     def _stated(self) -> dict[str, Any]:
         training = self._training()
         learned = training if training != "public" else self._free_rows()
-        return {"autoencoder": learned, **self._gan().stated()}
+        return {"autoencoder": learned}
 
     def _public_facts(self) -> dict[str, Any] | None:
         facts = super()._public_facts()
@@ -812,9 +743,11 @@ class GAN(Synthesizer):
         return cls(
             schema,
             **{name: config[name] for name in (*cls.choices, "autoencoder")},
-            config=cls.config_class(**_tuples(config["config"])),
+            config=read_settings(cls.config_class(), config["config"], cls.config_of_0_2),
             autoencoder_config=(
-                None if autoencoder is None else AutoencoderConfig(**_tuples(autoencoder))
+                None
+                if autoencoder is None
+                else read_settings(AutoencoderConfig(), autoencoder, AUTOENCODER_OF_0_2)
             ),
             **shared,
         )
@@ -826,25 +759,24 @@ class GAN(Synthesizer):
         return self._networks(self.encoder_.layout).empty()
 
 
-def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON lists back to the tuples of a frozen config."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-
-
 # Private steps after a warm start: what is left of the budget is worth no more, and fewer are quicker.
 WARM_CRITIC_STEPS = 400
 
-Configured = TypeVar("Configured", bound=AdversarialConfig | AutoencoderConfig)
+Configured = TypeVar("Configured")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CriticalGAN(GAN):
     """A GAN whose critic is trained with private steps."""
 
+    config_of_0_2 = CRITIC_OF_0_2
+
     step_rule: str | None = None
 
-    def _networks_config(self) -> AdversarialConfig:
-        raise NotImplementedError
+    def _trainer(
+        self,
+    ) -> Callable[[TableGenerator, torch.Generator, MomentPenalty], GeneratorTraining]:
+        return partial(Adversarial, self._gan())
 
     def _check(self) -> None:
         one_of("step_rule", self.step_rule, (*STEP_RULES, None))
@@ -853,13 +785,21 @@ class CriticalGAN(GAN):
     def _learned(self) -> tuple[TrainingMechanism, ...]:
         config = self._gan()
         # As of Networks.train: a free table stands in for private rows if the critic was warmed up on it.
-        free = self._free_rows() if config.warm_steps else None
+        free = self._free_rows() if config.warm_start.critic_steps else None
         return (critic(config, free or GENERATED),)
 
-    def _stepped(self) -> list[Any]:
-        return [*super()._stepped(), self._gan()]
+    def _stepped(self) -> list[StepConfig]:
+        return [*super()._stepped(), self._gan().step]
 
-    def _gan(self) -> AdversarialConfig:
+    def _free_steps(self) -> dict[str, int]:
+        free, config = super()._free_steps(), self._gan().warm_start
+        if self.public is not None or self.warm_start is not None:
+            free[WARM_START] = config.critic_steps
+        if self.warm_start is not None:
+            free[MOMENTS] = config.pair_steps
+        return free
+
+    def _gan(self) -> Any:
         return self._ruled(self._networks_config())
 
     def _autoencoder(self) -> AutoencoderConfig | None:
@@ -870,4 +810,4 @@ class CriticalGAN(GAN):
         """A configuration with the step rule that was asked for, at its own radius."""
         if self.step_rule is None:
             return config
-        return replace(config, step_rule=self.step_rule, radius=None)
+        return with_settings(config, step__rule=self.step_rule, step__radius=None)

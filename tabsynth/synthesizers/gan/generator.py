@@ -2,9 +2,9 @@
 
 import copy
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -16,26 +16,43 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.mixture import NOT_ONE, Mixture
+from tabsynth.training.bounds import Clipping
 from tabsynth.training.checkpoint import Stateful
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import OPTIMIZERS, Heads, State, mlp, optimizer, set_bias
+from tabsynth.training.private_step import PrivateStep, StepConfig
+
+# The settings of version 0.2.0, whose configurations had no parts, by their present names; None: no setting any more.
+GENERATOR_OF_0_2: dict[str, str | None] = {
+    "latent_dim": "generator__latent_dim",
+    "generator_hidden": "generator__hidden",
+    "generator_norm": "generator__norm",
+    "generator_lr": "generator__lr",
+    "generator_optimizer": "generator__optimizer",
+    "betas": None,
+    "temperature": "generator__temperature",
+    "averaging": "generator__averaging",
+    "anchor": "generator__anchor",
+    "pair_anchor": "generator__pair_anchor",
+    "moment_lr": None,
+    "rounded": "generator__rounded",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorConfig:
-    """The configuration of a GAN's generator. All of it is public.
+    """The generator of an adversarial network or of PATE, and its loss. All of it is public.
 
     Attributes
     ----------
     latent_dim : int
         Length of the noise z ~ N(0, I).
-    generator_hidden : tuple of int
-    generator_norm : bool
-        BatchNorm in the generator, which sees no private row.
-    generator_lr : float
-    generator_optimizer : str
-    betas : tuple of float
-        Of the Adam family.
+    hidden : tuple of int
+        Widths of the hidden layers.
+    norm : bool
+        Whether the network normalises by batch; it sees no private row.
+    lr : float
+    optimizer : str
     temperature : float
         Of the Gumbel-softmax heads while training.
     averaging : float
@@ -44,13 +61,9 @@ class GeneratorConfig:
         Weight, in the generator's loss, of the squared distance between the mean generated code and
         the mean code that the noisy one-way counts say. It holds the columns in place while a noisy
         critic pulls at their relations, and costs nothing: the counts are already released.
-    warm_steps : int
-        Critic steps on a table that is public or already released, before the private ones.
     pair_anchor : float
-        Weight of the χ² distance between the two-way marginals of generated rows and those of an
-        already released table of the same rows, as long as there is one.
-    moment_steps, moment_lr : int, float
-        Generator steps towards those marginals alone, by Adam at a one-cycle rate, at the start.
+        Weight of the χ² distance between the two-way marginals of generated rows and those that are already
+        released, as long as there are such: of a table of the same rows, or of PATE's student.
     rounded : bool
         Whether a sample of one-hot codes is rounded to the pair counts expected of the generator
         (see :meth:`tabsynth.synthesizers.mixture.Mixture.sample`). False, and wherever some codes are not
@@ -58,37 +71,25 @@ class GeneratorConfig:
     """
 
     latent_dim: int = 64
-    generator_hidden: tuple[int, ...] = (256, 256)
-    generator_norm: bool = True
-    generator_lr: float = 5e-4
-    generator_optimizer: str = "rmsprop"
-    betas: tuple[float, float] = (0.5, 0.9)
+    hidden: tuple[int, ...] = (256, 256)
+    norm: bool = True
+    lr: float = 5e-4
+    optimizer: str = "rmsprop"
     temperature: float = 0.5
     averaging: float = 0.995
     anchor: float = 1.0
-    warm_steps: int = 400
     pair_anchor: float = 1.0
-    moment_steps: int = 800
-    moment_lr: float = 1e-2
     rounded: bool = True
 
     def __post_init__(self) -> None:
-        integer("latent_dim", self.latent_dim)
-        widths("generator_hidden", self.generator_hidden)
-        for name in ("warm_steps", "moment_steps"):
-            integer(name, getattr(self, name), least=0)
-        one_of("generator_optimizer", self.generator_optimizer, tuple(OPTIMIZERS))
-        for name in ("generator_lr", "moment_lr", "temperature"):
-            positive(name, getattr(self, name))
-        for beta in self.betas:
-            between("betas", beta, 0, 1, high_open=True)
-        between("averaging", self.averaging, 0, 1, high_open=True)
+        integer("generator.latent_dim", self.latent_dim)
+        widths("generator.hidden", self.hidden)
+        one_of("generator.optimizer", self.optimizer, tuple(OPTIMIZERS))
+        for name in ("lr", "temperature"):
+            positive(f"generator.{name}", getattr(self, name))
+        between("generator.averaging", self.averaging, 0, 1, high_open=True)
         for name in ("anchor", "pair_anchor"):
-            between(name, getattr(self, name), 0, math.inf, high_open=True)
-
-    def stated(self) -> dict[str, Any]:
-        """The settings that a certificate lists; JSON-ready."""
-        return {}
+            between(f"generator.{name}", getattr(self, name), 0, math.inf, high_open=True)
 
 
 def mean_code(layout: Layout, marginals: Sequence[np.ndarray]) -> Tensor:
@@ -226,22 +227,20 @@ class TableGenerator(nn.Module):
     def __init__(
         self,
         layout: Layout,
-        latent_dim: int,
-        hidden: Sequence[int],
+        config: GeneratorConfig,
         rng: torch.Generator,
         *,
         decoder: nn.Module | None = None,
         decoder_inputs: int = 0,
-        norm: bool = False,
-        rounded: bool = True,
     ) -> None:
         super().__init__()
-        self.latent_dim = latent_dim
-        self.rounded = rounded
+        self.latent_dim = config.latent_dim
+        self.rounded = config.rounded
         self.heads = Heads(layout)
         outputs = layout.width if decoder is None else decoder_inputs
         last = None if decoder is None else "tanh"
-        self.body = mlp([latent_dim, *hidden, outputs], rng, last=last, norm=norm)
+        sizes = [config.latent_dim, *config.hidden, outputs]
+        self.body = mlp(sizes, rng, last=last, norm=config.norm)
         self.decoder = decoder if decoder is not None else nn.Identity()
 
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:
@@ -317,7 +316,7 @@ class ConditionalGenerator(TableGenerator):
     layout : Layout
     label : int
         The column, whose code is one-hot.
-    latent_dim, hidden, rng, decoder, decoder_inputs, norm, rounded
+    config, rng, decoder, decoder_inputs
         As of :class:`TableGenerator`.
 
     Attributes
@@ -331,28 +330,17 @@ class ConditionalGenerator(TableGenerator):
     def __init__(
         self,
         layout: Layout,
-        label: int,
-        latent_dim: int,
-        hidden: Sequence[int],
+        config: GeneratorConfig,
         rng: torch.Generator,
         *,
+        label: int,
         decoder: nn.Module | None = None,
         decoder_inputs: int = 0,
-        norm: bool = False,
-        rounded: bool = True,
     ) -> None:
         block = layout.blocks[label]
-        super().__init__(
-            layout,
-            latent_dim + block.size,
-            hidden,
-            rng,
-            decoder=decoder,
-            decoder_inputs=decoder_inputs,
-            norm=norm,
-            rounded=rounded,
-        )
-        self._free, self._label = latent_dim, slice(block.start, block.stop)
+        inputs = replace(config, latent_dim=config.latent_dim + block.size)
+        super().__init__(layout, inputs, rng, decoder=decoder, decoder_inputs=decoder_inputs)
+        self._free, self._label = config.latent_dim, slice(block.start, block.stop)
         self.shares: Tensor
         self.register_buffer("shares", torch.full((block.size,), 1 / block.size))
 
@@ -473,6 +461,96 @@ class Curves:
 
 WARM_START, MOMENTS = "warm start", "released marginals"
 MOMENT_ROWS = 1000  # generated rows of a step towards released marginals
+PAIR_LR, PAIR_BETAS = 1e-2, (0.9, 0.999)  # of Adam, in these steps
+BETAS = (0.5, 0.9)  # of the Adam family, in all others
+
+
+class Streams(NamedTuple):
+    """The random streams of a training.
+
+    They are for initial weights; for the sampling and pairing of private rows; for all that is public; for noise and
+    batches of the autoencoder, and for those of what comes after it.
+    """
+
+    init: torch.Generator
+    private: torch.Generator
+    public: torch.Generator
+    coder_noise: Bits
+    noise: Bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingContext:
+    """The rows, accounts and randomness of one training.
+
+    Attributes
+    ----------
+    table : PrivateTable of CodedInputs, of WeightedInputs or of UnitRows
+    accounts : mapping
+        From the purpose of each mechanism to its account.
+    rows : float
+        A public or privatised estimate of n.
+    streams : Streams
+    monitor : TrainingMonitor
+    total : float, optional
+        A public or privatised estimate of the sum of the rows' parts, where rows have weights.
+    max_rows_per_unit : int
+        The bound of the rows of a unit, public.
+    marginals : sequence of ndarray, optional
+        One-way distributions that are already released.
+    public_codes : Tensor, shape (m, layout.width), optional
+        Codes of a table that is public or already released.
+    same_rows : bool
+        Whether ``public_codes`` were released from the private rows, and are not of other rows.
+    """
+
+    table: PrivateTable[Any]
+    accounts: Mapping[str, Account]
+    rows: float
+    streams: Streams
+    monitor: TrainingMonitor
+    total: float | None = None
+    max_rows_per_unit: int = 1
+    marginals: Sequence[np.ndarray] | None = None
+    public_codes: Tensor | None = None
+    same_rows: bool = False
+
+    def batch_size(self, rate: float, least: int = 1) -> int:
+        """Return the expected number of rows of a batch, and at least ``least``."""
+        return max(least, round(rate * self.rows))
+
+    def private_step(
+        self,
+        module: nn.Module,
+        account: Account,
+        config: StepConfig,
+        clipping: Clipping,
+        batch: int,
+        rng: torch.Generator,
+        bits: Bits | None,
+    ) -> PrivateStep:
+        """Return the private steps of a module over the table; ``bits`` are as :class:`PrivateStep` takes them.
+
+        Parameters
+        ----------
+        batch : int
+            The expected number of rows of a batch.
+        """
+        rate = config.sampling_rate
+        return PrivateStep(
+            module,
+            table=self.table,
+            account=account,
+            rate=rate,
+            expected_batch=batch if self.total is None else max(1.0, rate * self.total),
+            expected_rows=batch,
+            generator=rng,
+            rule=config.step_rule(),
+            clipping=clipping,
+            physical_batch=config.physical_batch,
+            most_rows=self.max_rows_per_unit,
+            bits=bits,
+        )
 
 
 class GeneratorTraining:
@@ -480,23 +558,21 @@ class GeneratorTraining:
 
     Parameters
     ----------
-    config : GeneratorConfig
+    generator_config : GeneratorConfig
     generator : TableGenerator
-    rng : torch.Generator
-        For the first weights of the networks that subclasses add.
     moment_penalty : MomentPenalty, optional
-        What else the generator's loss holds on to.
+        A further term of the generator's loss.
     """
 
     def __init__(
         self,
-        config: GeneratorConfig,
+        generator_config: GeneratorConfig,
         generator: TableGenerator,
-        rng: torch.Generator,
         moment_penalty: MomentPenalty | None = None,
     ) -> None:
-        self.config, self.generator, self.moment_penalty = config, generator, moment_penalty
-        self.average = WeightAverage(generator, config.averaging)
+        self.generator_config, self.generator = generator_config, generator
+        self.moment_penalty = moment_penalty
+        self.average = WeightAverage(generator, generator_config.averaging)
         self._curves = Curves()
 
     @property
@@ -507,7 +583,7 @@ class GeneratorTraining:
     @property
     def released(self) -> TableGenerator:
         """The generator to sample from: of the averaged weights, where they are averaged."""
-        return self.average.module if self.config.averaging else self.generator
+        return self.average.module if self.generator_config.averaging else self.generator
 
     def to(self, device: torch.device) -> Self:
         """All networks and targets, moved to ``device``."""
@@ -517,65 +593,31 @@ class GeneratorTraining:
             self.moment_penalty.to(device)
         return self
 
-    def warm_up(
-        self, table: Tensor, rows: float, rng: torch.Generator, monitor: TrainingMonitor, steps: int
-    ) -> int:
-        """Training on the codes of a table that costs nothing; returns the steps done."""
+    def state(self, **parts: Stateful) -> State:
+        """Return the state of the training for a checkpoint, with further parts."""
+        return State(generator=self.generator, average=self.average, curves=self._curves, **parts)
+
+    def warm_up(self, context: TrainingContext) -> int:
+        """Train on the context's public codes; return the number of steps."""
         raise NotImplementedError
 
-    def fit(
-        self,
-        table: PrivateTable[Any],
-        accounts: Sequence[Account],
-        rows: float,
-        *,
-        total: float | None = None,
-        most_rows: int = 1,
-        private_rng: torch.Generator,
-        public_rng: torch.Generator,
-        monitor: TrainingMonitor,
-        standins: Tensor | None = None,
-        most: int | None = None,
-        bits: Bits | None = None,
-    ) -> int:
-        """Train until the accounts are spent or time is up; returns the steps done.
-
-        Parameters
-        ----------
-        table : PrivateTable of Tensor, shape (n, layout.width), of WeightedInputs or of UnitRows
-        accounts : sequence of Account
-            Of what subclasses release, in the order of the plan.
-        rows : float
-            A public or privatised estimate of n.
-        total : float, optional
-            The same of the sum of the rows' parts, where rows have weights.
-        most_rows : int
-            The most rows of a unit, public.
-        private_rng, public_rng : torch.Generator
-            For the sampling of private rows, and noise on a GPU; for all that is public.
-        standins : Tensor, shape (m, layout.width), optional
-            Codes of a table that is public or already released.
-        most : int, optional
-            A cap on the steps that cost nothing.
-        bits : Bits, optional
-            Of noise and batches. By default a keystream whose key ``private_rng`` draws.
-        """
+    def fit(self, context: TrainingContext) -> int:
+        """Train until the accounts are spent or time is up; return the number of steps."""
         raise NotImplementedError
 
-    def fit_moments(self, rng: torch.Generator, monitor: TrainingMonitor, steps: int) -> int:
-        """Generator steps of the moment penalty alone; returns the steps done."""
-        generator = self.generator
-        config = self.config
-        moves = optimizer("adam", generator.parameters(), config.moment_lr, (0.9, 0.999))
-        rate = torch.optim.lr_scheduler.OneCycleLR(moves, config.moment_lr, total_steps=steps + 1)
+    def fit_pairs(self, context: TrainingContext, planned: int) -> int:
+        """Train the generator by the moment penalty alone; return the number of steps, at most ``planned``."""
+        generator, steps = self.generator, context.monitor.limit_steps(planned)
+        moves = optimizer("adam", generator.parameters(), PAIR_LR, PAIR_BETAS)
+        rate = torch.optim.lr_scheduler.OneCycleLR(moves, PAIR_LR, total_steps=steps + 1)
 
         def one(_: int) -> None:
-            self.moment_step(rng, moves)
+            self.moment_step(context.streams.public, moves)
             rate.step()
 
         generator.train()
         state = State(generator=generator, average=self.average, optimizer=moves, rate=rate)
-        return run_steps(MOMENTS, steps, one, monitor, 0.3, state=state)
+        return run_steps(MOMENTS, steps, one, context.monitor, 0.3, state=state)
 
     def moment_step(self, rng: torch.Generator, moves: torch.optim.Optimizer) -> None:
         """One generator step of the moment penalty alone."""
@@ -585,11 +627,13 @@ class GeneratorTraining:
         self._descend(moment_penalty.loss(generator.heads(logits, 1.0, None)), moves)
 
     def _generator_optimizer(self) -> torch.optim.Optimizer:
-        config, parameters = self.config, self.generator.parameters()
-        return optimizer(config.generator_optimizer, parameters, config.generator_lr, config.betas)
+        config = self.generator_config
+        return optimizer(config.optimizer, self.generator.parameters(), config.lr, BETAS)
 
     def _codes(self, batch: int, rng: torch.Generator) -> Tensor:
-        return self.generator(self.generator.noise(batch, rng), self.config.temperature, rng)
+        return self.generator(
+            self.generator.noise(batch, rng), self.generator_config.temperature, rng
+        )
 
     def _descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
         """A step of the generator; no other network gets a gradient, for they do not move."""

@@ -90,9 +90,6 @@ def _units(
     ]
 
 
-VOTES, CLASS_VOTES = "votes", "class votes"
-
-
 class NoisyAggregator:
     """Reads private rows under the accounts of the votes, and adds noise to exact counts of votes."""
 

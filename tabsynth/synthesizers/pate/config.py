@@ -1,26 +1,95 @@
-"""What the PATE systems are made of."""
+"""The configuration of the PATE systems."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from tabsynth._validate import between, integer, one_of, positive, widths
-from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import ACCOUNTINGS, EXACT_BINARY
-from tabsynth.synthesizers.gan.generator import GeneratorConfig
-from tabsynth.training.networks import OPTIMIZERS
+from tabsynth.synthesizers.gan.generator import GENERATOR_OF_0_2, GeneratorConfig
+from tabsynth.synthesizers.settings import check_parts
 
-KINDS = ("witness", "network")
+# The settings of version 0.2.0 by their present names; None: no setting any more.
+PATE_OF_0_2: dict[str, str | None] = {
+    **GENERATOR_OF_0_2,
+    "warm_steps": None,
+    "moment_steps": "pair_steps",
+    "kind": None,  # the estimator's ``teachers``
+    "functions": "marginals__functions",
+    "features": "marginals__features",
+    "teacher_hidden": "networks__teacher_hidden",
+    "student_hidden": "networks__student_hidden",
+    "teacher_steps": "networks__teacher_steps",
+    "student_steps": "networks__student_steps",
+    "teacher_batch": "networks__teacher_batch",
+    "student_batch": "networks__student_batch",
+    "network_lr": "networks__lr",
+    "network_optimizer": None,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class PATEConfig(GeneratorConfig):
-    """What PATE-GAN and PATE-ACGAN are made of. All of it is public.
+class MarginalsConfig:
+    """Teachers that vote on two-way marginals; see :mod:`tabsynth.synthesizers.pate.pairs`.
 
     Attributes
     ----------
-    kind : {"witness", "network"}
-        Teachers, student and generator's loss: those of :mod:`tabsynth.synthesizers.pate.pairs`, or
-        the paper's networks, :mod:`tabsynth.synthesizers.pate.teachers`.
+    functions : int
+        The largest number of functions of a column.
+    features : int
+        The largest number of products of functions of two columns.
+    """
+
+    functions: int = 8
+    features: int = 1200
+
+    def __post_init__(self) -> None:
+        integer("marginals.functions", self.functions)
+        integer("marginals.features", self.features)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworksConfig:
+    """Teachers and student that are networks; see :mod:`tabsynth.synthesizers.pate.teachers`.
+
+    Attributes
+    ----------
+    teacher_hidden, student_hidden : tuple of int
+        Widths of the hidden layers.
+    teacher_steps, student_steps : int
+        Steps of a round.
+    teacher_batch, student_batch : int
+        Rows of a step; of each teacher's own shard.
+    lr : float
+        The rate of Adam, of teachers and student.
+    """
+
+    teacher_hidden: tuple[int, ...] = (16,)
+    student_hidden: tuple[int, ...] = (128,)
+    teacher_steps: int = 50
+    student_steps: int = 200
+    teacher_batch: int = 8
+    student_batch: int = 128
+    lr: float = 1e-3
+
+    def __post_init__(self) -> None:
+        for name in ("teacher_hidden", "student_hidden"):
+            widths(f"networks.{name}", getattr(self, name))
+        for name in ("teacher_steps", "student_steps", "teacher_batch"):
+            integer(f"networks.{name}", getattr(self, name))
+        integer("networks.student_batch", self.student_batch, least=2)  # it is normalised by batch
+        positive("networks.lr", self.lr)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PATEConfig:
+    """The configuration of PATE-GAN and PATE-ACGAN. All of it is public.
+
+    Attributes
+    ----------
+    generator : GeneratorConfig
+    marginals : MarginalsConfig
+        For teachers that vote on marginals.
+    networks : NetworksConfig
+        For teachers that are networks.
     labels : int
         Questions that are answered with noise, in all: fixed before the first is asked.
     accounting : {"exact-binary", "gaussian", "laplace"}
@@ -29,67 +98,35 @@ class PATEConfig(GeneratorConfig):
         Rounds of teachers, questions and student; the generator moves on after each.
     round_steps : int
         Generator steps of a round.
-    functions : int
-        Of ``witness``: functions of a column, at most.
-    features : int
-        Of ``witness``: products of functions of two columns, at most.
-    teacher_hidden, student_hidden : tuple of int
-        Of ``network``.
-    teacher_steps, student_steps : int
-        Of ``network``: steps of a round.
-    teacher_batch, student_batch : int
-        Of ``network``: rows of a step; of each teacher's own shard.
-    network_lr, network_optimizer : float, str
-        Of ``network``: of teachers and student.
-    others
-        See :class:`tabsynth.synthesizers.gan.generator.GeneratorConfig`.
+    pair_steps : int
+        Generator steps towards the two-way marginals of a warm start, before the first round.
+    start_from_counts : bool
+        Whether noisy one-way counts are measured, and the generator starts from them. Teachers that vote on marginals,
+        and PATE-ACGAN, always need them.
     """
 
-    kind: str = "witness"
+    generator: GeneratorConfig = field(default_factory=lambda: GeneratorConfig(averaging=0.99))
+    marginals: MarginalsConfig = field(default_factory=MarginalsConfig)
+    networks: NetworksConfig = field(default_factory=NetworksConfig)
     labels: int = 20_000
     accounting: str = EXACT_BINARY
     rounds: int = 2
     round_steps: int = 300
-    functions: int = 8
-    features: int = 1200
-    teacher_hidden: tuple[int, ...] = (16,)
-    student_hidden: tuple[int, ...] = (128,)
-    teacher_steps: int = 50
-    student_steps: int = 200
-    teacher_batch: int = 8
-    student_batch: int = 128
-    network_lr: float = 1e-3
-    network_optimizer: str = "adam"
-    averaging: float = 0.99
-    anchor: float = 1.0
-    warm_steps: int = 1
+    pair_steps: int = 800
+    start_from_counts: bool = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        one_of("kind", self.kind, KINDS)
+        check_parts(self)
         one_of("accounting", self.accounting, ACCOUNTINGS)
-        for name in ("labels", "rounds", "round_steps", "functions", "features"):
+        for name in ("labels", "rounds", "round_steps"):
             integer(name, getattr(self, name))
-        for name in ("teacher_hidden", "student_hidden"):
-            widths(name, getattr(self, name))
-        for name in ("teacher_steps", "student_steps", "teacher_batch"):
-            integer(name, getattr(self, name))
-        integer("student_batch", self.student_batch, least=2)  # it is normalised by batch
-        positive("network_lr", self.network_lr)
-        one_of("network_optimizer", self.network_optimizer, tuple(OPTIMIZERS))
+        integer("pair_steps", self.pair_steps, least=0)
         between("rounds", self.rounds, 1, self.labels)
-        if self.kind == "witness" and not self.pair_anchor:
-            raise InputError(
-                "pair_anchor=0 would throw away what witness teachers are paid for; give it a weight."
-            )
-
-    def stated(self) -> dict[str, Any]:
-        """What teachers and student are: witnesses, or networks."""
-        return {"kind": self.kind}
+        one_of("start_from_counts", self.start_from_counts, (True, False))
 
 
 def paper_config() -> PATEConfig:
-    """Jordon et al. 2019: rounds of n_T = n_S = 5 steps and one of the generator, batches of 64, Laplace.
+    """Return the settings of Jordon et al. 2019: rounds of n_T = n_S = 5 steps and one of the generator, batches of 64, Laplace.
 
     Each student step pays for 64 labels of its own, and the generator moves by RMSProp at 1e-4, as in the
     authors' code of 2020. At 5e-4 teachers and student cannot follow it, and its rows collapse.
@@ -106,22 +143,19 @@ def paper_config() -> PATEConfig:
     changes the result without noise (reports/pate).
     """
     return PATEConfig(
-        kind="network",
+        generator=GeneratorConfig(lr=1e-4, norm=False, anchor=0.0, averaging=0.0, pair_anchor=0.0),
+        networks=NetworksConfig(
+            teacher_hidden=(),
+            teacher_steps=5,
+            student_steps=5,
+            teacher_batch=64,
+            student_batch=64,
+            lr=1e-2,
+        ),
         labels=64_000,
         accounting="laplace",
         rounds=200,
         round_steps=1,
-        teacher_hidden=(),
-        teacher_steps=5,
-        student_steps=5,
-        teacher_batch=64,
-        student_batch=64,
-        network_lr=1e-2,
-        generator_lr=1e-4,
-        generator_norm=False,
-        anchor=0.0,
-        averaging=0.0,
-        warm_steps=0,
-        pair_anchor=0.0,
-        moment_steps=0,
+        pair_steps=0,
+        start_from_counts=False,
     )

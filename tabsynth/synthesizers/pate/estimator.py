@@ -1,89 +1,105 @@
 """PATEGAN: a generator that learns from the noisy votes of teachers on disjoint shards."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+
+import torch
 
 from tabsynth._validate import integer, one_of
-from tabsynth.encoding import Layout
 from tabsynth.errors import InputError
+from tabsynth.methods import COUNT, TOTAL, VOTES
 from tabsynth.privacy.accounting.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan_labels, share_right
 from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, NoisyVote
+from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import NOMINAL_ROWS
 from tabsynth.synthesizers.fitting import PlannedSpend
-from tabsynth.synthesizers.gan.estimator import COUNT, GAN, TOTAL, Networks, TrainingMechanism
-from tabsynth.synthesizers.gan.generator import GeneratorTraining, TableGenerator
-from tabsynth.synthesizers.pate.aggregation import VOTES
-from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
-from tabsynth.synthesizers.pate.pairs import PATEWitness
-from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
+from tabsynth.synthesizers.gan.estimator import GAN, TrainingMechanism
+from tabsynth.synthesizers.gan.generator import (
+    MOMENTS,
+    GeneratorTraining,
+    MomentPenalty,
+    TableGenerator,
+)
+from tabsynth.synthesizers.pate.config import PATE_OF_0_2, PATEConfig, paper_config
+from tabsynth.synthesizers.pate.pairs import PATEMarginals
+from tabsynth.synthesizers.pate.rounds import EnsembleSettings
 from tabsynth.synthesizers.pate.teachers import PATENetworks
 
-PRESETS = ("default", "paper")
+MARGINALS, NETWORKS = "marginals", "networks"
+TEACHERS = (MARGINALS, NETWORKS)
 PAPER_ROWS_EACH = 1000  # of a teacher: the paper's best of n/50 … n/5000
 MOST_EPSILON = 100.0  # for the number of teachers: beyond, a budget is as good as none
 SURE = 0.75  # consensus of teachers at which the plan states the share of correct labels …
 VOID = 0.55  # … if that is less
+DESCRIBED = {
+    MARGINALS: "vote on two-way marginals; there is no discriminator",
+    NETWORKS: "are networks, which tell real from generated rows",
+}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Voting(GAN):
     """A GAN whose student learns from the noisy votes of teachers."""
 
-    networks, config_class = PATE, PATEConfig
+    config_class, config_of_0_2 = PATEConfig, PATE_OF_0_2
 
-    preset: str = "default"
-    teachers: int | None = None
+    teachers: str = MARGINALS
+    teacher_count: int | None = None
     labels: int | None = None
     config: PATEConfig | None = None
 
     def _check(self) -> None:
-        one_of("preset", self.preset, PRESETS)
+        one_of("teachers", self.teachers, TEACHERS)
         super()._check()
-        if self.teachers is not None:
-            integer("teachers", self.teachers, least=2)  # one teacher is no majority
-            if self.teachers > MOST_TEACHERS:
+        if self.teacher_count is not None:
+            integer("teacher_count", self.teacher_count, least=2)  # one teacher is no majority
+            if self.teacher_count > MOST_TEACHERS:
                 raise InputError(
-                    f"Expected teachers of at most {MOST_TEACHERS:,}, got {self.teachers:,}."
+                    f"Expected teacher_count of at most {MOST_TEACHERS:,}, got {self.teacher_count:,}."
                 )
-            if self.rows is not None and self.teachers > self.rows:
+            if self.rows is not None and self.teacher_count > self.rows:
                 raise InputError(
-                    f"Expected teachers of at most rows={self.rows:,}, got {self.teachers:,}: each needs"
+                    f"Expected teacher_count of at most rows={self.rows:,}, got {self.teacher_count:,}: each needs"
                     " a record."
                 )
+        config = self._settings()
+        if self.teachers == MARGINALS and not config.generator.pair_anchor:
+            raise InputError(
+                "generator.pair_anchor=0 would discard the two-way marginals that the teachers vote on; give it a weight."
+            )
         if self.labels is not None:
             integer("labels", self.labels)
-            if self.labels < self._preset_config().rounds:
+            if self.labels < config.rounds:
                 raise InputError(
-                    f"Expected labels of at least {self._preset_config().rounds}, one a round; got"
-                    f" {self.labels}."
+                    f"Expected labels of at least {config.rounds}, one a round; got {self.labels}."
                 )
 
-    def _preset_config(self) -> PATEConfig:
-        """The configuration but for the number of labels."""
-        if self.config is None and self.preset == "paper":
+    def _settings(self) -> PATEConfig:
+        """Return the configuration, which the parameter ``labels`` may change."""
+        if self.config is None and self.teachers == NETWORKS:
             return paper_config()
         return self.config or PATEConfig()
 
     def _networks_config(self) -> PATEConfig:
-        config = self._preset_config()
+        config = self._settings()
         return config if self.labels is None else replace(config, labels=self.labels)
 
-    def _teachers(self) -> int:
-        """K: as given, else what the preset takes for the declared rows, or for a nominal number."""
-        if self.teachers is not None:
-            return int(self.teachers)
+    def _teacher_count(self) -> int:
+        """Return K: as declared, else by the declared number of rows, or a nominal one."""
+        if self.teacher_count is not None:
+            return int(self.teacher_count)
         rows = int(self.rows or NOMINAL_ROWS)
-        if self.preset == "paper":
+        if self.teachers == NETWORKS:
             return min(max(2, rows // PAPER_ROWS_EACH), MOST_TEACHERS)
         return recommended(rows, min(float(self.epsilon), MOST_EPSILON), float(self.delta))
 
     def _ensemble(self) -> EnsembleSettings:
-        return EnsembleSettings(teachers=self._teachers())
+        return EnsembleSettings(teachers=self._teacher_count())
 
     def _learned(self) -> tuple[TrainingMechanism, ...]:
-        config, teachers = self._networks_config(), self._teachers()
+        config, teachers = self._networks_config(), self._teacher_count()
 
         def votes(noise: float) -> NoisyVote:
             return NoisyVote(noise=noise, teachers=teachers, accounting=config.accounting)
@@ -98,29 +114,31 @@ class Voting(GAN):
             TrainingMechanism(purpose=VOTES, mechanism=votes, count=config.labels, details=details),
         )
 
-    def _networks(self, layout: Layout) -> Networks:
-        return replace(super()._networks(layout), kind=self._kind(), generator=self._generator())
-
-    def _kind(self) -> Callable[..., GeneratorTraining]:
-        if self._networks_config().kind == "network":
-            return partial(PATENetworks, ensemble=self._ensemble())
-        return partial(PATEWitness, ensemble=self._ensemble(), columns=self.schema.learned.columns)
-
-    def _generator(self) -> Callable[..., TableGenerator]:
-        return TableGenerator
+    def _trainer(
+        self,
+    ) -> Callable[[TableGenerator, torch.Generator, MomentPenalty], GeneratorTraining]:
+        config, ensemble = self._networks_config(), self._ensemble()
+        if self.teachers == NETWORKS:
+            return partial(PATENetworks, config, ensemble=ensemble)
+        columns = self.schema.learned.columns
+        return partial(PATEMarginals, config, ensemble=ensemble, columns=columns)
 
     def _free_steps(self) -> dict[str, int]:
         config = self._networks_config()
-        return {**super()._free_steps(), VOTES: config.rounds * config.round_steps}
+        pairs = {} if self.warm_start is None else {MOMENTS: config.pair_steps}
+        return {**super()._free_steps(), **pairs, VOTES: config.rounds * config.round_steps}
 
     def _once(self) -> tuple[str, ...]:
-        # The paper's networks have no use for n; a private autoencoder has.
+        # Networks have no use for n; a private autoencoder has.
         autoencoder = self._autoencoder() is not None and self._training() != "public"
-        read = autoencoder or self._networks_config().kind != "network"
+        read = autoencoder or self.teachers == MARGINALS
         return tuple(name for name in super()._once() if read or name not in (COUNT, TOTAL))
 
     def _notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
-        notes = super()._notes(spends)
+        notes = [
+            *super()._notes(spends),
+            f"teachers: {self._teacher_count():,} {DESCRIBED[self.teachers]}",
+        ]
         for vote in (s.mechanism for s in spends if isinstance(s.mechanism, NoisyVote)):
             right = share_right(SURE, vote)
             if right < VOID:
@@ -130,8 +148,20 @@ class Voting(GAN):
                 )
         return notes
 
+    def _stated(self) -> dict[str, Any]:
+        return {**super()._stated(), "teachers": self.teachers}
+
     def _config(self) -> dict[str, Any]:
-        return {**super()._config(), "teachers": self._teachers()}
+        return {**super()._config(), "teacher_count": self._teacher_count()}
+
+    @classmethod
+    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
+        if "preset" in config:  # of version 0.2.0, whose parameter ``teachers`` was their number
+            settings = {**config["config"], "start_from_counts": config["preset"] != "paper"}
+            kind = NETWORKS if settings["kind"] == "network" else MARGINALS
+            count = config["teachers"]
+            config = {**config, "config": settings, "teachers": kind, "teacher_count": count}
+        return super()._from_config(schema, config, **shared)
 
 
 @lru_cache(maxsize=64)
@@ -145,11 +175,15 @@ def recommended(rows: int, epsilon: float, delta: float) -> int:
 class PATEGAN(Voting):
     """PATE-GAN (Jordon, Yoon, van der Schaar 2019), for tables.
 
+    By default teachers are no discriminators: ``teachers="marginals"`` is a method of noisy votes on the two-way
+    marginals of the table, whose student estimates these marginals. ``teachers="networks"`` is the method of the paper,
+    in which teachers and student are networks that tell real rows from generated ones.
+
     None of six public implementations of PATE-GAN satisfies the ε that it claims, and none reproduces the
     utility of the paper (Ganev et al. 2024: 19 privacy violations). This one is checked by record and
-    replay. Its preset ``paper`` does not reproduce the paper's utility either: without noise it approaches
-    independent columns, and at ε = 8 its labels are random (reports/pate). ``default`` changes teachers,
-    student and generator's loss, and does better, though not as well as :class:`tabsynth.MargNet`.
+    replay. With networks it does not reproduce the paper's utility either: without noise it approaches
+    independent columns, and at ε = 8 its labels are random (reports/pate). With marginals it does better, though not as
+    well as :class:`tabsynth.MargNet`.
 
     Parameters
     ----------
@@ -158,11 +192,12 @@ class PATEGAN(Voting):
     epsilon : float
         The budget; ``math.inf`` for a run without privacy.
     delta : float
-    preset : {"default", "paper"}
-        ``default``: :mod:`tabsynth.synthesizers.pate.pairs`. ``paper``: networks, Laplace noise on both
-        counts with its data-independent bound, and a generator step after each round.
-    teachers : int, optional
-        K, public. By default what the planner recommends for ``rows`` and the budget (``paper``: one for
+    teachers : {"marginals", "networks"}
+        ``marginals``: :mod:`tabsynth.synthesizers.pate.pairs`. ``networks``: those of the paper,
+        :mod:`tabsynth.synthesizers.pate.teachers`; by default with Laplace noise on both counts, its data-independent
+        bound, and a generator step after each round.
+    teacher_count : int, optional
+        K, public. By default what the planner recommends for ``rows`` and the budget (networks: one for
         each thousand rows); where ``rows`` is not declared, for 20,000 rows. It never follows from the
         private number of rows.
     labels : int, optional
@@ -175,7 +210,7 @@ class PATEGAN(Voting):
         As in :class:`tabsynth.DPWGAN`; the time limit is looked at between steps, and a round of questions,
         with its teachers and its student, is one.
     config, autoencoder_config : optional
-        In place of the preset's.
+        In place of the defaults.
 
     Formal guarantees
     -----------------
@@ -189,7 +224,7 @@ class PATEGAN(Voting):
     """
 
     method: ClassVar[str] = "pate-gan"
-    choices = ("preset", "labels", "teachers")
+    choices = ("teachers", "labels", "teacher_count")
 
     def _starts_from_marginals(self) -> bool:
-        return self.preset != "paper" or self._preset_config().kind == "witness"
+        return self.teachers == MARGINALS or self._settings().start_from_counts

@@ -238,7 +238,7 @@ WEIGHT_STEPS = 2.0**16  # of a weight at its cap
 ANSWERS = 2**24  # votes of all teachers at a time
 
 
-class Witnesses:
+class MarginalTeachers:
     """Discriminators of mean differences: wᵢ = mean ψ of shard i; a row x scores ⟨wᵢ − c, ψ(x) − c⟩.
 
     c is the mean ψ of generated rows. That is the witness function of the distance between the means
@@ -274,7 +274,7 @@ class Witnesses:
         teachers: int,
         features: PairFeatures,
         parts: Tensor | None = None,
-    ) -> "Witnesses":
+    ) -> "MarginalTeachers":
         """The teachers of rows of codes, shape (n, width), each in its shard.
 
         ``parts``, shape (n,), from 0 to 1, weigh the rows of each mean: in whole numbers of 2⁻¹⁶, so that sums stay

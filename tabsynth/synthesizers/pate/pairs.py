@@ -1,6 +1,6 @@
 """PATE-GAN by pairs of columns: the teachers' majority votes on two-way marginals, and a student learns from the noisy votes.
 
-Teachers are :class:`tabsynth.synthesizers.pate.features.Witnesses`: with shards of ten records, as small
+Teachers are :class:`tabsynth.synthesizers.pate.features.MarginalTeachers`: with shards of ten records, as small
 budgets need, a network has nothing to learn but their noise. The student knows how their votes come about,
 :class:`tabsynth.synthesizers.pate.pairs.Student`, and so finds the means that the votes are about. Its
 score of a row is ⟨θ − c, ψ(x) − c⟩, with c the mean ψ of generated rows, and it separates real from
@@ -8,7 +8,7 @@ generated rows by at most ‖θ − c‖: the generator lowers that distance, ta
 that θ stands for, as Pearson's χ².
 
 NOTE[DIFF] Teachers and student of the paper are networks, and its generator lowers log(1 − student): those
-are :mod:`tabsynth.synthesizers.pate.teachers`, preset ``paper``. At the budgets that matter they learn next
+are :mod:`tabsynth.synthesizers.pate.teachers`, ``teachers="networks"``. At the budgets that matter they learn next
 to nothing (reports/pate).
 NOTE[DIFF] The generator starts from noisy one-way counts and is held to them, as our DP-WGAN.
 """
@@ -23,12 +23,25 @@ from torch import Tensor
 
 from tabsynth.privacy.ledger.ledger import recorder
 from tabsynth.schema.column import Column
-from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator
+from tabsynth.synthesizers.gan.generator import (
+    PAIR_BETAS,
+    PAIR_LR,
+    GeneratorTraining,
+    MomentPenalty,
+    TableGenerator,
+    TrainingContext,
+)
 from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.pate.features import PairFeatures, Witnesses
-from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
-from tabsynth.training.loop import TrainingMonitor
+from tabsynth.synthesizers.pate.features import MarginalTeachers, PairFeatures
+from tabsynth.synthesizers.pate.rounds import (
+    EnsembleSettings,
+    draw_questions,
+    label_codes,
+    release_shares,
+    run_rounds,
+    take_shares,
+)
 from tabsynth.training.networks import one_cycle, optimizer
 from tabsynth.training.private_step import codes_of, parts_of
 
@@ -190,13 +203,18 @@ LEAST_SPREAD = 1e-6
 DISTANCE = "student's distance of generated rows, by labels"
 
 
-class PATEWitness(PATE):
-    """Witness teachers, a student of means, a generator that matches them.
+class PATEMarginals(GeneratorTraining):
+    """Teachers that vote on two-way marginals, a student that estimates them, a generator that matches them.
 
     Parameters
     ----------
-    config, generator, rng, moment_penalty, ensemble
-        See :class:`tabsynth.synthesizers.pate.rounds.PATE`; the moment_penalty' marginals are needed.
+    config : PATEConfig
+    generator : TableGenerator
+    rng : torch.Generator
+        Not used: neither teachers nor student are drawn.
+    moment_penalty : MomentPenalty
+        Its marginals are needed.
+    ensemble : EnsembleSettings
     columns : sequence of Column
     """
 
@@ -205,30 +223,33 @@ class PATEWitness(PATE):
         config: PATEConfig,
         generator: TableGenerator,
         rng: torch.Generator,
-        moment_penalty: MomentPenalty | None,
+        moment_penalty: MomentPenalty,
         ensemble: EnsembleSettings,
         columns: Sequence[Column],
     ) -> None:
-        super().__init__(config, generator, rng, moment_penalty, ensemble)
-        assert moment_penalty is not None and moment_penalty.marginals is not None
+        super().__init__(config.generator, generator, moment_penalty)
+        assert moment_penalty.marginals is not None
+        self.config, self.ensemble = config, ensemble
+        self.label = label_codes(generator, ensemble)
+        take_shares(self, ensemble)
         layout = generator.heads.layout
         self.features = PairFeatures(
             layout,
             columns,
             moment_penalty.marginals,
-            config.functions,
-            config.features,
+            config.marginals.functions,
+            config.marginals.features,
             ensemble.label,
         )
-        whole = torch.ones(len(self.features), dtype=torch.bool)
-        self.heads = [whole]
+        all_features = torch.ones(len(self.features), dtype=torch.bool)
+        self.heads = [all_features]
         if ensemble.label is not None and ensemble.mode != "A":
             self.heads = [~self.features.with_label, self.features.with_label]
         self.student = Student(self.features, self.heads)
-        self._held, self._rows_of_shard = 1.0, 1.0
+        self._nonempty_share, self._rows_of_shard = 1.0, 1.0
         self._target: MomentPenalty | None = None
 
-    def to(self, device: torch.device) -> "PATEWitness":
+    def to(self, device: torch.device) -> "PATEMarginals":
         """All networks and targets, moved to ``device``."""
         self.features.to(device)
         self.heads = [head.to(device) for head in self.heads]
@@ -236,46 +257,68 @@ class PATEWitness(PATE):
         super().to(device)
         return self
 
-    def warm_up(
-        self, table: Tensor, rows: float, rng: torch.Generator, monitor: TrainingMonitor, steps: int
-    ) -> int:
-        """Take the means of a table that costs nothing for the student's prior."""
-        prior = torch.cat([self.features(part).double() for part in table.split(8192)]).mean(0)
+    def warm_up(self, context: TrainingContext) -> int:
+        """Match released pairs, and take the means of the public codes for the student's prior."""
+        codes, steps = context.public_codes, self.config.pair_steps
+        assert codes is not None
+        done = self.fit_pairs(context, steps) if context.same_rows and steps else 0
+        prior = torch.cat([self.features(part).double() for part in codes.split(8192)]).mean(0)
         self.student.prior = prior.float()
         self.student.means = self.student.prior.clone()
-        return 0
+        return done
 
-    def prepare(self, rows: float) -> None:
-        """Set what share of the shards is expected to hold a record, and how many one that does."""
-        each = max(1.0, rows) / self.ensemble.teachers
-        self._held = -math.expm1(-each)  # their sizes are about Poisson's
-        self._rows_of_shard = each / self._held
-
-    def parts(self) -> dict[str, Any]:
-        """The student."""
-        return {"student": self.student}
-
-    def optimizer(self, steps: int) -> tuple[torch.optim.Optimizer, Any]:
-        """Adam, at a one-cycle rate a round, and new in each: see :meth:`begin`."""
-        config = self.config
-        moves = optimizer("adam", self.generator.parameters(), config.moment_lr, (0.9, 0.999))
-        return moves, torch.optim.lr_scheduler.LambdaLR(
-            moves, lambda i: one_cycle(i % steps / steps)
+    def fit(self, context: TrainingContext) -> int:
+        """Train until the accounts of the votes are spent or time is up; return the number of generator steps."""
+        config, rng = self.config, context.streams.public
+        # The share of the shards that is expected to have a record: their sizes are about Poisson's.
+        each = max(1.0, context.rows) / self.ensemble.teachers
+        self._nonempty_share = -math.expm1(-each)
+        self._rows_of_shard = each / self._nonempty_share
+        moves = optimizer("adam", self.generator.parameters(), PAIR_LR, PAIR_BETAS)
+        rate = torch.optim.lr_scheduler.LambdaLR(
+            moves, lambda i: one_cycle(i % config.round_steps / config.round_steps)
         )
+
+        def ask(aggregator: NoisyAggregator, questions: int, dealt: Deal) -> None:
+            self.ask(aggregator, questions, dealt, rng)
+
+        def move(step: int) -> None:
+            if step == 0:
+                # Near the last round's target slopes were small, and Adam, which divides by them, would throw the
+                # generator far off as its rate grows again.
+                moves.state.clear()
+            self.move(moves, rng)
+            rate.step()
+
+        self.generator.train()
+        state = self.state(optimizer=moves, rate=rate, student=self.student)
+        done = run_rounds(context, config, self.ensemble, ask, move, state)
+        release_shares(self, self.ensemble)
+        return done
 
     @torch.no_grad()
     def ask(
         self, aggregator: NoisyAggregator, questions: int, dealt: Deal, rng: torch.Generator
     ) -> None:
-        """As :meth:`PATE.ask`."""
-        codes, expected = self.questions(questions, rng)
+        """Ask one round of questions, and let the student learn from the noisy answers.
+
+        Parameters
+        ----------
+        aggregator : NoisyAggregator
+        questions : int
+        dealt : callable
+            From the rows to their order and the teacher of each.
+        rng : torch.Generator
+            For all that is public.
+        """
+        codes, expected = draw_questions(self.generator, questions, rng)
         centre = self.features(expected).mean(0)
         question_features = self.features(codes) - centre
         spread = question_features.T @ question_features / len(question_features)
         rows, shard = dealt(aggregator.open(questions))
         codes_of_rows, parts = codes_of(rows), parts_of(rows)
         count = self.ensemble.teachers
-        teachers = Witnesses.of(codes_of_rows, shard, count, self.features, parts)
+        teachers = MarginalTeachers.of(codes_of_rows, shard, count, self.features, parts)
         if (trace := recorder()) is not None:
             trace.teachers([teachers.means])
         heads = (0, 1) if self._joint else (0,)
@@ -309,7 +352,7 @@ class PATEWitness(PATE):
     def _ask_classes(
         self,
         aggregator: NoisyAggregator,
-        teachers: Witnesses,
+        teachers: MarginalTeachers,
         codes: Tensor,
         centre: Tensor,
         spread: Tensor,
@@ -354,12 +397,7 @@ class PATEWitness(PATE):
     def _ratio(self, noise: float) -> float:
         """Teachers with records, over the noise; what all say is chance too, of variance K/4 at most."""
         teachers = self.ensemble.teachers
-        return self._held * teachers / math.sqrt(noise**2 + teachers / 4)
-
-    def begin(self, moves: torch.optim.Optimizer) -> None:
-        """Forget the last round's steps: near its target slopes were small, and Adam, which divides by
-        them, would throw the generator far off as its rate grows again."""
-        moves.state.clear()
+        return self._nonempty_share * teachers / math.sqrt(noise**2 + teachers / 4)
 
     def move(self, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
         """A step towards the student's two-way marginals."""

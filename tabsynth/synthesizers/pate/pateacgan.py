@@ -1,24 +1,24 @@
 """PATEACGAN: PATE-GAN with a class of its own for each row, so that rows of one class can be drawn."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from tabsynth._validate import between, one_of, shown
-from tabsynth.encoding import TableEncoder
+from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.errors import InputError
+from tabsynth.methods import CLASS_VOTES
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Sampler, Trained
 from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.gan.estimator import TrainingMechanism
-from tabsynth.synthesizers.gan.generator import ConditionalGenerator, TableGenerator
-from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES
-from tabsynth.synthesizers.pate.estimator import Voting
+from tabsynth.synthesizers.gan.estimator import Networks, TrainingMechanism
+from tabsynth.synthesizers.gan.generator import ConditionalGenerator
+from tabsynth.synthesizers.pate.estimator import NETWORKS, Voting
 from tabsynth.synthesizers.pate.rounds import EnsembleSettings
 from tabsynth.training.loop import TrainingMonitor
 
@@ -30,11 +30,12 @@ MOST_CLASSES = 100
 class PATEACGAN(Voting):
     """PATE-GAN with an auxiliary classifier: G(z, c) makes rows of a class c, the value of one column.
 
-    Its source is a short text without an algorithm (docs/explanation/papers/pate-gan.md). By default its source head and
-    its class head are mean differences, not ACGAN networks: a teacher compares the mean products of two
-    columns of its rows with those of generated rows. The source head goes by the other columns, the class
-    head by those with the label's. Preset ``paper`` has ACGAN networks (Odena et al. 2017) as teachers and
-    student, each with a source head, "is the row real", and a class head.
+    By default teachers are no discriminators: ``teachers="marginals"`` is a method of noisy votes on the two-way
+    marginals of the table. A teacher compares the mean products of two columns of its rows with those of generated rows:
+    its source head goes by the columns other than the label, its class head by the pairs with the label.
+    ``teachers="networks"`` has ACGAN networks (Odena et al. 2017) as teachers and student, each with a source head,
+    "is the row real", and a class head. The method's source is a short text without an algorithm
+    (docs/explanation/papers/pate-gan.md).
 
     Parameters
     ----------
@@ -44,12 +45,10 @@ class PATEACGAN(Voting):
         The column of the class: categorical or ordinal, with two values or more. A class that the
         table has no row of can be drawn as any other, as its absence is private: what its rows are
         like is then a guess.
-    preset : {"default", "paper"}
-        ``default``: :mod:`tabsynth.synthesizers.pate.pairs`. ``paper``: the networks of
-        :mod:`tabsynth.synthesizers.pate.teachers`, with rounds, noise and K of ``paper`` in
-        :class:`tabsynth.PATEGAN`. At the same budget ``default`` is nearer to the table (reports/pate).
+    teachers : {"marginals", "networks"}
+        As in :class:`tabsynth.PATEGAN`. At the same budget ``marginals`` are nearer to the table (reports/pate).
     mode : {"C", "B", "A"}, optional
-        What teachers vote on. By default ``C``; with preset ``paper``, ``B``, as the source has it.
+        What teachers vote on. By default ``C``; of networks ``B``, as the source has it.
         ``C``: a teacher says yes where its source head does and its class head agrees with c: one noisy
         vote. ``B``: a vote on the source, and one on the class: the argmax of a noisy histogram of the
         teachers' classes, charged besides. ``A``: teachers see c as a column of the row, and vote once;
@@ -57,7 +56,7 @@ class PATEACGAN(Voting):
     class_shares : dict, optional
         From each value of the label to its share, where these are public. Else classes are drawn by the
         noisy one-way counts.
-    teachers, labels
+    teacher_count, labels
         As in :class:`tabsynth.PATEGAN`.
     autoencoder, public, provenance, overlap, warm_start, encoding, rows, time_limit
         As in :class:`tabsynth.PATEGAN`.
@@ -72,7 +71,7 @@ class PATEACGAN(Voting):
     """
 
     method: ClassVar[str] = "pate-acgan"
-    choices = ("preset", "label", "mode", "labels", "teachers")
+    choices = ("teachers", "label", "mode", "labels", "teacher_count")
 
     label: str
     mode: str | None = None
@@ -134,7 +133,7 @@ class PATEACGAN(Voting):
 
     def _mode(self) -> str:
         if self.mode is None:
-            return "B" if self.preset == "paper" else "C"
+            return "B" if self.teachers == NETWORKS else "C"
         return self.mode
 
     def _column(self) -> Column:
@@ -188,7 +187,7 @@ class PATEACGAN(Voting):
 
     def _ensemble(self) -> EnsembleSettings:
         return EnsembleSettings(
-            teachers=self._teachers(),
+            teachers=self._teacher_count(),
             label=self._number(),
             shares=self._shares(),
             mode=self._mode(),
@@ -231,5 +230,6 @@ class PATEACGAN(Voting):
             shares = dict(zip(values, shares, strict=True))
         return super()._from_config(schema, config, class_shares=shares, **shared)
 
-    def _generator(self) -> Callable[..., TableGenerator]:
-        return partial(ConditionalGenerator, label=self._number())
+    def _networks(self, layout: Layout) -> Networks:
+        generator = partial(ConditionalGenerator, label=self._number())
+        return replace(super()._networks(layout), generator_class=generator)

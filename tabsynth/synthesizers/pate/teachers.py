@@ -1,4 +1,4 @@
-"""PATE-GAN by networks, as Jordon et al. 2019 describe it: preset ``paper``.
+"""PATE-GAN by networks, as Jordon et al. 2019 describe it: ``teachers="networks"``.
 
 Teachers are perceptrons, all trained at once, against generated rows;
 so is the student, against noisy labels alone, and the generator lowers log(1 − S(G(z))).
@@ -31,10 +31,23 @@ from torch.nn.functional import (
 )
 
 from tabsynth.privacy.ledger.ledger import recorder
-from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator
+from tabsynth.synthesizers.gan.generator import (
+    BETAS,
+    GeneratorTraining,
+    MomentPenalty,
+    TableGenerator,
+    TrainingContext,
+)
 from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
+from tabsynth.synthesizers.pate.rounds import (
+    EnsembleSettings,
+    draw_questions,
+    label_codes,
+    release_shares,
+    run_rounds,
+    take_shares,
+)
 from tabsynth.training.networks import mlp, optimizer
 from tabsynth.training.private_step import (
     CHUNK_ROWS,
@@ -135,8 +148,8 @@ class TeacherTrainer:
     classes : LongTensor, shape (n,), optional
     shard : LongTensor, shape (n,)
         The teacher of each row.
-    lr, name : float, str
-        Of the optimiser.
+    lr : float
+        The rate of Adam.
     parts : Tensor, shape (n,), optional
         As how much of a row each row counts: rows of a shard are picked in proportion to it.
 
@@ -158,7 +171,6 @@ class TeacherTrainer:
         classes: Tensor | None,
         shard: Tensor,
         lr: float,
-        name: str,
         parts: Tensor | None = None,
     ) -> None:
         count = len(teachers.weights[0])
@@ -174,7 +186,7 @@ class TeacherTrainer:
             self._totals, self._before = totals, totals.cumsum(0) - totals
             self._sizes = torch.where(totals > 0, self._sizes, 0)  # rows of weight 0 are none
         self._empty = torch.nonzero(self._sizes == 0).squeeze(1)
-        self._optimizer = optimizer(name, teachers.parameters(), lr, (0.5, 0.9), fused=True)
+        self._optimizer = optimizer("adam", teachers.parameters(), lr, BETAS, fused=True)
 
     def picked(self, batch: int, rng: torch.Generator) -> Tensor:
         """Row numbers, shape (K, batch): of each teacher's own shard; any, where it is empty.
@@ -237,8 +249,18 @@ class LabelledRows:
         self.rows = {name: value.to(self.device) for name, value in state.items()}
 
 
-class PATENetworks(PATE):
-    """Teachers and a student that are networks; parameters as of :class:`PATE`."""
+class PATENetworks(GeneratorTraining):
+    """Teachers and a student that are networks, and a generator that is trained against the student.
+
+    Parameters
+    ----------
+    config : PATEConfig
+    generator : TableGenerator
+    rng : torch.Generator
+        For the first weights of teachers and student.
+    moment_penalty : MomentPenalty, optional
+    ensemble : EnsembleSettings
+    """
 
     def __init__(
         self,
@@ -248,18 +270,18 @@ class PATENetworks(PATE):
         moment_penalty: MomentPenalty | None,
         ensemble: EnsembleSettings,
     ) -> None:
-        super().__init__(config, generator, rng, moment_penalty, ensemble)
-        width, label = generator.heads.layout.width, self.label
+        super().__init__(config.generator, generator, moment_penalty)
+        self.config, self.settings, self.ensemble = config, config.networks, ensemble
+        width, label = generator.heads.layout.width, label_codes(generator, ensemble)
+        self.label = label
+        take_shares(self, ensemble)
         self._classes = 0 if label is None or ensemble.mode == "A" else label.stop - label.start
-        self.student = mlp(
-            [width, *config.student_hidden, 1 + self._classes], rng, activation="leaky-relu"
-        )
-        self._moves = optimizer(
-            config.network_optimizer, self.student.parameters(), config.network_lr, config.betas
-        )
+        sizes = [width, *self.settings.student_hidden, 1 + self._classes]
+        self.student = mlp(sizes, rng, activation="leaky-relu")
+        self._moves = optimizer("adam", self.student.parameters(), self.settings.lr, BETAS)
         self.labelled = LabelledRows()
         # Of the fit alone, and in no state: after a crash they are trained again (R16).
-        widths = [width, *config.teacher_hidden, 1 + self._classes]
+        widths = [width, *self.settings.teacher_hidden, 1 + self._classes]
         self._teachers = Teachers(ensemble.teachers, widths, rng)
         self._trainer: TeacherTrainer | None = None
 
@@ -270,16 +292,44 @@ class PATENetworks(PATE):
         self.labelled.device = device
         return super().to(device)
 
-    def parts(self) -> dict[str, Any]:
-        """The student and its labels."""
-        return {"student": self.student, "moves": self._moves, "labelled": self.labelled}
+    def warm_up(self, context: TrainingContext) -> int:
+        """Match the pairs of columns of a table that was released of the same rows; return the number of steps."""
+        matched = context.same_rows and self.generator_config.pair_anchor and self.config.pair_steps
+        return self.fit_pairs(context, self.config.pair_steps) if matched else 0
+
+    def fit(self, context: TrainingContext) -> int:
+        """Train until the accounts of the votes are spent or time is up; return the number of generator steps."""
+        rng, moves = context.streams.public, self._generator_optimizer()
+
+        def ask(aggregator: NoisyAggregator, questions: int, dealt: Deal) -> None:
+            self.ask(aggregator, questions, dealt, rng)
+
+        self.generator.train()
+        state = self.state(
+            optimizer=moves, student=self.student, moves=self._moves, labelled=self.labelled
+        )
+        done = run_rounds(
+            context, self.config, self.ensemble, ask, lambda _: self.move(moves, rng), state
+        )
+        release_shares(self, self.ensemble)
+        return done
 
     def ask(
         self, aggregator: NoisyAggregator, questions: int, dealt: Deal, rng: torch.Generator
     ) -> None:
-        """As :meth:`PATE.ask`."""
-        config = self.config
-        codes, _ = self.questions(questions, rng)
+        """Ask one round of questions, and let the student learn from the noisy answers.
+
+        Parameters
+        ----------
+        aggregator : NoisyAggregator
+        questions : int
+        dealt : callable
+            From the rows to their order and the teacher of each.
+        rng : torch.Generator
+            For all that is public.
+        """
+        config = self.settings
+        codes, _ = draw_questions(self.generator, questions, rng)
         private, shard = dealt(aggregator.open(questions))
         rows = codes_of(private)
         if self._trainer is None:
@@ -292,8 +342,7 @@ class PATENetworks(PATE):
                 self._unlabelled(rows),
                 classes,
                 shard,
-                config.network_lr,
-                config.network_optimizer,
+                config.lr,
                 parts_of(private),
             )
         for _ in range(config.teacher_steps):
@@ -351,7 +400,7 @@ class PATENetworks(PATE):
         """One step of the student, on labelled rows of the round."""
         labelled = self.labelled.rows
         count, device = len(labelled["codes"]), labelled["codes"].device
-        drawn = torch.randint(count, (self.config.student_batch,), generator=rng, device=device)
+        drawn = torch.randint(count, (self.settings.student_batch,), generator=rng, device=device)
         source, classes = self._student_says(labelled["codes"][drawn])
         loss = binary_cross_entropy_with_logits(source, labelled["yes"][drawn].float())
         if self._classes:
@@ -365,8 +414,8 @@ class PATENetworks(PATE):
     def move(self, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
         """A step down log(1 − S(G(z))), and the class head's cross-entropy of G(z, c) at c."""
         generator = self.generator
-        logits = generator.logits(generator.noise(self.config.student_batch, rng))
-        codes = generator.heads(logits, self.config.temperature, rng)
+        logits = generator.logits(generator.noise(self.settings.student_batch, rng))
+        codes = generator.heads(logits, self.generator_config.temperature, rng)
         source, classes = self._student_says(codes)
         loss = -softplus(source).mean()
         if self._classes:

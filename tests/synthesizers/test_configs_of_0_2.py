@@ -1,0 +1,43 @@
+"""Model files of version 0.2.0, whose configurations had no parts, are read as what they were.
+
+``configs_of_0_2.json`` has the configurations that the code of that version wrote of the small fits below.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from fitted_tables import frame, small, small_acgan, small_dpgan, small_pate
+
+from tabsynth import load
+from tabsynth.errors import TabsynthError
+from tabsynth.synthesizers.model_file import read_model, write_model
+
+CONFIGS = json.loads(Path(__file__).with_name("configs_of_0_2.json").read_text("utf-8"))
+MODELS: dict[str, Any] = {
+    "dp-wgan": lambda: small(rows=60),
+    "dp-gan": small_dpgan,
+    "pate-gan": small_pate,
+    "pate-gan, paper": lambda: small_pate(teachers="networks", config={"start_from_counts": False}),
+    "pate-acgan": lambda: small_acgan(class_shares={"x": 0.5, "y": 0.5}),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_model_of_0_2_is_read(name: str, tmp_path: Path) -> None:
+    model, path = MODELS[name]().fit(frame()), tmp_path / "m"
+    model.save(path)
+    facts, weights = read_model(path)
+    of_fit = facts["config"]
+    write_model(path, {**facts, "config": CONFIGS[name]}, weights)
+    loaded = load(path)
+    pd.testing.assert_frame_equal(loaded.sample(9, random_state=1), model.sample(9, random_state=1))
+    loaded.config_ = loaded._config()  # what a fit of the loaded model would state
+    loaded.save(path)
+    assert read_model(path)[0]["config"] == of_fit
+    config = {**CONFIGS[name]["config"], "unheard": 1}
+    write_model(path, {**facts, "config": {**CONFIGS[name], "config": config}}, weights)
+    with pytest.raises(TabsynthError, match="unheard"):
+        load(path)
