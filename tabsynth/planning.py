@@ -153,6 +153,7 @@ def plan_noise(
     schema: Schema | None = None,
     batches: Sequence[int] = BATCHES,
     steps: Sequence[int] = STEPS,
+    parameters: Mapping[str, Any] | None = None,
 ) -> NoisePlan:
     """The noise that ``method`` takes under (epsilon, delta).
 
@@ -166,6 +167,8 @@ def plan_noise(
         A GAN's noise does not depend on it; MargNet's does.
     batches, steps : sequence of int
         The grid of a GAN's steps.
+    parameters : mapping, optional
+        Further parameters of the estimator, for the plan of the method itself.
     """
     check_budget(rows, epsilon, delta)
     one_of(
@@ -174,7 +177,7 @@ def plan_noise(
         sorted(n for n, registered in methods.METHODS.items() if not registered.votes),
     )
     _check_schema(method, schema)
-    own = plan(method, rows, epsilon, delta, schema)
+    own = plan(method, rows, epsilon, delta, schema, **(parameters or {}))
     pairs = (
         []
         if methods.METHODS[method].by_schema

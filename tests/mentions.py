@@ -98,8 +98,6 @@ def refused(words: list[str], *, complete: bool) -> str | None:
         name = words[0] if words else None
         if name in command.commands:
             words = words[1:]
-        elif "table" in command.commands and not re.fullmatch("[a-z]+", name or ""):
-            name = "table"  # of tabsynth schema
         elif name is None or name.startswith("-") or name.isupper():
             break
         else:

@@ -101,7 +101,7 @@ def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
     assert "neither the table nor any other report" in done.stderr
     result = json.loads((fitted / "published" / "metrics.json").read_text())
     assert result["format"] == "tabsynth-published-report/3" and result["epsilon"] <= 0.5
-    run(*words, "-o", "asked", "--target", "sex", "--by", "sex", "--weights", "age", cwd=fitted)
+    run(*words, "-o", "asked", "--target", "sex", "--by", "sex", "--weight", "age", cwd=fitted)
     metrics = json.loads((fitted / "asked" / "metrics.json").read_text())["evaluation"]["metrics"]
     assert {"target_auroc_logistic", "population_total"} <= {metric["key"] for metric in metrics}
     refused(*words, "-o", "no", "--by", "nobody", cwd=fitted, says="by='nobody'")
@@ -238,7 +238,7 @@ def test_damaged_model(fitted):
 
 
 def test_a_schema_drafted_from_the_table_is_refused_until_confirmed(folder):
-    run("schema", "people.csv", "-o", "draft.json", "--null", "N", cwd=folder)
+    run("schema", "draft", "people.csv", "-o", "draft.json", "--null", "N", cwd=folder)
     words = ("fit", "people.csv", "--schema", "draft.json", "--epsilon", 1, "-o", "m.tabsynth")
     refused(*words, cwd=folder, says=["'sex'", "--accept-drafted-domain"])
     run(*words, "--accept-drafted-domain", "--time-limit", "0.5s", "--rows", 400, cwd=folder)
@@ -298,7 +298,9 @@ def test_inputs_are_never_written_over(folder):
     words = ("fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "-o")
     for out in ("people.csv", "schema.json", "./people.csv"):
         refused(*words, out, cwd=folder, says="is read by this command")
-    refused("schema", "people.csv", "-o", "people.csv", cwd=folder, says="people.csv is read")
+    refused(
+        "schema", "draft", "people.csv", "-o", "people.csv", cwd=folder, says="people.csv is read"
+    )
     assert (folder / "people.csv").read_text().startswith("sex,age,job")
 
 
@@ -336,7 +338,7 @@ def test_strange_names_and_values_are_safe(tmp_path):
         {"../../x": ["<script>alert(1)</script>", "b"] * 60, "[red]y": ["p", "q"] * 60}
     )
     frame.to_csv(tmp_path / "t.csv", index=False)
-    run("schema", "t.csv", "-o", "s.json", cwd=tmp_path)
+    run("schema", "draft", "t.csv", "-o", "s.json", cwd=tmp_path)
     words = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "-o", "m", "--rows", 120)
     run(*words, "--accept-drafted-domain", "--time-limit", "0.5s", cwd=tmp_path)
     run("sample", "m", "-n", 50, "-o", "o.csv", cwd=tmp_path)
@@ -351,7 +353,7 @@ def test_strange_names_and_values_are_safe(tmp_path):
 def test_formulas_are_not_written_unasked(tmp_path):
     frame = pd.DataFrame({"a": ["=cmd|' /C calc'!A0", "b"] * 40, "n": [-1, 2] * 40})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    run("schema", "t.csv", "-o", "s.json", cwd=tmp_path)
+    run("schema", "draft", "t.csv", "-o", "s.json", cwd=tmp_path)
     words = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 8, "-o", "m", "--rows", 80)
     run(*words, "--accept-drafted-domain", "--time-limit", "0.5s", cwd=tmp_path)
     refused("sample", "m", "-n", 50, "-o", "o.csv", cwd=tmp_path, says=["'a'", "formula"])

@@ -58,11 +58,11 @@ def test_contradictions_of_a_schema(folder, text, says):
 
 def test_dates_out_of_range_are_listed(folder):
     (folder / "s.json").write_text(schema([{**COLUMNS[3], "low": "2020-07-01"}]))
-    words = ("schema", "t.csv", "--check", "s.json")
+    words = ("schema", "check", "t.csv", "s.json")
     refused(*words, cwd=folder, says="does not fit")
 
 
 def test_a_budget_too_small_for_a_draft(folder):
     says = "raise epsilon, or declare a schema"
     refused("fit", "t.csv", "--epsilon", 0.001, "-o", "m", cwd=folder, says=says)
-    refused("schema", "t.csv", "--epsilon", 0.001, "-o", "s", cwd=folder, says=says)
+    refused("schema", "draft", "t.csv", "--epsilon", 0.001, "-o", "s", cwd=folder, says=says)

@@ -47,7 +47,7 @@ def draft(tmp_path_factory):
     """A folder with the table and its draft, and what the console said in ``draft.txt``."""
     path = tmp_path_factory.mktemp("hospital")
     hospital().to_csv(path / "patients.csv", index=False)
-    done = run("schema", "patients.csv", "-o", "schema.json", cwd=path)
+    done = run("schema", "draft", "patients.csv", "-o", "schema.json", cwd=path)
     (path / "draft.txt").write_text(done.stdout + done.stderr)
     return path
 
@@ -184,7 +184,7 @@ def test_values_of_identifiers_are_not_drafted_whatever_the_column_is_called(row
     for number, kind in enumerate(kinds):
         table[f"q{number}"] = [IDENTIFIED[kind](i) for i in people]
     table.to_csv(tmp_path / "t.csv", index=False)
-    said = run("schema", "t.csv", "-o", "s.json", cwd=tmp_path).stdout
+    said = run("schema", "draft", "t.csv", "-o", "s.json", cwd=tmp_path).stdout
     schema = json.loads((tmp_path / "s.json").read_text())
     assert [column["name"] for column in schema["columns"]] == ["sex", "age"]
     written = said + (tmp_path / "s.json").read_text()
@@ -227,6 +227,6 @@ def test_a_fit_refuses_drafted_values_of_identifiers(tmp_path):
 def test_tables_of_which_nothing_can_be_drafted(draft):
     hospital()[list(IDENTIFIERS)].to_csv(draft / "ids.csv", index=False)
     says = ["every column", "'encounter_id'"]
-    refused("schema", "ids.csv", "-o", "none.json", cwd=draft, says=says)
-    words = ("schema", "patients.csv", "-o", "none.json", "--min-count", 0)
+    refused("schema", "draft", "ids.csv", "-o", "none.json", cwd=draft, says=says)
+    words = ("schema", "draft", "patients.csv", "-o", "none.json", "--min-count", 0)
     refused(*words, cwd=draft, says="min_count")

@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 def test_a_private_draft_has_a_unit_and_a_weight(folder):
     run("ledger", "create", "l", "--epsilon", 3, "--unit", "patient", cwd=folder)
-    words = ("schema", "stays.csv", "--epsilon", 2, "-o", "s.json")
+    words = ("schema", "draft", "stays.csv", "--epsilon", 2, "-o", "s.json")
     said = run(*words, *UNIT, *WEIGHT, "--ledger", "l", cwd=folder)
     assert "privacy for adding or removing all records of one 'patient'. Its cost" in said.stdout
     schema = Schema.load(folder / "s.json")
@@ -41,7 +41,7 @@ def test_a_private_draft_has_a_unit_and_a_weight(folder):
     assert schema.released["unit"] == "patient"
     assert "p1" not in (folder / "s.json").read_text()
     # A draft of single records does not become one of units, nor the other way round.
-    plain = ("schema", "stays.csv", "--epsilon", 2, "-o", "plain.json")
+    plain = ("schema", "draft", "stays.csv", "--epsilon", 2, "-o", "plain.json")
     run(*plain, cwd=folder)
     unit = json.loads((folder / "s.json").read_text())["unit"]
     for name, change, of in (
@@ -56,7 +56,7 @@ def test_a_private_draft_has_a_unit_and_a_weight(folder):
 
 
 def test_a_copied_draft_has_a_unit(folder):
-    run("schema", "stays.csv", "-o", "s.json", *UNIT, cwd=folder)
+    run("schema", "draft", "stays.csv", "-o", "s.json", *UNIT, cwd=folder)
     schema = Schema.load(folder / "s.json")
     assert schema.names == ("ward", "days", "w") and schema.design.rows == 2
 
@@ -87,12 +87,14 @@ def test_a_fit_without_a_schema_protects_the_unit(folder):
         ((*FIT, "--schema", "s.json", *WEIGHT), "--weight goes without --schema"),
         ((*FIT, "--linked", "l.json", *UNIT), "--unit"),
         ((*FIT, *UNIT, "--weight", "patient", "--max-weight", 3), "is both weight and unit"),
-        (("schema", "stays.csv", "-o", "n.json", *UNIT[2:], "--unit", "who"), "column of units"),
-        (("schema", "t.json", "--to", "sdv", "-o", "n.json", *UNIT), "the keys unit and weight"),
+        (
+            ("schema", "draft", "stays.csv", "-o", "n.json", *UNIT[2:], "--unit", "who"),
+            "column of units",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(folder, words, says):
-    run("schema", "stays.csv", "-o", "s.json", cwd=folder)
+    run("schema", "draft", "stays.csv", "-o", "s.json", cwd=folder)
     refused(*words, cwd=folder, says=says)
 
 
@@ -103,7 +105,7 @@ def test_bad_units_and_weights_are_refused_in_one_line(folder):
     run("ledger", "create", "l", "--epsilon", 3, "--unit", "patient", cwd=folder)
     before = (folder / "l").read_bytes()
     both = ["Column 'patient' has a null", "Column 'w' has weight '-2'"]
-    draft = ("schema", "stays.csv", "--epsilon", 2, "-o", "n.json")
+    draft = ("schema", "draft", "stays.csv", "--epsilon", 2, "-o", "n.json")
     for words in (FIT, draft):
         refused(*words, *UNIT, *WEIGHT, "--ledger", "l", cwd=folder, says=both)
     assert (folder / "l").read_bytes() == before

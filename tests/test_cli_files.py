@@ -68,10 +68,10 @@ FORMS = {
 def test_drafts_of_every_format(name, tmp_path):
     FORMS[name](clinic(), tmp_path / name)
     for extra in ((), ("--epsilon", 20)):
-        said = run("schema", name, "-o", "s.json", "--null", "?", *extra, cwd=tmp_path)
+        said = run("schema", "draft", name, "-o", "s.json", "--null", "?", *extra, cwd=tmp_path)
         assert "'leer': left out" in said.stdout
         check_draft(Schema.load(tmp_path / "s.json"))
-    said = run("schema", name, "--check", "s.json", cwd=tmp_path)
+    said = run("schema", "check", name, "s.json", cwd=tmp_path)
     assert "fits" in said.stdout
 
 
@@ -140,7 +140,7 @@ def test_all_problems_of_a_table_come_together(folder):
     make_people(seed=1).to_csv(folder / "synthetic.csv", index=False)
     words = ("evaluate", "--real", "people.csv", "--synthetic", "synthetic.csv", "-o", "r")
     assert problems(*words, "--schema", "schema.json", cwd=folder) == lines
-    done = run("schema", "people.csv", "--check", "schema.json", cwd=folder, code=2)
+    done = run("schema", "check", "people.csv", "schema.json", cwd=folder, code=2)
     assert done.stdout.splitlines() == [line[2:] for line in lines]
 
 
@@ -220,7 +220,7 @@ DAMAGED = {
 def test_damaged_files_are_one_line(name, tmp_path):
     (tmp_path / name).write_bytes(DAMAGED[name])
     make_schema().save(tmp_path / "schema.json")
-    refused("schema", name, "-o", "s.json", cwd=tmp_path, says=name)
+    refused("schema", "draft", name, "-o", "s.json", cwd=tmp_path, says=name)
     refused("fit", name, "--epsilon", 1, "-o", "m", cwd=tmp_path, says=name)
     words = ("fit", name, "--schema", "schema.json", "--epsilon", 1, "-o", "m")
     refused(*words, cwd=tmp_path, says=name)
@@ -228,19 +228,24 @@ def test_damaged_files_are_one_line(name, tmp_path):
 
 def test_a_file_that_parses_into_one_column_asks(tmp_path):
     (tmp_path / "t.csv").write_text("a:b\n1:2\n" * 20)
-    for words in (("schema", "t.csv", "-o", "s"), ("fit", "t.csv", "--epsilon", 1, "-o", "m")):
+    for words in (
+        ("schema", "draft", "t.csv", "-o", "s"),
+        ("fit", "t.csv", "--epsilon", 1, "-o", "m"),
+    ):
         refused(*words, cwd=tmp_path, says="is the separator right? Name it with --sep")
         refused(*words, "--sep", "xx", cwd=tmp_path, says="one character")
         refused(*words, "--encoding", "no", cwd=tmp_path, says="encoding")
         refused(*words, "--decimal", ";", cwd=tmp_path, says="--decimal")
-    run("schema", "t.csv", "-o", "s", "--sep", ":", cwd=tmp_path)
+    run("schema", "draft", "t.csv", "-o", "s", "--sep", ":", cwd=tmp_path)
     assert Schema.load(tmp_path / "s").names == ("a", "b")
 
 
 def test_a_column_of_one_value_and_one_without_any(tmp_path):
     table = pd.DataFrame({"a": ["x"] * 200, "b": ["?"] * 200, "c": ["1", "2"] * 100})
     table.to_csv(tmp_path / "t.csv", index=False)
-    said = run("schema", "t.csv", "-o", "s", "--null", "?", "--null", "-9", cwd=tmp_path).stdout
+    said = run(
+        "schema", "draft", "t.csv", "-o", "s", "--null", "?", "--null", "-9", cwd=tmp_path
+    ).stdout
     assert "'b': left out, all of its values are missing" in said
     schema = Schema.load(tmp_path / "s")
     assert schema.names == ("a", "c") and {"?", "-9", "NA", ""} <= set(schema.null_values)
@@ -255,7 +260,7 @@ def test_a_column_of_one_value_and_one_without_any(tmp_path):
 def test_a_table_whose_every_column_is_an_identifier(tmp_path):
     table = pd.DataFrame({"mrn": range(300), "email": [f"p{i}@x.example" for i in range(300)]})
     table.to_csv(tmp_path / "t.csv", index=False)
-    refused("schema", "t.csv", "-o", "s", cwd=tmp_path, says="leaves out every column")
+    refused("schema", "draft", "t.csv", "-o", "s", cwd=tmp_path, says="leaves out every column")
     refused("fit", "t.csv", "--epsilon", 1, "-o", "m", cwd=tmp_path, says="release no column")
 
 

@@ -41,18 +41,27 @@ def folder(tmp_path):
         (("--epsilon", "1", "--delta", "1"), "delta"),
         (("--epsilon", "1", "--delta", "1.5"), "delta=1.5"),
         (("--epsilon", "1", "--method", "magic"), "magic"),
-        (("--epsilon", "1", "--preset", "magic"), "magic"),
-        (("--epsilon", "1", "--network-encoding", "magic"), "magic"),
-        (("--epsilon", "1", "--autoencoder", "no-noise"), "no-noise"),
-        (("--epsilon", "1", "--autoencoder", "public"), "public"),
+        (("--epsilon", "1", "--set", "preset=magic"), "magic"),
+        (("--epsilon", "1", "--set", "encoding=magic"), "magic"),
+        (("--epsilon", "1", "--set", "autoencoder=no-noise"), "no-noise"),
+        (("--epsilon", "1", "--set", "autoencoder=public"), "public"),
         (("--epsilon", "1", "--device", "tpu"), "tpu"),
         (("--epsilon", "1", "--time-limit", "soon"), "soon"),
         (("--epsilon", "1", "--rows", "0"), "rows"),
         (("--epsilon", "1", "--seed", "-1"), "random_state"),
         # Options that another method has.
-        (("--epsilon", "1", "--variant", "basic"), ["dp-wgan", "--variant"]),
-        (("--epsilon", "1", "--method", "dp-gan", "--preset", "source"), ["dp-gan", "--preset"]),
-        (("--epsilon", "1", "--method", "margnet", "--autoencoder", "none"), "--autoencoder"),
+        (
+            ("--epsilon", "1", "--set", "variant=basic"),
+            ["dp-wgan", "no setting 'variant'", "preset"],
+        ),
+        (
+            ("--epsilon", "1", "--method", "dp-gan", "--set", "preset=source"),
+            ["dp-gan", "no setting 'preset'"],
+        ),
+        (
+            ("--epsilon", "1", "--method", "margnet", "--set", "autoencoder=none"),
+            "no setting 'autoencoder'",
+        ),
         (
             ("--epsilon", "1", "--method", "margnet", "--public-source", "x"),
             "provenance goes with a public table",
@@ -76,17 +85,23 @@ def folder(tmp_path):
             "overlap='charged' go with a public table",
         ),
         (
-            ("--epsilon", "1", "--method", "margnet", "--network-encoding", "one-hot"),
-            "--network-encoding",
+            ("--epsilon", "1", "--method", "margnet", "--set", "encoding=one-hot"),
+            "no setting 'encoding'",
         ),
         (
-            ("--epsilon", "1", "--method", "margnet", "--target", "town"),
+            ("--epsilon", "1", "--method", "margnet", "--set", "target=town"),
             "target names column 'town'",
         ),
-        (("--epsilon", "1", "--method", "margnet", "--workload", "sex"), "two or three different"),
-        (("--epsilon", "1", "--method", "margnet", "--workload", "sex,town"), "'town'"),
-        (("--epsilon", "1", "--target", "job"), ["dp-wgan", "--target"]),
-        (("--epsilon", "1", "--method", "dp-gan", "--variant", "magic"), "magic"),
+        (
+            ("--epsilon", "1", "--method", "margnet", "--set", 'workload=[["sex"]]'),
+            "two or three different",
+        ),
+        (
+            ("--epsilon", "1", "--method", "margnet", "--set", 'workload=[["sex", "town"]]'),
+            "'town'",
+        ),
+        (("--epsilon", "1", "--set", "target=job"), ["dp-wgan", "no setting 'target'"]),
+        (("--epsilon", "1", "--method", "dp-gan", "--set", "variant=magic"), "magic"),
         (("--epsilon", "1", "--public", "holdout.csv"), "provenance"),
         (("--epsilon", "1", "--overlap", "perhaps"), "perhaps"),
         (("--epsilon", "1", "--warm-start", "nowhere"), "nowhere"),
@@ -102,7 +117,8 @@ def test_bad_parameters(folder, words, says):
 @pytest.mark.slow
 def test_wishes_of_a_fit(folder):
     words = ("fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "-o", "m")
-    wishes = ("--workload", "sex,job", "--workload", "age,sex,job", "--target", "job")
+    workload = 'workload=[["sex", "job"], ["age", "sex", "job"]]'
+    wishes = ("--set", workload, "--set", "target=job")
     with contextlib.chdir(folder):
         done = CliRunner().invoke(app, [*map(str, (*words, *wishes))])
     assert done.exit_code == 0, done.output
@@ -113,7 +129,7 @@ def test_wishes_of_a_fit(folder):
 @pytest.mark.slow
 def test_a_public_table_is_told_by_its_name_and_not_compared(folder):
     """The very same file is refused, whatever it holds; of a copy nobody looks whether the rows are the same."""
-    words = (*FIT, "--epsilon", 1, "--rows", 10, "--autoencoder", "public")
+    words = (*FIT, "--epsilon", 1, "--rows", 10, "--set", "autoencoder=public")
     words = (*words, "--public-source", "a census of another year", "--public")
     refused(*words, "people.csv", cwd=folder, says="is the private table itself")
     shutil.copy(folder / "people.csv", folder / "copy.csv")
@@ -135,7 +151,7 @@ def test_warnings_are_lines(folder):
     assert len(output) == 1 and "correct rows, or leave it out" in output[0]
 
 
-SHORT = ("--preset", "source", "--autoencoder", "none", "--rows", 400, "--epsilon", 4)
+SHORT = ("--set", "preset=source", "--set", "autoencoder=none", "--rows", 400, "--epsilon", 4)
 
 
 def spent(folder, ledger="ck/ledger.jsonl"):
@@ -252,11 +268,11 @@ def test_options_reach_the_method(folder, monkeypatch):
     warm = DPWGAN(facts, epsilon=1.0, rows=400, preset="source", time_limit=1e-9, autoencoder=None)
     warm.fit(read_table(folder / "people.csv", facts)).save(folder / "warm")
     monkeypatch.setattr(
-        "tabsynth.cli.commands.fit_and_print", lambda model, *rest: built.append((model, rest[2]))
+        "tabsynth.cli.fit.fit_and_print", lambda model, *rest: built.append((model, rest[2]))
     )
     for words in (
-        ("--epsilon", 2, "--autoencoder", "none", "--delta", 1e-6, "--seed", 3),
-        ("--epsilon", 2, "--method", "dp-gan", "--variant", "basic", "--checkpoint", "ck"),
+        ("--epsilon", 2, "--set", "autoencoder=none", "--delta", 1e-6, "--seed", 3),
+        ("--epsilon", 2, "--method", "dp-gan", "--set", "variant=basic", "--checkpoint", "ck"),
         ("--epsilon", 2, "--public", "holdout.csv", "--public-source", "a survey"),
         ("--epsilon", 2, "--method", "dp-gan", "--warm-start", "warm"),
     ):

@@ -8,7 +8,7 @@ import pytest
 from command_lines import FIT, make_people, make_schema, refused
 from typer.testing import CliRunner
 
-from tabsynth.cli import app, commands
+from tabsynth.cli import app
 from tabsynth.privacy import ProjectLedger
 
 # Its counts come first: a short fit costs the same.
@@ -57,7 +57,7 @@ def test_a_project_end_to_end(folder, monkeypatch):
         def read(*_: Any) -> None:
             raise AssertionError("the table was read")
 
-        patch.setattr(commands, "read_table", read)
+        patch.setattr("tabsynth.tables.files.read_table", read)
         left = ProjectLedger.read(folder / "project.ledger").left()
         says = ["exceed its limit of 1.5", f"about {left:.4g} is left", "Nothing was read"]
         refused(*MARGNET, "--epsilon", 1.4, *under, cwd=folder, says=says)
@@ -65,7 +65,7 @@ def test_a_project_end_to_end(folder, monkeypatch):
 
     evaluated = ("evaluate", "--real", "people.csv", "--synthetic", "synthetic.csv")
     evaluated = (*evaluated, "--schema", "schema.json", "-o", "report", *under)
-    refused(*evaluated, cwd=folder, says="ledger goes with epsilon")
+    refused(*evaluated, cwd=folder, says="--ledger goes with --epsilon")
     refused(*evaluated, "--epsilon", 1.4, cwd=folder, says="exceed its limit of 1.5")
     said = done(*evaluated, "--epsilon", 0.2, cwd=folder)
     assert "All fits and reports under ledger project.ledger, these figures among them" in said

@@ -28,13 +28,22 @@ ACGAN = (*FIT, "--method", "pate-acgan", "--epsilon", "2")
 @pytest.mark.slow
 def test_from_a_table_to_rows_of_a_class(folder):
     """The installed command, end to end: price, fit, rows of one class, certificate."""
-    words = ("--label", "job", "--mode", "C", "--teacher-count", "30", "--labels", "300")
+    words = (
+        "--set",
+        "label=job",
+        "--set",
+        "mode=C",
+        "--set",
+        "teacher_count=30",
+        "--set",
+        "labels=300",
+    )
     words += ("--time-limit", "1s")
     done = run(*ACGAN, *words, "--accept-drafted-domain", cwd=folder)
     assert "300 labels by 30 teachers" in done.stdout
-    run("sample", "model.tabsynth", "-n", "40", "-o", "two.csv", "--label", "2", cwd=folder)
+    run("sample", "model.tabsynth", "-n", "40", "-o", "two.csv", "--class-value", "2", cwd=folder)
     with contextlib.chdir(folder):  # in this process: starting Python costs seconds
-        for words in (("-o", "null.csv", "--label", "N"), ("-o", "all.csv")):
+        for words in (("-o", "null.csv", "--class-value", "N"), ("-o", "all.csv")):
             done = CliRunner().invoke(app, ["sample", "model.tabsynth", "-n", "40", *words])
             assert done.exit_code == 0, done.output
     assert set(pd.read_csv(folder / "two.csv")["job"]) == {2}
@@ -44,7 +53,16 @@ def test_from_a_table_to_rows_of_a_class(folder):
     certificate = json.loads((folder / "two.csv.certificate.json").read_text())
     assert [m["purpose"] for m in certificate["mechanisms"]] == ["one-way counts", "votes"]
     refused(
-        "sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", "7", cwd=folder, says="7"
+        "sample",
+        "model.tabsynth",
+        "-n",
+        "4",
+        "-o",
+        "t.csv",
+        "--class-value",
+        "7",
+        cwd=folder,
+        says="7",
     )
     words = ("-n", 30, "-o", "some.csv", "--where", "job=2", "--where", "job=3", "--where", "sex=m")
     run("sample", "model.tabsynth", *words, cwd=folder)
@@ -55,16 +73,16 @@ def test_from_a_table_to_rows_of_a_class(folder):
 @pytest.mark.slow
 def test_the_networks_of_pate_acgan(folder):
     words = (
-        "--label",
-        "sex",
-        "--teachers",
-        "networks",
-        "--teacher-count",
-        "3",
+        "--set",
+        "label=sex",
+        "--set",
+        "teachers=networks",
+        "--set",
+        "teacher_count=3",
         "--time-limit",
         "1s",
     )
-    done = run(*ACGAN, *words, "--labels", "400", "--accept-drafted-domain", cwd=folder)
+    done = run(*ACGAN, *words, "--set", "labels=400", "--accept-drafted-domain", cwd=folder)
     assert "400 labels by 3 teachers" in done.stdout
     loaded = load(folder / "model.tabsynth")
     assert (loaded.teachers, loaded.mode) == ("networks", "B")
@@ -75,13 +93,13 @@ def test_the_networks_of_pate_acgan(folder):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "--label COLUMN"),
-        (("--label", "nobody"), "nobody"),
-        (("--label", "age"), "numeric"),
-        (("--label", "sex", "--mode", "D"), "mode"),
-        (("--label", "sex", "--teacher-count", "0"), "teacher_count"),
-        (("--label", "sex", "--teacher-count", "900", "--rows", "400"), "rows=400"),
-        (("--label", "sex", "--teachers", "paper"), ["teachers", "networks"]),
+        ((), "label=COLUMN"),
+        (("--set", "label=nobody"), "nobody"),
+        (("--set", "label=age"), "numeric"),
+        (("--set", "label=sex", "--set", "mode=D"), "mode"),
+        (("--set", "label=sex", "--set", "teacher_count=0"), "teacher_count"),
+        (("--set", "label=sex", "--set", "teacher_count=900", "--rows", "400"), "rows=400"),
+        (("--set", "label=sex", "--set", "teachers=paper"), ["teachers", "networks"]),
     ],
 )
 def test_refusals_of_pate_acgan(folder, words, says):
@@ -91,10 +109,10 @@ def test_refusals_of_pate_acgan(folder, words, says):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--teachers", "paper"), "teachers"),
-        (("--label", "sex"), ["pate-gan", "--label"]),
-        (("--step-rule", "bam"), "--step-rule"),
-        (("--labels", "1"), "labels"),
+        (("--set", "teachers=paper"), "teachers"),
+        (("--set", "label=sex"), ["pate-gan", "no setting 'label'"]),
+        (("--set", "step_rule=bam"), "no setting 'step_rule'"),
+        (("--set", "labels=1"), "labels"),
     ],
 )
 def test_refusals_of_pate_gan(folder, words, says):
@@ -115,7 +133,7 @@ def test_a_null_for_a_class_that_has_none(folder, text, nulls):
     schema = Schema(make_schema().columns, null_values=nulls)
     model = PATEACGAN(schema, epsilon=3, label="sex", teacher_count=9, config=config)
     model.fit(make_people()).save(folder / "model.tabsynth")
-    words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", text)
+    words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--class-value", text)
     refused(*words, cwd=folder, says=f"column 'sex' has no value {text!r}, which stands for null")
 
 
@@ -130,6 +148,6 @@ def test_a_class_is_for_pate_acgan_alone(folder):
     )
     model = PATEGAN(make_schema(), epsilon=3, teacher_count=9, config=config).fit(make_people())
     model.save(folder / "model.tabsynth")
-    says = ["pate-gan", "--label"]
-    words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", "f")
+    says = ["pate-gan", "--class-value"]
+    words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--class-value", "f")
     refused(*words, cwd=folder, says=says)

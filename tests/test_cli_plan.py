@@ -40,7 +40,7 @@ def test_labels_are_told():
 def test_a_mode_is_priced():
     """Mode B votes on the class besides, on the same budget."""
     words = ("plan", "--rows", 9_000, "--method", "pate-acgan", "--epsilon", 2)
-    text = told(*words, "--mode", "B")
+    text = told(*words, "--set", "mode=B")
     own = PATEACGAN(make_schema(), epsilon=2.0, rows=9_000, label="sex", mode="B")
     assert str(own.plan(estimate_time=False)) in text and "class votes" in text
     purposes = [
@@ -48,7 +48,7 @@ def test_a_mode_is_priced():
             part["purpose"]
             for part in json.loads(told(*words, *more, "--json"))["default"]["mechanisms"]
         ]
-        for more in ((), ("--mode", "C"), ("--mode", "B"))
+        for more in ((), ("--set", "mode=C"), ("--set", "mode=B"))
     ]
     assert purposes[0] == purposes[1] == ["one-way counts", "votes"]
     assert purposes[2] == ["one-way counts", "votes", "class votes"]
@@ -121,8 +121,8 @@ def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
         ((*PATE[1:], "--consensus", "0"), "consensus"),
         ((*PATE[1:], "--teacher-count", "20000"), "teacher_count"),
         ((*PATE[1:], "--schema", "nowhere.json"), "nowhere.json"),
-        ((*PATE[1:], "--mode", "B"), "pate-gan takes no --mode"),
-        (("--rows", "99", "--method", "pate-acgan", "--epsilon", "1", "--mode", "D"), "mode"),
+        ((*PATE[1:], "--set", "mode=B"), "pate-gan has no setting 'mode'"),
+        (("--rows", "99", "--method", "pate-acgan", "--epsilon", "1", "--set", "mode=D"), "mode"),
     ],
 )
 def test_what_cannot_be_planned(tmp_path, words, says):

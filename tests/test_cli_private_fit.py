@@ -32,7 +32,7 @@ def test_two_commands_make_a_private_table_without_an_identifier(tmp_path):
 
 def test_a_private_draft_counts_in_a_fit(tmp_path):
     hospital().to_csv(tmp_path / "t.csv", index=False)
-    said = run("schema", "t.csv", "--epsilon", 0.5, "-o", "s.json", cwd=tmp_path)
+    said = run("schema", "draft", "t.csv", "--epsilon", 0.5, "-o", "s.json", cwd=tmp_path)
     assert "(0.5, 1e-05)-differential" in said.stderr + said.stdout
     run("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "-o", "m", cwd=tmp_path)
     less = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 0.4, "-o", "n")
@@ -57,11 +57,23 @@ def small(path):
 
 def test_a_draft_and_its_fits_are_charged_to_a_project(tmp_path):
     small(tmp_path)
-    refused("schema", "t.csv", "--ledger", "l", "-o", "s.json", cwd=tmp_path, says="with --epsilon")
-    refused("schema", "t.csv", "--epsilon", 0.5, "--ledger", "l", "-o", "s.json", cwd=tmp_path,
+    refused(
+        "schema",
+        "draft",
+        "t.csv",
+        "--ledger",
+        "l",
+        "-o",
+        "s.json",
+        cwd=tmp_path,
+        says="goes with --epsilon",
+    )
+    refused("schema", "draft", "t.csv", "--epsilon", 0.5, "--ledger", "l", "-o", "s.json", cwd=tmp_path,
             says="tabsynth ledger create")  # fmt: skip
     run("ledger", "create", "l", "--epsilon", 2, cwd=tmp_path)
-    said = run("schema", "t.csv", "--epsilon", 0.5, "--ledger", "l", "-o", "s.json", cwd=tmp_path)
+    said = run(
+        "schema", "draft", "t.csv", "--epsilon", 0.5, "--ledger", "l", "-o", "s.json", cwd=tmp_path
+    )
     assert "Ledger l: all fits and reports together satisfy (2, 1e-05)" in said.stdout
     fit = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 1)
     refused(*fit, "-o", "m", cwd=tmp_path, says="draft of the schema is on a project's ledger")
@@ -69,7 +81,7 @@ def test_a_draft_and_its_fits_are_charged_to_a_project(tmp_path):
     shown = json.loads(run("ledger", "show", "l", "--json", cwd=tmp_path).stdout)
     assert [item["what"] for item in shown["runs"]] == ["schema", "margnet"]
     assert sum(item["share"] for item in shown["runs"]) == shown["share"] <= 1
-    more = ("schema", "t.csv", "--epsilon", 2, "--ledger", "l", "-o", "other.json")
+    more = ("schema", "draft", "t.csv", "--epsilon", 2, "--ledger", "l", "-o", "other.json")
     refused(*more, cwd=tmp_path, says="would exceed its limit of 2")
     assert not (tmp_path / "other.json").exists()
     unchanged = json.loads(run("ledger", "show", "l", "--json", cwd=tmp_path).stdout)

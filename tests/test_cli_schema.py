@@ -30,10 +30,10 @@ def folder(tmp_path):
 
 
 def test_check_lists_every_problem_in_a_line_each(folder):
-    assert run("schema", "good.csv", "--check", "schema.json", cwd=folder).stdout.startswith(
+    assert run("schema", "check", "good.csv", "schema.json", cwd=folder).stdout.startswith(
         "good.csv fits schema.json"
     )
-    done = run("schema", "bad.csv", "--check", "schema.json", cwd=folder, code=2)
+    done = run("schema", "check", "bad.csv", "schema.json", cwd=folder, code=2)
     lines = done.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == [
         "Column 'age'",
@@ -42,26 +42,24 @@ def test_check_lists_every_problem_in_a_line_each(folder):
     ]
     assert "200" in lines[0] and "300" in lines[1] and "'x'" in lines[2]
     assert done.stderr == "error: bad.csv does not fit schema.json: 3 problems, listed above.\n"
-    done = run("schema", "bad.parquet", "--check", "schema.json", cwd=folder, code=2)
+    done = run("schema", "check", "bad.parquet", "schema.json", cwd=folder, code=2)
     assert len(done.stdout.splitlines()) == 2
 
 
 def test_a_draft_is_written_as_before(folder):
-    done = run("schema", "good.csv", "-o", "draft.json", cwd=folder)
+    done = run("schema", "draft", "good.csv", "-o", "draft.json", cwd=folder)
     assert done.stdout.startswith("Drafted draft.json: 2 columns.")
     assert Schema.load(folder / "draft.json").drafted == ("age", "sex")
-    shown = run("schema", "--help", cwd=folder).stdout
-    assert "--check" in shown and "schema table" not in shown
+    commands = ("draft", "check", "import", "export", "suggest", "declare", "diff")
+    assert all(name in run("schema", "--help", cwd=folder).stdout for name in commands)
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "Name a table"),
-        (("good.csv",), "-o"),
-        (("none.csv", "-o", "x.json"), "none.csv"),
-        (("good.csv", "--check", "none.json"), "none.json"),
-        (("good.csv", "--check", "good.csv"), "not valid JSON"),
+        (("draft", "none.csv", "-o", "x.json"), "none.csv"),
+        (("check", "good.csv", "none.json"), "none.json"),
+        (("check", "good.csv", "good.csv"), "not valid JSON"),
     ],
 )
 def test_what_is_refused(folder, words, says):
@@ -88,17 +86,17 @@ METADATA = {
 
 def test_import_and_export(folder):
     (folder / "metadata.json").write_text(json.dumps(METADATA))
-    words = ("schema", "--from", "metadata.json", "-o", "new.json")
+    words = ("schema", "import", "metadata.json", "-o", "new.json")
     refused(*words, cwd=folder, says="2 of 3 columns")
     words = (*words, "--bounds", "age=0..120", "--values", "sex=f,m", "--drop", "id")
     assert "2 columns" in run(*words, cwd=folder).stdout
     schema = Schema.load(folder / "new.json")
     assert schema.names == ("age", "sex") and schema.names_left_out == ("id",)
-    run("schema", "new.json", "--to", "sdv", "-o", "sdv.json", cwd=folder)
+    run("schema", "export", "new.json", "--to", "sdv", "-o", "sdv.json", cwd=folder)
     columns = json.loads((folder / "sdv.json").read_text())["tables"]["table"]["columns"]
     assert columns["age"] == {"sdtype": "numerical", "computer_representation": "Int64"}
-    run("schema", "new.json", "--to", "frictionless", "-o", "f.json", cwd=folder)
-    run("schema", "--from", "f.json", "-o", "again.json", cwd=folder)
+    run("schema", "export", "new.json", "--to", "frictionless", "-o", "f.json", cwd=folder)
+    run("schema", "import", "f.json", "-o", "again.json", cwd=folder)
     done = run("schema", "diff", "new.json", "again.json", cwd=folder, code=1)
     assert "column 'age', source: 'metadata.json' -> 'f.json'" in done.stdout
 
@@ -108,14 +106,14 @@ def test_edit_and_diff(folder):
         {"id": 10**8 + 7 * i, "age": i % 80, "sex": "fm"[i % 2], "code": i % 3} for i in range(400)
     ]
     pd.DataFrame(rows).to_csv(folder / "t.csv", index=False)
-    run("schema", "t.csv", "-o", "draft.json", cwd=folder)
+    run("schema", "draft", "t.csv", "-o", "draft.json", cwd=folder)
     facts = json.loads((folder / "draft.json").read_text())
     age = next(column for column in facts["columns"] if column["name"] == "age")
     age["high"] = 120
     age["copied_from_private_rows"].remove("high")
     (folder / "draft.json").write_text(json.dumps(facts))
-    words = ("--declare-all", "--source", "codebook 2019", "--drop", "code")
-    said = run("schema", "edit", "draft.json", *words, "-o", "new.json", cwd=folder).stdout
+    words = ("--all", "--source", "codebook 2019", "--drop", "code")
+    said = run("schema", "declare", "draft.json", *words, "-o", "new.json", cwd=folder).stdout
     assert "Facts of columns 'age', 'sex' are declared, unchanged from a draft of the rows" in said
     schema = Schema.load(folder / "new.json")
     assert "high" not in schema["age"].copied and "categories" in schema["sex"].copied
@@ -131,11 +129,11 @@ def test_edit_and_diff(folder):
     assert f"column 'sex', provenance: 'drafted' -> '{words}'" in lines
     done = run("schema", "diff", "new.json", "new.json", cwd=folder)
     assert done.stdout == "new.json and new.json state the same.\n"
-    run("schema", "t.csv", "--check", "new.json", cwd=folder)
+    run("schema", "check", "t.csv", "new.json", cwd=folder)
 
 
 def test_edit_in_place_changes_kinds(folder):
-    done = run("schema", "edit", "schema.json", "--kind", "sex=ordinal", cwd=folder)
+    done = run("schema", "declare", "schema.json", "--kind", "sex=ordinal", cwd=folder)
     assert "column 'sex', kind: 'categorical' -> 'ordinal'" in done.stdout
     assert Schema.load(folder / "schema.json")["sex"].kind == "ordinal"
 
@@ -143,28 +141,38 @@ def test_edit_in_place_changes_kinds(folder):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("edit", "schema.json", "--drop", "height"), "no column 'height'"),
-        (("edit", "schema.json", "--declare-all"), "need a source"),
-        (("edit", "schema.json", "--kind", "age"), "Expected --kind like COLUMN=VALUE"),
-        (("edit", "schema.json", "--kind", "age=number"), "kind of column 'age' to be one of"),
-        (("edit", "schema.json", "--kind", "age=text", "--kind", "age=date"), "'age' twice"),
-        (("edit", "schema.json", "--kind", "sex=numeric", "--kind", "age=date"), "2 column(s)"),
-        (("edit", "schema.json", "--accept-suggested", "first"), "the number of a rule or all"),
-        (("--from", "c.csv", "-o", "x.json", "--bounds", "age=0-120"), "Expected bounds like"),
-        (("edit", "schema.json", "--drop", "age", "--drop", "sex"), "at least one column"),
-        (("edit", "none.json", "--drop", "age"), "none.json"),
+        (("declare", "schema.json", "--drop", "height"), "no column 'height'"),
+        (("declare", "schema.json", "--all"), "need a source"),
+        (("declare", "schema.json", "--kind", "age"), "Expected --kind like COLUMN=VALUE"),
+        (("declare", "schema.json", "--kind", "age=number"), "kind of column 'age' to be one of"),
+        (("declare", "schema.json", "--kind", "age=text", "--kind", "age=date"), "'age' twice"),
+        (("declare", "schema.json", "--kind", "sex=numeric", "--kind", "age=date"), "2 column(s)"),
+        (("declare", "schema.json", "--accept-suggested", "first"), "the number of a rule or all"),
+        (("import", "c.csv", "-o", "x.json", "--bounds", "age=0-120"), "Expected bounds like"),
+        (("declare", "schema.json", "--drop", "age", "--drop", "sex"), "at least one column"),
+        (("declare", "none.json", "--drop", "age"), "none.json"),
         (("diff", "schema.json", "none.json"), "none.json"),
-        (("--from", "good.csv", "-o", "x.json"), "no format that can be imported"),
-        (("--from", "good.csv"), "-o"),
-        (("good.csv", "--from", "schema.json", "-o", "x.json"), "--from takes no table"),
-        (("schema.json", "--to", "csv", "-o", "x.json"), "--to to be one of sdv"),
-        (("schema.json", "--to", "sdv", "-o", "schema.json"), "is read by this command"),
-        (("--to", "sdv", "-o", "x.json"), "--to needs a schema file"),
-        (("good.csv", "--check", "schema.json", "--to", "sdv"), "--check or --to, not both"),
-        (("good.csv", "-o", "x.json", "--drop", "age"), "tabsynth schema edit"),
+        (("import", "good.csv", "-o", "x.json"), "no format that can be imported"),
+        (("export", "schema.json", "--to", "csv", "-o", "x.json"), "--to to be one of sdv"),
+        (("export", "schema.json", "--to", "sdv", "-o", "schema.json"), "is read by this command"),
     ],
 )
 def test_what_the_tools_refuse(folder, words, says):
     before = (folder / "schema.json").read_bytes()
     refused("schema", *words, cwd=folder, says=says)
     assert (folder / "schema.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("draft", "good.csv"), "--out"),
+        (("export", "schema.json", "-o", "x.json"), "--to"),
+        (("draft", "good.csv", "-o", "x.json", "--drop", "age"), "--drop"),
+        (("suggest", "good.csv", "schema.json", "-o", "x.json"), "--epsilon"),
+        (("good.csv", "-o", "x.json"), "good.csv"),
+    ],
+)
+def test_what_a_subcommand_needs_is_said_in_one_line(folder, words, says):
+    said = run("schema", *words, cwd=folder, code=2).stderr
+    assert said.startswith("error: ") and says in said and len(said.splitlines()) == 1

@@ -54,7 +54,7 @@ def written(folder, name="out"):
 @pytest.mark.slow
 def test_weights_and_a_design_are_in_the_report(folder):
     people = surveyed()
-    design = ("--weights", "PWGTP", "--strata", "stratum", "--clusters", "block")
+    design = ("--weight", "PWGTP", "--strata", "stratum", "--clusters", "block")
     only(people, "PWGTP", "stratum", "block").to_csv(folder / "people.csv", index=False)
     done = run(*WORDS, *design, "-o", "out", cwd=folder)
     assert "the survey weights of PWGTP: the training rows stand for" in done.stdout
@@ -89,7 +89,7 @@ def test_replicate_weights_and_a_weighted_synthetic_table(folder):
     made = make_people(160, 1)
     made["PWGTP"] = 20.5
     made.to_csv(folder / "made.csv", index=False)
-    words = (*WORDS, "--weights", "PWGTP", "--replicate-weights")
+    words = (*WORDS, "--weight", "PWGTP", "--replicate-weights")
     done = run(*words, "PWGTP", "-o", "out", cwd=folder)
     assert "successive difference replication with 6 replicate weights" in done.stdout
     result, metrics = written(folder)
@@ -218,7 +218,7 @@ def test_bad_weights_are_refused_in_one_line(folder, value, says, table):
     frame.loc[7, "PWGTP"] = value["PWGTP"]
     frame.to_csv(folder / table, index=False)
     says = [says[0].replace("training", names[table]), *says[1:]]
-    words = (*WORDS, "--holdout", "holdout.csv", "--weights", "PWGTP", "-o", "out")
+    words = (*WORDS, "--holdout", "holdout.csv", "--weight", "PWGTP", "-o", "out")
     declined(*words, cwd=folder, says=says)
 
 
@@ -226,43 +226,43 @@ def test_bad_weights_are_refused_in_one_line(folder, value, says, table):
 def test_weights_that_are_all_zero_are_refused(folder, table):
     only(surveyed(), "PWGTP").to_csv(folder / "people.csv", index=False)
     only(surveyed(80, 2), "PWGTP").assign(PWGTP=0).to_csv(folder / table, index=False)
-    words = (*WORDS, "--holdout", "holdout.csv", "--weights", "PWGTP", "-o", "out")
+    words = (*WORDS, "--holdout", "holdout.csv", "--weight", "PWGTP", "-o", "out")
     declined(*words, cwd=folder, says="has only weights of 0 in column 'PWGTP'")
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--weights", "WGTP"), "The training table has no column 'WGTP' (weights)"),
+        (("--weight", "WGTP"), "The training table has no column 'WGTP' (weights)"),
         (("--strata", "stratum"), "strata goes with weights"),
         (("--replicate-weights", "PWGTP"), "replicate_weights goes with weights"),
         (
-            ("--weights", "PWGTP", "--replicate-weights", "W"),
+            ("--weight", "PWGTP", "--replicate-weights", "W"),
             "no columns 'W1', 'W2', … (replicate_weights)",
         ),
         (
-            ("--weights", "PWGTP", "--replicate-weights", "PWGTP1", "--replicate-weights", "X"),
+            ("--weight", "PWGTP", "--replicate-weights", "PWGTP1", "--replicate-weights", "X"),
             "no column 'X' (replicate_weights)",
         ),
         (
-            ("--weights", "PWGTP", "--replicate-weights", "PWGTP", "--strata", "stratum"),
+            ("--weight", "PWGTP", "--replicate-weights", "PWGTP", "--strata", "stratum"),
             "leave out strata and clusters, or replicate_weights",
         ),
-        (("--weights", "PWGTP", "--replicate-factor", 1), "replicate_factor goes with"),
+        (("--weight", "PWGTP", "--replicate-factor", 1), "replicate_factor goes with"),
         (
-            ("--weights", "PWGTP", "--replicate-weights", "PWGTP", "--replicate-factor", -1),
+            ("--weight", "PWGTP", "--replicate-weights", "PWGTP", "--replicate-factor", -1),
             "replicate_factor > 0",
         ),
-        (("--weights", "PWGTP", "--strata", "no"), "no column 'no' (strata)"),
-        (("--weights", "PWGTP", "--strata", "alone"), "160 strata of column 'alone'"),
-        (("--weights", "PWGTP", "--clusters", "one"), "has one cluster"),
-        (("--weights", "PWGTP", "--strata", "empty"), "a null among its strata"),
+        (("--weight", "PWGTP", "--strata", "no"), "no column 'no' (strata)"),
+        (("--weight", "PWGTP", "--strata", "alone"), "160 strata of column 'alone'"),
+        (("--weight", "PWGTP", "--clusters", "one"), "has one cluster"),
+        (("--weight", "PWGTP", "--strata", "empty"), "a null among its strata"),
         (
-            ("--weights", "PWGTP", "--replicate-weights", "ZERO"),
+            ("--weight", "PWGTP", "--replicate-weights", "ZERO"),
             "replicate weights of column 'ZERO1' of the training table add up to 0",
         ),
         (
-            ("--weights", "PWGTP", "--epsilon", 1, "--strata", "stratum"),
+            ("--weight", "PWGTP", "--epsilon", 1, "--strata", "stratum"),
             "survey weights with a public cap; declare 'PWGTP' in the schema",
         ),
     ],
@@ -284,7 +284,7 @@ def test_all_problems_are_told_together(folder):
     people.loc[3, "PWGTP"], people.loc[5, "stratum"] = -1, None
     people.to_csv(folder / "people.csv", index=False)
     only(surveyed(80, 2)).to_csv(folder / "holdout.csv", index=False)
-    words = ("--weights", "PWGTP", "--strata", "stratum", "--clusters", "x", "--holdout")
+    words = ("--weight", "PWGTP", "--strata", "stratum", "--clusters", "x", "--holdout")
     with contextlib.chdir(folder):
         done = CliRunner().invoke(app, [*WORDS, *words, "holdout.csv", "-o", "out"])
     assert done.exit_code == 2 and not (folder / "out").exists()
@@ -298,7 +298,7 @@ def test_all_problems_are_told_together(folder):
 
 def test_columns_that_nobody_named_are_still_refused(folder):
     only(surveyed(), "PWGTP", "block").to_csv(folder / "people.csv", index=False)
-    words = (*WORDS, "--weights", "PWGTP", "-o", "out")
+    words = (*WORDS, "--weight", "PWGTP", "-o", "out")
     declined(*words, cwd=folder, says="column 'block' that the schema")
 
 
@@ -321,14 +321,14 @@ def test_a_published_report_of_weights(folder):
     model.save(folder / "model")
     run("sample", "model", "-n", 90, "-o", "made.csv", "--weights", "population", cwd=folder)
     words = (*WORDS, "--epsilon", 30)
-    done = run(*words, "--weights", "PWGTP", "-o", "out", cwd=folder)
+    done = run(*words, "--weight", "PWGTP", "-o", "out", cwd=folder)
     assert "Population of the training table: " in done.stdout
     written = json.loads((folder / "out" / "metrics.json").read_text())
     values = {metric["key"]: metric["synthetic"] for metric in written["metrics"]}
     assert written["weight"] == {"column": "PWGTP", "max": 40}
     assert values["population"]["value"] == pytest.approx(people["PWGTP"].sum(), rel=0.2)
     for options, says in (
-        (("--weights", "age"), "declare 'age' in the schema"),
+        (("--weight", "age"), "declare 'age' in the schema"),
         (("--strata", "sex"), "leave out --strata"),
     ):
         refused(*words, *options, "-o", "no", cwd=folder, says=says)

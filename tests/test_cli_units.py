@@ -126,7 +126,7 @@ def test_ledgers_and_options_of_other_units_are_refused(folder):
     refused(*FIT, "--ledger", "l", cwd=folder, says="Ledger l protects one record")
     refused(*FIT, "--count", "repeated", cwd=folder, says="The schema declares a unit")
     plain = ("--drop", "patient", "-o", "dropped.json")
-    run("schema", "edit", "plain.json", *plain, cwd=folder)
+    run("schema", "declare", "plain.json", *plain, cwd=folder)
     words = ("fit", "stays.csv", "--schema", "dropped.json", "--epsilon", 1, "-o", "n")
     refused(*words, "--count", "bounded", cwd=folder, says="The schema declares no unit")
 
@@ -148,7 +148,7 @@ def test_a_fit_warns_by_the_schema_alone(folder):
 @pytest.mark.slow
 def test_rules_and_figures_protect_the_unit(folder):
     """A schema with suggested rules, a fit with it, and figures of its table that may be published."""
-    words = ("schema", "stays.csv", "--schema", "s.json", "--suggest-constraints", "--epsilon", 1)
+    words = ("schema", "suggest", "stays.csv", "s.json", "--epsilon", 1)
     said = run(*words, "-o", "rules.json", cwd=folder).stdout
     assert "privacy for adding or\nremoving all records of one 'patient'. Their cost" in said
     assert Schema.load(folder / "rules.json").released["unit"] == "patient"

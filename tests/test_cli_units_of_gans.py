@@ -15,10 +15,10 @@ COLUMNS = [
     Column(name="days", kind="ordinal", dtype="int64", categories=(1, 2, 3)),
 ]
 METHODS = {
-    "dp-wgan": ("--rows", 700, "--step-rule", "bam"),
-    "dp-gan": ("--variant", "basic"),
-    "pate-gan": ("--teacher-count", 10, "--labels", 200),
-    "pate-acgan": ("--teacher-count", 10, "--labels", 200, "--label", "ward"),
+    "dp-wgan": ("--rows", 700, "--set", "step_rule=bam"),
+    "dp-gan": ("--set", "variant=basic"),
+    "pate-gan": ("--set", "teacher_count=10", "--set", "labels=200"),
+    "pate-acgan": ("--set", "teacher_count=10", "--set", "labels=200", "--set", "label=ward"),
 }
 
 

@@ -12,7 +12,7 @@ import torch
 
 from tabsynth import LinkedSchema, MargNet, Schema, draft_private, write_table
 from tabsynth._files import replacing, write_text
-from tabsynth.cli.schema import _export
+from tabsynth.cli.schema import export
 from tabsynth.drafting import suggest_constraints
 from tabsynth.evaluation.publishing import PrivateEvaluation
 from tabsynth.report import Report
@@ -28,7 +28,7 @@ CONFIDENTIAL = {
     ("report/report.py", "_write"),
     ("schema/schema.py", "save"),
     ("schema/linked.py", "save"),
-    ("cli/schema.py", "_export"),
+    ("cli/schema.py", "export"),
     ("synthesizers/model_file.py", "write_model"),
     ("synthesizers/base.py", "_stream_to"),
     ("tables/files.py", "write_table"),
@@ -158,7 +158,10 @@ def test_drafted_schemas(tmp_path, provenance):
     assert modes(linked.save, tmp_path) == expected
     schema.save(tmp_path / "s.json")
 
-    assert modes(lambda path: _export(tmp_path / "s.json", "sdv", path), tmp_path) == expected
+    assert (
+        modes(lambda path: export(schema=tmp_path / "s.json", to="sdv", out=path), tmp_path)
+        == expected
+    )
 
 
 @pytest.mark.parametrize(

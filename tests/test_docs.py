@@ -156,7 +156,7 @@ def test_every_placeholder_is_filled(conf):
 @pytest.mark.slow
 def test_the_page_of_commands_has_every_command_with_its_whole_help(conf):
     text = conf.commands()
-    for name in ("fit", "schema edit", "ledger create"):
+    for name in ("fit", "schema declare", "ledger create"):
         assert f"`tabsynth {name}`" in text
     assert "--accept-drafted-domain" in text and not re.search(r"^\* .*\.\.\.$", text, re.M)
     assert "* `plan`: Show the noise and the number of labels that a privacy budget allows" in text

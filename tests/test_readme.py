@@ -283,8 +283,8 @@ def test_exit_codes_in_sentences_are_those_of_the_commands():
 
 
 def test_messages_are_read_with_what_is_put_into_them():
-    source = '''f"run tabsynth fits {x}"; "use --epsilom of it"; f"(tabsynth schema check {x})"
-f"tabsynth fit {x} --declare-all"; "see tabsynth schema edit --declare-all, or --source"; "tabsynth rejects"'''
+    source = '''f"run tabsynth fits {x}"; "use --epsilom of it"; f"(tabsynth schema checks {x})"
+f"tabsynth fit {x} --declare-all"; "see tabsynth schema declare --all, or --source"; "tabsynth rejects"'''
     wrong = [wrong_commands(text) for text in messages(source)]
     assert sorted(map(len, wrong)) == [0, 0, 1, 1, 1, 1]
 

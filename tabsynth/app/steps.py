@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ def draft(table: Path, out: Path, reading: Reading) -> Step:
     """A draft that copies values of the table."""
     return Step(
         title="Draft a schema to review",
-        command=_line("tabsynth", "schema", table, "-o", out, *_options(reading)),
+        command=_line("tabsynth", "schema", "draft", table, "-o", out, *_options(reading)),
         python="\n".join(
             [
                 "from tabsynth.drafting import draft_schema",
@@ -63,7 +64,8 @@ def draft_privately(
     return Step(
         title="Draft a schema privately",
         command=_line(
-            *("tabsynth", "schema", table, "--epsilon", f"{epsilon!r}", "--delta", f"{delta!r}"),
+            *("tabsynth", "schema", "draft", table),
+            *("--epsilon", f"{epsilon!r}", "--delta", f"{delta!r}"),
             *(*on, "-o", out, *_options(reading)),
         ),
         python="\n".join(
@@ -173,7 +175,7 @@ def fit(
         words += ["--rows", str(settings.rows)]
         arguments.append(f"rows={settings.rows}")
     if settings.label is not None:
-        words.append(f"--label={settings.label}")
+        words += ["--set", f"label={json.dumps(settings.label, ensure_ascii=False)}"]
         arguments.append(f"label={settings.label!r}")
     if settings.accept_drafted:
         words.append("--accept-drafted-domain")

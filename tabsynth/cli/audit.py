@@ -9,15 +9,8 @@ import typer
 from tabsynth._progress import progress_bar
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import INTERRUPTED, fail, guarded, say
-from tabsynth.cli.options import (
-    AuditCase,
-    AuditedMethod,
-    AuditKind,
-    AuditRuns,
-    AuditSeeds,
-    check_method,
-)
 from tabsynth.cli.paths import make_folder
+from tabsynth.cli.settings import check_method
 from tabsynth.errors import InputError
 from tabsynth.methods import LINKED, METHODS
 
@@ -32,16 +25,40 @@ REFUTED_CODE = 1
 @app.command()
 @guarded
 def audit(
-    method: AuditedMethod,
+    method: Annotated[
+        str, typer.Option(help=f"The synthesizer: {', '.join((*METHODS, *LINKED))}.")
+    ],
     epsilon: Annotated[float, typer.Option(help="ε of the claim to audit, above 0 and finite.")],
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The folder for audit.html and audit.json.")
     ],
     delta: Annotated[float, typer.Option(help="δ of the claim to audit, between 0 and 1.")] = 1e-5,
-    kind: AuditKind = None,
-    runs: AuditRuns = None,
-    case: AuditCase = "average",
-    seeds: AuditSeeds = 1,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="Kind of audit: white-box, replay, black-box, one-run or all. Default: white-box and replay, about a"
+            " minute."
+        ),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            help="Runs on each neighbouring dataset, at least 20; for one-run the number of canaries. More runs allow"
+            " larger lower bounds. Default: 4000 white-box, 500 black-box, 1000 one-run."
+        ),
+    ] = None,
+    case: Annotated[
+        str,
+        typer.Option(
+            help="For black-box: average (rows of the census table) or worst (equal rows and one that differs)."
+        ),
+    ] = "average",
+    seeds: Annotated[
+        int,
+        typer.Option(
+            help="For replays: number of artificial tables. Each has two replays for every kind of neighbouring dataset."
+        ),
+    ] = 1,
 ) -> None:
     """Try to refute a method's privacy claim on artificial or bundled tables.
 

@@ -1,118 +1,56 @@
-"""The commands for schemas, fits, plans, samples and reports. Each imports its modules itself: torch takes seconds."""
+"""The commands for fits, plans, samples and reports. Each imports its modules itself: torch takes seconds."""
 
 import logging
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.logging import RichHandler
 
 import tabsynth
 from tabsynth._files import check_writable
-from tabsynth._validate import between, one_of
 from tabsynth.cli.console import Warnings, guarded, say
-from tabsynth.cli.evaluate import (
-    certificate_of,
-    is_linked_schema,
-    measured,
-    measured_privately,
-    print_summary,
-    read_tables,
-    read_undeclared,
-    write_linked,
-    write_report,
-)
-from tabsynth.cli.fit import fit_and_print, population_text
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.options import (
-    AcceptDrafted,
-    AutoencoderOption,
-    Batches,
-    CheckpointOption,
-    Consensus,
-    Count,
-    Decimal,
-    DeclaredRows,
-    DraftedOfTables,
-    DraftedUnlessGiven,
-    DuckDBFile,
-    Encoding,
-    Expires,
-    FitTables,
-    Flips,
-    Formulas,
-    Implicates,
-    Label,
-    Labels,
-    LedgerOption,
-    LinkedOption,
-    MaxDraws,
-    MaxRowsPerUnit,
-    MaxWeight,
-    Method,
-    Mode,
-    Network,
-    Null,
-    Overlap,
-    PlannedAdvantage,
-    PlannedBounds,
-    PlannedCaps,
-    PlannedMethod,
-    PlannedPopulation,
-    PlannedTables,
-    PlannedUnit,
-    Preset,
-    Prior,
-    Public,
-    PublicSource,
-    Rows,
-    RowsPerUnit,
-    RowsToDraw,
-    SampledLabel,
-    SampledWeights,
-    SaveSchema,
-    SchemaIfAny,
-    Seed,
-    Sep,
-    Sheet,
-    SparkUrl,
-    StepRule,
-    Steps,
-    Target,
-    TeacherCount,
-    TeacherCounts,
-    Teachers,
-    TimeLimit,
-    Unit,
-    Variant,
-    Wanted,
-    WarmStart,
-    Weight,
-    Where,
-    WorkloadOption,
-    WrittenSep,
+    Compared,
+    Draw,
+    Engine,
+    FitBudget,
+    FitColumns,
+    FitRequest,
+    Measures,
+    PlanDesign,
+    PlanGrid,
+    PlanRequest,
+    PriorKnowledge,
+    Publication,
+    Reading,
+    Running,
+    Settings,
+    Signing,
+    Survey,
+    SurveyDesign,
+    Writing,
+    check_prior,
     class_argument,
     condition,
+    load_schema,
     null_texts,
     parse_tables,
-    parse_workload,
-    reading,
     seconds,
-    taken,
-    without_decimal,
+    typed,
 )
-from tabsynth.cli.paths import check_folder, check_not_input, private_key, same_file
+from tabsynth.cli.paths import check_folder, check_not_input, same_file
 from tabsynth.cli.schema import app as schema_app
+from tabsynth.cli.settings import arguments_of
 from tabsynth.errors import InputError
-from tabsynth.schema.design import Design
-from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_any, read_table, suffix, taken_by
-from tabsynth.tables.formulas import HANDLINGS
+
+if TYPE_CHECKING:
+    from tabsynth.schema.schema import Schema
 
 app = typer.Typer(
     help="Differentially private synthetic tables: fit, sample, evaluate, verify.",
@@ -145,6 +83,9 @@ def options(
     """Differentially private synthetic tables."""
     handler: logging.Handler = Warnings()
     if verbose:
+        from rich.console import Console
+        from rich.logging import RichHandler
+
         handler = RichHandler(console=Console(stderr=True), show_path=False)
     level = logging.INFO if verbose else logging.WARNING
     # Configured before opacus, which would add a date to every line.
@@ -154,66 +95,15 @@ def options(
 @app.command()
 @guarded
 def fit(
-    epsilon: Annotated[
-        float,
-        typer.Option(
-            help="ε of the privacy budget, above 0; smaller is more private. inf adds no noise and is not private."
-        ),
-    ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The model file to write.")],
-    table: Annotated[
-        Path | None,
-        typer.Argument(
-            help="The private table: a text file (.csv, .tsv, .csv.gz), .parquet, .xlsx or another format by its"
-            " suffix, or for margnet a folder of .parquet files."
-        ),
-    ] = None,
-    duckdb: DuckDBFile = None,
-    spark: SparkUrl = None,
-    tables: FitTables = None,
-    schema: DraftedUnlessGiven = None,
-    linked: LinkedOption = None,
-    save_schema: SaveSchema = None,
-    method: Method = "margnet",
-    delta: Annotated[
-        float,
-        typer.Option(
-            help="δ of (ε, δ)-differential privacy, between 0 and 1; choose it well below 1/rows."
-        ),
-    ] = 1e-5,
-    preset: Preset = None,
-    variant: Variant = None,
-    autoencoder: AutoencoderOption = None,
-    public: Public = None,
-    public_source: PublicSource = None,
-    overlap: Overlap = None,
-    warm_start: WarmStart = None,
-    step_rule: StepRule = None,
-    teachers: Teachers = None,
-    teacher_count: TeacherCount = None,
-    labels: Labels = None,
-    label: Label = None,
-    mode: Mode = None,
-    network_encoding: Network = None,
-    workload: WorkloadOption = None,
-    target: Target = None,
-    rows: Rows = None,
-    time_limit: TimeLimit = None,
-    seed: Seed = None,
-    device: Annotated[str, typer.Option(help="Device for training: auto, cpu or cuda.")] = "auto",
-    checkpoint: CheckpointOption = None,
-    ledger: LedgerOption = None,
-    accept_drafted_domain: AcceptDrafted = False,
-    sep: Sep = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    sheet: Sheet = None,
-    null: Null = None,
-    count: Count = None,
-    unit: Unit = None,
-    max_rows_per_unit: MaxRowsPerUnit = None,
-    weight: Weight = None,
-    max_weight: MaxWeight = None,
+    request: FitRequest,
+    budget: FitBudget,
+    columns: FitColumns,
+    survey: Survey,
+    settings: Settings,
+    prior: PriorKnowledge,
+    engine: Engine,
+    reading: Reading,
+    running: Running,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
@@ -221,233 +111,196 @@ def fit(
     With one, the planned privacy cost is printed before the table is read.
     """
     started = time.monotonic()
-    from tabsynth.cli.linked import fit_linked, refuse_for_linked
-    from tabsynth.synthesizers import METHODS, load
+    from tabsynth.cli.fit import fit_and_print
+    from tabsynth.cli.linked import fit_linked
+    from tabsynth.synthesizers import METHODS
 
-    given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
-    given |= {"public": public, "provenance": public_source, "overlap": overlap}
-    given |= {"warm_start": warm_start, "step_rule": step_rule, "rows": rows}
-    given |= {"encoding": network_encoding}
-    given |= {
-        "teachers": teachers,
-        "teacher_count": teacher_count,
-        "labels": labels,
-        "label": label,
-        "mode": mode,
-    }
-    engine = duckdb is not None or spark is not None
-    table_name, declared = parse_tables(tables, engine=engine)
-    given |= {"workload": parse_workload(workload), "target": target, "tables": declared}
-    given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
-    design: dict[str, Any] = {"unit": unit, "max_rows_per_unit": max_rows_per_unit}
-    design |= {"weight": weight, "max_weight": max_weight}
-    _check_source(table, duckdb, spark, table_name, with_schema=schema is not None)
-    if linked is not None:
-        if table is None:
-            raise InputError("--linked takes a folder of tables, not --duckdb or --spark.")
-        of_one = {"schema": schema, "save_schema": save_schema, "null": null, **given, **design}
-        of_one |= {"count": count}
-        refuse_for_linked(of_one, ("rows", "time_limit"))
-        check_not_input(out, linked, ledger)
-        parameters = {"epsilon": epsilon, "delta": delta, "device": device, "random_state": seed}
-        parameters |= {"rows": rows, "time_limit": given["time_limit"]}
-        parameters |= {"accept_drafted_domain": accept_drafted_domain}
-        options = reading(sep, encoding, decimal, sheet)
-        fit_linked(table, linked, out, parameters, options, checkpoint, ledger, started)
+    _check_source(request, engine)
+    parameters: dict[str, Any] = {"epsilon": request.epsilon, "delta": request.delta}
+    parameters |= {"device": running.device, "random_state": running.seed, "rows": request.rows}
+    parameters |= {"time_limit": request.time_limit and seconds(request.time_limit)}
+    parameters |= {"accept_drafted_domain": columns.accept_drafted_domain}
+    if columns.linked is not None:
+        others = {"schema": request.schema, "save_schema": request.save_schema, **asdict(survey)}
+        others |= {"count": budget.count, "null": columns.null, "tables": columns.tables}
+        others |= {**asdict(settings), **asdict(prior)}
+        files = (request.table, columns.linked, request.out)
+        fit_linked(files, parameters, others, reading, running.checkpoint, budget.ledger, started)
         return
-    arguments = taken(method, {**given, "random_state": seed})
-    facts = None if schema is None else Schema.load(schema)
-    options = reading(sep, encoding, decimal, sheet)
-    if table is not None and not table.is_dir():
-        suffix(table)
-    elif options:
-        source = "A folder of Parquet files" if table is not None else "A table of an engine"
-        raise InputError(f"{source} takes no --{next(iter(options))}; leave it out.")
-    if null and facts is not None:
-        raise InputError("--null goes without --schema: the schema's null_values list such texts.")
-    if public is not None:
-        if facts is None:
-            raise InputError("--public needs --schema, which both tables have.")
-        arguments["public"] = read_table(public, facts, **taken_by(public, options))
-    if warm_start is not None:
-        arguments["warm_start"] = load(warm_start)
-    if autoencoder == "none":
-        arguments["autoencoder"] = None
-    arguments |= {"delta": delta, "device": device, "accept_drafted_domain": accept_drafted_domain}
+    facts = load_schema(request.schema)
+    _check_columns(request, columns, survey, reading)
+    arguments = parameters | arguments_of(
+        request.method,
+        typed({"tables": parse_tables(columns.tables), **prior.options}),
+        settings.read(),
+    )
+    arguments |= _read_prior(prior, facts, reading)
     if facts is None:
         arguments["draft_options"] = {
-            "null_values": null_texts(null),
-            "decimal": decimal,
-            **Design(**design).parameters(),
+            "null_values": null_texts(columns.null),
+            "decimal": reading.decimal,
+            **survey.parameters,
         }
-    elif options_given := [name for name, value in design.items() if value is not None]:
+    synthesizer = METHODS[request.method](facts, **arguments)
+    read: Callable[[], Any] = partial(_read_engine, engine)
+    if request.table is not None:
+        identifiers = "repeated" in (budget.count or ())
+        nulls = null_texts(columns.null)
+        read = partial(_read_rows, request.table, facts, nulls, reading, identifiers=identifiers)
+    private = engine.duckdb if request.table is None else request.table
+    inputs = (
+        private,
+        request.schema,
+        settings.config,
+        prior.public,
+        prior.warm_start,
+        budget.ledger,
+    )
+    check_not_input(request.out, *inputs)
+    if prior.public is not None and private is not None and same_file(prior.public, private):
         raise InputError(
-            f"--{options_given[0].replace('_', '-')} goes without --schema: a schema file declares its own unit and weight."
+            f"{prior.public} is the private table itself; give a public table to --public."
         )
-    synthesizer = METHODS[method](facts, epsilon=epsilon, **arguments)
-    read: Callable[[], Any]
-    if table is None:
-        read = partial(_engine_table, duckdb, spark, str(table_name))
-    else:
-        read = partial(
-            _rows_of,
-            table,
-            facts,
-            null_texts(null),
-            options,
-            identifiers="repeated" in (count or ()),
-        )
-    private = duckdb if table is None else table
-    check_not_input(out, private, schema, public, warm_start, ledger)
-    if public is not None and private is not None and same_file(public, private):
-        raise InputError(f"{public} is the private table itself; give a public table to --public.")
-    check_writable(out)
-    if save_schema is not None:
-        check_not_input(save_schema, private, schema, public, warm_start, ledger, out)
-        check_writable(save_schema)
-    fit_and_print(synthesizer, read, out, checkpoint, ledger, started, count or ())
-    say(f"Model: {out}")
-    if save_schema is not None:
-        synthesizer.schema_.save(save_schema)
-        say(f"Schema: {save_schema}")
+    check_writable(request.out)
+    if request.save_schema is not None:
+        check_not_input(request.save_schema, *inputs, request.out)
+        check_writable(request.save_schema)
+    fit_and_print(
+        synthesizer,
+        read,
+        request.out,
+        running.checkpoint,
+        budget.ledger,
+        started,
+        budget.count or (),
+    )
+    say(f"Model: {request.out}")
+    if request.save_schema is not None:
+        synthesizer.schema_.save(request.save_schema)
+        say(f"Schema: {request.save_schema}")
 
 
-def _check_source(
-    table: Path | None,
-    duckdb: Path | None,
-    spark: str | None,
-    name: str | None,
-    *,
-    with_schema: bool,
-) -> None:
+def _check_source(request: FitRequest, engine: Engine) -> None:
     """Refuse a command that names no private table, or several, or too little of one of an engine."""
-    if sum(source is not None for source in (table, duckdb, spark)) != 1:
+    sources = (request.table, engine.duckdb, engine.spark)
+    if sum(source is not None for source in sources) != 1:
         raise InputError("Name one private table: a file, a folder, --duckdb or --spark.")
-    if table is not None:
+    if request.table is not None:
+        if engine.sql_table is not None:
+            raise InputError("--sql-table goes with --duckdb or --spark; leave it out.")
         return
-    option = "--duckdb" if spark is None else "--spark"
-    if name is None or not with_schema:
-        raise InputError(f"{option} needs {'--table' if name is None else '--schema'}; add it.")
+    for flag, value in (("--sql-table", engine.sql_table), ("--schema", request.schema)):
+        if value is None:
+            raise InputError(f"{engine.flag} needs {flag}; add it.")
 
 
-def _engine_table(duckdb: Path | None, spark: str | None, name: str) -> Any:
-    """The table of an engine, which counts its own rows."""
+def _check_columns(
+    request: FitRequest, columns: FitColumns, survey: Survey, reading: Reading
+) -> None:
+    """Refuse options of reading that the table does not take, and facts that the schema declares."""
+    from tabsynth.tables.files import suffix
+
+    if request.table is not None and not request.table.is_dir():
+        suffix(request.table)
+    elif reading.options:
+        source = (
+            "A folder of Parquet files" if request.table is not None else "A table of an engine"
+        )
+        raise InputError(f"{source} takes no --{next(iter(reading.options))}; leave it out.")
+    if request.schema is not None:
+        survey.refuse("goes without --schema: a schema file declares its own unit and weight.")
+        if columns.null:
+            raise InputError(
+                "--null goes without --schema: the schema's null_values list such texts."
+            )
+
+
+def _read_prior(prior: PriorKnowledge, facts: "Schema | None", reading: Reading) -> dict[str, Any]:
+    """Read the public table and the fitted model that a fit starts from."""
+    from tabsynth.synthesizers import load
+    from tabsynth.tables.files import read_table, taken_by
+
+    arguments: dict[str, Any] = {}
+    if prior.public is not None:
+        if facts is None:
+            raise InputError("--public needs --schema, which both tables have.")
+        options = taken_by(prior.public, reading.options)
+        arguments["public"] = read_table(prior.public, facts, **options)
+    if prior.warm_start is not None:
+        arguments["warm_start"] = load(prior.warm_start)
+    return arguments
+
+
+def _read_engine(engine: Engine) -> Any:
+    """Open the table of an engine, which counts its own rows."""
     from tabsynth.tables.databases import duckdb_table, spark_table
 
     warnings.filterwarnings("ignore", module="pyspark")  # of versions of pandas
-    return spark_table(str(spark), name) if duckdb is None else duckdb_table(duckdb, name)
+    name = str(engine.sql_table)
+    if engine.duckdb is None:
+        return spark_table(str(engine.spark), name)
+    return duckdb_table(engine.duckdb, name)
 
 
-def _rows_of(
+def _read_rows(
     table: Path,
-    schema: Schema | None,
+    schema: "Schema | None",
     nulls: tuple[str, ...],
-    options: dict[str, Any],
+    reading: Reading,
     *,
-    identifiers: bool = False,
+    identifiers: bool,
 ) -> Any:
     """Read the rows of a file; the rows of a folder are counted in place."""
+    from tabsynth.tables.files import read_any, read_table
     from tabsynth.tables.parquet_counter import ParquetCounter
 
     if table.is_dir():
         return ParquetCounter(table)
-    if schema is not None:
-        return read_table(table, schema, **options, aside=schema.identifiers if identifiers else ())
-    return read_any(table, nulls, ask=True, **without_decimal(options))
+    if schema is None:
+        return read_any(table, nulls, ask=True, **reading.as_texts)
+    aside = schema.identifiers if identifiers else ()
+    return read_table(table, schema, **reading.options, aside=aside)
 
 
 @app.command()
 @guarded
-def plan(
-    rows: DeclaredRows,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="ε of the privacy budget, above 0; smaller is more private."),
-    ] = None,
-    max_advantage: PlannedAdvantage = None,
-    prior: Prior = None,
-    delta: Annotated[
-        float,
-        typer.Option(
-            help="δ of (ε, δ)-differential privacy, between 0 and 1; choose it well below 1/rows."
-        ),
-    ] = 1e-5,
-    method: PlannedMethod = None,
-    schema: SchemaIfAny = None,
-    consensus: Consensus = None,
-    flips: Flips = None,
-    labels: Wanted = None,
-    teacher_count: TeacherCounts = None,
-    mode: Mode = None,
-    batch: Batches = None,
-    steps: Steps = None,
-    bounds: PlannedBounds = None,
-    unit: PlannedUnit = None,
-    rows_per_unit: RowsPerUnit = None,
-    caps: PlannedCaps = None,
-    population: PlannedPopulation = None,
-    table: PlannedTables = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
-) -> None:
+def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Settings) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
     With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost; with
     --table, the error of the cells of a table. With --max-advantage in place of --epsilon, show the ε that keeps the
     advantage of every attacker below a bound.
     """
-    from tabsynth.cli.plan import (
-        print_advantage,
-        print_bounds,
-        print_caps,
-        print_plan,
-        print_tables,
-    )
+    from tabsynth.cli import plan as printing
 
-    given: dict[str, Any] = {
-        "consensus": consensus,
-        "flips": flips,
-        "labels": labels,
-        "teacher_count": teacher_count,
-    }
-    given |= {"mode": mode, "batches": batch, "steps": steps}
-    given |= {"schema": None if schema is None else Schema.load(schema)}
-    if max_advantage is not None:
-        refused = {**given, "epsilon": epsilon, "bounds": bounds, "caps": caps, "prior": prior}
-        refused |= {"table": table or None}
-        print_advantage(max_advantage, rows, delta, method, refused, as_json)
-        return
-    if prior is not None:
-        between("prior", prior, 0, 1, low_open=True, high_open=True)
-    if epsilon is None:
+    facts = load_schema(request.schema)
+    parameters = settings.read()
+    compared: Mapping[str, Any] = typed(asdict(grid))
+    if request.max_advantage is not None:
+        others = {**compared, "epsilon": request.epsilon, "prior": request.prior}
+        others |= {**asdict(design), "table": request.table, **asdict(settings)}
+        return printing.print_advantage(request, facts, others)
+    check_prior(request.prior)
+    if request.epsilon is None:
         raise InputError("A plan needs --epsilon, or --max-advantage; give it.")
-    budget: dict[str, Any] = {"rows": rows, "epsilon": epsilon, "delta": delta}
-    if table:
-        others = {**given, "bounds": bounds, "caps": caps}
-        return print_tables(method or "margnet", table, budget, others, as_json)
-    if bounds is None and (unit is not None or rows_per_unit is not None):
+    if request.table:
+        others = {**compared, **asdict(design), **asdict(settings)}
+        return printing.print_tables(request, facts, others)
+    if design.bounds is None and (design.unit is not None or design.rows_per_unit is not None):
         raise InputError(
             "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
         )
-    if (caps is None) != (population is None):
+    if (design.caps is None) != (design.population is None):
         raise InputError("--caps and --population go together; give both, or leave them out.")
-    if caps is not None and population is not None:
-        if bounds is not None:
+    if design.caps is not None:
+        if design.bounds is not None:
             raise InputError("Give --bounds or --caps, not both.")
-        planned = given["schema"]
-        most = 1 if planned is None else planned.design.rows
-        return print_caps(caps, budget, population, most, as_json)
-    if bounds is None:
-        if method is None:
-            raise InputError("A plan needs --method, or --table; give it.")
-        return print_plan(method, budget, given, as_json, prior)
-    declared = given["schema"]
-    name = unit or (None if declared is None else declared.unit)
-    if name is None:
-        raise InputError(
-            "--bounds needs the unit; give --unit COLUMN, or a schema that declares one (--schema)."
-        )
-    weight = None if declared is None else declared.max_weight
-    print_bounds(bounds, budget, name, rows_per_unit, weight, as_json)
+        return printing.print_caps(request, design, facts)
+    if design.bounds is not None:
+        return printing.print_bounds(request, design, facts)
+    if request.method is None:
+        raise InputError("A plan needs --method, or --table; give it.")
+    return printing.print_plan(request, facts, compared, parameters)
 
 
 @app.command()
@@ -463,65 +316,49 @@ def sample(
             " folder to write, with a .csv file for each table.",
         ),
     ],
-    n: RowsToDraw = None,
-    where: Where = None,
-    max_draws: MaxDraws = None,
-    label: SampledLabel = None,
-    weights: SampledWeights = None,
-    implicates: Implicates = None,
-    seed: Seed = None,
-    formulas: Formulas = "refuse",
-    sep: WrittenSep = None,
-    decimal: Decimal = None,
-    sign: Annotated[
-        Path | None,
-        typer.Option(help="A private key of tabsynth keygen, to sign the certificate with."),
-    ] = None,
-    expires: Expires = None,
+    draw: Draw,
+    writing: Writing,
+    signing: Signing,
 ) -> None:
     """Draw synthetic rows, and write their privacy certificate beside them.
 
     Sampling has no further privacy cost.
     """
+    from tabsynth.cli.fit import population_text
     from tabsynth.cli.linked import is_linked, sample_linked
     from tabsynth.privacy.certificate.certificate import certify, check_complete
     from tabsynth.synthesizers import load
     from tabsynth.synthesizers.base import numbered
+    from tabsynth.tables.files import suffix
 
-    one_of("--formulas", formulas, HANDLINGS)
-    written = {"formulas": formulas, **reading(sep, None, decimal, None)}
-    check_not_input(out, model, sign)
-    if expires is not None and sign is None:
-        raise InputError("--expires is of a signature; give --sign, or leave it out.")
-    key, last = None if sign is None else private_key(sign), expires and expires.date()
+    written = writing.options
+    check_not_input(out, model, signing.sign)
+    key, last = signing.read()
     synthesizer = load(model)
     if is_linked(synthesizer):
-        given = {"label": label, "implicates": implicates}
-        sample_linked(
-            synthesizer, out, n, seed, written, where, key, last, weights, max_draws, given
-        )
-        return
+        return sample_linked(synthesizer, out, draw, written, key, last)
     suffix(out, writing=True)
     if key is not None:
         check_complete(synthesizer.certificate(), f"The certificate of {model}")
-    options = condition(synthesizer, where) if where else {}
-    options |= class_argument(synthesizer, label) if label is not None else {}
-    options |= {} if max_draws is None else {"max_draws": max_draws}
-    options |= {} if weights is None else {"weights": weights}
-    several: dict[str, Any] = {} if implicates is None else {"implicates": implicates}
-    result = synthesizer.sample_to(out, n, random_state=seed, **written, **options, **several)
-    n = synthesizer.rows_ if n is None else n
+    options = condition(synthesizer, draw.where) if draw.where else {}
+    if draw.class_value is not None:
+        options |= class_argument(synthesizer, draw.class_value)
+    options |= typed(
+        {"max_draws": draw.max_draws, "weights": draw.weights, "implicates": draw.implicates}
+    )
+    result = synthesizer.sample_to(out, draw.n, random_state=draw.seed, **written, **options)
+    n = synthesizer.rows_ if draw.n is None else draw.n
     pairs = (
         [(out, result)]
-        if implicates is None
-        else zip(numbered(out, implicates), result, strict=True)
+        if draw.implicates is None
+        else zip(numbered(out, draw.implicates), result, strict=True)
     )
     for table, certificate in pairs:
         if key is not None:
             certify(table, key=key, expires=last)
         say(f"Table: {table} ({n:,} rows)")
         say(f"Certificate: {certificate}")
-    if weights is not None:
+    if draw.weights is not None:
         say(f"Population, the sum of the weights: {population_text(synthesizer)}.")
     claim = synthesizer.certificate()
     if claim["conditional"]:
@@ -531,94 +368,11 @@ def sample(
 @app.command()
 @guarded
 def evaluate(
-    real: Annotated[
-        Path,
-        typer.Option(
-            help="The real table to which the model was fitted; of linked tables the folder."
-        ),
-    ],
-    synthetic: Annotated[
-        Path, typer.Option(help="The synthetic table; of linked tables the folder.")
-    ],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="The folder for report.html and metrics.json.")
-    ],
-    schema: DraftedOfTables = None,
-    holdout: Annotated[
-        Path | None,
-        typer.Option(
-            help="Real rows that were not fitted, as test rows and as controls for the attacks."
-        ),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="A column that models predict from the others.")
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(help="A column whose groups are compared with each other; repeatable."),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            help="A column of survey weights, of the real tables and perhaps of the synthetic one, for every metric of"
-            " utility. Default: the weight of the schema."
-        ),
-    ] = None,
-    replicate_weights: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The text before the numbers of the columns of replicate weights, such as PWGTP; or each column, if"
-            " repeated. For intervals of the survey's design."
-        ),
-    ] = None,
-    replicate_factor: Annotated[
-        float | None,
-        typer.Option(
-            help="The factor of the squared differences of replicates. Default: 4 over their number, as in the"
-            " American Community Survey."
-        ),
-    ] = None,
-    strata: Annotated[
-        str | None,
-        typer.Option(
-            help="A column with the stratum of each real row, for intervals by linearisation."
-        ),
-    ] = None,
-    clusters: Annotated[
-        str | None,
-        typer.Option(
-            help="A column with the primary cluster of each real row, within its stratum."
-        ),
-    ] = None,
-    boosting: Annotated[
-        bool, typer.Option("--boosting", help="Also predict by gradient boosting; slower.")
-    ] = False,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="ε of a report without exact figures of the real rows, which may be published. Default: exact figures of the real"
-            " table, which are private information."
-        ),
-    ] = None,
-    ledger: LedgerOption = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            help="The public key of a signer whom you trust. The certificate of the synthetic table must be signed"
-            " with it."
-        ),
-    ] = None,
-    sep: Sep = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    sheet: Sheet = None,
-    sample_rows: Annotated[
-        int | None,
-        typer.Option(
-            help="Compare a uniform sample of at most so many rows of each Parquet file or folder of Parquet files."
-            " Default: 100,000 of a folder, and the whole of a file."
-        ),
-    ] = None,
+    compared: Compared,
+    measures: Measures,
+    survey: SurveyDesign,
+    publication: Publication,
+    reading: Reading,
 ) -> None:
     """Compare a synthetic table with the real one, and write report.html and metrics.json.
 
@@ -627,53 +381,40 @@ def evaluate(
     --encoding, --decimal and --sheet are about the real tables. With the schema of linked tables, --real, --synthetic and
     --holdout are folders with a file for each table, and there is a page for each table besides.
     """
-    listed = replicate_weights or []
-    survey: dict[str, Any] = {
-        "weights": weights,
-        "replicate_weights": None if not listed else listed[0] if len(listed) == 1 else listed,
-        "replicate_factor": replicate_factor,
-        "strata": strata,
-        "clusters": clusters,
-    }
-    options: dict[str, Any] = {"target": target, "by": by}
-    settings: dict[str, Any] = {"boosting": boosting}
-    if schema is not None and is_linked_schema(schema):
+    from tabsynth.cli import evaluate as reporting
+
+    real, synthetic, holdout = compared.tables
+    schema, out, key = compared.schema, compared.out, compared.key
+    design, charged = survey.options, asdict(publication)
+    options: dict[str, Any] = {"target": measures.target, "by": measures.by}
+    settings: dict[str, Any] = {"boosting": measures.boosting}
+    if schema is not None and reporting.is_linked_schema(schema):
         # Each row of the root is a cluster.
-        of_root = {k: survey[k] for k in ("weights", "replicate_weights", "replicate_factor")}
-        refused = {
-            **options,
-            **{name: value for name, value in survey.items() if name not in of_root},
-            **settings,
-            "epsilon": epsilon is not None,
-            "ledger": ledger,
-            "sample_rows": sample_rows,
-        }
-        given = reading(sep, encoding, decimal, sheet)
-        write_linked(real, synthetic, holdout, schema, out, key, given, of_root, refused)
-        return
-    facts = None if schema is None else Schema.load(schema)
+        of_root = {k: design[k] for k in ("weights", "replicate_weights", "replicate_factor")}
+        refused = {name: value for name, value in design.items() if name not in of_root}
+        refused |= {**options, **settings, **charged}
+        return reporting.write_linked(compared, reading.options, of_root, refused)
+    facts = load_schema(schema)
     check_folder(out)
-    given = reading(sep, encoding, decimal, sheet)
     if facts is None:
-        refused = {"epsilon": epsilon is not None, "ledger": ledger, "sample_rows": sample_rows}
-        paths = (real, synthetic, holdout)
-        read = read_undeclared(paths, given, {**refused, "decimal": decimal})
-        certificate = certificate_of(synthetic, key)
-        confidential = measured(read, None, certificate, survey, settings, **options)
-        write_report(confidential, out, *paths)
-        print_summary(confidential)
-        return
-    if epsilon is not None and (sample_rows is not None or real.is_dir() or synthetic.is_dir()):
+        refused = {**charged, "decimal": reading.decimal}
+        read = reporting.read_undeclared(compared.tables, reading.options, refused)
+        certificate = reporting.certificate_of(synthetic, key)
+        confidential = reporting.measured(read, None, certificate, design, settings, **options)
+        reporting.write_report(confidential, out, *compared.tables)
+        return reporting.print_summary(confidential)
+    rows, epsilon, ledger = publication.sample_rows, publication.epsilon, publication.ledger
+    if epsilon is not None and (rows is not None or real.is_dir() or synthetic.is_dir()):
         raise InputError(
             "A report with --epsilon is of whole tables; leave out --sample-rows, and give files in place of folders."
         )
-    tables, totals = read_tables((real, synthetic, holdout), facts, given, survey, sample_rows)
-    certificate = certificate_of(synthetic, key)
-    exact = {"holdout": holdout, **options, **survey, **settings}
-    report = measured_privately(
+    tables, totals = reporting.read_tables(compared.tables, facts, reading.options, design, rows)
+    certificate = reporting.certificate_of(synthetic, key)
+    exact = {"holdout": holdout, **options, **design, **settings}
+    report = reporting.measured_privately(
         tables[0], tables[1], facts, certificate, epsilon, ledger, exact
-    ) or measured(
-        tables, facts, certificate, survey, {**settings, "sampled_from": totals}, **options
+    ) or reporting.measured(
+        tables, facts, certificate, design, {**settings, "sampled_from": totals}, **options
     )
-    write_report(report, out, real, synthetic, schema, holdout, ledger)
-    print_summary(report)
+    reporting.write_report(report, out, real, synthetic, schema, holdout, ledger)
+    return reporting.print_summary(report)

@@ -1,11 +1,13 @@
 """Printed lines, error messages and exit codes of the commands."""
 
 import functools
+import inspect
 import logging
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, NoReturn, get_type_hints
 
 import typer
 from rich.console import Console
@@ -80,12 +82,40 @@ def say_usage_error(error: Any) -> None:
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn errors of the user into one line and exit code 2."""
+    """Return a command for typer: errors of the user are one line and exit code 2, groups of options are flat.
+
+    A parameter of ``command`` whose annotation is a dataclass is a group: the result has an option for each of its fields.
+    """
+    groups = {
+        name: {field.name: field.default for field in fields(hint)}
+        for name, hint in get_type_hints(command).items()
+        if is_dataclass(hint)
+    }
+    hints = get_type_hints(command, include_extras=True)
+    options: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        defaults = groups.get(parameter.name, {parameter.name: parameter.default})
+        types = (
+            get_type_hints(hints[parameter.name], include_extras=True)
+            if parameter.name in groups
+            else hints
+        )
+        options += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if default is MISSING else default,
+                annotation=types[name],
+            )
+            for name, default in defaults.items()
+        ]
 
     @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
+    def run(**values: Any) -> None:
         try:
-            command(*args, **kwargs)
+            for name, defaults in groups.items():
+                values[name] = hints[name](**{option: values.pop(option) for option in defaults})
+            command(**values)
         except TableError as error:
             say_error(f"{error.what} has {len(error.problems)} problems:")
             for problem in error.problems:
@@ -98,6 +128,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             fail("Interrupted.", INTERRUPTED)
 
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in options}
     return run
 
 

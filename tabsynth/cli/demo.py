@@ -7,11 +7,8 @@ import typer
 
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import guarded, say
-from tabsynth.cli.evaluate import certificate_of, measured, print_summary, write_report
-from tabsynth.cli.fit import fit_and_print
 from tabsynth.cli.options import Seed
 from tabsynth.cli.paths import make_folder
-from tabsynth.tables.files import read_table
 
 ROWS, SECONDS = 7_000, 60  # seconds at most for each fit
 BEFORE = """\
@@ -52,8 +49,11 @@ def demo(
     """Fit MargNet and DP-WGAN to a bundled synthetic table, sample and evaluate, in about three minutes."""
     import numpy as np
 
+    from tabsynth.cli.evaluate import certificate_of, measured, print_summary, write_report
+    from tabsynth.cli.fit import fit_and_print
     from tabsynth.datasets import load_census
     from tabsynth.synthesizers import METHODS
+    from tabsynth.tables.files import read_table
 
     table, facts = load_census()
     order = np.random.default_rng(0).permutation(len(table))

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from tabsynth._files import parse_json, read_json_text
 from tabsynth._validate import shown
 from tabsynth.cli.console import fractions, say, warn
+from tabsynth.cli.options import Compared, flag, typed
 from tabsynth.cli.paths import check_folder, check_not_input, make_folder
 from tabsynth.errors import InputError, TabsynthError
-from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_any, read_sample, read_table, taken_by
 
 if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
     from tabsynth.report import Report
     from tabsynth.schema.linked import LinkedSchema
+    from tabsynth.schema.schema import Schema
 
 
 def certificate_of(table: Path, key: Path | None = None) -> "Verification | None":
@@ -54,7 +54,7 @@ READ = ("train", "synthetic", "holdout")
 
 def read_tables(
     paths: Sequence[Path | None],
-    schema: Schema,
+    schema: "Schema",
     options: dict[str, Any],
     survey: dict[str, Any],
     sample_rows: int | None = None,
@@ -66,6 +66,7 @@ def read_tables(
     number of all rows of tables that have more.
     """
     from tabsynth.evaluation import Survey
+    from tabsynth.tables.files import read_sample, read_table, taken_by
 
     names = Survey(**survey).weighted_by(schema.weight)
     tables, totals = list[Any](), dict[str, int]()
@@ -94,7 +95,9 @@ def read_undeclared(
     InputError
         If options of ``refused``, which need a declared schema, were given; or for a folder.
     """
-    given = [f"--{name.replace('_', '-')}" for name, value in refused.items() if value]
+    from tabsynth.tables.files import read_any, taken_by
+
+    given = [*map(flag, typed(refused))]
     if given:
         raise InputError(
             f"{', '.join(given)} need{'s' if len(given) == 1 else ''} --schema: a schema that is drafted from the tables is"
@@ -141,7 +144,7 @@ def measured(
 def measured_privately(
     real: Any,
     synthetic: Any,
-    schema: Schema,
+    schema: "Schema",
     certificate: Any,
     epsilon: float | None,
     ledger: Path | None,
@@ -160,20 +163,16 @@ def measured_privately(
     if epsilon is None:
         if ledger is not None:
             raise InputError(
-                "--ledger goes with epsilon: a report without noise is confidential, and on no ledger."
+                "--ledger goes with --epsilon: a report without noise is confidential, and on no ledger."
             )
         return None
     weights = confidential.get("weights")
     if weights not in (None, schema.weight):
         raise InputError(
-            f"--epsilon takes survey weights with a public cap; declare {shown(weights)} in the schema (tabsynth schema"
-            " edit --weight, --max-weight)."
+            f"--epsilon takes survey weights with a public cap; declare {shown(weights)} in the schema, as its key"
+            " weight."
         )
-    given = [
-        f"--{name.replace('_', '-')}"
-        for name, value in confidential.items()
-        if value and name != "weights"
-    ]
+    given = [flag(name) for name in typed(confidential) if name != "weights"]
     if given:
         raise InputError(
             f"--epsilon releases figures of counts only; leave out {', '.join(given)}, which are for a"
@@ -185,12 +184,7 @@ def measured_privately(
 
 
 def write_linked(
-    real: Path,
-    synthetic: Path,
-    holdout: Path | None,
-    schema: Path,
-    out: Path,
-    key: Path | None,
+    compared: Compared,
     reading: dict[str, str],
     survey: dict[str, Any],
     refused: dict[str, Any],
@@ -209,7 +203,10 @@ def write_linked(
     from tabsynth.schema.linked import LinkedSchema
     from tabsynth.tables.files import linked_file, read_linked
 
-    given = [f"--{name.replace('_', '-')}" for name, value in refused.items() if value]
+    real, synthetic, holdout = compared.tables
+    schema, out, key = compared.schema, compared.out, compared.key
+    assert schema is not None  # that of linked tables
+    given = [*map(flag, typed(refused))]
     if given:
         raise InputError(
             f"Linked tables are evaluated without {', '.join(given)}; leave these options out."

@@ -49,6 +49,7 @@ def fit_and_print(
     if synthesizer.time_limit is not None:
         left = synthesizer.time_limit - (time.monotonic() - started)
         synthesizer.set_params(time_limit=max(left, LEAST_LIMIT))
+    options: dict[str, Any] = {"count": count} if count else {}  # linked tables count nothing
     with one_interrupt():
         try:
             with progress_bar(True) as progress:
@@ -57,7 +58,7 @@ def fit_and_print(
                     progress=progress,
                     checkpoint=checkpoint,
                     ledger=ledger,
-                    count=count,
+                    **options,
                 )
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)

@@ -1,5 +1,6 @@
 """Fits and samples of linked tables, which are folders with a file for each table."""
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,58 +8,91 @@ from typing import TYPE_CHECKING, Any
 from tabsynth._files import check_writable
 from tabsynth._validate import shown
 from tabsynth.cli.console import say
-from tabsynth.cli.fit import fit_and_print, population_text
-from tabsynth.cli.options import FLAGS
+from tabsynth.cli.options import Draw, Reading, refuse
+from tabsynth.cli.paths import check_not_input
 from tabsynth.errors import InputError
-from tabsynth.schema.linked import LinkedSchema
-from tabsynth.tables.files import read_linked
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from tabsynth.schema.linked import LinkedSchema
+
+OF_FIT = [
+    "epsilon",
+    "delta",
+    "rows",
+    "time_limit",
+    "seed",
+    "device",
+    "checkpoint",
+    "ledger",
+    "accept_drafted_domain",
+    "linked",
+    "out",
+    "sep",
+    "encoding",
+    "decimal",
+    "sheet",
+]
+OF_SAMPLE = [
+    "n",
+    "where",
+    "max_draws",
+    "weights",
+    "seed",
+    "formulas",
+    "sep",
+    "decimal",
+    "sign",
+    "expires",
+    "out",
+]
+
 
 def fit_linked(
-    folder: Path,
-    schema: Path,
-    out: Path,
+    files: tuple[Path | None, Path, Path],
     parameters: dict[str, Any],
-    reading: dict[str, Any],
+    others: Mapping[str, Any],
+    reading: Reading,
     checkpoint: Path | None,
     ledger: Path | None,
     started: float,
 ) -> None:
-    """Fit the tables of a folder, save the model and print the privacy cost."""
-    from tabsynth.synthesizers.linked.estimator import LinkedMargNet
+    """Fit the tables of a folder, save the model and print the privacy cost.
 
+    ``files`` are the folder, the linked schema and the model; ``others`` are the options that linked tables do not take.
+    """
+    from tabsynth.cli.fit import fit_and_print
+    from tabsynth.schema.linked import LinkedSchema
+    from tabsynth.synthesizers.linked.estimator import LinkedMargNet
+    from tabsynth.tables.files import read_linked
+
+    folder, schema, out = files
+    if folder is None:
+        raise InputError("--linked takes a folder of tables, not --duckdb or --spark.")
+    refuse(others, "Linked tables", OF_FIT)
+    check_not_input(out, schema, ledger)
     facts = LinkedSchema.load(schema)
     model = LinkedMargNet(facts, **parameters)
     check_writable(out)
+    tables, options = folder, reading.options
     fit_and_print(
-        model, lambda: read_linked(folder, facts, **reading), out, checkpoint, ledger, started
+        model, lambda: read_linked(tables, facts, **options), out, checkpoint, ledger, started
     )
     for note in model.notes():
         say(note)
     say(f"Model: {out}")
 
 
-def refuse_for_linked(options: dict[str, Any], taken: tuple[str, ...] = ()) -> None:
-    """Refuse options that were given and that linked tables do not take."""
-    for name, value in options.items():
-        given = value is not None and value is not False and value != []  # 0 was given
-        if given and name not in taken:
-            flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
-            raise InputError(f"Linked tables take no {flag}; leave it out.")
-
-
 def is_linked(synthesizer: Any) -> bool:
-    """Whether a model is of linked tables."""
+    """Return whether a model is of linked tables."""
     from tabsynth.methods import LINKED
 
     return synthesizer.method in LINKED
 
 
-def parse_where_of_tables(schema: LinkedSchema, texts: list[str]) -> dict[str, Any]:
-    """Conditions by table from texts ``TABLE.COLUMN=VALUE``."""
+def parse_where_of_tables(schema: "LinkedSchema", texts: list[str]) -> dict[str, Any]:
+    """Return conditions by table from texts ``TABLE.COLUMN=VALUE``."""
     from tabsynth.synthesizers.conditions import parse_where
 
     by_table: dict[str, list[str]] = {}
@@ -75,29 +109,25 @@ def parse_where_of_tables(schema: LinkedSchema, texts: list[str]) -> dict[str, A
 def sample_linked(
     synthesizer: Any,
     out: Path,
-    n: int | None,
-    seed: int | None,
-    written: dict[str, str],
-    where: list[str] | None,
+    draw: Draw,
+    written: Mapping[str, str],
     key: "Ed25519PrivateKey | None",
     expires: date | None,
-    weights: str | None,
-    max_draws: int | None,
-    options: dict[str, Any],
 ) -> None:
     """Write a folder of synthetic tables, each with its certificate."""
+    from tabsynth.cli.fit import population_text
     from tabsynth.privacy.certificate.certificate import certify
 
-    refuse_for_linked(options)
-    condition = parse_where_of_tables(synthesizer.schema_, where) if where else None
-    given = {"where": condition, "max_draws": max_draws, "weights": weights}
-    synthesizer.sample_to(out, n, random_state=seed, **given, **written)
+    refuse(vars(draw), "Linked tables", OF_SAMPLE)
+    where = parse_where_of_tables(synthesizer.schema_, draw.where) if draw.where else None
+    options = {"where": where, "max_draws": draw.max_draws, "weights": draw.weights}
+    synthesizer.sample_to(out, draw.n, random_state=draw.seed, **options, **written)
     for name in synthesizer.schema_.names:
         if key is not None:
             certify(out / f"{name}.csv", key=key, expires=expires)
         say(f"Table: {out / name}.csv")
     say(f"Certificates: beside each table in {out}")
-    if weights is not None:
+    if draw.weights is not None:
         say(f"Population, the sum of the weights: {population_text(synthesizer)}.")
     claim = synthesizer.certificate()
     if claim["conditional"]:

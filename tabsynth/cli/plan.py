@@ -1,68 +1,63 @@
-"""``tabsynth plan``: the privacy cost of a method, without a table."""
+"""Printed plans of ``tabsynth plan``: the privacy cost of a method, without a table."""
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._validate import shown
 from tabsynth.cli.console import say, say_table
-from tabsynth.cli.options import check_method
+from tabsynth.cli.options import PlanDesign, PlanRequest, refuse, typed
+from tabsynth.cli.settings import arguments_of, check_method
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
-from tabsynth.privacy.accounting.attackers import PRIORS
 
 if TYPE_CHECKING:
     from tabsynth.planning import LabelPlan, NoisePlan
+    from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers.fitting import Plan
 
 
-FLAGS = {"batches": "--batch"}
-OF_PATE, OF_STEPS = (
-    ("consensus", "flips", "labels", "teacher_count"),
-    ("batches", "steps", "schema"),
-)
+OF_PATE, OF_STEPS = ("consensus", "flips", "labels", "teacher_count"), ("batches", "steps")
+OF_EACH = ("rows", "epsilon", "delta", "prior", "method", "set", "config")
 
 
 def print_plan(
-    method: str,
-    budget: dict[str, Any],
-    given: dict[str, Any],
-    as_json: bool,
-    prior: float | None = None,
+    request: PlanRequest,
+    schema: "Schema | None",
+    compared: Mapping[str, Any],
+    settings: Mapping[str, Any],
 ) -> None:
-    """Plan ``method`` with the given options, and print the plan.
+    """Plan the method with the values to compare and its settings, and print the plan.
 
     Raises
     ------
     InputError
-        If there is no such method, or it does not take an option that was given.
+        If there is no such method, or it does not take an option that was typed.
     """
-    check_method(method)
     from tabsynth.planning import bounds_of, listed, plan, plan_labels, plan_noise
 
-    options = {name: value for name, value in given.items() if value is not None and value != []}
+    method, budget, prior = str(request.method), _budget(request), request.prior
+    check_method(method)
     registered = METHODS[method]
-    taken = OF_PATE if registered.votes else ("schema",) if registered.by_schema else OF_STEPS
-    if method == "pate-acgan":
-        taken = (*taken, "mode")
-    for name in options:
-        if name not in taken:
-            flag = FLAGS.get(name, f"--{name}")
-            raise InputError(f"A plan of {method} takes no {flag}; leave it out.")
+    taken: tuple[str, ...] = (
+        OF_PATE if registered.votes else () if registered.by_schema else OF_STEPS
+    )
+    taken += () if registered.votes else ("schema",)
+    refuse({**compared, "schema": schema}, f"A plan of {method}", (*OF_EACH, *taken))
+    parameters = arguments_of(method, {}, settings, complete=False)
     if registered.votes:
-        mode = options.pop("mode", None)
-        labels = plan_labels(**budget, **options)
-        own = plan(method, **budget, **({} if mode is None else {"mode": mode}))
-        if not as_json:
+        labels = plan_labels(**budget, **compared)
+        own = plan(method, **budget, **parameters)
+        if not request.as_json:
             _print_labels(labels, own)
             return _print_bounds_of(own, prior)
         facts = {"method": method, **labels.to_dict(), "default": listed(own)}
     else:
-        noise = plan_noise(method, **budget, **options)
+        noise = plan_noise(method, **budget, schema=schema, **compared, parameters=parameters)
         own = noise.own
-        if not as_json:
+        if not request.as_json:
             _print_noise(noise)
             return _print_bounds_of(own, prior)
         facts = noise.to_dict()
@@ -73,9 +68,14 @@ def print_plan(
     return say(json.dumps({**facts, **more}))
 
 
+def _budget(request: PlanRequest) -> dict[str, Any]:
+    return {"rows": request.rows, "epsilon": request.epsilon, "delta": request.delta}
+
+
 def _print_bounds_of(own: "Plan", prior: float | None) -> None:
-    """What the ε of a plan means for an attacker, in words."""
+    """Print in words what the ε of a plan means for an attacker."""
     from tabsynth.planning import bounds_of
+    from tabsynth.privacy.accounting.attackers import PRIORS
 
     bounds = bounds_of(own)
     for line in [] if bounds is None else bounds.lines(priors=PRIORS if prior is None else [prior]):
@@ -83,37 +83,29 @@ def _print_bounds_of(own: "Plan", prior: float | None) -> None:
 
 
 def print_advantage(
-    most: float,
-    rows: int,
-    delta: float,
-    method: str | None,
-    refused: dict[str, Any],
-    as_json: bool,
+    request: PlanRequest, schema: "Schema | None", others: Mapping[str, Any]
 ) -> None:
     """Print the ε that keeps the advantage of every attacker below a bound.
 
     Raises
     ------
     InputError
-        If an option of ``refused`` was given, and as :func:`tabsynth.planning.plan_advantage`.
+        If an option of ``others`` was typed, and as :func:`tabsynth.planning.plan_advantage`.
     """
-    if method is not None:
-        check_method(method)
+    bound, rows, delta = float(request.max_advantage or 0), request.rows, request.delta
+    if request.method is not None:
+        check_method(request.method)
     from tabsynth.planning import plan_advantage
 
-    for name, value in refused.items():
-        if value is not None and value != [] and name != "schema":
-            flag = FLAGS.get(name, f"--{name}")
-            raise InputError(f"A plan of --max-advantage takes no {flag}; leave it out.")
-    schema = {} if refused.get("schema") is None else {"schema": refused["schema"]}
-    planned = plan_advantage(most, rows, delta, method=method, **schema)
-    if as_json:
+    refuse(others, "A plan of --max-advantage", ("rows", "delta", "method", "schema"))
+    planned = plan_advantage(bound, rows, delta, method=request.method, **typed({"schema": schema}))
+    if request.as_json:
         return say(json.dumps(planned.to_dict()))
     for name, epsilon in planned.by_method.items():
         say(f"{name}: ε = {_rounded_down(epsilon)}, by the privacy curve of its mechanisms")
     say(f"any method: ε = {_rounded_down(planned.epsilon)}, from ε and δ alone")
     say(
-        f"At δ = {delta:g}, these keep the true positive rate of every attacker at most {most:g} above the false positive rate."
+        f"At δ = {delta:g}, these keep the true positive rate of every attacker at most {bound:g} above the false positive rate."
         " The attacker decides whether one record is in the table. No table was read."
     )
     if delta * rows >= 1:
@@ -127,9 +119,7 @@ def _rounded_down(epsilon: float) -> str:
     return f"{math.floor(epsilon / unit + 1e-9) * unit:.4g}"
 
 
-def print_tables(
-    method: str, tables: list[str], budget: dict[str, Any], given: dict[str, Any], as_json: bool
-) -> None:
+def print_tables(request: PlanRequest, schema: "Schema | None", others: Mapping[str, Any]) -> None:
     """Plan the errors of declared tables, and print them.
 
     Raises
@@ -137,22 +127,20 @@ def print_tables(
     InputError
         For a method without counts, an option that does not go with tables, and a table that cannot be planned.
     """
+    method, budget = request.method or "margnet", _budget(request)
     check_method(method)
     if method != "margnet":
         raise InputError(f"--table is for counts of margnet; {method} has none. Leave it out.")
-    schema = given.pop("schema")
-    for name, value in given.items():
-        if value is not None and value != []:
-            raise InputError(f"--table takes no {FLAGS.get(name, f'--{name}')}; leave it out.")
+    refuse(others, "A plan of --table", ("rows", "epsilon", "delta", "method", "schema"))
     if schema is None:
         raise InputError(
             "--table needs the values of its columns; give the table's schema (--schema)."
         )
     from tabsynth.table_errors import plan_tables
 
-    names = [[name.strip() for name in table.split(",")] for table in tables]
+    names = [[name.strip() for name in table.split(",")] for table in request.table or ()]
     plans = plan_tables(names, schema, **budget)
-    if as_json:
+    if request.as_json:
         return say(
             json.dumps({"method": method, **budget, "tables": [asdict(item) for item in plans]})
         )
@@ -197,32 +185,32 @@ def print_tables(
         )
 
 
-def print_bounds(
-    bounds: str,
-    budget: dict[str, Any],
-    unit: str,
-    assumed: str | None,
-    weight: float | None,
-    as_json: bool,
-) -> None:
+def print_bounds(request: PlanRequest, design: PlanDesign, schema: "Schema | None") -> None:
     """Plan several bounds of the rows of a unit, and print the plans.
 
     Raises
     ------
     InputError
-        If a bound or the assumed distribution is none.
+        If there is no unit, and if a bound or the assumed distribution is none.
     """
     from tabsynth.planning import plan_bounds
 
-    rows = budget["rows"]
+    budget, rows = _budget(request), request.rows
+    unit = design.unit or (None if schema is None else schema.unit)
+    if unit is None:
+        raise InputError(
+            "--bounds needs the unit; give --unit COLUMN, or a schema that declares one (--schema)."
+        )
+    weight = None if schema is None else schema.max_weight
+    assumed = design.rows_per_unit
     plans = plan_bounds(
-        [_whole("--bounds", text) for text in bounds.split(",")],
+        [_whole("--bounds", text) for text in str(design.bounds).split(",")],
         budget["epsilon"],
-        budget["delta"],
+        request.delta,
         max_weight=weight,
         rows_per_unit=None if assumed is None else _distribution(assumed),
     )
-    if as_json:
+    if request.as_json:
         return say(json.dumps({"unit": unit, **budget, "bounds": [vars(item) for item in plans]}))
     say(
         f"Bounds of the rows of one {unit} for ε = {budget['epsilon']:g}, δ = {budget['delta']:g}; {rows:,} declared rows."
@@ -257,9 +245,7 @@ def print_bounds(
     )
 
 
-def print_caps(
-    caps: str, budget: dict[str, Any], population: float, rows_of_unit: int, as_json: bool
-) -> None:
+def print_caps(request: PlanRequest, design: PlanDesign, schema: "Schema | None") -> None:
     """Plan several caps of survey weights, and print the plans.
 
     Raises
@@ -269,11 +255,16 @@ def print_caps(
     """
     from tabsynth.planning import plan_caps
 
-    numbers = [_number("--caps", text) for text in caps.split(",")]
-    plans = plan_caps(numbers, population=population, rows_of_unit=rows_of_unit, **budget)
-    if as_json:
-        listed = [vars(item) for item in plans]
-        return say(json.dumps({"population": population, **budget, "caps": listed}))
+    budget, population = _budget(request), float(design.population or 0)
+    plans = plan_caps(
+        [_number("--caps", text) for text in str(design.caps).split(",")],
+        population=population,
+        rows_of_unit=1 if schema is None else schema.design.rows,
+        **budget,
+    )
+    if request.as_json:
+        caps = [vars(item) for item in plans]
+        return say(json.dumps({"population": population, **budget, "caps": caps}))
     say(
         f"Caps of survey weights for ε = {budget['epsilon']:g}, δ = {budget['delta']:g}; {budget['rows']:,} declared rows of"
         f" {population:,.0f} people. No table was read."

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tabsynth._files import read_json
-from tabsynth._validate import between, shown
+from tabsynth._validate import shown
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import fail, guarded, say, warn
-from tabsynth.cli.options import Expires, Prior
+from tabsynth.cli.options import Expires, Prior, check_prior
 from tabsynth.cli.paths import PASSPHRASE, private_key
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.accounting.attackers import PRIORS
 
 if TYPE_CHECKING:
     from tabsynth.dossier.material import Material
@@ -160,8 +159,7 @@ def verify_command(
     """
     from tabsynth.privacy.certificate.verification import verify
 
-    if prior is not None:
-        between("prior", prior, 0, 1, low_open=True, high_open=True)
+    check_prior(prior)
     if table.is_dir():
         from tabsynth.dossier.checking import is_dossier
 
@@ -233,6 +231,7 @@ def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json
 
 def _print_total(material: "Material", prior: float | None) -> None:
     """Print what everything in a dossier costs together, and what that means for an attacker."""
+    from tabsynth.privacy.accounting.attackers import PRIORS
     from tabsynth.privacy.certificate.certificate import neighbour_in, rounded_up
 
     epsilon, delta = material.total
@@ -300,6 +299,7 @@ def _facts_of(verification: "Verification", prior: float | None) -> dict[str, An
 
 def _print_result(verification: "Verification", prior: float | None) -> None:
     """Print the claim, both accountants, what they mean for an attacker, signature, notes and problems."""
+    from tabsynth.privacy.accounting.attackers import PRIORS
     from tabsynth.privacy.certificate.certificate import (
         condition,
         design_of,

@@ -539,7 +539,7 @@ def test_the_command_line_infers_nothing(tmp_path: Path) -> None:
             warnings.simplefilter("error", UserWarning)
             out = tmp_path / f"{name}.json"
             invoked = CliRunner().invoke(
-                app, ["schema", str(tmp_path / name), "--epsilon", "500", "-o", str(out)]
+                app, ["schema", "draft", str(tmp_path / name), "--epsilon", "500", "-o", str(out)]
             )
         assert invoked.exit_code == 0, invoked.output
         in_python = silently_drafted(read_table(tmp_path / name))

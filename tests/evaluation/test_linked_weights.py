@@ -178,7 +178,7 @@ WORDS = ("evaluate", "--real", "real", "--synthetic", "made", "-o", "out", "--sc
 
 @pytest.mark.slow
 def test_the_command_line(folders):
-    done = run(*WORDS, "plain.json", "--weights", "w", cwd=folders)
+    done = run(*WORDS, "plain.json", "--weight", "w", cwd=folders)
     says = "the survey weights of w, which count for all that hangs on a row of homes"
     assert says in done.stdout
     found = json.loads((folders / "out" / "metrics.json").read_text())["evaluation"]
@@ -191,7 +191,7 @@ def test_the_command_line(folders):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("linked.json", "--weights", "none"), "table homes of the real tables has no column 'none'"),
+        (("linked.json", "--weight", "none"), "table homes of the real tables has no column 'none'"),
         (("plain.json", "--replicate-weights", "w"), "replicate_weights goes with weights"),
         (("linked.json", "--strata", "town"), "Linked tables are evaluated without --strata"),
         (("linked.json", "--clusters", "town"), "Linked tables are evaluated without --clusters"),

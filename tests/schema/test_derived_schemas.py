@@ -18,7 +18,8 @@ import tabsynth
 from tabsynth import Categorical, Identifier, LinkedSchema, Numeric, Schema
 from tabsynth.app import steps
 from tabsynth.app.session import Session
-from tabsynth.cli.schema import _labelled
+from tabsynth.cli.options import load_schema
+from tabsynth.cli.schema import _with_labels
 from tabsynth.dossier.material import read_schema
 from tabsynth.drafting.private_schema import draft_private
 from tabsynth.drafting.suggestions import suggest_constraints
@@ -169,7 +170,8 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "app/session.py: Session.need_plan": lambda f: of_session(f, "need_plan"),
     "app/session.py: Session.need_schema": lambda f: of_session(f, "need_schema"),
     "app/steps.py: labelled": lambda f: of_stata(f, steps.labelled),
-    "cli/schema.py: _labelled": lambda f: of_stata(f, _labelled),
+    "cli/options.py: load_schema": lambda f: load_schema(saved(BASE, f)),
+    "cli/schema.py: _with_labels": lambda f: of_stata(f, _with_labels),
     "datasets/acs.py: _typed": NEW,
     "datasets/acs.py: fetch_acs": NEW,
     "datasets/shipped.py: _load": NEW,

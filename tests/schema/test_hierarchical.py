@@ -85,7 +85,7 @@ def test_a_schema_file_says_so_at_the_command_line(tmp_path) -> None:
     (tmp_path / "s.json").write_text(json.dumps({"format": "tabsynth-schema/1", "columns": [item]}))
     (tmp_path / "t.csv").write_text("d\na\n")
     says = "'a' is above itself"
-    cl.refused("schema", "t.csv", "--check", "s.json", cwd=tmp_path, says=says)
+    cl.refused("schema", "check", "t.csv", "s.json", cwd=tmp_path, says=says)
 
 
 def test_unlisted_codes_become_their_longest_listed_prefix_or_other() -> None:

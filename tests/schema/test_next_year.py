@@ -67,8 +67,8 @@ def test_a_draft_of_numbers_far_from_others_follows_them_where_they_are_many() -
 def test_a_draft_of_2018_takes_the_census_of_2019(tmp_path: Path) -> None:
     """The number of own children in Massachusetts was at most 4 in 2018, but for a few rows, and 5 in 2019."""
     first, second = map(data_file, EXCERPTS)
-    run("schema", first, "--null", "N", "-o", "s.json", cwd=tmp_path)
-    assert "fits s.json" in run("schema", second, "--check", "s.json", cwd=tmp_path).stdout
+    run("schema", "draft", first, "--null", "N", "-o", "s.json", cwd=tmp_path)
+    assert "fits s.json" in run("schema", "check", second, "s.json", cwd=tmp_path).stdout
     schema = Schema.load(tmp_path / "s.json")
     assert schema["NOC"].kind == "numeric" and schema["INDP"].kind == "ordinal"
     refused("fit", second, "--schema", "s.json", "--epsilon", 1, "-o", "m", cwd=tmp_path,

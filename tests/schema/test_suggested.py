@@ -72,15 +72,17 @@ def test_suggestions_without_their_cost_are_refused() -> None:
 def test_a_person_accepts_suggestions(tmp_path) -> None:
     SCHEMA.save(tmp_path / "s.json")
     said = run(
-        "schema", "edit", "s.json", "--accept-suggested", 2, "-o", "t.json", cwd=tmp_path
+        "schema", "declare", "s.json", "--accept-suggested", 2, "-o", "t.json", cwd=tmp_path
     )  # fmt: skip
     assert "suggested: removed" in said.stdout and "constraints: added" in said.stdout
     changed = Schema.load(tmp_path / "t.json")
     assert changed.constraints == (SUGGESTED[1]["rule"],) and changed.suggested == (SUGGESTED[0],)
     assert changed.released == RELEASED
-    run("schema", "edit", "s.json", "--accept-suggested", "all", cwd=tmp_path)
+    run("schema", "declare", "s.json", "--accept-suggested", "all", cwd=tmp_path)
     assert len(Schema.load(tmp_path / "s.json").rules) == 2
-    refused("schema", "edit", "t.json", "--accept-suggested", 5, cwd=tmp_path, says="from 1 to 1")
+    refused(
+        "schema", "declare", "t.json", "--accept-suggested", 5, cwd=tmp_path, says="from 1 to 1"
+    )
 
 
 def test_rules_of_a_dropped_column_go_with_it(tmp_path) -> None:
@@ -88,6 +90,6 @@ def test_rules_of_a_dropped_column_go_with_it(tmp_path) -> None:
         COLUMNS, constraints=[SUGGESTED[1]["rule"]], suggested=SUGGESTED[:1], released=RELEASED
     )
     ruled.save(tmp_path / "s.json")
-    run("schema", "edit", "s.json", "--drop", "sex", "--drop", "dbp", cwd=tmp_path)
+    run("schema", "declare", "s.json", "--drop", "sex", "--drop", "dbp", cwd=tmp_path)
     changed = Schema.load(tmp_path / "s.json")
     assert not changed.constraints and not changed.suggested

@@ -137,9 +137,9 @@ def test_what_was_read_stays_charged_where_suggestions_fail(
 def test_the_command_takes_the_ledger(project: Path) -> None:
     folder = project.parent
     table().to_csv(folder / "t.csv", index=False)
-    words = ("schema", "t.csv", "--epsilon", 0.5)
-    run(*words, "--ledger", project.name, "-o", "s.json", cwd=folder)
-    words = (*words, "--schema", "s.json", "--suggest-constraints", "-o", "r.json")
+    draft = ("schema", "draft", "t.csv", "--epsilon", 0.5, "-o", "s.json")
+    run(*draft, "--ledger", project.name, cwd=folder)
+    words = ("schema", "suggest", "t.csv", "s.json", "--epsilon", 0.5, "-o", "r.json")
     refused(*words, cwd=folder, says="is on a project's ledger; give that as ledger")
     said = run(*words, "--ledger", project.name, cwd=folder)
     assert "Ledger project.ledger" in said.stdout

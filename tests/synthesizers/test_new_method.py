@@ -20,7 +20,7 @@ from tabsynth.auditing.registry import list_kinds
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_audit import audit_by_replay, make_tiny_model
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.cli.options import check_method, taken
+from tabsynth.cli.settings import arguments_of, check_method
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS as REGISTERED
 from tabsynth.methods import ONE_WAY, Method
@@ -151,9 +151,9 @@ def test_it_is_planned_and_offered_at_the_command_line() -> None:
     with pytest.raises(InputError, match="give the table's schema"):
         tabsynth.plan(NAME, 60, 3.0)
     check_method(NAME)
-    assert taken(NAME, {"rows": 60, "preset": None}) == {"rows": 60}
-    with pytest.raises(InputError, match="takes no --preset"):
-        taken(NAME, {"preset": "paper"})
+    assert arguments_of(NAME, {}, {}) == {}
+    with pytest.raises(InputError, match="no setting 'preset'"):
+        arguments_of(NAME, {}, {"preset": "paper"})
 
 
 @pytest.mark.slow

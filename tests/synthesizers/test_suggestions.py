@@ -173,11 +173,10 @@ def test_what_cannot_be_suggested_is_refused() -> None:
 def test_the_command_writes_suggestions(tmp_path) -> None:
     patients(6_000).to_csv(tmp_path / "t.csv", index=False)
     SCHEMA.save(tmp_path / "s.json")
-    words = ("schema", "t.csv", "--schema", "s.json", "--suggest-constraints")
+    words = ("schema", "suggest", "t.csv", "s.json")
     said = run(*words, "--epsilon", 1, "-o", "t.json", cwd=tmp_path)
     assert "house follows from ward" in said.stdout + said.stderr
     assert "counts in every fit" in said.stdout + said.stderr
     assert Schema.load(tmp_path / "t.json").suggested
-    refused(*words, "-o", "u.json", cwd=tmp_path, says="needs --schema and --epsilon")
     words = ("fit", "t.csv", "--schema", "t.json", "--epsilon", 0.9, "-o", "m")
     refused(*words, cwd=tmp_path, says="raise epsilon")

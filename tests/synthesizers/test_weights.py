@@ -27,6 +27,7 @@ from tabsynth.privacy.noise.counts import (
     noisy_row_count,
     noisy_total,
 )
+from tabsynth.schema.editing import with_design
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet import selection
@@ -419,7 +420,9 @@ def test_from_a_file_to_a_weighted_sample(files) -> None:
     column = {"name": "w", "kind": "numeric", "dtype": "float64", "low": 0, "high": 1000}
     schema["columns"].append(column)
     (files / "plain.json").write_text(json.dumps(schema))
-    run("schema", "edit", "plain.json", "-o", "s.json", "--weight", "w", "--max-weight", 300, cwd=files)  # fmt: skip
+    with_design(Schema.load(files / "plain.json"), weight="w", max_weight=300).save(
+        files / "s.json"
+    )
     assert Schema.load(files / "s.json").fingerprint() == SCHEMA.fingerprint()
     said = run(*WORDS, "-o", "m", "--count", "clipped", cwd=files).stdout
     assert "weighted by 'w', clipped at 300" in said
@@ -430,7 +433,7 @@ def test_from_a_file_to_a_weighted_sample(files) -> None:
     said = run("verify", "u.csv", cwd=files, code=4).stdout  # of nobody's key
     assert "consistent" in said.lower()
     refused("sample", "m", "-o", "v.csv", "--weights", "equal", cwd=files, says="weights")
-    drafted = run("schema", "t.csv", "-o", "d.json", "--weight", "w", "--max-weight", 300, cwd=files)  # fmt: skip
+    drafted = run("schema", "draft", "t.csv", "-o", "d.json", "--weight", "w", "--max-weight", 300, cwd=files)  # fmt: skip
     assert "'w'" not in drafted.stdout and Schema.load(files / "d.json").names == ("a", "b")
     planned = run("plan", "--rows", 400, "--method", "margnet", "--epsilon", 1, "--caps", "100,300", "--population", 50_000, cwd=files)  # fmt: skip
     assert "2.4 times" in planned.stdout
@@ -485,8 +488,7 @@ def test_problems_of_weights_and_of_columns_are_reported_together() -> None:
 
 def test_options_of_weights_that_cannot_be(files) -> None:
     Schema(COLUMNS).save(files / "plain.json")
-    refused("schema", "edit", "plain.json", "--weight", "w", cwd=files, says="max_weight")
-    refused("schema", "t.csv", "-o", "d.json", "--weight", "x", "--max-weight", 3, cwd=files, says="no column 'x'")  # fmt: skip
+    refused("schema", "draft", "t.csv", "-o", "d.json", "--weight", "x", "--max-weight", 3, cwd=files, says="no column 'x'")  # fmt: skip
     plan = ("plan", "--rows", 400, "--method", "margnet", "--epsilon", 1)
     refused(*plan, "--caps", "3", cwd=files, says="--caps and --population go together")
     refused(

@@ -163,7 +163,7 @@ def test_a_fault_on_the_command_line(
         return answers(counter, sets)
 
     monkeypatch.setattr(EngineCounter, "_answers", without_a_part)
-    words = ["fit", "--duckdb", "people.db", "--table", "people", "--schema", "s.json"]
+    words = ["fit", "--duckdb", "people.db", "--sql-table", "people", "--schema", "s.json"]
     words += ["--epsilon", 0.9, "--ledger", "project.ledger", "--checkpoint", "kept"]
     words += ["--time-limit", "1s", "-o", "m.tabsynth"]
     done = run(*words, cwd=tmp_path, code=2)
@@ -256,7 +256,7 @@ def test_a_table_without_rows_is_fitted_as_a_data_frame_is(tmp_path: Path) -> No
         pd.testing.assert_frame_equal(other, samples[0])
     connection.close()
     SMALL.save(tmp_path / "s.json")
-    words = ["fit", "--duckdb", "people.db", "--table", "people", "--schema", "s.json"]
+    words = ["fit", "--duckdb", "people.db", "--sql-table", "people", "--schema", "s.json"]
     run(*words, "--epsilon", 1, "-o", "m.tabsynth", "--time-limit", "0.5s", cwd=tmp_path)
     run("sample", "m.tabsynth", "-n", 20, "-o", "out.csv", cwd=tmp_path)
     run("verify", "out.csv", cwd=tmp_path, code=4)

@@ -420,7 +420,7 @@ def test_a_database_file(database: Path) -> None:
 def test_a_database_on_the_command_line(database: Path, tmp_path: Path) -> None:
     """Fit, sample and verify; then what cannot be fitted, which is one line, exit code 2, and writes nothing."""
     words = ["--schema", "s.json", "--epsilon", 1, "-o", "m.tabsynth", "--time-limit", "1s"]
-    run("fit", "--duckdb", database, "--table", 'pe"ople; --', *words, cwd=tmp_path)
+    run("fit", "--duckdb", database, "--sql-table", 'pe"ople; --', *words, cwd=tmp_path)
     run("sample", "m.tabsynth", "-n", 20, "-o", "out.csv", cwd=tmp_path)
     assert len(pd.read_csv(tmp_path / "out.csv")) == 20
     done = run("verify", "out.csv", cwd=tmp_path, code=4)  # consistent, and not signed
@@ -428,13 +428,13 @@ def test_a_database_on_the_command_line(database: Path, tmp_path: Path) -> None:
     (tmp_path / "m.tabsynth").unlink()
     (tmp_path / "damaged.db").write_text("no database")
     for source, message in [
-        (["--duckdb", "none.db", "--table", "x"], "none.db: there is no such file"),
-        (["--duckdb", "damaged.db", "--table", "x"], "Cannot read damaged.db"),
-        (["--duckdb", database, "--table", "x"], "has no table 'x'"),
-        (["--duckdb", database, "--table", "numbers"], "no column"),
-        (["--duckdb", database, "--table", "lost"], "rows does not exist"),
-        (["--duckdb", database], "--duckdb needs --table"),
-        (["--duckdb", database, "--table", "x", "--sep", ";"], "takes no --sep"),
+        (["--duckdb", "none.db", "--sql-table", "x"], "none.db: there is no such file"),
+        (["--duckdb", "damaged.db", "--sql-table", "x"], "Cannot read damaged.db"),
+        (["--duckdb", database, "--sql-table", "x"], "has no table 'x'"),
+        (["--duckdb", database, "--sql-table", "numbers"], "no column"),
+        (["--duckdb", database, "--sql-table", "lost"], "rows does not exist"),
+        (["--duckdb", database], "--duckdb needs --sql-table"),
+        (["--duckdb", database, "--sql-table", "x", "--sep", ";"], "takes no --sep"),
         ([], "Name one private table"),
         (["t.csv", "--table", "x"], "names column 'x'"),
         (["t.csv", "--spark", "local"], "Name one private table"),

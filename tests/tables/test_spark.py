@@ -317,7 +317,7 @@ def test_spark_that_cannot_be_used_is_one_line(
 ) -> None:
     """Exit code 2, one line on the standard error, and neither a model nor a checkpoint."""
     SMALL.save(tmp_path / "s.json")
-    words = ["fit", "--spark", url, "--table", table, "--schema", "s.json", "--epsilon", 1]
+    words = ["fit", "--spark", url, "--sql-table", table, "--schema", "s.json", "--epsilon", 1]
     words += ["-o", "m.tabsynth", "--checkpoint", "kept"]
     environment = {}
     if "Java" in message:
