@@ -56,12 +56,12 @@ def _without(box: Box, zero: Zero, columns: Sequence[int]) -> list[Box]:
     if not all((allowed[j] * zero[j]).any() for j in columns):
         return [box]
     pieces: list[Box] = []
-    rest = dict(box)
+    remainder = dict(box)
     for j in columns:
         outside = allowed[j] * ~zero[j]
         if outside.any():
-            pieces.append({**rest, j: outside})
-        rest[j] = allowed[j] * zero[j]
+            pieces.append({**remainder, j: outside})
+        remainder[j] = allowed[j] * zero[j]
     return pieces
 
 
@@ -111,8 +111,10 @@ class Restricted:
             values = mixture[:, self.starts[j] : self.starts[j] + size]
             self._allowed.append(distinct)
             self._which.append(which.ravel())
-            kept = len(distinct) * values.size <= HELD
-            self._cumulative.append((values * distinct[:, None]).cumsum(axis=2) if kept else None)
+            precomputed = len(distinct) * values.size <= HELD
+            self._cumulative.append(
+                (values * distinct[:, None]).cumsum(axis=2) if precomputed else None
+            )
             self._log_mass.append(_log(distinct @ values.T))
             logs += self._log_mass[j][self._which[j]]
         top = logs.max(initial=-np.inf)
@@ -152,10 +154,10 @@ class Restricted:
         values = self.mixture[:, self.starts[j] : self.starts[j] + self.sizes[j]]
         values_drawn = np.empty(len(which), dtype=np.int64)
         pieces = len(which) * self.sizes[j] // CELLS + 1
-        for some in np.array_split(np.arange(len(which)), pieces):
-            upto = (values[component[some]] * self._allowed[j][which[some]]).cumsum(axis=1)
+        for part in np.array_split(np.arange(len(which)), pieces):
+            upto = (values[component[part]] * self._allowed[j][which[part]]).cumsum(axis=1)
             level = _level(upto[:, -1], rng)
-            values_drawn[some] = (upto <= level[:, None]).sum(axis=1)
+            values_drawn[part] = (upto <= level[:, None]).sum(axis=1)
         return values_drawn
 
     def expect(self, rows: np.ndarray) -> np.ndarray:
@@ -197,8 +199,8 @@ class Restricted:
             here = np.flatnonzero(shares)
             total[here] += shares[here, None] * self.distributions(box, here)
         shares = of_boxes.sum(axis=0)
-        some = shares > 0
-        return total[some] / shares[some, None], shares[some]
+        positive = shares > 0
+        return total[positive] / shares[positive, None], shares[positive]
 
     def joint(self, a: int, b: int) -> np.ndarray:
         """Return the share of each component, over all boxes, with each pair of values of two columns, shape (K, values of a, values of b)."""
@@ -207,9 +209,9 @@ class Restricted:
         for box, shares in enumerate(self.shares.reshape(-1, len(self.mixture))):
             here = np.flatnonzero(shares)
             p = self.distributions(box, here)
-            one, other = (np.flatnonzero(self._allowed[j][self._which[j][box]]) for j in (a, b))
-            both = (shares[here, None] * p[:, blocks[0]][:, one])[:, :, None]
-            total[np.ix_(here, one, other)] += both * p[:, blocks[1]][:, None, other]
+            first, second = (np.flatnonzero(self._allowed[j][self._which[j][box]]) for j in (a, b))
+            both = (shares[here, None] * p[:, blocks[0]][:, first])[:, :, None]
+            total[np.ix_(here, first, second)] += both * p[:, blocks[1]][:, None, second]
         return total
 
     def complete(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -235,8 +237,8 @@ class Restricted:
         """Return which boxes the known entries of each row lie in, bool (n, boxes)."""
         compatible = np.ones((len(rows), len(self._which[0])), dtype=bool)
         for j in cut:
-            given = rows[:, j] >= 0
-            compatible[given] &= self._allowed[j][self._which[j]][:, rows[given, j]].T > 0
+            is_given = rows[:, j] >= 0
+            compatible[is_given] &= self._allowed[j][self._which[j]][:, rows[is_given, j]].T > 0
         return compatible
 
     def _fill(
@@ -260,8 +262,8 @@ class Restricted:
         for some in np.array_split(which, -(-len(which) * max(base.shape) // CELLS)):
             evidence = np.zeros((len(some), components))  # of what is known
             for j, start in enumerate(self.starts):
-                given = rows[some, j] >= 0
-                evidence[given] += logs[:, start + rows[some[given], j]].T
+                is_given = rows[some, j] >= 0
+                evidence[is_given] += logs[:, start + rows[some[is_given], j]].T
             chosen, possible = _draw_parts(evidence + over + self._log_prior, rng)
             component = chosen[possible]
             level = _level(upto[-1, component], rng)
@@ -380,10 +382,15 @@ class Mixture(nn.Module):
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **named: Any) -> Any:
         """Load weights; a mixture of no components takes those that there are, at least one, and public rows."""
-        given = state_dict.get("probabilities")
-        if not len(self.probabilities) and given is not None and given.ndim == 2 and len(given):
-            self.probabilities = self.probabilities.new_zeros(len(given), self.layout.width)
-            count, rows = len(given), state_dict.get("rows")
+        probabilities = state_dict.get("probabilities")
+        if (
+            not len(self.probabilities)
+            and probabilities is not None
+            and probabilities.ndim == 2
+            and len(probabilities)
+        ):
+            self.probabilities = self.probabilities.new_zeros(len(probabilities), self.layout.width)
+            count, rows = len(probabilities), state_dict.get("rows")
             if rows is not None and rows.ndim == 2:
                 device = self.probabilities.device
                 self.rows = torch.zeros(
@@ -422,14 +429,14 @@ class Mixture(nn.Module):
 
     def matrix(self) -> np.ndarray:
         """Return the probabilities of all components, shape (components, layout.width), float64."""
-        own = self.probabilities.cpu().double().numpy()
+        probabilities = self.probabilities.cpu().double().numpy()
         if self.rows is None:
-            return own
+            return probabilities
         codes = self.rows.cpu().numpy()
         certain = np.zeros((len(codes), self.layout.width))
         starts = np.array([block.start for block in self.layout.blocks])
         np.put_along_axis(certain, codes + starts, 1.0, axis=1)
-        return np.concatenate([certain, own])
+        return np.concatenate([certain, probabilities])
 
     def log_probability(self, boxes: Sequence[Box]) -> float:
         """Return the log of the probability of a row in one of the disjoint boxes; -inf where there is none."""
@@ -460,14 +467,14 @@ class Mixture(nn.Module):
             block = self.layout.blocks[j]
             values = matrix[:, block.start : block.stop]
             p = np.average(values, axis=0, weights=self.prior())
-            wanted = rows * np.bincount(group, p / p.sum())
+            target_rows = rows * np.bincount(group, p / p.sum())
             for _ in range(REPLACED):
-                over = np.bincount(group[index[:, j]], minlength=len(wanted)) - wanted
-                lacking = np.floor(np.maximum(-over, 0)).astype(int)
-                if not lacking.any():
+                over = np.bincount(group[index[:, j]], minlength=len(target_rows)) - target_rows
+                missing = np.floor(np.maximum(-over, 0)).astype(int)
+                if not missing.any():
                     break
                 fresh = draw(max(rows // 4, 100), rng)
-                _replace(index, fresh, group[index[:, j]], group[fresh[:, j]], over, lacking)
+                _replace(index, fresh, group[index[:, j]], group[fresh[:, j]], over, missing)
         return index
 
     def sample(
@@ -539,8 +546,8 @@ class Mixture(nn.Module):
             )
             stop = max(start + 1, int(min(fits)))
             last = int(boxes_upto[stop - 1])
-            some = cells[first:last] - start, counts[start:stop]
-            restricted = Restricted(matrix, self.layout, boxes[first:last], prior, some)
+            part = cells[first:last] - start, counts[start:stop]
+            restricted = Restricted(matrix, self.layout, boxes[first:last], prior, part)
             rows = int(rows_upto[stop - 1]) - before
             draw = _Draw(restricted, rows, rng)
             sweeps, tripled = self._sweeps(rows)
@@ -664,8 +671,8 @@ class _Triples:
             start, (a, b, c) = self.starts[i], self.sets[i]
             both = (weights[:, None] * blocks[a])[:, :, None] * blocks[b][:, None]
             pairs = both.reshape(len(p), mixture.sizes[a] * mixture.sizes[b])
-            found = (pairs.T @ blocks[c]).ravel()
-            self.expected[start : start + len(found)] += found
+            counts = (pairs.T @ blocks[c]).ravel()
+            self.expected[start : start + len(counts)] += counts
 
     def _expect_joint(
         self, which: Iterable[int], mixture: Restricted, pair: tuple[int, ...], of_pair: np.ndarray
@@ -674,9 +681,9 @@ class _Triples:
         for i in which:
             (c,) = {*self.sets[i].tolist()} - {*pair}
             q = mixture.mixture[:, mixture.starts[c] : mixture.starts[c] + mixture.sizes[c]]
-            found = np.tensordot(of_pair, q / q.sum(axis=1, keepdims=True), axes=(0, 0))
-            found = found.transpose(np.argsort([*pair, c]))
-            self.expected[self.starts[i] : self.starts[i + 1]] += found.ravel()
+            counts = np.tensordot(of_pair, q / q.sum(axis=1, keepdims=True), axes=(0, 0))
+            counts = counts.transpose(np.argsort([*pair, c]))
+            self.expected[self.starts[i] : self.starts[i + 1]] += counts.ravel()
 
     @classmethod
     def within(cls, mixture: Restricted, rows: int, certain: int) -> "_Triples | None":
@@ -690,8 +697,8 @@ class _Triples:
         sets = np.array(list(combinations(range(len(sizes)), 3)), dtype=np.int64).reshape(-1, 3)
         if many:
             cut = np.isin(sets, mixture.cut())
-            held = len(mixture.mixture) * np.where(cut, sizes[sets], 1).prod(axis=1)
-            sets = sets[(cut.sum(axis=1) <= 2) & (held <= HELD)]
+            cell_count = len(mixture.mixture) * np.where(cut, sizes[sets], 1).prod(axis=1)
+            sets = sets[(cut.sum(axis=1) <= 2) & (cell_count <= HELD)]
         cells = sizes[sets].prod(axis=1)
         order = np.argsort(cells, kind="stable")
         fits = (cells[order].cumsum() <= MAX_TRIPLE_CELLS) & (cells[order] * SEEN <= rows)
@@ -703,8 +710,8 @@ class _Triples:
         which = np.flatnonzero((self.sets == j).any(axis=1))
         sets, strides = self.sets[which], self.strides[which]
         steps = np.column_stack([strides, np.ones(len(which), dtype=np.int64)])
-        own = (steps * (sets == j)).sum(axis=1)
-        return self.starts[which], sets.T.copy(), strides.T.copy(), own
+        column_steps = (steps * (sets == j)).sum(axis=1)
+        return self.starts[which], sets.T.copy(), strides.T.copy(), column_steps
 
     def cells(self, index: np.ndarray) -> np.ndarray:
         """Return where rows of codes are counted, shape (n, triples)."""
@@ -713,11 +720,11 @@ class _Triples:
 
     def moves(self, j: int, index: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the cells that lose a row, and that gain one, where column ``j`` of rows takes on other codes, shape (n, triples with j)."""
-        starts, columns, steps, own = self._with[j]
+        starts, columns, steps, column_steps = self._with[j]
         down = starts + index[:, columns[0]] * steps[0]
         down += index[:, columns[1]] * steps[1]
         down += index[:, columns[2]]
-        return down, down + (new - index[:, j])[:, None] * own
+        return down, down + (new - index[:, j])[:, None] * column_steps
 
     def error(self, index: np.ndarray) -> np.ndarray:
         """Return counts less expected ones, shape (cells,)."""
@@ -841,14 +848,14 @@ class _Draw:
             if triples is not None:
                 lost, won = (triples.cells(c - starts) for c in (before, after))
                 gain += _gain(lost, won, of_triples, triples.weights)
-            taken = gain > 0
-            _enter(down[taken], up[taken], of_pairs[0])
+            accepted = gain > 0
+            _enter(down[accepted], up[accepted], of_pairs[0])
             if triples is not None:
-                _enter(lost[taken], won[taken], of_triples)
-            used[self.part[old[taken]]] -= 1
-            used[new[batch[taken]]] += 1
-            self.part[old[taken]] = new[batch[taken]]
-            codes[old[taken]] = rows[taken]
+                _enter(lost[accepted], won[accepted], of_triples)
+            used[self.part[old[accepted]]] -= 1
+            used[new[batch[accepted]]] += 1
+            self.part[old[accepted]] = new[batch[accepted]]
+            codes[old[accepted]] = rows[accepted]
 
     def _codes_of(self, part: np.ndarray) -> np.ndarray:
         """Return positions of the values of public rows in a row of one-hot codes, shape (n, columns)."""
@@ -880,9 +887,9 @@ class _Draw:
         """Propose to move every entry of a column, batch by batch, in a random order."""
         order = self.rng.permutation(self.rows)
         order = order[~self._is_certain(self.part[order])]
-        now = codes[order, j]
+        current = codes[order, j]
         new = self.mixture.values(j, self.part[order], self.rng) + self.mixture.starts[j]
-        movable = (new != now) & common[now] & common[new]
+        movable = (new != current) & common[current] & common[new]
         # Where the pairs of this column's codes with the others' lie above the diagonal of ``error``.
         width = len(error)
         scale = np.where(np.arange(codes.shape[1]) < j, 1, width)
@@ -892,8 +899,8 @@ class _Draw:
         batches = min(BATCHES, -(-len(order) // LEAST_BATCH))
         for batch in np.array_split(np.arange(len(order)), max(1, batches)):
             batch = batch[movable[batch]]
-            beside = pairs[order[batch]]
-            down, up = (code[batch, None] * scale + beside for code in (now, new))
+            neighbours = pairs[order[batch]]
+            down, up = (code[batch, None] * scale + neighbours for code in (current, new))
             gain = (flat[down] - flat[up] - 1).sum(axis=1)
             if triples is not None:
                 lost, won = triples.moves(j, codes[order[batch]] - starts, new[batch] - starts[j])
@@ -926,12 +933,12 @@ def _replace(
     group: np.ndarray,
     fresh_group: np.ndarray,
     over: np.ndarray,
-    lacking: np.ndarray,
+    missing: np.ndarray,
 ) -> None:
     """Put fresh rows of groups that are lacking in the place of rows of groups that are over, in place."""
     surplus = np.floor(np.maximum(over, 0)).astype(int)
     gone = np.concatenate([np.flatnonzero(group == g)[: surplus[g]] for g in range(len(over))])
-    new = np.concatenate([np.flatnonzero(fresh_group == g)[: lacking[g]] for g in range(len(over))])
+    new = np.concatenate([np.flatnonzero(fresh_group == g)[: missing[g]] for g in range(len(over))])
     count = min(len(gone), len(new))
     # Evenly over the groups, where there is not enough of one side.
     gone, new = (x[np.linspace(0, len(x) - 1, count).astype(int)] for x in (gone, new))

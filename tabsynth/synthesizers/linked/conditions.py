@@ -47,12 +47,12 @@ class LinkedCondition:
         self.schema = schema
         self.by_table: dict[str, Condition] = {}
         self.stated: dict[str, list[Any]] = {}
-        for name, given in where.items():
+        for name, condition in where.items():
             if name not in schema.names:
                 raise InputError(
                     f"where names no table by {shown(name)}; the tables are {', '.join(schema.names)}."
                 )
-            self.by_table[name] = Condition(schema.tables[name], given)
+            self.by_table[name] = Condition(schema.tables[name], condition)
             of = f"{name}." if name == schema.root else f"some row of {name}: "
             self.stated |= {f"{of}{c}": v for c, v in self.by_table[name].stated.items()}
 
@@ -63,15 +63,15 @@ class LinkedCondition:
 
     def roots(self, tables: Tables) -> np.ndarray:
         """Return which roots of sampled tables satisfy it, bool, shape (roots,)."""
-        kept = np.ones(len(tables[self.schema.root]), dtype=bool)
+        satisfied = np.ones(len(tables[self.schema.root]), dtype=bool)
         for name, condition in self.by_table.items():
             rows = np.flatnonzero(condition.allows(tables[name]))
             for table in reversed(self.schema.lineage(name)[1:]):  # sampled keys are 1, 2, 3, …
                 rows = np.unique(tables[table][self.schema.keys[table].parent_key].iloc[rows] - 1)
-            there = np.zeros(len(kept), dtype=bool)
+            there = np.zeros(len(satisfied), dtype=bool)
             there[rows] = True
-            kept &= there
-        return kept
+            satisfied &= there
+        return satisfied
 
     def __str__(self) -> str:
         return f"The condition {shown(self.stated, 120)}"
@@ -80,7 +80,7 @@ class LinkedCondition:
 def tables_where(
     condition: LinkedCondition,
     n: int,
-    most: int | None,
+    max_draws: int | None,
     encoder: LinkedEncoder,
     draw: Callable[[int], Tables],
     rng: np.random.Generator,
@@ -91,7 +91,7 @@ def tables_where(
     ----------
     condition : LinkedCondition
     n : int
-    most : int, optional
+    max_draws : int, optional
         The largest number of roots to draw; by default 100 for each that is asked for, and 100,000 at least.
     encoder : LinkedEncoder
     draw : callable
@@ -105,26 +105,26 @@ def tables_where(
         If fewer roots satisfy it; the message says how many were drawn and found.
     """
     schema = condition.schema
-    most = max(MOST_DRAWS, DRAWS_EACH * n) if most is None else most
+    max_draws = max(MOST_DRAWS, DRAWS_EACH * n) if max_draws is None else max_draws
     parts: list[Tables] = []
     rows = dict.fromkeys(schema.names, 0)
-    drawn = found = 0
-    while found < n:
-        if drawn >= most:
+    drawn = number_satisfied = 0
+    while number_satisfied < n:
+        if drawn >= max_draws:
             raise InputError(
-                f"{condition} is too rare: of {drawn:,} rows of {schema.root} that were drawn {found:,} satisfy it, and"
+                f"{condition} is too rare: of {drawn:,} rows of {schema.root} that were drawn {number_satisfied:,} satisfy it, and"
                 f" {n:,} were asked for. Ask for fewer rows or a wider condition, or raise max_draws (--max-draws)."
             )
-        batch = n - found
+        batch = n - number_satisfied
         if drawn:
-            expected = SPARE * batch * (drawn + 1) / (found + 1)
+            expected = SPARE * batch * (drawn + 1) / (number_satisfied + 1)
             batch = int(min(max(expected, LEAST_BATCH), LARGEST_BATCH))
-        batch = min(batch, most - drawn)
+        batch = min(batch, max_draws - drawn)
         tables = draw(batch)
         drawn += batch
-        chosen = np.flatnonzero(condition.roots(tables))[: n - found]
+        chosen = np.flatnonzero(condition.roots(tables))[: n - number_satisfied]
         parts.append(of_roots(tables, schema, chosen, rows))
-        found += len(chosen)
+        number_satisfied += len(chosen)
         rows = {name: rows[name] + len(parts[-1][name]) for name in rows}
     if len(parts) == 1:
         return parts[0]

@@ -48,9 +48,9 @@ class LinkedGenerator(nn.Module):
 
     def network(self, name: str) -> ContextNetwork:
         """Return the network of a table's later children."""
-        found = self.networks[self.names.index(name)]
-        assert isinstance(found, ContextNetwork)
-        return found
+        network = self.networks[self.names.index(name)]
+        assert isinstance(network, ContextNetwork)
+        return network
 
     @torch.no_grad()
     def set_root(self, mixture: Mixture) -> None:
@@ -63,8 +63,8 @@ class LinkedGenerator(nn.Module):
         records = self.encoder.records[self.encoder.schema.root]
         for column, block in zip(records.drawn, records.layout.blocks, strict=True):
             if column.optional:
-                kept = p[:, block.start : block.stop - 1] + SMALLEST
-                p[:, block.start : block.stop - 1] = kept / kept.sum(1, keepdim=True)
+                smoothed = p[:, block.start : block.stop - 1] + SMALLEST
+                p[:, block.start : block.stop - 1] = smoothed / smoothed.sum(1, keepdim=True)
                 p[:, block.stop - 1] = 0
         self.root.set(p, mixture.shares)
 
@@ -157,8 +157,8 @@ class LinkedGenerator(nn.Module):
             previous = previous[number[tables[name].parent[previous]] > position]
             if not len(previous):
                 return
-            given = self.encoder.context(name, previous, tables)
-            drawn = self._draw(name, given, rng)
+            context = self.encoder.context(name, previous, tables)
+            drawn = self._draw(name, context, rng)
             start, of = len(tables[name].codes), tables[name].parent[previous]
             self._enter(name, drawn, of, np.full(len(of), position), tables)
             previous = start + np.arange(len(of))

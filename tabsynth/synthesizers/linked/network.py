@@ -118,10 +118,10 @@ class ContextNetwork(nn.Module):
         out = np.empty((len(context), len(self.sizes)), dtype=np.int64)
         for start in range(0, len(context), 65_536):
             rows = slice(start, min(start + 65_536, len(context)))
-            given = torch.from_numpy(context[rows]).to(device)
-            latent = torch.randn(len(given), LATENT, generator=rng, device=rng.device).to(device)
-            p = self(given, latent).cpu().double()
-            before = {j: given[:, i] for i, j in self.repeats}
+            contexts = torch.from_numpy(context[rows]).to(device)
+            latent = torch.randn(len(contexts), LATENT, generator=rng, device=rng.device).to(device)
+            p = self(contexts, latent).cpu().double()
+            before = {j: contexts[:, i] for i, j in self.repeats}
             for j, q in enumerate(p.split(self.sizes, dim=1)):
                 mask = allowed(j, np.arange(rows.start, rows.stop))
                 if mask is not None:
@@ -233,8 +233,8 @@ class ContextFit(MargNetFit):
 
     def _at_noise(self, loss: float) -> bool:
         """Return whether the loss is near the noise: noise of few counts may well make more than its variance."""
-        most = 1 + CHANCE * math.sqrt(2 / self.loss.cells)
-        return len(self.errors) > LEAST_STEPS and loss <= most
+        threshold = 1 + CHANCE * math.sqrt(2 / self.loss.cells)
+        return len(self.errors) > LEAST_STEPS and loss <= threshold
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
         repeats, end = self._drawing.repeats, len(shares) - len(self._drawing.repeats)

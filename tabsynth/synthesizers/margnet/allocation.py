@@ -100,8 +100,8 @@ class PublicCounts:
     def expect(self, columns: Columns, groups: Groups) -> np.ndarray:
         """Return expected counts of a set of columns, shape (cells,)."""
         cells = math.prod(number_of(groups[j]) for j in columns)
-        found = np.bincount(cells_in(self.codes, columns, groups), minlength=cells)
-        return found * (self.rows / len(self.codes))
+        counts = np.bincount(cells_in(self.codes, columns, groups), minlength=cells)
+        return counts * (self.rows / len(self.codes))
 
     def drift(self, one_way: Sequence[Measured], values: Groups) -> float:
         """Return φ by one-way counts, less its standard error, and at least that of two samples of one population."""
@@ -117,11 +117,11 @@ class PublicCounts:
         std: float,
         signs: Sequence[np.ndarray],
         means: Sequence[np.ndarray],
-        most: float,
+        max_unexplained: float,
     ) -> bool:
         """Return whether noisy sums of signs are nearer to the public ones than to those of independent columns.
 
-        Their drift, 0 at least, and its standard error must together be at most the share ``most`` of the drift of independent
+        Their drift, 0 at least, and its standard error must together be at most the share ``max_unexplained`` of the drift of independent
         columns. Where noise hides both, they show nothing, and the answer is no.
 
         Parameters
@@ -134,7 +134,7 @@ class PublicCounts:
             Of every column.
         means : sequence of ndarray, shape (codes,)
             The mean signs of every column, from one-way counts.
-        most : float
+        max_unexplained : float
         """
         of_rows = [of[:, self.codes[:, j]] for j, of in enumerate(signs)]
         public, independent = list[Distance](), list[Distance]()
@@ -145,7 +145,7 @@ class PublicCounts:
                 drawn = self.rows * float(np.clip(1 - np.square(mean), 0, None).sum())
                 out.append(Distance(noisy - self.rows * mean, std, drawn))
         (drift, error), (other, _) = drift_by(public), drift_by(independent)
-        return other > 0 and max(0.0, drift) + error <= most * other
+        return other > 0 and max(0.0, drift) + error <= max_unexplained * other
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,12 +192,12 @@ class Following:
 
 
 def least_errors(
-    variances: Sequence[np.ndarray], noise: float, importance: np.ndarray, least: np.ndarray
+    variances: Sequence[np.ndarray], noise: float, importance: np.ndarray, least_shares: np.ndarray
 ) -> list[float]:
-    """Return shares a, of sum 1 and each of ``least``, of the least Σ wᵢ Σ √(v σ²/(aᵢv + σ²)) over the cells of all sets.
+    """Return shares a, of sum 1 and each of ``least_shares``, of the least Σ wᵢ Σ √(v σ²/(aᵢv + σ²)) over the cells of all sets.
 
     With a share a, noise has the variance σ²/a. The sum is convex in the shares, so at the least all of them gain as much
-    (Lagrange), but those of ``least`` that gain less. That gain is found by bisection, on a grid of shares.
+    (Lagrange), but those of ``least_shares`` that gain less. That gain is found by bisection, on a grid of shares.
 
     Parameters
     ----------
@@ -207,10 +207,10 @@ def least_errors(
         σ.
     importance : ndarray, shape (sets,)
         w.
-    least : ndarray, shape (sets,)
+    least_shares : ndarray, shape (sets,)
         Of a sum below 1, or of 1: then they are the shares.
     """
-    shares = np.geomspace(np.maximum(least, LEAST_SHARE), 1.0, STEPS)
+    shares = np.geomspace(np.maximum(least_shares, LEAST_SHARE), 1.0, STEPS)
     gains = np.empty_like(shares)  # what a little more of the budget takes off each set's error
     for i, v in enumerate(variances):
         in_noise = v.ravel() / noise**2

@@ -85,26 +85,26 @@ def complete_table(
     for_cells: np.random.Generator,
 ) -> pd.DataFrame:
     """Return a partial table with its missing columns and cells filled in, as ``MargNet.complete`` says."""
-    given = _partial_index(encoder, table, nulls)
+    codes = _partial_index(encoder, table, nulls)
     boxes = boxes_of(generator, encoder)
-    filled = generator.complete(given, for_codes, boxes=boxes)
+    filled = generator.complete(codes, for_codes, boxes=boxes)
     if encoder.whole.ruled:
         _check_completable(encoder)
         for _ in range(COMPLETIONS):
-            whole = np.flatnonzero((filled >= 0).all(axis=1))
-            wrong = whole[encoder.rules.broken(filled[whole])]
+            complete_rows = np.flatnonzero((filled >= 0).all(axis=1))
+            wrong = complete_rows[encoder.rules.broken(filled[complete_rows])]
             if not len(wrong):
                 break
-            filled[wrong] = generator.complete(given[wrong], for_codes, boxes=boxes)
+            filled[wrong] = generator.complete(codes[wrong], for_codes, boxes=boxes)
         else:
             filled[wrong] = -1
-    left = (filled < 0).any(axis=1)
-    if left.any():
+    incomplete = (filled < 0).any(axis=1)
+    if incomplete.any():
         raise InputError(
-            f"Row {shown(table.index[left.argmax()])} of the partial table has no completion: its cells have"
+            f"Row {shown(table.index[incomplete.argmax()])} of the partial table has no completion: its cells have"
             " probability 0 in the model, or break a rule; correct them, or leave one missing."
         )
-    return _with_given(encoder, table, given, filled, for_cells)
+    return _with_given(encoder, table, codes, filled, for_cells)
 
 
 def _check_completable(encoder: TableEncoder) -> None:
@@ -134,11 +134,11 @@ def _partial_index(encoder: TableEncoder, table: pd.DataFrame, nulls: str) -> np
     for j, column in enumerate(schema.columns):
         if column.name in table.columns:
             values = table[column.name]
-            given = (
+            is_given = (
                 np.ones(len(table), dtype=bool) if nulls == "keep" else values.notna().to_numpy()
             )
-            if given.any():
-                index[given, j] = column.encode(values[given])
+            if is_given.any():
+                index[is_given, j] = column.encode(values[is_given])
     refuse_impossible(schema.columns, encoder.zeros, index, "partial table")
     return index
 
@@ -154,9 +154,9 @@ def _with_given(
     table_out = encoder.from_index(filled, rng)
     for j, column in enumerate(encoder.schema.columns):
         if column.name in table.columns:
-            given = partial[:, j] >= 0
+            is_given = partial[:, j] >= 0
             table_out[column.name] = column.keep_given(
-                table_out[column.name], table[column.name], given
+                table_out[column.name], table[column.name], is_given
             )
     for name, rule in encoder.whole.makers.items():
         if isinstance(rule, Derived):

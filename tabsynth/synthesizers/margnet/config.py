@@ -120,8 +120,8 @@ class MargNetConfig:
 
     def rows_of_mixture(self, columns: int, dependence: float = math.inf) -> int:
         """Return K for a table of so many columns, whose counts differ so much from independence; by default the most."""
-        most = min(1000, max(200, 100 * columns))
+        max_components = min(1000, max(200, 100 * columns))
         if self.components or not math.isfinite(dependence):
-            return self.components or most
+            return self.components or max_components
         shown = CLEAR_COMPONENTS * max(0.0, dependence / CLEAR_DEPENDENCE) ** 0.2
-        return min(most, max(200, round(shown)))
+        return min(max_components, max(200, round(shown)))

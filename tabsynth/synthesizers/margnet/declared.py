@@ -107,8 +107,10 @@ class DeclaredTable:
                 covered = np.ones(self.shape, dtype=bool)
                 for axis, (j, group) in enumerate(zip(self.columns, self.groups, strict=True)):
                     mask = zero.get(j, np.ones(len(group), dtype=bool))
-                    whole = np.bincount(group, ~mask) == 0
-                    covered &= np.expand_dims(whole, tuple(i for i in range(out.ndim) if i != axis))
+                    impossible = np.bincount(group, ~mask) == 0
+                    covered &= np.expand_dims(
+                        impossible, tuple(i for i in range(out.ndim) if i != axis)
+                    )
                 out &= ~covered
         return out
 
@@ -194,12 +196,12 @@ def least_squares(
         Of estimates from below alone, by which differences are distributed.
     """
     up, variances = [counts[0]], [np.full(len(counts[0]), stds[0] ** 2)]
-    for own, std, parent in zip(counts[1:], stds[1:], parents, strict=True):
-        below = np.zeros_like(own)
+    for level_counts, std, parent in zip(counts[1:], stds[1:], parents, strict=True):
+        below = np.zeros_like(level_counts)
         np.add.at(below, parent, up[-1])
         variance = np.bincount(parent, variances[-1])
         weight = variance / (variance + std**2)  # of the level's own count
-        up.append(weight[:, None] * own + (1 - weight[:, None]) * below)
+        up.append(weight[:, None] * level_counts + (1 - weight[:, None]) * below)
         variances.append(weight * std**2)
     down = [up[-1] + (rows - up[-1].sum()) / up[-1].size]
     for level in reversed(range(len(parents))):
@@ -225,9 +227,9 @@ def not_negative(
     """
     allowed = [possible]
     for parent in parents:
-        some = np.zeros((int(parent.max()) + 1, possible.shape[1]), dtype=bool)
-        np.logical_or.at(some, parent, allowed[-1])
-        allowed.append(some)
+        parent_possible = np.zeros((int(parent.max()) + 1, possible.shape[1]), dtype=bool)
+        np.logical_or.at(parent_possible, parent, allowed[-1])
+        allowed.append(parent_possible)
     top = estimates[-1]
     even = np.ones(top.size)
     above = project_values(top.reshape(-1, 1), even, np.array([rows]), allowed[-1].reshape(-1, 1))
@@ -275,8 +277,8 @@ def variance_of_cells(table: DeclaredTable, stds: Sequence[float]) -> float:
     parents = table.parents()
     nothing = [np.zeros((number_of(level), 1)) for level in table.levels]
     _, variances = least_squares(nothing, stds, parents, 0.0)
-    others = math.prod(table.shape[1:])
-    above = variances[-1] * (1 - 1 / others)
+    other_cells = math.prod(table.shape[1:])
+    above = variances[-1] * (1 - 1 / other_cells)
     for level in reversed(range(len(parents))):
         parent, variance = parents[level], variances[level]
         share = variance / np.bincount(parent, variance)[parent]

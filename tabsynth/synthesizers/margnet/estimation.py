@@ -60,12 +60,12 @@ def shrink_noise(matrix: np.ndarray) -> np.ndarray:
     ndarray, shape (m, n)
     """
     m, n = matrix.shape
-    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    left_vectors, values, right_vectors = np.linalg.svd(matrix, full_matrices=False)
     squares = values**2
-    kept = values > np.sqrt(m) + np.sqrt(n)
+    above_noise = values > np.sqrt(m) + np.sqrt(n)
     inside = np.maximum((squares - m - n) ** 2 - 4 * m * n, 0)
-    values = np.divide(np.sqrt(inside), values, out=np.zeros_like(values), where=kept)
-    return (left * values) @ right
+    values = np.divide(np.sqrt(inside), values, out=np.zeros_like(values), where=above_noise)
+    return (left_vectors * values) @ right_vectors
 
 
 def smooth_counts(
@@ -101,10 +101,10 @@ def smooth_counts(
         hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
         if len(m.columns) == 2 and 0 < hidden <= MAX_SMOOTHING_NOISE:
             groups = resolution.of(m.columns)
-            one, other = (in_groups(shares[j], [groups[j]]) for j in m.columns)
-            apart = m.counts - rows * np.outer(one, other)
-            kept = m.std * shrink_noise(apart / m.std)
-            moved[m.columns] = m.counts + part * (kept - apart)
+            row_shares, column_shares = (in_groups(shares[j], [groups[j]]) for j in m.columns)
+            apart = m.counts - rows * np.outer(row_shares, column_shares)
+            signal = m.std * shrink_noise(apart / m.std)
+            moved[m.columns] = m.counts + part * (signal - apart)
     return moved
 
 
@@ -720,11 +720,13 @@ class MargNetFit:
         """
         self.trial = monitor.trial_steps is not None
         steps = monitor.limit_steps(self.config.steps)
-        own = share * (COUNTS_TIME if self.loss.zeros else 1.0)
+        counts_share = share * (COUNTS_TIME if self.loss.zeros else 1.0)
         stage, last = of + STAGE, of + ZEROS
-        done = run_steps(stage, steps, lambda i: self.step(i, steps), monitor, own, state=self)
+        done = run_steps(
+            stage, steps, lambda i: self.step(i, steps), monitor, counts_share, state=self
+        )
         if self.loss.zeros:
-            few = min(steps, ZERO_STEPS)
+            few = monitor.limit_steps(ZERO_STEPS)
             run_steps(last, few, lambda i: self.step_from_zeros(i, few), monitor, share, state=self)
         return done
 
@@ -743,9 +745,9 @@ class MargNetFit:
         if i < last:
             rate, entropy = one_cycle(i / steps), 1 - i / steps
             if self.noise_step is not None:
-                left = (last - i) / (last - self.noise_step)
-                rate = one_cycle(self.noise_step / steps) * (1 - math.cos(math.pi * left)) / 2
-                entropy = self.late_entropy * (1 - self.noise_step / steps) * left
+                remaining = (last - i) / (last - self.noise_step)
+                rate = one_cycle(self.noise_step / steps) * (1 - math.cos(math.pi * remaining)) / 2
+                entropy = self.late_entropy * (1 - self.noise_step / steps) * remaining
             self._descend(p, gradient, rate * self.rate, entropy)
 
     def _is_stable(self, loss: float) -> bool:
@@ -824,8 +826,8 @@ class MargNetFit:
     def curves(self) -> dict[str, dict[str, list[float]]]:
         """The loss over the steps: a function of the noisy counts, so public."""
         every = max(1, self.config.steps // 100)
-        kept = [i for i in range(0, len(self.errors), every) if math.isfinite(self.errors[i])]
-        curve = {"step": [float(i) for i in kept], "value": [self.errors[i] for i in kept]}
+        steps = [i for i in range(0, len(self.errors), every) if math.isfinite(self.errors[i])]
+        curve = {"step": [float(i) for i in steps], "value": [self.errors[i] for i in steps]}
         return {"squared error of a count over its noise's variance": curve}
 
     def _weights(self) -> dict[str, Any]:

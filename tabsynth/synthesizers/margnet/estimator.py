@@ -448,11 +448,7 @@ class MargNet(Synthesizer):
         return WeightedColumns.of(self.schema.learned.columns, cap, self._settings())
 
     def _free_steps(self) -> dict[str, int]:
-        zeros = (
-            {ZEROS: min(self._settings().steps, ZERO_STEPS)}
-            if self.schema.learned.impossible
-            else {}
-        )
+        zeros = {ZEROS: ZERO_STEPS} if self.schema.learned.impossible else {}
         return {STAGE: self._settings().steps, **zeros}
 
     def _train(

@@ -74,9 +74,9 @@ class ScoreSums:
         of_groups, slope, target = np.zeros((3, width, len(scores)), dtype=np.float32)
         for j, (block, scored) in enumerate(zip(layout.blocks, scores, strict=True)):
             if scored is not None:
-                own = shares[block.start : block.stop]
+                column_shares = shares[block.start : block.stop]
                 of_groups[self.groups.spans[j], j] = _centre_scores(
-                    own, scored, resolution.pairs[j]
+                    column_shares, scored, resolution.pairs[j]
                 )
         for m in counts:
             if len(m.columns) == 2:
@@ -101,9 +101,9 @@ class ScoreSums:
 
 def _centre_scores(shares: np.ndarray, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return the mean score of each group, less that of all, of length 1; 0 where all are equal. Shape (groups,)."""
-    known, values = np.isfinite(scores), np.nan_to_num(scores)
-    of_known = shares * known
-    values = known * (values - of_known @ values / max(of_known.sum(), TINY))
+    has_score, values = np.isfinite(scores), np.nan_to_num(scores)
+    of_known = shares * has_score
+    values = has_score * (values - of_known @ values / max(of_known.sum(), TINY))
     means = in_groups(shares * values, [group]) / np.maximum(in_groups(shares, [group]), TINY)
     length = float(np.linalg.norm(means))
     return means / length if length > 0 else np.zeros_like(means)

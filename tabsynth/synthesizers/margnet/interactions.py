@@ -64,8 +64,10 @@ def from_pairs(ones: np.ndarray, twos: np.ndarray) -> np.ndarray:
     low, high = np.clip(-up.min(axis=0), -1, 1), np.clip(down.min(axis=0), -1, 1)
     for _ in range(STEPS):
         middle = (low + high) / 2
-        one, other = (math.prod(np.maximum(c, LEAST_SHARE)) for c in (up + middle, down - middle))
-        less = one < other
+        positive, negative = (
+            math.prod(np.maximum(c, LEAST_SHARE)) for c in (up + middle, down - middle)
+        )
+        less = positive < negative
         low, high = np.where(less, middle, low), np.where(less, high, middle)
     return (low + high) / 2
 
@@ -87,9 +89,9 @@ def interactions(
     means: Sequence[np.ndarray],
     rows: float,
     least_noise: float,
-    least: float,
+    least_share: float,
 ) -> dict[tuple[int, ...], float]:
-    """Return the triples with a clear interaction of at least the share ``least`` of the rows, in L1/2, and that in L1 and rows.
+    """Return the triples with a clear interaction of at least the share ``least_share`` of the rows, in L1/2, and that in L1 and rows.
 
     It is clear where one of the codes differs from what the pairs show by ``least_noise`` standard deviations of noise and of chance.
 
@@ -113,6 +115,6 @@ def interactions(
     expected = rows * from_pairs(ones, twos / rows)
     noise = np.hypot(one_sum, rows * noise_of_pairs(ones, twos / rows, one_sum / rows))
     difference = np.abs(np.array([sums[triple] for triple in triples]) - expected)
-    clear = difference >= np.maximum(least_noise * noise, 2 * least * rows)
+    clear = difference >= np.maximum(least_noise * noise, 2 * least_share * rows)
     sizes = np.where(clear, difference, 0.0).max(axis=1)
     return {t: float(size) for t, size in zip(triples, sizes, strict=True) if size}

@@ -113,19 +113,21 @@ def stages(
     ``first``, ``last``: as of :class:`PrivateMarginals`. They may leave no triple of columns with three pairs, and so no signs.
     """
     if tables:
-        rest = {
+        other_stages = {
             stage: (1 - config.tables_share) * share
             for stage, share in stages(schema, config).items()
         }
-        return {TABLES: config.tables_share, **rest}
+        return {TABLES: config.tables_share, **other_stages}
     pairs = math.comb(len(schema.columns), 2)
     if not pairs:
         return {ONE_WAY: 1.0}
     scores = {SCORES: config.scores_share} if pairs > config.max_unscored else {}
     triples = math.comb(len(schema.columns), 3)
     end = len(schema.columns) if last is None else last
-    some = end >= 3 and end - first >= 2  # the second and third column of a triple are among these
-    if config.interactions_share and some and triples <= MAX_INTERACTIONS:
+    has_triples = (
+        end >= 3 and end - first >= 2
+    )  # the second and third column of a triple are among these
+    if config.interactions_share and has_triples and triples <= MAX_INTERACTIONS:
         scores[INTERACTIONS] = config.interactions_share
     return {
         ONE_WAY: config.one_way_share,
@@ -383,8 +385,8 @@ class PrivateMarginals:
 
     def _groups_at(self, table: DeclaredTable, level: int) -> Groups:
         """Return groups of all columns, of which those of a table have its own at a level."""
-        own = dict(zip(table.columns, table.groups_at(level), strict=True))
-        return [own.get(j, g) for j, g in enumerate(self.whole.values)]
+        table_groups = dict(zip(table.columns, table.groups_at(level), strict=True))
+        return [table_groups.get(j, g) for j, g in enumerate(self.whole.values)]
 
     def one_way(self, tables: Sequence[TableCounts] = ()) -> OneWay:
         """Return noisy counts of the values of each column, and the number of rows, which those of declared tables show too."""
@@ -548,19 +550,19 @@ class PrivateMarginals:
         """
         pairs, triples, by = selection.pairs, selection.triples, selection.resolution
         noise = self._joint_noise()
-        again = 1.0
+        columns_part = 1.0
         if pairs:
             cells = [cells_of(pair, by.of(pair)) for pair in pairs]
-            again = share_of_columns(noise, self.schema.sizes, cells, rows, self.config)
+            columns_part = share_of_columns(noise, self.schema.sizes, cells, rows, self.config)
         of_pairs, of_triples = (
             float(self.workload.importance(sets).sum()) for sets in (pairs, triples)
         )
-        most = self.config.triples_share
-        part = share_of_triples(of_pairs, of_triples, most) if pairs else 0.0
+        max_part = self.config.triples_share
+        part = share_of_triples(of_pairs, of_triples, max_part) if pairs else 0.0
         batches: list[tuple[Sequence[Set], float]] = [
-            (self.columns, again),
-            (pairs, (1 - again) * (1 - part)),
-            (triples, (1 - again) * part),
+            (self.columns, columns_part),
+            (pairs, (1 - columns_part) * (1 - part)),
+            (triples, (1 - columns_part) * part),
         ]
         return [(sets, part) for sets, part in batches if part]
 
@@ -572,13 +574,15 @@ class PrivateMarginals:
         if group_noise is not None:
             config = replace(config, group_noise=group_noise)
 
-        def groups(least: float, coarsest: float, merged: float = 1.0) -> Groups:
+        def groups(least_share: float, coarsest: float, merged: float = 1.0) -> Groups:
             columns = zip(self.schema.columns, shares, strict=True)
-            return [groups_of(column, share, least, merged, coarsest) for column, share in columns]
+            return [
+                groups_of(column, share, least_share, merged, coarsest) for column, share in columns
+            ]
 
-        least = least_rows(noise, columns_, math.comb(columns_, 2), config) / rows
+        least_share = least_rows(noise, columns_, math.comb(columns_, 2), config) / rows
         largest = MAX_GROUP_IN_TRIPLES
-        fine = groups(least, MAX_GROUP)
+        fine = groups(least_share, MAX_GROUP)
         coarse = groups(largest, largest, MAX_MERGED_IN_TRIPLES)
         return Resolution(self.whole.values, fine, coarse)
 
@@ -674,8 +678,8 @@ class PrivateMarginals:
             of_sets = shares_by_cells(cells, importance)
             if following is not None and len(columns[0]) > 1:
                 noise = self._joint_noise() / math.sqrt(part)
-                whole = by.of(columns[0])
-                of_sets = following.shares(columns, whole, noise, importance, of_sets)
+                pair_groups = by.of(columns[0])
+                of_sets = following.shares(columns, pair_groups, noise, importance, of_sets)
             shares += [part * share for share in of_sets]
         return sets, shares, groups
 

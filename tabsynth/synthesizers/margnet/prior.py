@@ -192,22 +192,22 @@ class PriorCounts:
             value = w.sum() / drift + prices @ counts + np.square(prices * std).sum() / 2
             return value, unit * (counts - expected + prices * std**2)
 
-        found = minimize(
+        solution = minimize(
             dual,
             np.zeros(len(counts)),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": steps, "maxcor": 20},
         )
-        w, _ = weights_at(found.x * unit)
+        w, _ = weights_at(solution.x * unit)
         return w / w.sum()
 
 
-def common_groups(one: Groups, other: Groups) -> Groups:
+def common_groups(first: Groups, second: Groups) -> Groups:
     """Return for each column the coarsest groups that are within those of both."""
     return [
         np.unique(a * number_of(b) + b, return_inverse=True)[1]
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(first, second, strict=True)
     ]
 
 
@@ -297,14 +297,18 @@ class Posterior:
 
     def with_rows(self, mixture: Mixture) -> Mixture:
         """Return a mixture of the public rows, their classes and the components of another."""
-        own, rest = mixture.probabilities[: None if self.clarity else 0], 1 - self.share
-        rows = torch.from_numpy(self.codes).to(own.device)
+        components, remaining = mixture.probabilities[: None if self.clarity else 0], 1 - self.share
+        rows = torch.from_numpy(self.codes).to(components.device)
         of_rows = torch.from_numpy(self.share * self.weights).float()
-        of_classes = rest * (1 - self.clarity) * self.class_shares
-        others = torch.full((len(own),), rest * self.clarity / max(1, len(own)))
-        out = Mixture(mixture.layout, len(self.classes) + len(own), rows=rows).to(own.device)
-        shares = torch.cat([of_rows, of_classes, others])
-        return out.set(torch.cat([self.classes.to(own.device), own]), shares)
+        of_classes = remaining * (1 - self.clarity) * self.class_shares
+        component_shares = torch.full(
+            (len(components),), remaining * self.clarity / max(1, len(components))
+        )
+        out = Mixture(mixture.layout, len(self.classes) + len(components), rows=rows).to(
+            components.device
+        )
+        shares = torch.cat([of_rows, of_classes, component_shares])
+        return out.set(torch.cat([self.classes.to(components.device), components]), shares)
 
 
 def stated_use(prior: Posterior | None, followed: bool) -> dict[str, Any]:
@@ -373,10 +377,10 @@ def posterior(
         return None
     weights = prior.weights(drift, PRIOR_STEPS)
     by = Resolution(resolution.values, common_groups(fine, resolution.pairs), resolution.triples)
-    known = {m.columns: m for m in measured}
+    measured_sets = {m.columns: m for m in measured}
     sets = [m.columns for m in measured if len(m.columns) != 2]
     counts = [
-        _target(codes, weights * rows, columns, by, resolution, known.get(columns), drift)
+        _target(codes, weights * rows, columns, by, resolution, measured_sets.get(columns), drift)
         for columns in [*sets, *pairs]
     ]
     sizes = [len(values) for values in resolution.values]

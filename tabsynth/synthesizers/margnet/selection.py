@@ -92,8 +92,8 @@ class Workload:
             for columns in sets
         ]
         classed = [len(columns) > 1 and self.classes in columns for columns in sets]
-        given = [len(columns) == 1 and columns[0] in self.given for columns in sets]
-        hinted = np.where(important, WORKLOAD_WEIGHT, np.where(given, GIVEN_WEIGHT, 1.0))
+        is_given = [len(columns) == 1 and columns[0] in self.given for columns in sets]
+        hinted = np.where(important, WORKLOAD_WEIGHT, np.where(is_given, GIVEN_WEIGHT, 1.0))
         return np.where(classed, np.maximum(hinted, WEIGHTS_IMPORTANCE), hinted)
 
 
@@ -115,8 +115,8 @@ class Resolution:
     @classmethod
     def by_value(cls, sizes: Sequence[int]) -> Self:
         """Return each value by itself, in all counts."""
-        whole = by_value(sizes)
-        return cls(whole, whole, whole)
+        groups = by_value(sizes)
+        return cls(groups, groups, groups)
 
     def of(self, columns: Sequence[int]) -> Groups:
         """Return the groups that a set of columns is counted in."""
@@ -206,16 +206,16 @@ def least_rows(noise: float, columns: int, pairs: int, config: MargNetConfig = D
 def groups_of(
     column: Column,
     shares: np.ndarray,
-    least: float,
+    least_share: float,
     merged: float = 1.0,
     coarsest: float = MAX_GROUP,
 ) -> np.ndarray:
-    """Return groups of a column's values, shape (size,), of at least ``least`` of the rows each, or ``coarsest``.
+    """Return groups of a column's values, shape (size,), of at least ``least_share`` of the rows each, or ``coarsest``.
 
     Neighbours are merged where the column has an order (null stays by itself); else the rarest values,
     as long as they are no more than ``merged`` of all rows.
     """
-    return column.groups(shares, min(least, coarsest), merged)
+    return column.groups(shares, min(least_share, coarsest), merged)
 
 
 def chance_distance(expected: np.ndarray) -> float:
@@ -274,8 +274,8 @@ def spanning_tree(pairs: Sequence[Pair], distances: Sequence[float]) -> list[Pai
     costs = 1.0 + max(distances) - np.array(distances)  # an entry of 0 would be no pair
     size = 1 + max(b for _, b in pairs)
     graph = coo_array((costs, tuple(zip(*pairs, strict=True))), shape=(size, size))
-    ones, others = minimum_spanning_tree(graph.tocsr()).nonzero()
-    return sorted(zip(ones.tolist(), others.tolist(), strict=True))
+    first, second = minimum_spanning_tree(graph.tocsr()).nonzero()
+    return sorted(zip(first.tolist(), second.tolist(), strict=True))
 
 
 def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:
@@ -292,9 +292,11 @@ def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> lis
     ]
 
 
-def share_of_triples(pairs: float, triples: float, most: float = DEFAULTS.triples_share) -> float:
+def share_of_triples(
+    pairs: float, triples: float, max_share: float = DEFAULTS.triples_share
+) -> float:
     """Return the triples' part of the budget of pairs and triples, from their importances in all."""
-    return most * min(1.0, triples / pairs)
+    return max_share * min(1.0, triples / pairs)
 
 
 def clear_triples(
@@ -317,18 +319,18 @@ def clear_triples(
     the importance of all pairs.
     """
     named = [t for t in triples if t in forced or workload.names(t)]
-    others = [i for i, triple in enumerate(triples) if triple not in named]
-    rest = [triples[i] for i in others]
-    cells = [cells_of(triple, groups) for triple in rest]
-    first = _first(rest, worth[others], cells, MAX_TRIPLES - len(named), most_cells)
-    kept = sorted([*named, *first])
-    if not kept or not config.triples_share:
+    unnamed = [i for i, triple in enumerate(triples) if triple not in named]
+    candidates = [triples[i] for i in unnamed]
+    cells = [cells_of(triple, groups) for triple in candidates]
+    first = _first(candidates, worth[unnamed], cells, MAX_TRIPLES - len(named), most_cells)
+    chosen = sorted([*named, *first])
+    if not chosen or not config.triples_share:
         return []
-    importance = workload.importance(kept)
-    costs = (importance * [cells_of(triple, groups) for triple in kept]) ** (2 / 3)
+    importance = workload.importance(chosen)
+    costs = (importance * [cells_of(triple, groups) for triple in chosen]) ** (2 / 3)
     std = noise / math.sqrt(share_of_triples(pairs, importance.sum(), config.triples_share))
     error = _total_error(std, costs.sum())
-    return kept if error <= TRIPLES_NOISE * importance.sum() else sorted(named)
+    return chosen if error <= TRIPLES_NOISE * importance.sum() else sorted(named)
 
 
 def interacting(
@@ -344,23 +346,27 @@ def interacting(
     ``sizes`` are interactions in rows; ``noise`` is that of all counts of pairs and triples together, in rows, and ``pairs`` the number
     of pairs that share it.
     """
-    most = sorted(sizes, key=lambda triple: -sizes[triple])[:MAX_TRIPLES]
-    if not most or not config.triples_share:
+    largest = sorted(sizes, key=lambda triple: -sizes[triple])[:MAX_TRIPLES]
+    if not largest or not config.triples_share:
         return []
-    share = share_of_triples(max(pairs, len(most)), len(most), config.triples_share)
-    distances = np.array([sizes[triple] for triple in most])
-    return worth_counting(most, distances, groups, noise / math.sqrt(share), workload, config)
+    share = share_of_triples(max(pairs, len(largest)), len(largest), config.triples_share)
+    distances = np.array([sizes[triple] for triple in largest])
+    return worth_counting(largest, distances, groups, noise / math.sqrt(share), workload, config)
 
 
 def _first(
-    triples: Sequence[Triple], worth: np.ndarray, cells: Sequence[int], most: int, most_cells: int
+    triples: Sequence[Triple],
+    worth: np.ndarray,
+    cells: Sequence[int],
+    max_triples: int,
+    most_cells: int,
 ) -> list[Triple]:
     """Return the first triples by worth, then by how often their columns are among those before, that have room."""
     uses: Counter[int] = Counter()
     chosen, room = list[Triple](), most_cells
     heap = [(-w, 0, t, c) for w, t, c in zip(worth.tolist(), triples, cells, strict=True)]
     heapq.heapify(heap)
-    while heap and len(chosen) < most:
+    while heap and len(chosen) < max_triples:
         lost, counted_uses, triple, size = heap[0]
         used = sum(uses[j] for j in triple)
         if used > counted_uses:  # uses only grow, so that what is held is never too late
@@ -431,6 +437,6 @@ def _position(schema: Schema, name: Any, where: str) -> int:
     if isinstance(rule, Order) and rule.difference is not None:
         instead, remedy = "is modelled by a difference", f"name {shown(rule.difference.name)}"
     elif rule is not None:
-        others = [shown(other) for other in rule.names if other != name]
-        instead, remedy = "follows from others by a rule", f"name {' and '.join(others)}"
+        other_names = [shown(other) for other in rule.names if other != name]
+        instead, remedy = "follows from others by a rule", f"name {' and '.join(other_names)}"
     raise InputError(f"The {where} names column {shown(name)}, which {instead}; {remedy}.")

@@ -48,8 +48,8 @@ def expected_table(table: DeclaredTable, mixture: Mixture) -> np.ndarray:
         for group, block in zip(table.groups, blocks, strict=True)
     ]
     even = np.full(len(matrix), 1 / len(matrix))
-    found = _combine_masses(masses, even if prior is None else prior).reshape(table.shape)
-    return np.asarray(found / found.sum())
+    cell_masses = _combine_masses(masses, even if prior is None else prior).reshape(table.shape)
+    return np.asarray(cell_masses / cell_masses.sum())
 
 
 def fitted_tables(
@@ -72,11 +72,13 @@ def fitted_tables(
             possible = table.possible(zeros)
             values = np.where(possible, np.maximum(values, LEAST_COUNT), 0.0)
         for _ in range(ROUNDS if len(earlier) > 1 else 1):
-            for (of_earlier, own), sums in earlier:
-                wanted = np.bincount(of_earlier.ravel(), sums.ravel())
-                now = np.bincount(own.ravel(), values.ravel(), len(wanted))
-                ratio = np.divide(wanted, now, out=np.ones_like(wanted), where=now > 0)
-                values = values * ratio[own]
+            for (of_earlier, of_table), sums in earlier:
+                target_sums = np.bincount(of_earlier.ravel(), sums.ravel())
+                current_sums = np.bincount(of_table.ravel(), values.ravel(), len(target_sums))
+                ratio = np.divide(
+                    target_sums, current_sums, out=np.ones_like(target_sums), where=current_sums > 0
+                )
+                values = values * ratio[of_table]
         out.append(values)
     return out
 
@@ -95,10 +97,10 @@ def shared_sums(one: DeclaredTable, other: DeclaredTable) -> tuple[np.ndarray, n
 
 
 def _label_components(
-    one: np.ndarray, other: np.ndarray, sizes: tuple[int, int]
+    first: np.ndarray, second: np.ndarray, sizes: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return components of a graph between so many nodes on two sides, by the ends of its edges: for each node of either side its component."""
-    graph = coo_array((np.ones(len(one)), (one, other + sizes[0])), shape=(sum(sizes),) * 2)
+    graph = coo_array((np.ones(len(first)), (first, second + sizes[0])), shape=(sum(sizes),) * 2)
     labels = connected_components(graph, directed=False)[1]
     return labels[: sizes[0]], labels[sizes[0] :]
 
@@ -192,23 +194,28 @@ class TabulatedRows:
 
     def _conditional(self, table: DeclaredTable) -> np.ndarray:
         """Return the probability of the condition in each cell of a table, by the mixture."""
-        rest = self.prior.copy()
+        restricted_prior = self.prior.copy()
         for j in set(self.within) - set(table.columns):
-            rest *= self.blocks[j] @ self.within[j]
+            restricted_prior *= self.blocks[j] @ self.within[j]
         parts = [_parts(group) for group in table.groups]
         free = [part @ self.blocks[j].T for j, part in zip(table.columns, parts, strict=True)]
         cut = [self._masses(j, part) for j, part in zip(table.columns, parts, strict=True)]
-        whole, some = _combine_masses(free, self.prior), _combine_masses(cut, rest)
-        return np.divide(some, whole, out=np.zeros_like(some), where=whole > 0).reshape(table.shape)
+        free_masses, cut_masses = (
+            _combine_masses(free, self.prior),
+            _combine_masses(cut, restricted_prior),
+        )
+        return np.divide(
+            cut_masses, free_masses, out=np.zeros_like(cut_masses), where=free_masses > 0
+        ).reshape(table.shape)
 
     def _cells(self, rows: int, rng: np.random.Generator) -> Assigned:
         """Return the cells of all tables, with their numbers of rows."""
         first = self.tables[0]
         counts = round_within(self.fitted[0], first, rows, rng).ravel()
-        kept = np.flatnonzero(counts)
-        where = np.unravel_index(kept, first.shape)
+        filled = np.flatnonzero(counts)
+        where = np.unravel_index(filled, first.shape)
         parts = {j: _parts(g) for j, g in zip(first.columns, first.groups, strict=True)}
-        assigned = Assigned(parts, dict(zip(first.columns, where, strict=True)), counts[kept])
+        assigned = Assigned(parts, dict(zip(first.columns, where, strict=True)), counts[filled])
         for table, values in zip(self.tables[1:], self.fitted[1:], strict=True):
             assigned = self._assign(assigned, table, values, rng)
         return assigned
@@ -234,23 +241,23 @@ class TabulatedRows:
         # What rounding leaves of a count is added to the next one of the same sum over the hierarchy.
         due = values.ravel() * (assigned.counts.sum() / max(values.sum(), LEAST_CHANCE))
         line = np.tile(np.arange(values.size // table.shape[0]), table.shape[0])
-        left = np.zeros(int(line.max()) + 1)
+        remaining = np.zeros(int(line.max()) + 1)
         found = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
         for label in _in_order(table, of_own):
             own = np.flatnonzero(of_own == label)
             chance = np.ones((len(self.prior), len(own)))
             for mass, number in new:
                 chance *= mass[:, number[own]]
-            of_line = np.bincount(line[own], due[own], len(left))[line[own]]
-            ahead = left[line[own]] * np.divide(
+            of_line = np.bincount(line[own], due[own], len(remaining))[line[own]]
+            ahead = remaining[line[own]] * np.divide(
                 due[own], of_line, out=0 * of_line, where=of_line > 0
             )
-            left -= np.bincount(line[own], ahead, len(left))
+            remaining -= np.bincount(line[own], ahead, len(remaining))
             # In parts that there is room for; each has its share of the counts.
             every = rng.permutation(np.flatnonzero(of_cells == label))
             rows = assigned.counts[every].sum()
             if not rows:
-                left += np.bincount(line[own], ahead + due[own], len(left))
+                remaining += np.bincount(line[own], ahead + due[own], len(remaining))
                 continue
             for cells in np.array_split(every, -(-len(every) * len(own) // CELLS)):
                 weights = component[cells] @ chance
@@ -262,7 +269,7 @@ class TabulatedRows:
                 ahead = wanted - counts.sum(axis=0)
                 at = np.nonzero(counts)
                 found.append((cells[at[0]], own[at[1]], counts[at]))
-            left += np.bincount(line[own], ahead, len(left))
+            remaining += np.bincount(line[own], ahead, len(remaining))
         cells, own, counts = (np.concatenate(part) for part in zip(*found, strict=True))
         return _join(assigned, cells, table, [number[own] for number in grid], counts)
 
@@ -316,16 +323,18 @@ class TabulatedRows:
                 parts[j] = parts[j] * allowed if j in parts else allowed
                 index[j] = np.arange(len(different))
         drawn = self._draw(Assigned(parts, index, counts), rng, rounded=False)
-        again = np.stack([table.cells(drawn) for table in self.tables], axis=1)
-        order = np.lexsort(again.T[::-1])
+        redrawn_cells = np.stack([table.cells(drawn) for table in self.tables], axis=1)
+        order = np.lexsort(redrawn_cells.T[::-1])
         out = np.empty_like(drawn)
         out[np.argsort(of.ravel(), kind="stable")] = drawn[order]
         return out
 
 
-def _overlapping(shared: Sequence[Shared], cells: int, own: int) -> tuple[np.ndarray, np.ndarray]:
+def _overlapping(
+    shared: Sequence[Shared], cells: int, new_cells: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return labels of so many cells of two sides, equal where these may go together: where parts and groups of each column are connected."""
-    of_cells, of_own = np.zeros(cells, int), np.zeros(own, int)
+    of_cells, of_own = np.zeros(cells, int), np.zeros(new_cells, int)
     for share, first, second in shared:
         edges = np.nonzero(share)
         one, other = _label_components(edges[0], edges[1], (share.shape[0], share.shape[1]))
@@ -358,8 +367,8 @@ def _join(
         if j not in index:
             parts[j], index[j] = _parts(group), number
             continue
-        both, again = np.unique(np.stack([index[j], number]), axis=1, return_inverse=True)
-        index[j] = again.ravel()
+        both, numbers = np.unique(np.stack([index[j], number]), axis=1, return_inverse=True)
+        index[j] = numbers.ravel()
         parts[j] = assigned.parts[j][both[0]] * _parts(group)[both[1]]
     return Assigned(parts, index, counts)
 
@@ -369,10 +378,10 @@ def _parts(group: np.ndarray) -> np.ndarray:
     return np.equal.outer(np.arange(number_of(group)), group).astype(float)
 
 
-def _both(one: Box, other: Box) -> Box:
+def _both(first: Box, second: Box) -> Box:
     """Return what two boxes allow."""
-    out: dict[int, np.ndarray] = dict(one)
-    for j, allowed in other.items():
+    out: dict[int, np.ndarray] = dict(first)
+    for j, allowed in second.items():
         out[j] = out[j] * allowed if j in out else np.asarray(allowed)
     return out
 
@@ -405,23 +414,23 @@ def _joint_counts(
     total = int(rows.sum())
     if not columns.sum():
         columns = rows @ (weights / np.maximum(weights.sum(axis=1, keepdims=True), LEAST_CHANCE))
-    wanted = systematic(columns, total, rng, np.arange(len(columns)))
+    column_sums = systematic(columns, total, rng, np.arange(len(columns)))
     fitted = weights * (rows / np.maximum(weights.sum(axis=1), np.finfo(float).tiny))[:, None]
     for _ in range(ROUNDS):
-        fitted = fitted * (wanted / np.maximum(fitted.sum(axis=0), np.finfo(float).tiny))
+        fitted = fitted * (column_sums / np.maximum(fitted.sum(axis=0), np.finfo(float).tiny))
         fitted = fitted * (rows / np.maximum(fitted.sum(axis=1), np.finfo(float).tiny))[:, None]
     upto = fitted.cumsum(axis=1)
     upto = upto / np.maximum(upto[:, -1:], np.finfo(float).tiny) * rows[:, None]
     ends = np.floor(upto + rng.random((len(rows), 1)))
     ends[:, -1] = rows
     counts = np.diff(ends, prepend=0, axis=1).astype(np.int64)
-    _move(counts, fitted, wanted)
+    _move(counts, fitted, column_sums)
     return counts
 
 
-def _move(counts: np.ndarray, fitted: np.ndarray, wanted: np.ndarray) -> None:
+def _move(counts: np.ndarray, fitted: np.ndarray, column_sums: np.ndarray) -> None:
     """Move single rows between columns, within rows of the matrix, until the column sums are as wanted, in place."""
-    over = counts.sum(axis=0) - wanted
+    over = counts.sum(axis=0) - column_sums
     while over.any():
         source, aim = int(over.argmax()), int(over.argmin())
         gain = np.where((counts[:, source] > 0) & (fitted[:, aim] > 0), 0.0, -np.inf)

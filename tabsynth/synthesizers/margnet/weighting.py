@@ -72,7 +72,7 @@ class WeightClasses:
         """Return the class of each weight from 0 to the cap, shape (n,), int64."""
         return np.floor(CLASSES * np.sqrt(weights / self.cap)).astype(np.int64)
 
-    def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    def groups(self, shares: np.ndarray, least_share: float, merged: float) -> np.ndarray:
         """Return ``most_groups`` groups within which the weights of rows differ little.
 
         They are the leaves of a regression tree of the classes' numbers, and so of roots of weights: its splits take most
