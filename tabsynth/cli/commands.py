@@ -326,7 +326,8 @@ def sample(
     """
     from tabsynth.cli.fit import population_text
     from tabsynth.cli.linked import is_linked, sample_linked
-    from tabsynth.privacy.certificate.certificate import certify, check_complete
+    from tabsynth.privacy.certificate.certificate import certify
+    from tabsynth.privacy.certificate.completeness import check_complete
     from tabsynth.synthesizers import load
     from tabsynth.synthesizers.base import numbered
     from tabsynth.tables.files import suffix

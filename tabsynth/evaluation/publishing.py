@@ -36,7 +36,7 @@ from tabsynth.evaluation.weighting import WeightedRows
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import calibrate
 from tabsynth.privacy.accounting.mechanisms import Gaussian
-from tabsynth.privacy.certificate.certificate import find_missing_mechanisms
+from tabsynth.privacy.certificate.completeness import find_missing_mechanisms
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.ledger.project import ProjectLedger

@@ -641,13 +641,7 @@ class Synthesizer(BaseEstimator):
     def certificate(self) -> dict[str, Any]:
         """What is claimed about every table sampled: a JSON-ready dict."""
         self._check_fitted()
-        return make_certificate(
-            self.ledger_,
-            method=self.method,
-            epsilon_asked=self.ledger_.epsilon,
-            seeded=self.seeded_,
-            **self.facts_,
-        )
+        return make_certificate(self.ledger_, self.facts_, method=self.method, seeded=self.seeded_)
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row.

@@ -24,7 +24,6 @@ from tabsynth.privacy.accounting.mechanisms import (
 )
 from tabsynth.privacy.certificate.certificate import (
     EXACT,
-    LISTED,
     ON_GPU,
     code,
     condition,
@@ -34,6 +33,7 @@ from tabsynth.privacy.certificate.certificate import (
     unchanged_of,
     versions,
 )
+from tabsynth.privacy.certificate.completeness import LISTED
 from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, as_earlier, recorder
 from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger

@@ -102,24 +102,32 @@ def claim(schema, *, seeded=False, public=None, method="margnet", names=None, **
     out = ledger(**spent)
     return make_certificate(
         out,
+        facts(
+            {
+                "schema_sha256": schema.fingerprint(),
+                "declared": names,
+                "drafted": [],
+                "left_out": [],
+                "sources": {},
+                "rows": None,
+                **(public or {}),
+            },
+        ),
         method=method,
-        epsilon_asked=out.epsilon,
         seeded=seeded,
-        public={
-            "schema_sha256": schema.fingerprint(),
-            "declared": names,
-            "drafted": [],
-            "left_out": [],
-            "sources": {},
-            "rows": None,
-            **(public or {}),
-        },
-        versions=versions(),
-        training={"stopped": None, "curves": {}},
-        code=code(),
-        noise=EXACT,
-        settings={"own_configuration": []},
     )
+
+
+def facts(public):
+    """Return what a fit of version 0.2.0, which stated no plan, states for its certificate."""
+    return {
+        "public": public,
+        "versions": {**versions(), "tabsynth": "0.2.0"},
+        "training": {"stopped": None, "curves": {}},
+        "code": code(),
+        "noise": EXACT,
+        "settings": {"own_configuration": []},
+    }
 
 
 def certified(folder, name="synthetic.csv", *, key=None, answers=None, **facts):
@@ -163,26 +171,22 @@ def linked(folder, *, key=None):
             made.spend(made.open(f"{table}: {purpose}", mechanism, 1))
     certificate = make_certificate(
         made,
+        facts(
+            {
+                "schema_sha256": schema.fingerprint(),
+                "declared": ["people.sex", "visits.day"],
+                "drafted": [],
+                "left_out": [],
+                "sources": {},
+                "accepted_drafted_domain": False,
+                "rows": None,
+                "public_table": None,
+                "design": schema.design.stated(),
+                "tables": {name: k.to_dict() for name, k in schema.keys.items()},
+            },
+        ),
         method="linked-margnet",
-        epsilon_asked=8.0,
         seeded=False,
-        public={
-            "schema_sha256": schema.fingerprint(),
-            "declared": ["people.sex", "visits.day"],
-            "drafted": [],
-            "left_out": [],
-            "sources": {},
-            "accepted_drafted_domain": False,
-            "rows": None,
-            "public_table": None,
-            "design": schema.design.stated(),
-            "tables": {name: k.to_dict() for name, k in schema.keys.items()},
-        },
-        versions=versions(),
-        training={"stopped": None, "curves": {}},
-        code=code(),
-        noise=EXACT,
-        settings={"own_configuration": []},
     )
     for name, table in tables.items():
         write_table(table, folder / f"{name}.csv")

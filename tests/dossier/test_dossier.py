@@ -362,7 +362,7 @@ def test_linked_tables(tmp_path):
         page.split()
     )
     record = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))
-    assert "all that hangs on it" in record["deployment"]["privacy_loss"]["privacy_unit"]
+    assert "its records in the other tables" in record["deployment"]["privacy_loss"]["privacy_unit"]
     mlc = pytest.importorskip("mlcroissant", reason="validates Croissant")
     dataset = mlc.Dataset(jsonld=dossier / "croissant.json")
     rows = [*dataset.records(record_set="visits.csv-rows")]

@@ -57,12 +57,13 @@ def certificate(
             ledger.spend(account)
     return make_certificate(
         ledger,
+        {
+            "public": {"rows": None, **({"drafted": list(drafted)} if drafted else {})},
+            "versions": {"tabsynth": "0.2.0"},
+            "training": {},
+        },
         method="dp-wgan" if gaussians else "pate-gan",
-        epsilon_asked=ledger.epsilon,
         seeded=seeded,
-        public={"rows": None, **({"drafted": list(drafted)} if drafted else {})},
-        versions={},
-        training={},
     )
 
 

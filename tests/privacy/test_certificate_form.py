@@ -83,8 +83,6 @@ def made(**changes: Any) -> dict[str, Any]:
     for purpose, mechanism, count, details in accounts:
         ledger.spend(ledger.open(purpose, mechanism, count, details), count)
     facts: dict[str, Any] = {
-        "method": "dp-wgan",
-        "seeded": False,
         "public": {
             "schema_sha256": "ab" * 32,
             "declared": ["a", "b"],
@@ -95,10 +93,10 @@ def made(**changes: Any) -> dict[str, Any]:
         "training": {"stopped": None, "curves": {}},
         "code": code(),
         "noise": EXACT,
-        "epsilon_asked": ledger.spent,
         "plan": {"before": [], "fit": [planned(item) for item in ledger.to_list()]},
     }
-    return make_certificate(ledger, **{**facts, **changes})
+    claim = {"method": changes.pop("method", "dp-wgan"), "seeded": changes.pop("seeded", False)}
+    return make_certificate(ledger, {**facts, **changes}, **claim)
 
 
 @pytest.fixture(scope="module")

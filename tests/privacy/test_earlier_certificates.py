@@ -10,12 +10,7 @@ from typing import Any
 
 import pytest
 
-from tabsynth.privacy.certificate.certificate import (
-    BEFORE,
-    NAMES_AND_TYPES,
-    NAMES_ONLY,
-    beside,
-)
+from tabsynth.privacy.certificate.certificate import BEFORE, NAMES_AND_TYPES, NAMES_ONLY, beside
 from tabsynth.privacy.certificate.verification import NO_PLAN, Verification, verify
 
 STORED = json.loads(Path(__file__).with_name("certificates_of_0_2.json").read_text("utf-8"))
@@ -37,6 +32,15 @@ def test_a_certificate_of_version_0_2_verifies_as_it_did(kind: str, tmp_path: Pa
     assert verification.problems == ()
     assert verification.state.value == STATES.get(kind, "not authenticated")
     assert NO_PLAN in verification.notes
+
+
+def test_a_certificate_of_a_later_version_states_its_plan(tmp_path: Path) -> None:
+    """Version 0.2.0 stated none. A later certificate whose plan was deleted is refused."""
+    table, data = STORED["declared"]["table"], copy.deepcopy(STORED["declared"]["certificate"])
+    for version in ("0.3.0", "0.20.0"):
+        data["versions"]["tabsynth"] = version
+        problems = verified(tmp_path, table, data).problems
+        assert any("it does not state its plan" in problem for problem in problems), version
 
 
 def test_the_former_words_are_accepted_of_former_certificates_only(tmp_path: Path) -> None:

@@ -14,13 +14,8 @@ from tabsynth.cli.verify import EXIT
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.methods import METHODS as registered
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
-from tabsynth.privacy.certificate.certificate import (
-    beside,
-    certify,
-    find_missing_mechanisms,
-    make_certificate,
-    write_beside,
-)
+from tabsynth.privacy.certificate.certificate import beside, certify, make_certificate, write_beside
+from tabsynth.privacy.certificate.completeness import find_missing_mechanisms
 from tabsynth.privacy.certificate.signing import (
     fingerprint,
     make_keys,
@@ -50,10 +45,11 @@ def made(
     for purpose in purposes:
         details = {"l2_sensitivity": 1.0, "unit": "counts"}
         ledger.spend(ledger.open(purpose, noise, 1, details))
-    facts: dict[str, Any] = {"method": "margnet", "epsilon_asked": epsilon, "seeded": False}
-    facts |= {"versions": {}, "public": {"declared": ["a", "b"], "drafted": [], **(public or {})}}
+    facts: dict[str, Any] = {"versions": {"tabsynth": "0.2.0"}}
+    facts |= {"public": {"declared": ["a", "b"], "drafted": [], **(public or {})}}
     facts |= {"training": training or {"stopped": None}}
-    return make_certificate(ledger, **{**facts, **changes})
+    claim = {"method": changes.pop("method", "margnet"), "seeded": changes.pop("seeded", False)}
+    return make_certificate(ledger, {**facts, **changes}, **claim)
 
 
 @pytest.fixture(scope="module")
@@ -233,9 +229,9 @@ def in_groups(**details: Any) -> dict[str, Any]:
     ledger = Ledger(9.0, 1e-5)
     for purpose, about in (("row count", {}), ("critic", details)):
         ledger.spend(ledger.open(purpose, Gaussian(noise_multiplier=2.0), 1, about))
-    facts: dict[str, Any] = {"method": "dp-gan", "epsilon_asked": 9.0, "seeded": False}
+    facts: dict[str, Any] = {"versions": {"tabsynth": "0.2.0"}, "settings": OWN}
     facts |= {"public": {"declared": ["a", "b"], "drafted": []}, "training": {"stopped": None}}
-    return make_certificate(ledger, **facts, versions={}, settings=OWN)
+    return make_certificate(ledger, facts, method="dp-gan", seeded=False)
 
 
 @pytest.mark.parametrize(

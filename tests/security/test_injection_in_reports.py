@@ -103,12 +103,16 @@ def parts(texts: tuple[str, ...]) -> tuple[Schema, pd.DataFrame, pd.DataFrame, d
         ledger.spend(ledger.open(purpose, Gaussian(noise_multiplier=9.0), 1))
     certificate = make_certificate(
         ledger,
+        {
+            "public": {"schema_sha256": schema.fingerprint(), "target": texts[4]},
+            "versions": {"tabsynth": "0.2.0", texts[5]: texts[6]},
+            "training": {
+                "stopped": texts[7],
+                "curves": {texts[0]: {"step": [1, 2], "value": [1, 2]}},
+            },
+        },
         method=texts[3],
-        epsilon_asked=5.0,
         seeded=False,
-        public={"schema_sha256": schema.fingerprint(), "target": texts[4]},
-        versions={texts[5]: texts[6]},
-        training={"stopped": texts[7], "curves": {texts[0]: {"step": [1, 2], "value": [1, 2]}}},
     )
     return schema, rows(0), rows(1), certificate
 

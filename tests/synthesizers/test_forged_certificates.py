@@ -35,10 +35,10 @@ from tabsynth.privacy.certificate.certificate import (
     beside,
     certify,
     describe_mechanism,
-    find_missing_mechanisms,
     read_certificate,
     statement_of,
 )
+from tabsynth.privacy.certificate.completeness import find_missing_mechanisms
 from tabsynth.privacy.certificate.signing import make_keys, read_private
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger

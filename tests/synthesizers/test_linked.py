@@ -85,7 +85,7 @@ def test_the_certificate_names_the_unit_and_lists_what_a_fit_must_charge(fitted,
     certificate = fitted.certificate()
     assert certificate["private"] and certificate["epsilon"] <= 2.0
     assert certificate["privacy_unit"].startswith(
-        "one row of table patients with all rows of other"
+        "one row of table patients with its records in the other"
     )
     assert "the first 4 rows of each row of patients" in certificate["privacy_unit"]
     assert certificate["public"]["tables"]["events"]["max_children"] == 3
@@ -95,7 +95,7 @@ def test_the_certificate_names_the_unit_and_lists_what_a_fit_must_charge(fitted,
         assert result.consistent, result.problems
     mechanisms = certificate["mechanisms"]
     certificate["mechanisms"] = [m for m in mechanisms if m["purpose"] != "events: one-way counts"]
-    from tabsynth.privacy.certificate.certificate import find_missing_mechanisms
+    from tabsynth.privacy.certificate.completeness import find_missing_mechanisms
 
     assert find_missing_mechanisms(certificate)
 

@@ -17,7 +17,8 @@ from tabsynth.encoding.rows import Rows
 from tabsynth.errors import FileFormatError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import mechanism_from
-from tabsynth.privacy.certificate.certificate import FIGURES, beside, describe_mechanism
+from tabsynth.privacy.certificate.certificate import beside, describe_mechanism
+from tabsynth.privacy.certificate.completeness import FIGURES
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.ledger.project import ProjectLedger

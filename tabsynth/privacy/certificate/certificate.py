@@ -22,7 +22,6 @@ import json
 import logging
 import math
 import platform
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -36,17 +35,8 @@ import pandas as pd
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.methods import (
-    DRAFT,
-    LINKED,
-    METHODS,
-    OVERLAP,
-    STEPS,
-    Fit,
-    Method,
-    Required,
-)
 from tabsynth.privacy.accounting.mechanisms import LAPLACE, NoisyVote, NoPrivacy, mechanism_from
+from tabsynth.privacy.certificate.completeness import check_complete, finite, section
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.column import UNCHANGED
 from tabsynth.schema.design import NO_DESIGN, Design, design_from
@@ -56,16 +46,6 @@ if TYPE_CHECKING:
 
 
 # What the cost of a mechanism follows from.
-FIGURES = (
-    "noise_multiplier",
-    "sampling_rate",
-    "threshold_delta",
-    "noise",
-    "teachers",
-    "accounting",
-)
-LISTED = ("purpose", "mechanism", *FIGURES)  # of a mechanism in a plan, besides its count
-TIME_LIMIT = "time limit"  # why a fit stopped
 PACKAGES = ("tabsynth", "torch", "opacus", "numpy", "scipy", "pandas")
 # How mechanisms are composed, by the name of the accountant.
 COMPOSITIONS = {
@@ -118,7 +98,7 @@ def describe_mechanism(item: Mapping[str, Any]) -> dict[str, Any]:
     else:
         rate = mechanism.sampling_rate
         sampling = f"Poisson, rate {rate!r}" if rate < 1 else "none: the whole table"
-        norm, sensitivity = "L2", _number(details.get("l2_sensitivity"))
+        norm, sensitivity = "L2", finite(details.get("l2_sensitivity"))
         noiseless = isinstance(mechanism, NoPrivacy)
         kind = "none" if noiseless else "Gaussian"
         deviation = None if sensitivity is None else sensitivity * mechanism.noise_multiplier
@@ -128,15 +108,6 @@ def describe_mechanism(item: Mapping[str, Any]) -> dict[str, Any]:
         "sensitivity": {"norm": norm, "value": sensitivity, "unit": unit},
         "noise_added": {"distribution": kind, "standard_deviation": deviation, "unit": unit},
     }
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return None
 
 
 @lru_cache(maxsize=1)
@@ -164,217 +135,10 @@ def _package_versions() -> dict[str, str]:
     return {name: version(name) for name in PACKAGES}
 
 
-def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
-    """What the list of mechanisms lacks, a sentence each; empty if a fit of the method can have made it.
-
-    Parameters
-    ----------
-    certificate : dict
-        Of any format; its other fields need not have been checked.
-    """
-    items = _charged(certificate.get("mechanisms"))
-    if not items:
-        return ["it lists no mechanism that read private rows, so its claim has no basis"]
-    method = certificate.get("method")
-    registered = {**METHODS, **LINKED}
-    if not isinstance(method, str) or method not in registered:
-        return [
-            f"its method {shown(method)} is unknown, so its list of mechanisms cannot be checked"
-        ]
-    public, training = _section(certificate, "public"), _section(certificate, "training")
-    settings, columns = _section(certificate, "settings"), columns_of(certificate)
-    purposes = {
-        str(item.get("purpose")) for item in items if "warm_start" not in _section(item, "details")
-    }
-    stopped = training.get("stopped") is not None
-    required = _required(registered[method], public, settings, columns, stopped=stopped)
-    problems = _lacking(method, required, purposes)
-    if warm := _section(public, "warm_start"):
-        problems += _of_warm_start(warm, items, columns)
-    planned = registered[method].required(_fit(public, settings, columns, stopped=False))
-    return [
-        *problems,
-        *_impossible_plan(certificate, method, planned),
-        *_missing_of_plan(certificate, items),
-        *_below_curves(certificate, registered[method], planned, items),
-    ]
-
-
-def _required(
-    method: Method,
-    public: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    columns: int | None,
-    *,
-    stopped: bool,
-) -> Required:
-    """Return the mechanisms that a fit of a method must have charged, by its settings and public facts."""
-    required = list(method.required(_fit(public, settings, columns, stopped=stopped)))
-    if isinstance(_section(public, "public_table").get("overlap"), Mapping):
-        required.append((OVERLAP,))
-    of_schema = public.get("schema_mechanisms")
-    purposes = [*map(str, of_schema)] if isinstance(of_schema, list) else []
-    if public.get("released"):
-        purposes += DRAFT
-    return [*required, *((purpose,) for purpose in dict.fromkeys(purposes))]
-
-
-def _fit(
-    public: Mapping[str, Any], settings: Mapping[str, Any], columns: int | None, *, stopped: bool
-) -> Fit:
-    """Return what settings and public facts say of a fit."""
-    return Fit(
-        columns=columns,
-        rows_declared=public.get("rows") is not None,
-        warm_start=bool(_section(public, "warm_start")),
-        stopped=stopped,
-        private_autoencoder=settings.get("autoencoder") in ("dp-sgd", "no-noise"),
-        class_votes=settings.get("mode") == "B",
-        tables=_counted_tables(public),
-        declared_tables=isinstance(public.get("tables"), list),
-        weighted="weight" in _section(public, "design"),
-    )
-
-
-def _impossible_plan(certificate: Mapping[str, Any], method: str, required: Required) -> list[str]:
-    """Return what the stated plan lacks of what each fit of the method plans, whatever stops it later."""
-    if "plan" not in certificate:
-        return []
-    plan = _section(certificate, "plan")
-    planned = _uses(_charged(plan.get("fit")))
-    problems = _lacking(method, required, {*planned}, "plan")
-    if any(len(_charged(plan.get(part))) < len(plan.get(part) or []) for part in ("before", "fit")):
-        problems.append("its plan has a mechanism without a number of uses")
-    return problems
-
-
-def _below_curves(
-    certificate: Mapping[str, Any],
-    method: Method,
-    required: Required,
-    items: Sequence[Mapping[str, Any]],
-) -> list[str]:
-    """Return mechanisms that are listed, or planned, with fewer uses than the curves have steps.
-
-    A point of a curve follows from as many uses, whatever stopped the fit. What was spent before the plan made other curves.
-    Which of several kinds of votes a curve counts follows from the settings, and without settings from the list.
-    """
-    curves, plan = _section(_section(certificate, "training"), "curves"), certificate.get("plan")
-    listed, earlier = _uses(items), _uses(_charged(_section(certificate, "plan").get("before")))
-    counts = {"list of mechanisms": listed - earlier}
-    if plan is not None:
-        counts["plan"] = _uses(_charged(_section(certificate, "plan").get("fit")))
-    due = {name for names in required for name in names} if "settings" in certificate else {*listed}
-    problems = []
-    for name, purposes in method.curves.items():
-        counted = [purpose for purpose in purposes if purpose in due] or purposes
-        steps = _section(curves, name).get("step")
-        numbers = map(_number, steps if isinstance(steps, list) else [])
-        last = max((step for step in numbers if step is not None), default=0.0) / len(counted)
-        problems += [
-            f"its {what} has {uses[purpose]:,} uses of {purpose!r}, and its curves follow from {last:,.0f}"
-            for purpose in counted
-            for what, uses in counts.items()
-            if uses[purpose] < last
-        ]
-    return list(dict.fromkeys(problems))
-
-
-def _uses(items: Sequence[Mapping[str, Any]]) -> Counter[str]:
-    """Return how often mechanisms were used, by purpose."""
-    uses = Counter[str]()
-    for item in items:
-        uses[str(item.get("purpose"))] += item["count"]
-    return uses
-
-
-def _missing_of_plan(
-    certificate: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    """Return what the list lacks of the stated plan: each mechanism, by its purpose and figures, with its number of uses.
-
-    A fit may have spent more, where a later one of the same object failed. A time limit may leave out steps.
-    """
-    plan, needed, listed = _section(certificate, "plan"), Counter[str](), Counter[str]()
-    cut = _section(certificate, "training").get("stopped") == TIME_LIMIT
-    for part in ("before", "fit"):
-        for item in _charged(plan.get(part)):
-            if not (cut and part == "fit" and item.get("purpose") in STEPS):
-                needed[_figures(item)] += item["count"]
-    for item in items:
-        listed[_figures(item)] += item["count"]
-    lacking = [
-        f"{shown(json.loads(key)['purpose'])} ({listed[key]:,} of {count:,} uses)"
-        for key, count in needed.items()
-        if listed[key] < count
-    ]
-    below = "its list of mechanisms has less, or with other noise, than its plan charges: "
-    return [below + ", ".join(lacking)] if lacking else []
-
-
-def _figures(item: Mapping[str, Any]) -> str:
-    """Return the purpose and the figures of a mechanism as JSON."""
-    return json.dumps({name: item.get(name) for name in LISTED}, default=str)
-
-
-def _counted_tables(public: Mapping[str, Any]) -> tuple[str, ...]:
-    """Of linked tables, those whose records a fit must have counted: the root, and where a row may have two children."""
-    tables = _section(public, "tables")
-    return tuple(
-        str(name) for name in tables if _section(tables, str(name)).get("max_children") != 1
-    )
-
-
-def columns_of(certificate: Mapping[str, Any]) -> int | None:
-    """How many columns the certificate says that the table has, or None."""
-    public = _section(certificate, "public")
-    if "tables" in public:
-        return None  # they are of several tables
-    lists = [public.get(name) for name in ("declared", "drafted")]
-    if isinstance(public.get("released"), list):
-        lists.append(public["released"])
-    name_lists = [names for names in lists if isinstance(names, list)]
-    return sum(map(len, name_lists)) if len(name_lists) == len(lists) else None
-
-
-def _of_warm_start(
-    warm: Mapping[str, Any], items: Sequence[Mapping[str, Any]], columns: int | None
-) -> list[str]:
-    """What lacks of the mechanisms of a warm start, which are listed under its name."""
-    method, public = warm.get("method"), _section(warm, "public")
-    if not isinstance(method, str) or method not in METHODS:
-        return [f"the method {shown(method)} of its warm start is unknown"]
-    listed = [item for item in items if _section(item, "details").get("warm_start") == method]
-    if not listed:
-        return [f"it lists no mechanism of its warm start, {method}"]
-    purposes = {str(item.get("purpose")) for item in listed}
-    # Nothing says whether its fit was stopped.
-    required = _required(METHODS[method], public, _section(warm, "settings"), columns, stopped=True)
-    return _lacking(f"its warm start, {method},", required, purposes)
-
-
-def _lacking(
-    who: str, required: Required, purposes: set[str], where: str = "list of mechanisms"
-) -> list[str]:
-    lacking = [" or ".join(map(repr, names)) for names in required if purposes.isdisjoint(names)]
-    incomplete = f"its {where} is incomplete: a fit of {who} charges "
-    return [incomplete + ", ".join(lacking)] if lacking else []
-
-
-def _charged(items: Any) -> list[Mapping[str, Any]]:
-    """Mechanisms that were used at least once."""
-    entries = items if isinstance(items, list) else []
-    counted = [item for item in entries if isinstance(item, Mapping)]
-    return [i for i in counted if isinstance(n := i.get("count"), int) and n > 0]
-
-
-def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = data.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
 FORMAT, BEFORE = "tabsynth-certificate/2", "tabsynth-certificate/1"
 UNCHANGED_FACTS = "unchanged_from_draft"  # of ``public``
+RECORDS = "its records in the other tables"
+RECORDS_OF_0_2 = "all rows of other tables that hang on it"  # as version 0.2 named them
 NAMES_AND_TYPES = "the names and types of the columns"
 NAMES_ONLY = "the names of the columns"  # in statements of version 0.2
 MOST_NAMED = 20  # columns in a statement; the certificate lists all of them
@@ -384,27 +148,21 @@ ALIKE = {"variant": "(epsilon, delta)-differential privacy", "trust_model": "cen
 
 
 def make_certificate(
-    ledger: Ledger,
-    *,
-    method: str,
-    epsilon_asked: float,
-    seeded: bool,
-    public: dict[str, Any],
-    versions: dict[str, str],
-    training: dict[str, Any],
-    project: dict[str, Any] | None = None,
-    code: dict[str, Any] | None = None,
-    noise: dict[str, Any] | None = None,
-    settings: dict[str, Any] | None = None,
-    plan: dict[str, Any] | None = None,
+    ledger: Ledger, facts: Mapping[str, Any], *, method: str, seeded: bool
 ) -> dict[str, Any]:
-    """The certificate of everything that ``ledger`` has spent; JSON-ready.
+    """Return the certificate of everything that ``ledger`` has spent; JSON-ready.
 
-    ``public`` says what was taken as public and from where; ``training`` holds only what follows from
-    privatised state (post-processing); ``code`` is the hash of the code that fitted; ``noise`` says how noise
-    was made; ``settings`` says which of its ways the method went; ``plan`` has what was spent before the fit and what it
-    was granted; ``project`` is what a project's ledger states of all fits under it. What each field means is in ``certificate.schema.json``.
+    Parameters
+    ----------
+    ledger : Ledger
+        Its budget is the epsilon that was asked for.
+    facts : mapping
+        The fields ``public``, ``versions`` and ``training``, and optionally ``settings``, ``plan``, ``code``, ``noise`` and
+        ``project``. ``certificate.schema.json`` describes them. ``training`` follows from privatised state alone.
+    method : str
+    seeded : bool
     """
+    public, noise = facts["public"], facts.get("noise")
     epsilon = ledger.spent
     accountant = ledger.accountant()
     bounds = ledger.attack_bounds(inexact_by(noise))
@@ -417,9 +175,9 @@ def make_certificate(
         "private": math.isfinite(epsilon) and not seeded and not conditional,
         "conditional": conditional,
         "method": method,
-        **({} if settings is None else {"settings": settings}),
+        **_optional(facts, "settings"),
         "epsilon": epsilon_to_json(epsilon),
-        "epsilon_asked": epsilon_to_json(epsilon_asked),
+        "epsilon_asked": epsilon_to_json(ledger.epsilon),
         "delta": ledger.delta,
         **({} if bounds is None else {"attacker": bounds.to_dict()}),
         **ALIKE,
@@ -427,17 +185,21 @@ def make_certificate(
         "accountant": accountant,
         "composition": COMPOSITIONS[accountant["name"]],
         "mechanisms": [describe_mechanism(item) for item in ledger.to_list()],
-        **({} if plan is None else {"plan": plan}),
+        **_optional(facts, "plan"),
         "public": public,
         "seeded": seeded,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions,
-        "code": code,
+        "versions": facts["versions"],
+        "code": facts.get("code"),
         "noise": noise,
-        "training": training,
-        **({} if project is None else {"project": project}),
+        "training": facts["training"],
+        **_optional(facts, "project"),
         "audit": [],
     }
+
+
+def _optional(facts: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {name: facts[name]} if facts.get(name) is not None else {}
 
 
 def inexact_by(noise: Any) -> float:
@@ -457,8 +219,11 @@ def design_of(public: Any) -> Design:
     return Design(**design_from(declared)) if isinstance(declared, Mapping) else NO_DESIGN
 
 
-def protected_by(public: Any) -> dict[str, str]:
-    """Which tables are neighbours, and the unit of privacy, in words: a row, or a unit with a bounded number of rows."""
+def protected_by(public: Any, *, records: str = RECORDS) -> dict[str, str]:
+    """Return which tables are neighbours, and the unit of privacy, in words: a row, or a unit with a bounded number of rows.
+
+    ``records``: the words for what belongs to a row of the root of linked tables.
+    """
     design = design_of(public)
     unit = "one row of the fitted table"
     if design.unit is not None:
@@ -468,34 +233,34 @@ def protected_by(public: Any) -> dict[str, str]:
         )
     tables = public.get("tables") if isinstance(public, Mapping) else None
     if isinstance(tables, Mapping) and tables:
-        unit = _unit_of_tables(tables)
+        unit = _unit_of_tables(tables, records)
     return {"adjacency": design.adjacency, "privacy_unit": unit}
 
 
 def neighbour_in(public: Any) -> str:
-    """What only one of two neighbouring tables has, in words, by that part of a certificate."""
+    """Return what only one of two neighbouring tables has, in words, by that part of a certificate."""
     tables = public.get("tables") if isinstance(public, Mapping) else None
     if isinstance(tables, Mapping) and tables:
-        return f"one row of table {shown(_root_of(tables))} and all that hangs on it"
+        return f"one row of table {shown(_root_of(tables))} with {RECORDS}"
     return design_of(public).neighbour
 
 
 def _root_of(tables: Mapping[str, Any]) -> str:
     """The table without a parent."""
-    roots = (t for t in tables if _section(tables, t).get("parent") is None)
+    roots = (t for t in tables if section(tables, t).get("parent") is None)
     return str(next(roots, next(iter(tables))))
 
 
-def _unit_of_tables(tables: Mapping[str, Any]) -> str:
-    """The unit of linked tables in words."""
+def _unit_of_tables(tables: Mapping[str, Any], records: str) -> str:
+    """Return the unit of linked tables in words."""
     root = _root_of(tables)
     others = [name for name in tables if name != root]
     bounds = [
-        f"of table {name} the first {_section(tables, name).get('max_children')} rows of each row of"
-        f" {_section(tables, name).get('parent')}"
+        f"of table {name} the first {section(tables, name).get('max_children')} rows of each row of"
+        f" {section(tables, name).get('parent')}"
         for name in others
     ]
-    return f"one row of table {root} with all rows of other tables that hang on it, of which were used: {'; '.join(bounds)}"
+    return f"one row of table {root} with {records}, of which were used: {'; '.join(bounds)}"
 
 
 def conditional_of(public: Any) -> list[str]:
@@ -661,18 +426,6 @@ def _write(data: dict[str, Any], path: Path, key: "Ed25519PrivateKey | None") ->
         data = signed(data, key)
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
     return path
-
-
-def check_complete(certificate: Mapping[str, Any], what: str) -> None:
-    """Refuse to vouch for a certificate whose list of mechanisms is empty or incomplete.
-
-    Raises
-    ------
-    InputError
-    """
-    problems = find_missing_mechanisms(certificate)
-    if problems:
-        raise InputError(f"{what} cannot be signed: {'; '.join(problems)}.")
 
 
 def read_certificate(path: str | Path) -> dict[str, Any]:

@@ -41,7 +41,6 @@ from tabsynth.privacy.accounting.accountants import (
     rdp_epsilon,
 )
 from tabsynth.privacy.accounting.attackers import AttackBounds
-from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import (
     NoisyVote,
     check_listed,
@@ -53,22 +52,28 @@ from tabsynth.privacy.accounting.pld import pld_epsilon
 from tabsynth.privacy.certificate.certificate import (
     BEFORE,
     COMPOSITIONS,
-    FIGURES,
     NAMES_AND_TYPES,
     NAMES_ONLY,
+    RECORDS,
+    RECORDS_OF_0_2,
     UNCHANGED_FACTS,
     beside,
     code,
-    columns_of,
     conditional_of,
     describe_mechanism,
     design_of,
-    find_missing_mechanisms,
     inexact_by,
     interrupted_claim,
     protected_by,
     read_certificate,
     statement_of,
+)
+from tabsynth.privacy.certificate.completeness import (
+    FIGURES,
+    NO_PLAN,
+    columns_of,
+    find_missing_mechanisms,
+    list_unspent,
 )
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
 from tabsynth.schema.column import UNCHANGED
@@ -178,7 +183,6 @@ UNSIGNED = "unsigned"
 # Another build of an accountant may differ in the last digits, and be a little looser.
 LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
 INTERRUPTED = "interrupted"  # why a fit stopped, where a person stopped it
-NO_PLAN = "it does not state its plan, so a mechanism that no public fact implies could be missing from its list"
 LATER = ("plan", "settings", "code", "noise")  # fields that certificates of format 1 did not have
 SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
 
@@ -314,7 +318,11 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
         notes.append(NO_PLAN)
     else:
         below, unknown = _sensitivities(data)
-        problems += [*_form(data, claimed), *below, *_project(data, claimed, ledger)]
+        problems += [
+            *_form(data, claimed),
+            *below,
+            *_project(data, claimed, ledger),
+        ]
         notes += [
             *unknown,
             *_unchanged_facts(data),
@@ -322,7 +330,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
             *_processes(data),
             *_code(data, name),
             *_noise(data),
-            *_unspent_budget(data),
+            *list_unspent(data),
         ]
         if data["training"].get("stopped") == INTERRUPTED:
             claim = interrupted_claim(claimed, data.get("project"))
@@ -466,7 +474,9 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
         problems.append("its list of conditional columns is not that of its drafted columns")
     if not data["private"] and math.isfinite(claimed) and not data["seeded"] and not conditional:
         problems.append("it claims not to be private, but its figures are those of a private run")
-    if any(data[name] != words for name, words in protected_by(data["public"]).items()):
+    words = [RECORDS] if "plan" in data else [RECORDS, RECORDS_OF_0_2]
+    units = [protected_by(data["public"], records=records) for records in words]
+    if {name: data[name] for name in units[0]} not in units:
         problems.append("its unit of privacy is not that of its public facts")
     stated = {**data["public"].get("design", {})}
     stated.pop("weights_in_table", None)
@@ -627,24 +637,6 @@ def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
     if not ledger.adaptive and stated["delta"] == data["delta"] and claimed > limit * (1 + LOOSE):
         problems.append(f"it claims epsilon={claimed:.4g}, past its project's limit of {limit:.4g}")
     return problems
-
-
-def _unspent_budget(data: dict[str, Any]) -> list[str]:
-    """Return notes on what the plan, or else the list of mechanisms, leaves of the budget beyond what calibration does."""
-    plan, budget = data.get("plan"), _number(data["epsilon_asked"])
-    notes, items = [], data["mechanisms"]
-    if plan is None:
-        notes.append(NO_PLAN)
-    else:
-        items = [*({**item, EARLIER: True} for item in plan["before"]), *plan["fit"]]
-    if math.isinf(budget) or (plan is None and data["training"].get("stopped") is not None):
-        return notes
-    ledger = Ledger.from_list(budget, data["delta"], items)
-    share = ledger.filter.share(ledger.spends()) if ledger.adaptive else ledger.spent / budget
-    if share < 1 - UNSPENT - TIGHT:
-        what = "list of mechanisms" if plan is None else "plan"
-        notes.append(f"its {what} leaves {1 - share:.1%} of the budget that was asked for unspent")
-    return notes
 
 
 def _unchanged_facts(data: dict[str, Any]) -> list[str]:
