@@ -32,4 +32,4 @@ def test_the_law_of_class_votes(multiplier: float) -> None:
         wanted = norm.cdf(lead / (2 * multiplier))  # the difference of two has variance 4σ²
         assert abs(result - wanted) < 4.5 * math.sqrt(wanted * (1 - wanted) / DRAWS)
     aggregator.open(7)
-    assert [account.spent for account in accounts] == [7, 7] and aggregator.left() == DRAWS - 7
+    assert [account.spent for account in accounts] == [7, 7] and aggregator.remaining() == DRAWS - 7

@@ -53,7 +53,7 @@ def test_one_batched_step_is_that_of_k_modules(hidden: list[int], classes: int) 
     ]
     for step in range(4):
         fake = torch.rand(7, WIDTH, generator=rng(step), dtype=torch.float64)
-        picked = trainer.picked(BATCH, rng(9 + step))
+        picked = trainer.pick_rows(BATCH, rng(9 + step))
         for k, (network, moves) in enumerate(zip(networks, optimizers, strict=True)):
             says = network(fake)
             loss = binary_cross_entropy_with_logits(says[:, 0], torch.zeros_like(says[:, 0]))
@@ -85,7 +85,7 @@ def test_one_batched_step_is_that_of_k_modules(hidden: list[int], classes: int) 
 
 def test_each_teacher_picks_from_its_own_shard() -> None:
     trainer, shard = trainer_of([WIDTH, 1], [3, 0, 1, 40])
-    picked = trainer.picked(500, rng())
+    picked = trainer.pick_rows(500, rng())
     for k in (0, 2, 3):
         assert set(picked[k].tolist()) == set(torch.nonzero(shard == k).flatten().tolist())
 

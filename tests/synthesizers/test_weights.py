@@ -394,7 +394,7 @@ def test_teachers_pick_rows_in_proportion_to_their_weights() -> None:
     shard = torch.tensor([0, 0, 0, 1, 1, 2])
     teachers = Teachers(4, (2, 1), torch.Generator().manual_seed(0))
     trainer = TeacherTrainer(teachers, torch.zeros(6, 2), None, shard, 0.1, parts)
-    picked = trainer.picked(20_000, torch.Generator().manual_seed(1))
+    picked = trainer.pick_rows(20_000, torch.Generator().manual_seed(1))
     assert torch.bincount(picked[0], minlength=3)[:3] / 20_000 == pytest.approx([0.1, 0.9, 0.0], abs=0.01)  # fmt: skip
     assert set(picked[1].tolist()) == {3, 4}
     assert trainer._empty.tolist() == [2, 3]  # a shard of weight 0 has no rows

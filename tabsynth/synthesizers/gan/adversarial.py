@@ -47,7 +47,7 @@ from tabsynth.training.private_step import (
 
 
 def pair_draws(rows: int, rng: torch.Generator) -> Tensor:
-    """Uniform numbers, shape (rows, 2): which partner each row gets, and ρ."""
+    """Draw uniform numbers, shape (rows, 2): for the partner of each row, and ρ."""
     trace = recorder()
     drawn = None if trace is None else trace.uniform(rows, 2, rng)
     return torch.rand(rows, 2, generator=rng, device=rng.device) if drawn is None else drawn
@@ -93,7 +93,7 @@ class RowLosses:
         return self
 
     def __call__(self, critic: nn.Module, rows: Tensor) -> Tensor:
-        """One loss a row, shape (batch,)."""
+        """Return one loss a row, shape (batch,)."""
         losses = minus_scores(critic, rows)
         if not (self.paired or self.penalty):
             return losses
@@ -106,7 +106,7 @@ class RowLosses:
         return losses
 
     def _draws(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Partners and ρ; the same again for the same rows, as step rules with two passes need."""
+        """Draw partners and ρ; the same again for the same rows, as step rules with two passes need."""
         assert self.pool is not None
         key = (rows.data_ptr(), len(rows))
         if self._drawn is None or self._drawn[0] != key:
@@ -155,7 +155,7 @@ class CriticSchedule:
         return True
 
     def generator_step(self, scores: Tensor) -> None:
-        """The critic's scores of the rows of a generator step, shape (batch,)."""
+        """Take the critic's scores of the rows of a generator step, shape (batch,), into the mean."""
         if not self.adaptive:
             return
         scores = scores.detach()
@@ -169,7 +169,7 @@ class CriticSchedule:
             self.grace = GRACE
 
     def state_dict(self) -> dict[str, Any]:
-        """Counters and means."""
+        """Return the counters and means."""
         return {
             "steps": self.steps,
             "waited": self.waited,
@@ -188,7 +188,7 @@ class CriticSchedule:
 def noisy_gap(
     critic: nn.Sequential, penalty: float, public: Tensor, fake: Tensor, rng: torch.Generator
 ) -> Tensor:
-    """Noisy mean D(real) − mean D(generated), off the last layer's gradient: see :class:`CriticSchedule`.
+    """Return the noisy mean D(real) − mean D(generated), off the last layer's gradient: see :class:`CriticSchedule`.
 
     The gradient penalty is no function of the scores: what it adds on stand-ins (``public``) is taken
     out, and what it adds on real rows beyond that stays in.
@@ -205,7 +205,7 @@ def noisy_gap(
 
 
 def _mean(mean: Tensor, value: Tensor) -> Tensor:
-    """Exponential mean; the first value starts it."""
+    """Return the exponential mean, which the first value starts."""
     mean = mean.to(value.device)
     return torch.where(torch.isnan(mean), value, DECAY * mean + (1 - DECAY) * value)
 
@@ -400,7 +400,7 @@ class Adversarial(GeneratorTraining):
         assert table is not None
 
         def gradient(fake: Tensor) -> Tensor:
-            public = _some(table, batch, rng)
+            public = _draw_rows(table, batch, rng)
             grads = self._ordinary(losses.against(fake), public, fake)
             for parameter, grad in zip(self.critic.parameters(), grads, strict=True):
                 parameter.grad = grad
@@ -433,7 +433,7 @@ class Adversarial(GeneratorTraining):
             if not wants_public(config.clipping):
                 step.gradient(losses)
                 return fake
-            public = fake if standins is None else _some(standins, batch, streams.public)
+            public = fake if standins is None else _draw_rows(standins, batch, streams.public)
             step.gradient(
                 losses,
                 public,
@@ -511,21 +511,21 @@ class Adversarial(GeneratorTraining):
         return RowLosses(rng, penalty=self.penalty, paired=not self.config.clipping.centred)
 
     def _ordinary(self, losses: RowLosses, real: Tensor, fake: Tensor) -> list[Tensor]:
-        """The gradient of the critic's whole loss, without privacy."""
+        """Return the gradient of the critic's whole loss, without privacy."""
         total = losses(self.critic, real).mean()
         if not losses.paired:
             total = total + critic_scores(self.critic, fake).mean()
         return list(torch.autograd.grad(total, list(self.critic.parameters())))
 
     def _of_generated(self, fake: Tensor) -> list[Tensor]:
-        """F, the gradient of the generated rows' mean score."""
+        """Return F, the gradient of the generated rows' mean score."""
         mean = critic_scores(self.critic, fake).mean()
         return list(torch.autograd.grad(mean, list(self.critic.parameters())))
 
     def _generator_step(
         self, batch: int, optimizer: torch.optim.Optimizer, rng: torch.Generator
     ) -> Tensor:
-        """One step up the critic's score; reads the critic's parameters and no row."""
+        """Take one step up the critic's score, which reads the critic's parameters and no row; return the scores."""
         generator = self.generator
         logits = generator.logits(generator.noise(batch, rng))
         codes = generator.heads(logits, self.config.generator.temperature, rng)
@@ -537,6 +537,6 @@ class Adversarial(GeneratorTraining):
         return scores.detach()
 
 
-def _some(table: Tensor, batch: int, rng: torch.Generator) -> Tensor:
-    """Rows drawn with replacement, shape (batch, width)."""
+def _draw_rows(table: Tensor, batch: int, rng: torch.Generator) -> Tensor:
+    """Return rows drawn with replacement, shape (batch, width)."""
     return table[torch.randint(len(table), (batch,), generator=rng, device=table.device)]

@@ -110,7 +110,7 @@ def source_autoencoder(rows: int) -> AutoencoderConfig:
 
 
 class Autoencoder(nn.Module):
-    """Encoder to latents in (-1, 1) and decoder to the logits of the heads."""
+    """An encoder to latents in (-1, 1), and a decoder to the logits of the heads."""
 
     def __init__(self, config: AutoencoderConfig, layout: Layout, rng: torch.Generator) -> None:
         super().__init__()
@@ -121,11 +121,11 @@ class Autoencoder(nn.Module):
         self.decoder = mlp(widths[::-1], rng, activation=config.activation)
 
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:
-        """Set the decoder's last bias to the given one-way distributions."""
+        """Set the decoder's last bias to one-way distributions."""
         set_bias(self.decoder, self.heads.layout, marginals)
 
     def forward(self, codes: Tensor) -> Tensor:
-        """Logits of the reconstruction, shape (batch, layout.width)."""
+        """Return logits of the reconstruction, shape (batch, layout.width)."""
         return self.decoder(self.encoder(codes))
 
     def fit(
@@ -173,6 +173,6 @@ class Autoencoder(nn.Module):
 
 
 def reconstruction_losses(autoencoder: nn.Module, codes: Tensor) -> Tensor:
-    """Cross-entropy of the heads against the row itself, one loss a row."""
+    """Return the cross-entropy of the heads against the row itself, one loss a row."""
     assert isinstance(autoencoder, Autoencoder)
     return -autoencoder.heads.log_likelihood(autoencoder(codes), codes)

@@ -93,13 +93,13 @@ class GeneratorConfig:
 
 
 def mean_code(layout: Layout, marginals: Sequence[np.ndarray]) -> Tensor:
-    """The mean row of codes under one-way distributions, shape (layout.width,)."""
+    """Return the mean row of codes under one-way distributions, shape (layout.width,)."""
     means = [p @ b.codebook for p, b in zip(marginals, layout.blocks, strict=True)]
     return torch.as_tensor(np.concatenate(means), dtype=torch.float32)
 
 
 def second_moments(layout: Layout, codes: Tensor) -> Tensor:
-    """Mean outer product of rows of codes between different columns, shape (width, width).
+    """Return the mean outer product of rows of codes between different columns, shape (width, width).
 
     For one-hot codes: all two-way marginals. Blocks of a column with itself are zero.
     """
@@ -107,7 +107,7 @@ def second_moments(layout: Layout, codes: Tensor) -> Tensor:
 
 
 def across_columns(layout: Layout) -> Tensor:
-    """1 where two codes are of different columns, else 0, shape (width, width)."""
+    """Return 1 where two codes are of different columns, else 0, shape (width, width)."""
     widths = torch.tensor([block.stop - block.start for block in layout.blocks])
     column = torch.repeat_interleave(torch.arange(len(widths)), widths)
     return (column[:, None] != column).float()
@@ -126,7 +126,7 @@ class _PairDistance(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, codes: Tensor, moments: Tensor, weight: Tensor) -> Tensor:
-        """The distance, a scalar; ``moments`` and ``weight`` are symmetric, shape (width, width)."""
+        """Return the distance, a scalar; ``moments`` and ``weight`` are symmetric, shape (width, width)."""
         half = len(codes) // 2
         halves = codes[:half], codes[half : 2 * half]
         off = [(rows.T @ rows / half).sub_(moments) for rows in halves]
@@ -138,13 +138,13 @@ class _PairDistance(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, None, None]:
-        """In the codes."""
+        """Return the gradient in the codes."""
         (gradient,) = ctx.saved_tensors
         return outer[0] * gradient, None, None
 
 
 class MomentPenalty:
-    """Squared distances of generated rows to a mean code, and χ² distances to second moments.
+    """The squared distances of generated rows to a mean code, and χ² distances to second moments.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class MomentPenalty:
         released: Tensor | None,
         config: GeneratorConfig,
     ) -> "MomentPenalty":
-        """Penalties towards one-way distributions and the pairs of a released table's codes."""
+        """Return penalties towards one-way distributions and the pairs of a released table's codes."""
         mean = None if marginals is None else mean_code(layout, marginals)
         moments = None
         if released is not None and config.pair_anchor:
@@ -188,7 +188,7 @@ class MomentPenalty:
         return cls(layout, mean, moments, config.anchor, config.pair_anchor, marginals)
 
     def to(self, device: torch.device) -> "MomentPenalty":
-        """Both targets, moved to ``device``."""
+        """Move both targets to ``device``."""
         if self.mean is not None:
             self.mean = self.mean.to(device)
         if self.moments is not None:
@@ -197,7 +197,7 @@ class MomentPenalty:
         return self
 
     def loss(self, expected: Tensor) -> Tensor:
-        """The weighted sum, a scalar.
+        """Return the weighted sum, a scalar.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ MOST_COMPONENTS = 8192  # draws of z for one sample
 
 
 class TableGenerator(nn.Module):
-    """z → logits → codes: an MLP, then the autoencoder's decoder if there is one, then the heads."""
+    """A generator, z → logits → codes: an MLP, then the autoencoder's decoder if there is one, then the heads."""
 
     def __init__(
         self,
@@ -244,24 +244,24 @@ class TableGenerator(nn.Module):
         self.decoder = decoder if decoder is not None else nn.Identity()
 
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:
-        """Set the last bias so that the first rows follow the given one-way distributions."""
+        """Set the last bias so that the first rows follow one-way distributions."""
         last = self.body if isinstance(self.decoder, nn.Identity) else self.decoder
         set_bias(last, self.heads.layout, marginals)
 
     def sound(self) -> bool:
-        """Whether the buffers beside the weights are valid; the weights may have any values."""
+        """Return whether the buffers beside the weights are valid; the weights may have any values."""
         return True
 
     def logits(self, z: Tensor) -> Tensor:
-        """Logits of a batch of noise, shape (batch, layout.width)."""
+        """Return logits of a batch of noise, shape (batch, layout.width)."""
         return self.decoder(self.body(z))
 
     def forward(self, z: Tensor, temperature: float, rng: torch.Generator) -> Tensor:
-        """Codes of a batch of noise, shape (batch, layout.width)."""
+        """Return codes of a batch of noise, shape (batch, layout.width)."""
         return self.heads(self.logits(z), temperature, rng)
 
     def noise(self, rows: int, rng: torch.Generator) -> Tensor:
-        """z ~ N(0, I), shape (rows, latent_dim)."""
+        """Draw z ~ N(0, I), shape (rows, latent_dim)."""
         device = next(self.parameters()).device
         return torch.randn(rows, self.latent_dim, generator=rng, device=device)
 
@@ -275,7 +275,7 @@ class TableGenerator(nn.Module):
         noise: Callable[[int, torch.Generator], Tensor] | None = None,
         rounded: bool = True,
     ) -> np.ndarray:
-        """Category codes of ``rows`` generated rows, shape (rows, columns) int64.
+        """Draw category codes of ``rows`` generated rows, shape (rows, columns) int64.
 
         ``noise(rows, rng)`` draws z, in place of :meth:`noise`.
 
@@ -345,7 +345,7 @@ class ConditionalGenerator(TableGenerator):
         self.register_buffer("shares", torch.full((block.size,), 1 / block.size))
 
     def logits(self, z: Tensor) -> Tensor:
-        """As :meth:`TableGenerator.logits`, the label's as z says."""
+        """Return the logits of :meth:`TableGenerator.logits`, with those of the label as z says."""
         logits = super().logits(z)
         given = (2 * z[:, self._free :] - 1) * self.CERTAIN
         start, stop = self._label.start, self._label.stop
@@ -353,16 +353,16 @@ class ConditionalGenerator(TableGenerator):
         return torch.cat([before, given, after], dim=1)
 
     def sound(self) -> bool:
-        """Whether the shares of the classes are shares."""
+        """Return whether the shares of the classes are shares."""
         return bool((self.shares >= 0).all()) and abs(float(self.shares.sum()) - 1) < NOT_ONE
 
     def noise(self, rows: int, rng: torch.Generator) -> Tensor:
-        """z ~ N(0, I) and a class by its share, one-hot: shape (rows, latent_dim + classes)."""
+        """Draw z ~ N(0, I) and a class by its share, one-hot: shape (rows, latent_dim + classes)."""
         drawn = torch.multinomial(self.shares, rows, replacement=True, generator=rng)
         return self._with_class(drawn, rng)
 
     def noise_of(self, classes: np.ndarray) -> Callable[[int, torch.Generator], Tensor]:
-        """The same of some classes, bool, shape (classes,), by their shares; alike if all of these are 0."""
+        """Return what draws noise of some classes, bool, shape (classes,), by their shares; alike if all of these are 0."""
         some = torch.as_tensor(classes, dtype=self.shares.dtype, device=self.shares.device)
         shares = self.shares * some if (self.shares * some).sum() > 0 else some
 
@@ -382,7 +382,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class WeightAverage(Stateful, Generic[Module]):
-    """Exponential mean of a module's weights and buffers over its steps.
+    """The exponential mean of a module's weights and buffers over its steps.
 
     Weighs as Adam's moments do after their correction: the weights of before the first step count for
     nothing, however short the training is. Whole numbers (a BatchNorm's count) are taken as they are.
@@ -418,7 +418,7 @@ class WeightAverage(Stateful, Generic[Module]):
                 mean.copy_(value)
 
     def state_dict(self) -> dict[str, Any]:
-        """The mean, and of how many steps."""
+        """Return the mean, and the number of its steps."""
         return {"updates": self.updates, "module": self.module.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -428,7 +428,7 @@ class WeightAverage(Stateful, Generic[Module]):
 
 
 class Curves:
-    """Values at steps, by name. Tensors are brought from their device when the curves are read."""
+    """The values at steps, by name. Tensors are brought from their device when the curves are read."""
 
     def __init__(self) -> None:
         self._held: dict[str, list[tuple[int, Tensor | float]]] = {}
@@ -448,7 +448,7 @@ class Curves:
         return out
 
     def state_dict(self) -> dict[str, Any]:
-        """The curves so far."""
+        """Return the curves so far."""
         return self.to_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -586,7 +586,7 @@ class GeneratorTraining:
         return self.average.module if self.generator_config.averaging else self.generator
 
     def to(self, device: torch.device) -> Self:
-        """All networks and targets, moved to ``device``."""
+        """Move all networks and targets to ``device``."""
         for network in (self.generator, self.average.module):
             network.to(device)
         if self.moment_penalty is not None:
@@ -620,7 +620,7 @@ class GeneratorTraining:
         return run_steps(MOMENTS, steps, one, context.monitor, 0.3, state=state)
 
     def moment_step(self, rng: torch.Generator, moves: torch.optim.Optimizer) -> None:
-        """One generator step of the moment penalty alone."""
+        """Take one generator step of the moment penalty alone."""
         moment_penalty, generator = self.moment_penalty, self.generator
         assert moment_penalty is not None
         logits = generator.logits(generator.noise(MOMENT_ROWS, rng))
@@ -636,7 +636,7 @@ class GeneratorTraining:
         )
 
     def _descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """A step of the generator; no other network gets a gradient, for they do not move."""
+        """Take a step of the generator; no other network gets a gradient, for they do not move."""
         parameters = list(self.generator.parameters())
         grads = torch.autograd.grad(loss, parameters, allow_unused=True)
         for parameter, grad in zip(parameters, grads, strict=True):

@@ -32,7 +32,7 @@ Deal = Callable[[PrivateInputs | UnitRows], tuple[PrivateInputs, Tensor]]
 def deal(
     rows: PrivateInputs | UnitRows, teachers: int, key: np.ndarray
 ) -> tuple[PrivateInputs, Tensor]:
-    """Records in an order independent of their places, and the teacher of each, shape (rows,).
+    """Return records in an order independent of their places, and the teacher of each, shape (rows,).
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def deal(
 def _units(
     digests: Sequence[bytes], units: np.ndarray, secret: bytes
 ) -> tuple[np.ndarray, list[bytes]]:
-    """The number of each row's unit, and a keyed hash of what the rows of each unit hold, in any order."""
+    """Return the number of each row's unit, and a keyed hash of what the rows of each unit hold, in any order."""
     names, owner = np.unique(units, return_inverse=True)
     held: list[list[bytes]] = [[] for _ in names]
     for digest, unit in zip(digests, owner, strict=True):
@@ -91,7 +91,7 @@ def _units(
 
 
 class NoisyAggregator:
-    """Reads private rows under the accounts of the votes, and adds noise to exact counts of votes."""
+    """An aggregator that reads private rows under the accounts of the votes, and adds noise to exact counts of votes."""
 
     def __init__(self, table: PrivateTable[Any], accounts: Sequence[Account], bits: Bits) -> None:
         self._table, self._accounts, self._bits = table, accounts, bits
@@ -103,7 +103,7 @@ class NoisyAggregator:
         ]
         return rows[0]
 
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Return the number of questions that the accounts still cover."""
         return min(account.granted - account.spent for account in self._accounts)
 
@@ -116,7 +116,7 @@ class NoisyAggregator:
         return self._accounts[account].noise_multiplier * 2**0.5
 
     def binary(self, yes: Tensor, teachers: int) -> Tensor:
-        """The noisy majority's answers, BoolTensor of shape (questions,), of clean counts."""
+        """Return the noisy majority's answers, BoolTensor of shape (questions,), of clean counts."""
         account, mechanism = self._accounts[0], self._accounts[0].mechanism
         (counts,) = exact(account, [yes.cpu().numpy()], [self.noise()], uses=len(yes))
         if isinstance(mechanism, NoisyVote):
@@ -128,7 +128,7 @@ class NoisyAggregator:
         return torch.from_numpy(answers).to(yes.device)
 
     def classes(self, votes: Tensor) -> Tensor:
-        """The class with the most votes, noise on each, LongTensor of shape (questions,).
+        """Return the class with the most votes, noise on each, LongTensor of shape (questions,).
 
         Parameters
         ----------

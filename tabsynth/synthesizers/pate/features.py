@@ -28,9 +28,9 @@ FLOOR = 1e-3  # of what independence gives a cell: no pair of values is ruled ou
 
 
 def functions_of(
-    column: Column, block: Block, p: np.ndarray, most: int, least: float = LEAST_NORM
+    column: Column, block: Block, p: np.ndarray, max_functions: int, least: float = LEAST_NORM
 ) -> np.ndarray:
-    """Functions φ of one column: weights of its code and a constant, shape (width + 1, functions).
+    """Return functions φ of one column: weights of its code and a constant, shape (width + 1, functions).
 
     Parameters
     ----------
@@ -38,35 +38,37 @@ def functions_of(
     block : Block
     p : ndarray, shape (size,)
         The column's distribution, strictly positive.
-    most : int
-        Functions at most; fewer where the column has fewer values, or rare ones.
+    max_functions : int
+        The largest number of functions; fewer where the column has fewer values, or rare ones.
     least : float
         Of a function's norm beside those before it.
     """
     ones = np.ones((block.size, 1))
     values = np.concatenate([block.codebook.astype(float), ones], axis=1)  # of every weight
     basis = [np.eye(values.shape[1])[-1]]
-    for weights in _candidates(column, block, p, most):
+    for weights in _candidates(column, block, p, max_functions):
         for other in basis:
             weights = weights - (p * (values @ weights) * (values @ other)).sum() * other
         norm = np.sqrt((p * (values @ weights) ** 2).sum())
-        if norm > least and len(basis) <= most:
+        if norm > least and len(basis) <= max_functions:
             basis.append(weights / norm)
     return np.stack(basis[1:], axis=1) if len(basis) > 1 else np.zeros((values.shape[1], 0))
 
 
-def _candidates(column: Column, block: Block, p: np.ndarray, most: int) -> list[np.ndarray]:
-    """Functions to make orthonormal, the most telling first; a few more than ``most``."""
+def _candidates(
+    column: Column, block: Block, p: np.ndarray, max_functions: int
+) -> list[np.ndarray]:
+    """Return functions to make orthonormal, the most telling first; a few more than ``max_functions``."""
     width = block.stop - block.start
     unit = np.eye(width + 1)
     if block.head != "softmax":
         return list(unit[:width])
     if not column.ordered:
-        return [unit[j] for j in np.argsort(-p, kind="stable")[: most + 1]]
+        return [unit[j] for j in np.argsort(-p, kind="stable")[: max_functions + 1]]
     cells = column.cells
     functions = [unit[code] for code in range(cells, block.size)]  # missing values
     rank = (np.cumsum(p[:cells]) - p[:cells] / 2) / p[:cells].sum()
-    for degree in range(1, most + 1):
+    for degree in range(1, max_functions + 1):
         weights = np.zeros(width + 1)
         weights[:cells] = Legendre.basis(degree)(2 * rank - 1)
         functions.append(weights)
@@ -74,7 +76,7 @@ def _candidates(column: Column, block: Block, p: np.ndarray, most: int) -> list[
 
 
 class PairFeatures:
-    """From rows of codes to their ψ, and from means of ψ to two-way marginals.
+    """The features ψ of rows of codes, and the two-way marginals that means of ψ stand for.
 
     Parameters
     ----------
@@ -82,10 +84,10 @@ class PairFeatures:
     columns : sequence of Column
     marginals : sequence of ndarray
         One-way distributions, released.
-    per_column : int
-        Functions of a column at most.
-    most : int
-        Features at most: beyond, columns have fewer functions, and then some pairs of columns, drawn once
+    max_functions : int
+        The largest number of functions of a column.
+    max_features : int
+        The largest number of features: beyond, columns have fewer functions, and then some pairs of columns, drawn once
         and for all tables, have none.
     label : int, optional
         A column that keeps all its functions.
@@ -103,8 +105,8 @@ class PairFeatures:
         layout: Layout,
         columns: Sequence[Column],
         marginals: Sequence[np.ndarray],
-        per_column: int,
-        most: int,
+        max_functions: int,
+        max_features: int,
         label: int | None = None,
     ) -> None:
         self.layout, self.marginals = layout, list(marginals)
@@ -112,23 +114,23 @@ class PairFeatures:
             self._functions = [
                 functions_of(c, b, p, b.size, LEAST_NORM_OF_LABEL)
                 if j == label
-                else functions_of(c, b, p, per_column)
+                else functions_of(c, b, p, max_functions)
                 for j, (c, b, p) in enumerate(zip(columns, layout.blocks, marginals, strict=True))
             ]
             column = np.repeat(np.arange(len(columns)), [f.shape[1] for f in self._functions])
             first, second = np.triu_indices(len(column), 1)
             apart = column[first] != column[second]
             first, second = first[apart], second[apart]
-            if len(first) <= most or per_column == 1:
+            if len(first) <= max_features or max_functions == 1:
                 break
-            per_column -= 1
+            max_functions -= 1
         number = column[first] * len(columns) + column[second]
         pairs = np.random.default_rng(0).permutation(np.unique(number))
-        if len(first) > most:
-            kept = np.isin(number, pairs[: max(1, most * len(pairs) // len(first))])
+        if len(first) > max_features:
+            chosen = np.isin(number, pairs[: max(1, max_features * len(pairs) // len(first))])
             if label is not None:
-                kept |= (column[first] == label) | (column[second] == label)
-            first, second, number = first[kept], second[kept], number[kept]
+                chosen |= (column[first] == label) | (column[second] == label)
+            first, second, number = first[chosen], second[chosen], number[chosen]
         self._first, self._second = torch.from_numpy(first), torch.from_numpy(second)
         order = np.concatenate([np.arange(f.shape[1]) for f in self._functions])
         level = np.maximum(order[first], order[second]) // 2
@@ -153,21 +155,23 @@ class PairFeatures:
         return len(self.group)
 
     def to(self, device: torch.device) -> "PairFeatures":
-        """All of it, moved to ``device``."""
+        """Move all of it to ``device``."""
         for name, value in vars(self).items():
             if isinstance(value, Tensor):
                 setattr(self, name, value.to(device))
         return self
 
     def __call__(self, codes: Tensor) -> Tensor:
-        """ψ of each row, shape (rows, features). Of expected codes: expected, where the columns of
-        a row are independent of each other."""
+        """Return ψ of each row, shape (rows, features).
+
+        Of expected codes it is the expected ψ, where the columns of a row are independent of each other.
+        """
         values = codes @ self._weights + self._constants
         # Twice as fast as by brackets.
         return values.index_select(1, self._first) * values.index_select(1, self._second)
 
     def of_rows(self, codes: Tensor) -> Tensor:
-        """ψ of private rows, each a function of its own codes, to the bit.
+        """Return ψ of private rows, each a function of its own codes, to the bit.
 
         Parameters
         ----------
@@ -195,7 +199,7 @@ class PairFeatures:
         return (values.index_select(0, self._first) * values.index_select(0, self._second)).T
 
     def second_moments(self, means: Tensor) -> Tensor:
-        """Two-way marginals, as second moments of codes, that have these means of ψ.
+        """Return two-way marginals, as second moments of codes, that have these means of ψ.
 
         Returns
         -------
@@ -215,15 +219,15 @@ class PairFeatures:
             for a, one in enumerate(self.layout.blocks[:b]):
                 part = departures[bounds[a] : bounds[a + 1], bounds[b] : bounds[b + 1]].numpy()
                 relative = 1 + tables[a] @ part @ tables[b].T
-                joint = _fitted(relative, self.marginals[a], self.marginals[b])
+                joint = _fit_margins(relative, self.marginals[a], self.marginals[b])
                 product = one.codebook.T @ joint @ two.codebook
                 moments[one.start : one.stop, two.start : two.stop] = product
                 moments[two.start : two.stop, one.start : one.stop] = product.T
         return torch.from_numpy(moments).to(self._constants)
 
 
-def _fitted(relative: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """A distribution of pairs with margins ``p`` and ``q``, near ``relative`` times their product."""
+def _fit_margins(relative: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return a distribution of pairs with margins ``p`` and ``q``, near ``relative`` times their product."""
     joint = np.maximum(relative, FLOOR) * np.outer(p, q)
     for _ in range(SWEEPS):
         joint *= (p / joint.sum(axis=1))[:, None]
@@ -239,7 +243,7 @@ ANSWERS = 2**24  # votes of all teachers at a time
 
 
 class MarginalTeachers:
-    """Discriminators of mean differences: wᵢ = mean ψ of shard i; a row x scores ⟨wᵢ − c, ψ(x) − c⟩.
+    """The teachers by mean differences: wᵢ = mean ψ of shard i; a row x scores ⟨wᵢ − c, ψ(x) − c⟩.
 
     c is the mean ψ of generated rows. That is the witness function of the distance between the means
     (Gretton et al. 2012), and what one step of gradient descent on the cross-entropy makes of a linear
@@ -275,7 +279,7 @@ class MarginalTeachers:
         features: PairFeatures,
         parts: Tensor | None = None,
     ) -> "MarginalTeachers":
-        """The teachers of rows of codes, shape (n, width), each in its shard.
+        """Return the teachers of rows of codes, shape (n, width), each in its shard.
 
         ``parts``, shape (n,), from 0 to 1, weigh the rows of each mean: in whole numbers of 2⁻¹⁶, so that sums stay
         those of integers.
@@ -300,7 +304,7 @@ class MarginalTeachers:
         scale: Tensor,
         least: float,
     ) -> Tensor:
-        """How many teachers say yes to each row: all heads' scaled scores are above ``least``.
+        """Count the teachers that say yes to each row: all heads' scaled scores are above ``least``.
 
         Parameters
         ----------
@@ -328,7 +332,7 @@ class MarginalTeachers:
     def votes(
         self, choices: Sequence[Tensor], features: PairFeatures, centre: Tensor, head: Tensor
     ) -> Tensor:
-        """How many teachers score each of a few rows highest, shape (rows, choices).
+        """Count the teachers that score each of a few rows highest, shape (rows, choices).
 
         Parameters
         ----------
@@ -347,7 +351,7 @@ class MarginalTeachers:
 
     @staticmethod
     def _turns(votes: Tensor, choices: int) -> Tensor:
-        """Votes of whoever knows nothing, shape (K, rows): each choice as often as any other."""
+        """Return votes of teachers without a record, shape (K, rows): each choice as often as any other."""
         teachers, rows = (torch.arange(size, device=votes.device) for size in votes.shape)
         return (teachers[:, None] + rows) % choices
 
@@ -356,5 +360,5 @@ class MarginalTeachers:
 
 
 def _steps(values: Tensor) -> Tensor:
-    """Numbers as whole numbers of steps of 1 / ``SCALE``, int64."""
+    """Return numbers as whole numbers of steps of 1 / ``SCALE``, int64."""
     return values.double().clamp_(-LIMIT, LIMIT).mul_(SCALE).round_().long()

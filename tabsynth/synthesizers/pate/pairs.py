@@ -54,7 +54,7 @@ FAR = 4.0  # standard deviations past which an answer says no more
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Answered questions of one round: the student learns of private rows from these alone.
+    """The answered questions of one round: the student learns of private rows from these alone.
 
     Attributes
     ----------
@@ -85,12 +85,12 @@ class Answers:
     against: Tensor | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all of it."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
 class Student:
-    """θ, the mean ψ of private rows, by maximum a posteriori from the answers of all rounds.
+    """The student's θ, the mean ψ of private rows, by maximum a posteriori from the answers of all rounds.
 
     A teacher of m records has wᵢ ≈ N(θ, Σ/m), Σ the covariance of ψ, about that of generated rows. So
     it says yes to a row x with chance Φ(z), z = √m ⟨θ − c, ψ(x) − c⟩ / √(ψ(x) − c)ᵀ Σ (ψ(x) − c), and
@@ -117,7 +117,7 @@ class Student:
 
     @torch.no_grad()
     def learn(self) -> None:
-        """Estimate θ again from all answers so far: Newton's steps, and the variances between them."""
+        """Estimate θ again from all answers so far, by Newton's steps with the variances between them."""
         group = self.features.group
         if not len(group):  # a single column
             return
@@ -138,7 +138,7 @@ class Student:
                 self.variances = (sums / sizes).clamp_min(LEAST_PRIOR)
 
     def _information(self, answers: Answers) -> tuple[Tensor, Tensor]:
-        """Fisher information of θ, and the slope of the log-likelihood, in one round's answers."""
+        """Return the Fisher information of θ, and the slope of the log-likelihood, in one round's answers."""
         count = len(self.means)
         information = torch.zeros(count, count, dtype=torch.float64, device=self.means.device)
         slope = torch.zeros_like(self.means)
@@ -162,14 +162,14 @@ class Student:
         return information, slope
 
     def design(self, answers: Answers, part: slice = slice(None)) -> Tensor:
-        """ψ(x) − c of the rows asked about, or its difference to the rows they were set against."""
+        """Return ψ(x) − c of the rows asked about, or its difference to the rows they were set against."""
         rows = self.features(answers.codes[part].float())
         if answers.against is None:
             return rows - answers.centre
         return rows - self.features(answers.against[part].float())
 
     def state_dict(self) -> dict[str, Any]:
-        """θ, its variances, and all answers."""
+        """Return θ, its variances, and all answers."""
         return {
             "means": self.means,
             "prior": self.prior,
@@ -191,7 +191,7 @@ class Student:
 
 
 def _normal(z: Tensor) -> Tensor:
-    """Φ."""
+    """Return Φ."""
     return torch.special.ndtr(z)
 
 
@@ -250,7 +250,7 @@ class PATEMarginals(GeneratorTraining):
         self._target: MomentPenalty | None = None
 
     def to(self, device: torch.device) -> "PATEMarginals":
-        """All networks and targets, moved to ``device``."""
+        """Move all networks and targets to ``device``."""
         self.features.to(device)
         self.heads = [head.to(device) for head in self.heads]
         self.student = Student(self.features, self.heads)
@@ -358,7 +358,7 @@ class PATEMarginals(GeneratorTraining):
         spread: Tensor,
         rng: torch.Generator,
     ) -> None:
-        """Which class each row is most like: its answer is set against one other class, by chance."""
+        """Ask which class each row is most like; its answer is set against one other class, by chance."""
         label = self.label
         assert label is not None
         classes = torch.eye(label.stop - label.start, device=codes.device)
@@ -386,7 +386,7 @@ class PATEMarginals(GeneratorTraining):
         self.student.answers.append(Answers(**{**vars(answers), "scale": scale}))
 
     def _scale(self, question_features: Tensor, spread: Tensor, heads: Sequence[int]) -> Tensor:
-        """One over the standard deviation of a teacher's score of each row, shape (rows, heads)."""
+        """Return one over the standard deviation of a teacher's score of each row, shape (rows, heads)."""
         scales = []
         for h in heads:
             part = question_features * self.heads[h]
@@ -395,12 +395,12 @@ class PATEMarginals(GeneratorTraining):
         return torch.stack(scales, dim=1)
 
     def _ratio(self, noise: float) -> float:
-        """Teachers with records, over the noise; what all say is chance too, of variance K/4 at most."""
+        """Return the teachers with records over the noise; all votes are random too, of variance K/4 at most."""
         teachers = self.ensemble.teachers
         return self._nonempty_share * teachers / math.sqrt(noise**2 + teachers / 4)
 
     def move(self, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
-        """A step towards the student's two-way marginals."""
+        """Take a step towards the student's two-way marginals."""
         if self._target is None:
             self._aim()
         self.moment_step(rng, moves)

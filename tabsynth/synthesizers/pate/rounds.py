@@ -139,7 +139,7 @@ def run_rounds(
         # After a crash, labels that were paid for and lost are not asked for again.
         turn, step = divmod(i, config.round_steps)
         if step == 0:
-            questions = -(-aggregator.left() // (config.rounds - turn))
+            questions = -(-aggregator.remaining() // (config.rounds - turn))
             if questions > 0:
                 ask(aggregator, questions, dealt)
         move(step)

@@ -63,7 +63,7 @@ Rows = TypeVar("Rows", Tensor, Tensor | CodedInputs)
 
 
 class Teachers(nn.Module):
-    """K multilayer perceptrons of the same shape, with leaky ReLUs, trained independently of each other.
+    """The K multilayer perceptrons of the same shape, with leaky ReLUs, trained independently of each other.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Teachers(nn.Module):
                 parameters.append(nn.Parameter(drawn))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Outputs, shape (K, rows, outputs): of rows of its own for each teacher, or of the same for all.
+        """Return outputs, shape (K, rows, outputs): of rows of its own for each teacher, or of the same for all.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class Teachers(nn.Module):
     def losses(
         self, real: Tensor, nonempty: Tensor, classes: Tensor | None, fake: Tensor
     ) -> Tensor:
-        """Each teacher's loss, shape (K,): cross-entropy of real against generated, and of classes.
+        """Return each teacher's loss, shape (K,): cross-entropy of real against generated, and of classes.
 
         Parameters
         ----------
@@ -132,14 +132,14 @@ class Teachers(nn.Module):
 
     @torch.no_grad()
     def outputs(self, rows: Tensor) -> list[Tensor]:
-        """Outputs for the same rows for all, in parts of shape (K, some rows, outputs)."""
+        """Return outputs for the same rows for all, in parts of shape (K, some rows, outputs)."""
         widest = max(w.shape[2] for w in self.weights)
         some = max(1, ANSWERS // (len(self.weights[0]) * widest))
         return [self(part) for part in rows.split(some)]
 
 
 class TeacherTrainer:
-    """Teachers, their shards and their optimiser.
+    """The teachers, their shards and their optimiser.
 
     Parameters
     ----------
@@ -188,8 +188,8 @@ class TeacherTrainer:
         self._empty = torch.nonzero(self._sizes == 0).squeeze(1)
         self._optimizer = optimizer("adam", teachers.parameters(), lr, BETAS, fused=True)
 
-    def picked(self, batch: int, rng: torch.Generator) -> Tensor:
-        """Row numbers, shape (K, batch): of each teacher's own shard; any, where it is empty.
+    def pick_rows(self, batch: int, rng: torch.Generator) -> Tensor:
+        """Draw row numbers, shape (K, batch): of each teacher's own shard; any, where it is empty.
 
         As many uniform numbers are drawn for every table: what is drawn after them must not depend on its rows.
         """
@@ -207,9 +207,9 @@ class TeacherTrainer:
         return self._order[places] if len(self.rows) else torch.zeros_like(places)
 
     def step(self, batch: int, fake: Tensor, rng: torch.Generator) -> None:
-        """One step of all teachers at once."""
+        """Take one step of all teachers at once."""
         nonempty = (self._sizes > 0).to(self.rows.dtype)
-        picked = self.picked(batch, rng)
+        picked = self.pick_rows(batch, rng)
         if len(self.rows):
             real = self.rows[picked]
             real[self._empty] = 0
@@ -226,7 +226,7 @@ class TeacherTrainer:
 
 
 class LabelledRows:
-    """Generated rows of the present round and their noisy labels.
+    """The generated rows of the present round and their noisy labels.
 
     Labels of earlier rounds are not used: their teachers compared real rows with another generator, and
     call real what the generator has produced too often since (reports/pate).
@@ -237,11 +237,11 @@ class LabelledRows:
         self.device = torch.device("cpu")
 
     def replace(self, **rows: Tensor) -> None:
-        """The next round's: ``codes``, ``yes``, and ``classes`` with ``classed`` where there are any."""
+        """Take the rows of the next round: ``codes``, ``yes``, and ``classes`` with ``classed`` where there are any."""
         self.rows = rows
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all of it."""
         return dict(self.rows)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -286,7 +286,7 @@ class PATENetworks(GeneratorTraining):
         self._trainer: TeacherTrainer | None = None
 
     def to(self, device: torch.device) -> Self:
-        """All networks and targets, moved to ``device``."""
+        """Move all networks and targets to ``device``."""
         for network in (self.student, self._teachers):
             network.to(device)
         self.labelled.device = device
@@ -339,7 +339,7 @@ class PATENetworks(GeneratorTraining):
                 classes = torch.cat([*parts])
             self._trainer = TeacherTrainer(
                 self._teachers,
-                self._unlabelled(rows),
+                self._hide_label(rows),
                 classes,
                 shard,
                 config.lr,
@@ -347,7 +347,7 @@ class PATENetworks(GeneratorTraining):
             )
         for _ in range(config.teacher_steps):
             with torch.no_grad():
-                fake = self._unlabelled(self._codes(max(2, config.teacher_batch), rng))
+                fake = self._hide_label(self._codes(max(2, config.teacher_batch), rng))
             self._trainer.step(config.teacher_batch, fake, rng)
         if (trace := recorder()) is not None:
             trace.teachers(list(self._teachers.parameters()))
@@ -355,7 +355,7 @@ class PATENetworks(GeneratorTraining):
         for _ in range(config.student_steps):
             self._learn(rng)
 
-    def _unlabelled(self, codes: Rows) -> Rows:
+    def _hide_label(self, codes: Rows) -> Rows:
         """Return codes without the label's, where a class head is to predict it."""
         if not self._classes:
             return codes
@@ -366,11 +366,11 @@ class PATENetworks(GeneratorTraining):
         return changed
 
     def _answers(self, aggregator: NoisyAggregator, codes: Tensor) -> dict[str, Tensor]:
-        """What the noisy votes say of each row."""
+        """Return what the noisy votes say of each row."""
         teachers, label, mode = self.ensemble.teachers, self.label, self.ensemble.mode
         own = None if label is None else codes[:, label].argmax(1)
         yes, votes, start = [], [], 0
-        for says in self._teachers.outputs(self._unlabelled(codes)):
+        for says in self._teachers.outputs(self._hide_label(codes)):
             real = says[..., 0] > 0
             if self._classes:
                 best = says[..., 1:].argmax(2)
@@ -391,13 +391,13 @@ class PATENetworks(GeneratorTraining):
         return {"yes": answers, "classes": class_answers, "classed": classed}
 
     def _student_says(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of the source, shape (rows,), of whole rows, and of the class, of rows without it."""
+        """Return logits of the source, shape (rows,), of whole rows, and of the class, of rows without it."""
         source = self.student(codes)[:, 0]
-        classes = self.student(self._unlabelled(codes))[:, 1:] if self._classes else codes[:, :0]
+        classes = self.student(self._hide_label(codes))[:, 1:] if self._classes else codes[:, :0]
         return source, classes
 
     def _learn(self, rng: torch.Generator) -> None:
-        """One step of the student, on labelled rows of the round."""
+        """Take one step of the student, on labelled rows of the round."""
         labelled = self.labelled.rows
         count, device = len(labelled["codes"]), labelled["codes"].device
         drawn = torch.randint(count, (self.settings.student_batch,), generator=rng, device=device)
@@ -412,7 +412,7 @@ class PATENetworks(GeneratorTraining):
         self._moves.step()
 
     def move(self, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
-        """A step down log(1 − S(G(z))), and the class head's cross-entropy of G(z, c) at c."""
+        """Take a step down log(1 − S(G(z))), and down the class head's cross-entropy of G(z, c) at c."""
         generator = self.generator
         logits = generator.logits(generator.noise(self.settings.student_batch, rng))
         codes = generator.heads(logits, self.generator_config.temperature, rng)
