@@ -301,3 +301,13 @@ def thresholds_of(spends: Iterable[tuple[Mechanism, int]]) -> float:
 def is_private(mechanism: Mechanism) -> bool:
     """Whether the mechanism has a finite ε."""
     return not isinstance(mechanism, NoPrivacy)
+
+
+def finite(value: Any) -> float | None:
+    """Return a number as a float; None for other values."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

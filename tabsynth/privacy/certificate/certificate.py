@@ -35,8 +35,14 @@ import pandas as pd
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.accounting.mechanisms import LAPLACE, NoisyVote, NoPrivacy, mechanism_from
-from tabsynth.privacy.certificate.completeness import check_complete, finite, section
+from tabsynth.privacy.accounting.mechanisms import (
+    LAPLACE,
+    NoisyVote,
+    NoPrivacy,
+    finite,
+    mechanism_from,
+)
+from tabsynth.privacy.certificate.completeness import check_complete, section
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.column import UNCHANGED
 from tabsynth.schema.design import NO_DESIGN, Design, design_from

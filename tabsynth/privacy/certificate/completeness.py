@@ -10,6 +10,7 @@ from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.methods import DRAFT, LINKED, METHODS, OVERLAP, STEPS, Fit, Method, Required
 from tabsynth.privacy.accounting.calibration import UNSPENT
+from tabsynth.privacy.accounting.mechanisms import finite
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
 
 FIGURES = (
@@ -268,16 +269,6 @@ def check_complete(certificate: Mapping[str, Any], what: str) -> None:
     problems = find_missing_mechanisms(certificate)
     if problems:
         raise InputError(f"{what} cannot be signed: {'; '.join(problems)}.")
-
-
-def finite(value: Any) -> float | None:
-    """Return a number as a float; None for other values."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return None
 
 
 def section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
