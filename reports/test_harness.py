@@ -12,15 +12,15 @@ import tabsynth
 
 
 @pytest.fixture
-def measured():
-    """The settings that were measured, in their order."""
+def measured_settings():
+    """Return the list of the settings that were measured, in their order."""
     return []
 
 
 @pytest.fixture
-def study(tmp_path, measured):
+def study(tmp_path, measured_settings):
     def measure(setting):
-        measured.append(setting)
+        measured_settings.append(setting)
         return None if setting == "impossible" else {"twice": 2 * setting}
 
     settings = {"a-1": 1, "a-2": 2, "b-1": 3, "b-2": "impossible"}
@@ -32,13 +32,13 @@ def study(tmp_path, measured):
     )
 
 
-def test_only_what_is_missing_is_measured(study, measured):
+def test_only_what_is_missing_is_measured(study, measured_settings):
     study.measure_missing("a")
-    assert measured == [1, 2]
+    assert measured_settings == [1, 2]
     study.measure_missing()
-    assert measured == [1, 2, 3, "impossible"]
+    assert measured_settings == [1, 2, 3, "impossible"]
     study.measure_missing("a-2", again=True)
-    assert measured[4:] == [2]
+    assert measured_settings[4:] == [2]
     assert study.rows()["b-1"] == {"twice": 6, "release": tabsynth.__version__}
     assert set(study.rows()) == {"a-1", "a-2", "b-1"}  # what could not be measured has no row
 

@@ -40,7 +40,7 @@ def test_a_report_states_its_options(path: Path) -> None:
     assert process.exitcode == 0
 
 
-def quoted() -> list[tuple[Path, Path, str]]:
+def quoted_figures() -> list[tuple[Path, Path, str]]:
     """Return the figures in lines of tables of the documentation that link a report: page, report and figure."""
     out = []
     for page in DOCS.rglob("*.md"):
@@ -52,7 +52,7 @@ def quoted() -> list[tuple[Path, Path, str]]:
 
 
 def test_figures_of_the_documentation_are_those_of_the_report_that_it_links() -> None:
-    figures = quoted()
+    figures = quoted_figures()
     assert len(figures) > 20
     wrong = [each for each in figures if each[2] not in each[1].read_text("utf-8")]
     assert wrong == []

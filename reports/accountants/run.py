@@ -25,26 +25,26 @@ INTERVALS = (1e-3, 1e-4)  # of dp_accounting's grid; 1e-4 is its default
 Spends = list[tuple[Gaussian | SubsampledGaussian, int]]
 
 
-def sampled(sigma: float, rate: float, steps: int) -> Spends:
+def poisson_steps(sigma: float, rate: float, steps: int) -> Spends:
     return [(SubsampledGaussian(noise_multiplier=sigma, sampling_rate=rate), steps)]
 
 
 MIXED = [
     (Gaussian(noise_multiplier=8.0), 1),
-    *sampled(3.0, 0.0134, 5000),
-    *sampled(6.0, 0.02, 2000),
+    *poisson_steps(3.0, 0.0134, 5000),
+    *poisson_steps(6.0, 0.02, 2000),
 ]
 CASES: list[tuple[str, Spends, float]] = [
-    ("σ = 2.7, q = 0.0134, 5,000 steps", sampled(2.7, 0.0134, 5000), 1e-5),
-    ("σ = 0.9, q = 0.0134, 5,000 steps", sampled(0.9, 0.0134, 5000), 1e-5),
-    ("σ = 5, q = 0.01, 100,000 steps", sampled(5.0, 0.01, 100_000), 1e-5),
-    ("σ = 0.5, q = 0.2, 1 step", sampled(0.5, 0.2, 1), 1e-5),
+    ("σ = 2.7, q = 0.0134, 5,000 steps", poisson_steps(2.7, 0.0134, 5000), 1e-5),
+    ("σ = 0.9, q = 0.0134, 5,000 steps", poisson_steps(0.9, 0.0134, 5000), 1e-5),
+    ("σ = 5, q = 0.01, 100,000 steps", poisson_steps(5.0, 0.01, 100_000), 1e-5),
+    ("σ = 0.5, q = 0.2, 1 step", poisson_steps(0.5, 0.2, 1), 1e-5),
     ("three mechanisms, 7,001 uses", MIXED, 1e-5),
-    ("σ = 20, q = 0.0134, 5,000 steps", sampled(20.0, 0.0134, 5000), 1e-5),
-    ("σ = 200, q = 0.0134, 5,000 steps", sampled(200.0, 0.0134, 5000), 1e-5),
-    ("σ = 2,000, q = 0.05, 3,000 steps", sampled(2000.0, 0.05, 3000), 1e-5),
+    ("σ = 20, q = 0.0134, 5,000 steps", poisson_steps(20.0, 0.0134, 5000), 1e-5),
+    ("σ = 200, q = 0.0134, 5,000 steps", poisson_steps(200.0, 0.0134, 5000), 1e-5),
+    ("σ = 2,000, q = 0.05, 3,000 steps", poisson_steps(2000.0, 0.05, 3000), 1e-5),
     *(
-        ("σ = 0.8, q = 0.001, 10,000 steps", sampled(0.8, 0.001, 10_000), delta)
+        ("σ = 0.8, q = 0.001, 10,000 steps", poisson_steps(0.8, 0.001, 10_000), delta)
         for delta in (1e-5, 1e-9, 1e-12, 1e-13, 1e-15)
     ),
 ]
@@ -79,8 +79,8 @@ SETTINGS: dict[str, tuple[list, float]] = {
 def measure(setting: tuple[list, float]) -> Row:
     """Return ε by each accountant, with its processor time: of votes by PLD, and by RDP without a time."""
     spends, delta = setting
-    pld_epsilon(sampled(1.0, 0.5, 2), 1e-5)  # imports and first calls are not timed
-    by_dp_accounting(sampled(1.0, 0.5, 2), 1e-5, 1e-3)
+    pld_epsilon(poisson_steps(1.0, 0.5, 2), 1e-5)  # imports and first calls are not timed
+    by_dp_accounting(poisson_steps(1.0, 0.5, 2), 1e-5, 1e-3)
     computed = [lambda: pld_epsilon(spends, delta)]
     votes = isinstance(spends[0][0], NoisyVote)
     if not votes:

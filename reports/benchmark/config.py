@@ -1,4 +1,4 @@
-"""What a benchmark runs: the systems, epsilons, tables, seeds and limits of a TOML file."""
+"""The settings of a benchmark: the systems, epsilons, tables, seeds and limits of a TOML file."""
 
 import tomllib
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ class Config:
         return self.path.with_name("results.json")
 
     def runs(self) -> list[Run]:
-        """First seeds first, so that an early end leaves a whole table; epsilons upwards (see stops)."""
+        """Return the runs: first seeds first, so that an early end leaves a whole table; epsilons upwards (see stops)."""
         return [
             Run(table, system, epsilon, seed)
             for seed in self.seeds
@@ -95,19 +95,19 @@ class Config:
         ]
 
     def limit(self, system: str) -> int:
-        """CPU seconds of a fit of a system."""
-        own = self.systems[system]
-        return own.limit or self.limits["peers" if own.peer else "ours"]
+        """Return the CPU seconds that a fit of a system may take."""
+        chosen = self.systems[system]
+        return chosen.limit or self.limits["peers" if chosen.peer else "ours"]
 
 
 def load(path: Path) -> Config:
-    """The benchmark of a TOML file; InputError names what is wrong with it."""
+    """Return the benchmark of a TOML file; InputError names what is wrong with it."""
     try:
         raw = tomllib.loads(path.read_text("utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"Cannot read {path}: {error}") from None
-    if lacking := TOP - set(raw):
-        raise InputError(f"{path} lacks: {', '.join(sorted(lacking))}.")
+    if missing := TOP - set(raw):
+        raise InputError(f"{path} lacks: {', '.join(sorted(missing))}.")
     if unknown := set(raw) - TOP:
         raise InputError(f"{path} has unknown: {', '.join(sorted(unknown))}.")
     for name in ("ours", "peers"):
@@ -122,8 +122,8 @@ def load(path: Path) -> Config:
         seeds=tuple(raw["seeds"]),
         delta=float(raw["delta"]),
         limits=raw["limits"],
-        tables={name: _table(name, given, path) for name, given in raw["tables"].items()},
-        systems={name: _system(name, given, path) for name, given in raw["systems"].items()},
+        tables={name: _table(name, facts, path) for name, facts in raw["tables"].items()},
+        systems={name: _system(name, facts, path) for name, facts in raw["systems"].items()},
         path=path,
     )
 
@@ -136,30 +136,30 @@ def _are_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _table(name: str, given: Mapping[str, Any], path: Path) -> Table:
-    given = dict(given)
-    target = given.pop("target", None)
-    if {"rows", "schema"} <= given.keys():
+def _table(name: str, facts: Mapping[str, Any], path: Path) -> Table:
+    facts = dict(facts)
+    target = facts.pop("target", None)
+    if {"rows", "schema"} <= facts.keys():
         folder = path.parent
         table = table_of_files(
-            given.get("title", name), folder / given["schema"], folder / given["rows"]
+            facts.get("title", name), folder / facts["schema"], folder / facts["rows"]
         )
         return replace(table, target=target)
-    if given or name not in TABLES:
+    if facts or name not in TABLES:
         raise InputError(f"{path}: tables.{name} is none of ours; give its rows and its schema.")
     return replace(TABLES[name], target=target)
 
 
-def _system(name: str, given: Mapping[str, Any], path: Path) -> System:
+def _system(name: str, facts: Mapping[str, Any], path: Path) -> System:
     if ":" in name:  # a colon names a variant of a report's own
         raise InputError(f"{path}: systems.{name} must not have a colon in its name.")
     try:
-        system = System(name, **({"title": name} | dict(given)))
+        system = System(name, **({"title": name} | dict(facts)))
     except TypeError as error:
         raise InputError(f"{path}: systems.{name}: {error}") from None
     if bool(system.method) == bool(system.peer) or bool(system.peer) != bool(system.package):
         raise InputError(f"{path}: systems.{name} needs a method, or a peer and its package.")
-    if not _are_names(given.get("requirements", [])) or not isinstance(system.python, str):
+    if not _are_names(facts.get("requirements", [])) or not isinstance(system.python, str):
         raise InputError(
             f"{path}: systems.{name} needs a list of texts as requirements, and a text as python."
         )

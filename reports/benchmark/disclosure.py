@@ -21,7 +21,7 @@ HIDDEN = re.compile(r"disclose(_s\d+.*)")
 
 @dataclass(frozen=True)
 class Gaps:
-    """What the runs of one system on one table gave, in points that private records were guessed more often.
+    """The results of one system on one table, in points that private records were guessed more often.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ def shares(row: Mapping) -> list[tuple[float, float]]:
 
 
 def gaps(rows: Iterable[Mapping]) -> Gaps | None:
-    """The gaps of runs that end with a disclosure; None where none does."""
+    """Return the gaps of runs that end with a disclosure; None where none does."""
     runs = [cells for row in rows if (cells := shares(row))]
     if not runs:
         return None
@@ -64,12 +64,12 @@ def gaps(rows: Iterable[Mapping]) -> Gaps | None:
         half=half,
         cells=len(pairs),
         above=sum(private > upper(control) for private, control in pairs),
-        chance=sum(by_chance(round((a + b) / 2, 2)) for a, b in pairs),
+        chance=sum(chance_above(round((a + b) / 2, 2)) for a, b in pairs),
     )
 
 
 def upper(share: float) -> float:
-    """The upper end of Wilson's 95% interval. Its unit is the record, however many guesses are made of it."""
+    """Return the upper end of Wilson's 95% interval. Its unit is the record, however many guesses are made of it."""
     # scipy's interval takes whole numbers of records; a share of five attributes need not be one.
     z, n = float(stats.norm.ppf(0.975)), RECORDS
     spread = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
@@ -77,8 +77,8 @@ def upper(share: float) -> float:
 
 
 @cache
-def by_chance(share: float) -> float:
-    """How often a share of records is above the interval of another's where both are right equally often.
+def chance_above(share: float) -> float:
+    """Return how often a share of records is above the interval of another's where both are right equally often.
 
     Both are drawn, so that it is more than 2.5%. Of several guesses a record, whose mean varies less than one
     guess does, it is less than this.
@@ -90,17 +90,17 @@ def by_chance(share: float) -> float:
 
 
 def points(gap: Gaps) -> str:
-    """A mean gap with half of its interval."""
+    """Return a mean gap with half of its interval."""
     text = f"{gap.mean:+.1f}"
     return text if math.isnan(gap.half) else f"{text} ± {gap.half:.1f}"
 
 
 def by_system(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Mean gaps of every system on every table, and how many cells are above the control's interval."""
+    """Return the mean gaps of every system on every table, and how many cells are above the control's interval."""
     titles = [table.title for table in config.tables.values()]
     lines = [f"| system | {' | '.join(titles)} | cells above | by chance |"]
     lines.append("|" + "---|" * (len(titles) + 3))
-    groups = {s.title: of_system(config, results, name) for name, s in config.systems.items()}
+    groups = {s.title: rows_of_system(config, results, name) for name, s in config.systems.items()}
     groups[store.REFERENCES["real"]] = [results.get(f"{t}-real", {}) for t in config.tables]
     for title, rows in groups.items():
         each = [gaps(r for r in rows if r.get("table") == table) for table in config.tables]
@@ -111,5 +111,5 @@ def by_system(config: Config, results: Mapping[str, dict]) -> list[str]:
     return lines
 
 
-def of_system(config: Config, results: Mapping[str, dict], system: str) -> list[dict]:
+def rows_of_system(config: Config, results: Mapping[str, dict], system: str) -> list[dict]:
     return [row for r in config.runs() if r.system == system and (row := results.get(r.key))]

@@ -1,4 +1,4 @@
-"""What the rows say, in sentences and small tables: every number is computed from the store."""
+"""The findings of a benchmark, in sentences and small tables: every number is computed from the rows."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import store
 from config import Config, Run
-from ranks import FIGURES, Block, Figure, blocks, measured, runs_of, values
+from ranks import FIGURES, Block, Figure, blocks, have_figure, runs_of, values
 
 BY = {figure.key: figure for figure in FIGURES}
 COMPARED = ("tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
@@ -30,9 +30,9 @@ class Place:
 def places(
     config: Config, results: Mapping[str, dict], block: Block, figure: Figure
 ) -> list[Place]:
-    """Systems of a cell that ended, the best first; none where some of them lack the figure."""
+    """Return the systems of a cell that ended, the best first; none where some of them lack the figure."""
     out: list[Place] = []
-    if not measured(config, results, block, figure):
+    if not have_figure(config, results, block, figure):
         return out
     for system in config.systems:
         rows = [r for r in runs_of(config, results, block, system) if figure.key in r]
@@ -43,16 +43,16 @@ def places(
     return sorted(out, key=lambda p: -figure.sign * p.value)
 
 
-def shown(value: float, figure: Figure) -> str:
+def format_figure(value: float, figure: Figure) -> str:
     return f"{value:.{figure.digits}f}"
 
 
-def named(config: Config, block: Block) -> str:
+def cell_name(config: Config, block: Block) -> str:
     return f"{config.tables[block[0]].title}, ε = {block[1]:g}"
 
 
 def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Who is ahead in each cell, by how much of the next."""
+    """Return which system is ahead in each cell, and by how much of the next."""
     lines = ["| cell | ended | " + " | ".join(f.title for f in FIGURES) + " |"]
     lines.append("|" + "---|" * (len(FIGURES) + 2))
     for block in blocks(config):
@@ -64,51 +64,51 @@ def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
                 continue
             title = config.systems[best[0].system].title
             title = f"*{title}*" if config.systems[best[0].system].peer else title
-            gap = shown(abs(best[0].value - best[1].value), figure)
+            gap = format_figure(abs(best[0].value - best[1].value), figure)
             cells.append(f"{title} +{gap}{' ≈' if close(best[0], best[1]) else ''}")
-        here = who_ended(config, results, block)
-        lines.append(f"| {named(config, block)} | {here} | " + " | ".join(cells) + " |")
+        here = count_systems(config, results, block)
+        lines.append(f"| {cell_name(config, block)} | {here} | " + " | ".join(cells) + " |")
     return lines
 
 
-def who_ended(config: Config, results: Mapping[str, dict], block: Block) -> str:
-    """How many systems ended in a cell, and how many of the others are known not to."""
+def count_systems(config: Config, results: Mapping[str, dict], block: Block) -> str:
+    """Return how many systems ended in a cell, and how many did not or were not tried."""
     rows = [row for name in config.systems for row in runs_of(config, results, block, name)[:1]]
-    stopped = [store.tried(row, block[1]) for row in rows if "stopped" in row]
-    return ", ".join(filter(None, [str(len(rows) - len(stopped)), counted(stopped)]))
+    stopped = [store.was_tried(row, block[1]) for row in rows if "stopped" in row]
+    return ", ".join(filter(None, [str(len(rows) - len(stopped)), count_ends(stopped)]))
 
 
-def counted(tried: Sequence[bool]) -> str:
-    """Cells without a table: those that were stopped, and those that were not tried for that."""
-    counts = {"not done": sum(tried), "not tried": len(tried) - sum(tried)}
+def count_ends(was_tried: Sequence[bool]) -> str:
+    """Return the number of cells without a table: those that were stopped, and those that were not tried for that."""
+    counts = {"not done": sum(was_tried), "not tried": len(was_tried) - sum(was_tried)}
     return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
-def unended(
-    config: Config, results: Mapping[str, dict], system: str, beside: str | None = None
+def cells_without_table(
+    config: Config, results: Mapping[str, dict], system: str, begun_by: str | None = None
 ) -> str:
-    """In how many cells a system is known to end without a table: of all, or of those another was begun in."""
+    """Return in how many cells a system ends without a table: of all, or of those in which another one was begun."""
     stopped = []
     for block in blocks(config):
         rows = runs_of(config, results, block, system)
-        met = beside is None or runs_of(config, results, block, beside)
+        met = begun_by is None or runs_of(config, results, block, begun_by)
         if met and rows and "stopped" in rows[0]:
-            stopped.append(store.tried(rows[0], block[1]))
-    return counted(stopped)
+            stopped.append(store.was_tried(rows[0], block[1]))
+    return count_ends(stopped)
 
 
-def close(one: Place, other: Place) -> bool:
-    """Whether two systems are nearer than twice the deviation of seeds of their difference."""
-    deviations = [p.sd for p in (one, other) if not math.isnan(p.sd)]
+def close(first: Place, second: Place) -> bool:
+    """Return whether two systems are nearer than twice the deviation of seeds of their difference."""
+    deviations = [p.sd for p in (first, second) if not math.isnan(p.sd)]
     if not deviations:
         return False
     # A system with one seed is taken to vary as the other does.
     spread = math.hypot(*deviations) if len(deviations) == 2 else math.sqrt(2) * deviations[0]
-    return abs(one.value - other.value) < 2 * spread
+    return abs(first.value - second.value) < 2 * spread
 
 
 def losses(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Every cell and figure in which a peer is ahead of the best of ours."""
+    """Return every cell and figure in which a peer is ahead of the best system of tabsynth."""
     out = []
     for figure in FIGURES:
         cells = []
@@ -118,9 +118,9 @@ def losses(config: Config, results: Mapping[str, dict]) -> list[str]:
             if ranked and ours and ranked[0] != ours[0]:
                 best = ranked[0]
                 cells.append(
-                    f"{named(config, block)}: {config.systems[best.system].title}"
-                    f" {shown(best.value, figure)}, {config.systems[ours[0].system].title}"
-                    f" {shown(ours[0].value, figure)}{' ≈' if close(best, ours[0]) else ''}"
+                    f"{cell_name(config, block)}: {config.systems[best.system].title}"
+                    f" {format_figure(best.value, figure)}, {config.systems[ours[0].system].title}"
+                    f" {format_figure(ours[0].value, figure)}{' ≈' if close(best, ours[0]) else ''}"
                 )
         if cells:
             out.append(f"- **{figure.title}**: {'; '.join(cells)}.")
@@ -128,9 +128,9 @@ def losses(config: Config, results: Mapping[str, dict]) -> list[str]:
 
 
 def below_baseline(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Systems that are worse than the baseline of independent columns, and how the test rows do.
+    """Return the systems that are worse than the baseline of independent columns, with the figures of the test rows.
 
-    Of F1 nothing is said of these: there they would be tested on themselves.
+    Test rows have no F1: they would be tested on themselves.
     """
     out = []
     for key in OF_RELATIONS:
@@ -145,12 +145,14 @@ def below_baseline(config: Config, results: Mapping[str, dict]) -> list[str]:
                 if baseline is not None and figure.sign * (p.value - baseline) < 0
             ]
             if worse:
-                whole = "every system that ended" if len(worse) == len(ranked) else ", ".join(worse)
-                text = f"independent columns: {shown(baseline, figure)}"
+                systems = (
+                    "every system that ended" if len(worse) == len(ranked) else ", ".join(worse)
+                )
+                text = f"independent columns: {format_figure(baseline, figure)}"
                 if fresh is not None:
                     so = ", **worse, too**" if fresh > baseline else ""
-                    text += f"; test rows: {shown(fresh, figure)}{so}"
-                cells[named(config, block)] = f"{whole} ({text})"
+                    text += f"; test rows: {format_figure(fresh, figure)}{so}"
+                cells[cell_name(config, block)] = f"{systems} ({text})"
         if cells:
             each = "; ".join(f"{cell}: {who}" for cell, who in cells.items())
             out.append(f"- **{figure.title}**: {each}.")
@@ -158,7 +160,7 @@ def below_baseline(config: Config, results: Mapping[str, dict]) -> list[str]:
 
 
 def against(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
-    """One system against each other: cells won, mean gain and its range over the cells that both ended."""
+    """Return the comparison of one system with each other one: cells won, mean gain and its range over the cells that both ended."""
     titles = [BY[key].title for key in COMPARED]
     lines = ["| against | " + " | ".join(titles) + " | CPU time, times | no table |"]
     lines.append("|" + "---|" * (len(titles) + 3))
@@ -167,9 +169,9 @@ def against(config: Config, results: Mapping[str, dict], first: str) -> list[str
             continue
         cells = [gain(config, results, BY[key], first, other) for key in COMPARED]
         ratio = cost_ratio(config, results, first, other)
-        without = unended(config, results, other, first)
-        if own := unended(config, results, first, other):
-            without = "; ".join(filter(None, [without, f"{config.systems[first].title}: {own}"]))
+        without = cells_without_table(config, results, other, first)
+        if mine := cells_without_table(config, results, first, other):
+            without = "; ".join(filter(None, [without, f"{config.systems[first].title}: {mine}"]))
         lines.append(f"| {system.title} | " + " | ".join([*cells, ratio, without or "–"]) + " |")
     return lines
 
@@ -177,7 +179,7 @@ def against(config: Config, results: Mapping[str, dict], first: str) -> list[str
 def gain(
     config: Config, results: Mapping[str, dict], figure: Figure, first: str, other: str
 ) -> str:
-    """Cells won of those that both ended, the mean gain there, and its range where there are several."""
+    """Return the cells won of those that both ended, the mean gain there, and its range where there are several."""
     figures = values(config, results, figure)
     pairs = [
         (np.mean(figures[block, first]), np.mean(figures[block, other]))
@@ -192,7 +194,7 @@ def gain(
 
 
 def cpu(config: Config, results: Mapping[str, dict], block: Block, system: str) -> float:
-    """Mean CPU seconds of a cell, NaN where none was timed."""
+    """Return the mean CPU seconds of a cell, NaN where none was timed."""
     timed = [
         r["cpu_seconds"] for r in runs_of(config, results, block, system) if "cpu_seconds" in r
     ]
@@ -200,7 +202,7 @@ def cpu(config: Config, results: Mapping[str, dict], block: Block, system: str) 
 
 
 def cost_ratio(config: Config, results: Mapping[str, dict], first: str, other: str) -> str:
-    """The other's CPU time over the first's: geometric mean and range over cells that both ended in."""
+    """Return the CPU time of the other system over that of the first: geometric mean and range over cells that both ended in."""
     ratios = [
         cpu(config, results, block, other) / cpu(config, results, block, first)
         for block in blocks(config)
@@ -213,7 +215,7 @@ def cost_ratio(config: Config, results: Mapping[str, dict], first: str, other: s
 
 
 def epsilons_and_seeds(runs: Iterable[Run]) -> str:
-    """Runs of one system on one table: epsilons of the same seeds together."""
+    """Return the runs of one system on one table as text: epsilons of the same seeds together."""
     seeds: dict[float, list[int]] = {}
     for run in runs:
         seeds.setdefault(run.epsilon, []).append(run.seed)
@@ -228,13 +230,15 @@ def epsilons_and_seeds(runs: Iterable[Run]) -> str:
 
 
 def not_done(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Ends at a limit, and other ends without a table."""
+    """Return the runs that ended at a limit, or without a table for another reason."""
     out = []
     rows = (store.row_of(results, run) for run in config.runs())
-    own = {id(row): row for row in rows if row is not None}  # not what only another benchmark runs
-    for row in own.values():
+    distinct = {
+        id(row): row for row in rows if row is not None
+    }  # not what only another benchmark runs
+    for row in distinct.values():
         if "stopped" in row:
             title = config.systems[row["system"]].title
-            where = named(config, (row["table"], row["epsilon"]))
+            where = cell_name(config, (row["table"], row["epsilon"]))
             out.append(f"- {title}, {where}, seed {row['seed']}: {row['stopped']}.")
     return out or ["- All that were begun ended within their limits."]

@@ -1,8 +1,8 @@
-"""One fit of one of ours in a process of its own, so that its time and memory are its own.
+"""One fit of a system of tabsynth in a process of its own, so that its time and memory are its own.
 
     python fit.py CONFIG TABLE SYSTEM EPSILON SEED OUT
 
-Writes the synthetic rows as value numbers, and prints what the fit cost.
+It writes the synthetic rows as category codes, and prints the cost of the fit.
 """
 
 import inspect
@@ -24,17 +24,17 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.synthesizers import METHODS, Synthesizer
 
 
-def build(system: configs.System, table: Table, schema: Schema, **price: Any) -> Synthesizer:
-    """The estimator, as a user gets it by default but for the system's options."""
+def build(system: configs.System, table: Table, schema: Schema, **budget: Any) -> Synthesizer:
+    """Return the estimator, as a user gets it by default but for the system's options."""
     options = dict(system.options)
     method = METHODS[system.method]
     if "label" in inspect.signature(method).parameters:
         options.setdefault("label", table.target)
-    return method(schema, **price, **options)
+    return method(schema, **budget, **options)
 
 
-def fitted(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:
-    """Fit, write as many rows as were fitted, say what it cost."""
+def fit_and_sample(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:
+    """Fit, write as many rows as were fitted, and return the cost."""
     started, cpu = time.perf_counter(), time.process_time()
     model.fit(train)
     results = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
@@ -57,8 +57,8 @@ def main(path: str, table: str, system: str, epsilon: str, seed: str, out: str) 
     limit_cpu(config.limit(system))
     chosen = config.tables[table]
     schema, train, _ = chosen.split()
-    price = {"epsilon": float(epsilon), "delta": config.delta, "random_state": int(seed)}
-    return fitted(build(config.systems[system], chosen, schema, **price), train, out)
+    budget = {"epsilon": float(epsilon), "delta": config.delta, "random_state": int(seed)}
+    return fit_and_sample(build(config.systems[system], chosen, schema, **budget), train, out)
 
 
 if __name__ == "__main__":

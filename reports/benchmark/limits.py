@@ -1,4 +1,4 @@
-"""The limit of a fit, ours or a peer's: of the standard library alone, for the peers' environment has nothing of ours."""
+"""The CPU limit of a fit. It needs the standard library alone, because the environments of peers have no tabsynth."""
 
 import resource
 

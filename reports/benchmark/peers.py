@@ -98,13 +98,13 @@ def of_opendp(
 def without_nulls(
     rows: pd.DataFrame, sizes: Mapping[str, int], rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Rows with a value in the place of each null, drawn from the column: OpenDP adds null to the values of every column."""
+    """Return rows with a value in the place of each null, drawn from the column: OpenDP adds null to the values of every column."""
     out = {}
     for name, size in sizes.items():
         codes = rows[name].to_numpy(dtype=float, na_value=np.nan)
         missing = np.isnan(codes)
-        known = np.arange(size) if missing.all() else codes[~missing]
-        out[name] = np.where(missing, rng.choice(known, len(codes)), codes).astype(np.int64)
+        values = np.arange(size) if missing.all() else codes[~missing]
+        out[name] = np.where(missing, rng.choice(values, len(codes)), codes).astype(np.int64)
     return pd.DataFrame(out)
 
 

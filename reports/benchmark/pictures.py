@@ -28,7 +28,7 @@ def draw_ranks(
     cells: Mapping[str, int],
     path: Path,
 ) -> None:
-    """Small multiples: each figure's mean ranks with intervals, the same order of systems in all.
+    """Draw the mean ranks of each figure with intervals, with the same order of systems in all panels.
 
     ``cells`` are the blocks of each figure in which all that are ranked ran.
     """
@@ -77,7 +77,7 @@ def draw_ranks(
 
 
 def draw_cost(config: Config, results: Mapping[str, dict], path: Path) -> None:
-    """A panel for each table and figure: mean figure against mean CPU seconds, by system and epsilon."""
+    """Draw a panel for each table and figure: mean figure against mean CPU seconds, by system and epsilon."""
     tables = list(config.tables)
     canvas = Canvas(figsize=(3.6 * len(tables) + 0.6, 6.4), layout="constrained")
     axes = canvas.subplots(len(IN_COST), len(tables), squeeze=False)

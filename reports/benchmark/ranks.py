@@ -50,15 +50,15 @@ def blocks(config: Config) -> list[Block]:
 
 
 def runs_of(config: Config, results: Mapping[str, dict], block: Block, system: str) -> list[dict]:
-    """Rows of a cell over seeds, what is known to stop included."""
+    """Return the rows of a cell over seeds, those that stand for runs that stop included."""
     rows = [store.row_of(results, Run(block[0], system, block[1], s)) for s in config.seeds]
     available = [row for row in rows if row is not None]
     ended = [row for row in available if "stopped" not in row]
     return ended or available[:1]
 
 
-def measured(config: Config, results: Mapping[str, dict], block: Block, figure: Figure) -> bool:
-    """Whether every system that ended in a cell has the figure: else who is ahead cannot be told."""
+def have_figure(config: Config, results: Mapping[str, dict], block: Block, figure: Figure) -> bool:
+    """Return whether every system that ended in a cell has the figure; otherwise they cannot be compared."""
     rows = [row for name in config.systems for row in runs_of(config, results, block, name)[:1]]
     cells = {row["system"] for row in rows if "stopped" not in row}
     having = {
@@ -70,10 +70,10 @@ def measured(config: Config, results: Mapping[str, dict], block: Block, figure: 
 
 
 def values(config: Config, results: Mapping[str, dict], figure: Figure) -> Found:
-    """Signed figures by block and system: higher is better, -inf is a run that did not end."""
+    """Return signed figures by block and system: higher is better, -inf is a run that did not end."""
     figures: Found = {}
     for block in blocks(config):
-        if not measured(config, results, block, figure):
+        if not have_figure(config, results, block, figure):
             continue
         for system in config.systems:
             rows = runs_of(config, results, block, system)
@@ -86,7 +86,7 @@ def values(config: Config, results: Mapping[str, dict], figure: Figure) -> Found
 
 
 def pairwise_ranks(table: np.ndarray) -> np.ndarray:
-    """Mean rank of each column, shape (systems,), from values, shape (blocks, systems), higher better.
+    """Return the mean rank of each column, shape (systems,), from values, shape (blocks, systems), higher better.
 
     1 + Σ over the others of the share of blocks, among those that have both, in which the other is ahead;
     a tie counts half. Where no value is missing (NaN) this is the mean of ranks with ties averaged.
@@ -102,7 +102,7 @@ def pairwise_ranks(table: np.ndarray) -> np.ndarray:
 
 
 def mean_ranks(config: Config, figures: Found, systems: Iterable[str]) -> dict[str, Rank]:
-    """Ranks of the systems, their intervals from resampled tables and, within each cell, seeds."""
+    """Return the ranks of the systems, with their intervals from resampled tables and, within each cell, seeds."""
     names, cells = list(systems), blocks(config)
     if not names:
         return {}
@@ -124,22 +124,22 @@ def mean_ranks(config: Config, figures: Found, systems: Iterable[str]) -> dict[s
 
 
 def ranked_systems(config: Config, figures: Found) -> list[str]:
-    """Systems that met every other one on two tables at least; those that met fewest are left out first.
+    """Return the systems that met every other one on two tables at least; those that met fewest are left out first.
 
-    One table says nothing of the next.
+    Figures on one table are no evidence for the next.
     """
-    names, least = list(config.systems), min(2, len(config.tables))
+    names, required = list(config.systems), min(2, len(config.tables))
     here = {n: {block for block, system in figures if system == n} for n in names}
 
-    def met(one: str, other: str) -> int:
-        return len({table for table, _ in here[one] & here[other]})
+    def met(first: str, second: str) -> int:
+        return len({table for table, _ in here[first] & here[second]})
 
     while names:
-        alone = [n for n in names if any(met(n, m) < least for m in names)]
+        alone = [n for n in names if any(met(n, m) < required for m in names)]
         if not alone:
             return names
         names.remove(
-            min(alone, key=lambda n: (sum(met(n, m) >= least for m in names), len(here[n])))
+            min(alone, key=lambda n: (sum(met(n, m) >= required for m in names), len(here[n])))
         )
     return names
 
@@ -147,7 +147,7 @@ def ranked_systems(config: Config, figures: Found) -> list[str]:
 def _means(
     figures: Found, cells: list[Block], names: list[str], rng: np.random.Generator | None
 ) -> np.ndarray:
-    """Means over the seeds of each cell, or over seeds drawn again; shape (draws, blocks, systems)."""
+    """Return the means over the seeds of each cell, or over seeds drawn again; shape (draws, blocks, systems)."""
     out = np.full((1 if rng is None else DRAWS, len(cells), len(names)), math.nan)
     for i, block in enumerate(cells):
         for j, name in enumerate(names):
@@ -158,12 +158,12 @@ def _means(
 
 
 def complete(config: Config, figures: Found, systems: Iterable[str]) -> int:
-    """Blocks in which all the systems are known."""
+    """Return the number of blocks in which all systems have a figure."""
     names = list(systems)
     return sum(all((block, n) in figures for n in names) for block in blocks(config))
 
 
 def critical_difference(systems: int, number: int, alpha: float = 0.05) -> float:
-    """Nemenyi's least difference of mean ranks over ``number`` blocks (Demšar 2006, section 3.2.2)."""
+    """Return Nemenyi's least difference of mean ranks over ``number`` blocks (Demšar 2006, section 3.2.2)."""
     quantile = float(studentized_range.ppf(1 - alpha, systems, np.inf)) / math.sqrt(2)
     return quantile * math.sqrt(systems * (systems + 1) / (6 * number))

@@ -1,4 +1,4 @@
-"""Every synthesizer × epsilon × table × seed, and peers: one row a run, kept; the page from the rows alone.
+"""The benchmark: every synthesizer × epsilon × table × seed, and peers. Each run is a row, and the page is made from the rows.
 
     python reports/benchmark/run.py                     # runs what is missing, then writes the page
     python reports/benchmark/run.py --write             # only writes
@@ -7,7 +7,7 @@
 
 The tables and the evaluation protocol are benchmark files of data/README.md. The peers are installed into an environment of their
 own in the folder for temporary files. A run is stored when it is done: Ctrl-C, or a scheduler's SIGTERM,
-ends the one in hand, and loses no other.
+ends the current run and loses no other.
 """
 
 import argparse

@@ -26,7 +26,7 @@ THREADS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS
 
 
 class Stopped(Exception):
-    """A process was ended from outside: its run is not a result."""
+    """The end of a process from outside, whose run is not a result."""
 
 
 class Runner:
@@ -49,7 +49,7 @@ class Runner:
         """Make all runs that are missing. An interruption ends the run in hand and loses no other."""
         with tempfile.TemporaryDirectory() as scratch:
             for run in self.runs:
-                if self._wanted(run):
+                if self._is_missing(run):
                     self._measure(run, self.table(run.table, Path(scratch)))
 
     def _measure(self, run: Run, folder: Path) -> None:
@@ -59,14 +59,14 @@ class Runner:
             return
         if "stopped" not in result:
             self.references(run.table, folder)
-            result |= means_of(self.scored(run.table, folder, out)[0])
+            result |= means_of(self.score_files(run.table, folder, out)[0])
         out.unlink(missing_ok=True)
         harness.add_rows(self.config.store, {run.key: vars(run) | result})
-        left = sum(map(self._wanted, self.runs))
+        missing = sum(map(self._is_missing, self.runs))
         done = result.get("stopped") or f"{result['cpu_seconds']:.0f} CPU s"
-        print(f"{run.key}: {done}; {left} left", flush=True)
+        print(f"{run.key}: {done}; {missing} left", flush=True)
 
-    def _wanted(self, run: Run) -> bool:
+    def _is_missing(self, run: Run) -> bool:
         results = harness.load_rows(self.config.store)
         if self.again:
             results.pop(run.key, None)
@@ -74,7 +74,7 @@ class Runner:
         return store.row_of(results, run) is None and package not in self._without
 
     def table(self, table: str, scratch: Path) -> Path:
-        """A folder with the split of a table."""
+        """Return a folder with the split of a table."""
         folder = scratch / table
         if not folder.exists():
             folder.mkdir()
@@ -88,7 +88,9 @@ class Runner:
             return
         independent_columns(folder)
         files = {"real": "train", "fresh": "test", "shuffled": "shuffled"}
-        result = self.scored(table, folder, *(folder / f"{files[n]}.csv" for n in store.REFERENCES))
+        result = self.score_files(
+            table, folder, *(folder / f"{files[n]}.csv" for n in store.REFERENCES)
+        )
         rows = {
             f"{table}-{name}": {"table": table} | means_of(score)
             for name, score in zip(store.REFERENCES, result, strict=True)
@@ -96,7 +98,7 @@ class Runner:
         harness.add_rows(self.config.store, rows)
 
     def _fit(self, run: Run, folder: Path, out: Path) -> dict | None:
-        """What the fit cost, or {"stopped": reason}; None where the peer is not to be had."""
+        """Return the cost of the fit, or {"stopped": reason}; None where the peer cannot be installed."""
         system, limit = self.config.systems[run.system], self.config.limit(run.system)
         if system.peer:
             python = self.peer_python(system)
@@ -110,8 +112,8 @@ class Runner:
             what += [run.table, run.system, run.epsilon, run.seed, out]
         return self.process(what, limit)
 
-    def scored(self, table: str, folder: Path, *synthetic: Path) -> list[dict]:
-        """The figures of synthetic tables, as score.py has them."""
+    def score_files(self, table: str, folder: Path, *synthetic: Path) -> list[dict]:
+        """Return the figures of synthetic tables by score.py."""
         what = [sys.executable, HERE / "score.py", self.config.path.resolve(), table, folder]
         result = self.process([*what, *synthetic])
         if "stopped" in result:
@@ -146,7 +148,7 @@ class Runner:
                 steps += [[*pip, *system.requirements], [*pip, "--no-deps", package]]
             else:
                 steps += [[*pip, package]]
-            if not all(succeeds(step) for step in steps):
+            if not all(run_succeeds(step) for step in steps):
                 self._without.add(package)
                 print(f"{package} did not install: its runs are left out.", flush=True)
                 return None
@@ -155,7 +157,7 @@ class Runner:
 
 
 def independent_columns(folder: Path) -> Path:
-    """The private rows, each column in an order of its own, as a file."""
+    """Write the private rows, with each column in an order of its own, and return the path."""
     rows, rng = pd.read_csv(folder / "train.csv"), np.random.default_rng(0)
     shuffled = pd.DataFrame({c: rows[c].to_numpy()[rng.permutation(len(rows))] for c in rows})
     path = folder / "shuffled.csv"
@@ -164,12 +166,12 @@ def independent_columns(folder: Path) -> Path:
 
 
 def python_of(version: str) -> str:
-    """The command of a Python of that version; "" is the one that runs this."""
+    """Return the command of a Python of that version; "" is the one that runs this."""
     return f"python{version}" if version else sys.executable
 
 
-def succeeds(command: list) -> bool:
-    """Whether a command is there and ends with exit code 0."""
+def run_succeeds(command: list) -> bool:
+    """Return whether a command is there and ends with exit code 0."""
     try:
         return not subprocess.run([str(part) for part in command], capture_output=True).returncode
     except OSError:
@@ -177,12 +179,12 @@ def succeeds(command: list) -> bool:
 
 
 def means_of(score: dict) -> dict:
-    """A row's figures: what is kept for each column stays out."""
+    """Return the figures of a row, without those of each column."""
     return {name: value for name, value in score.items() if not isinstance(value, dict)}
 
 
 def prepare(config: Config, table: str, folder: Path) -> None:
-    """The split of a table as value numbers, and its public sizes."""
+    """Write the split of a table as category codes, and its public sizes."""
     schema, *parts = config.tables[table].split()
     encoder = TableEncoder(schema)
     for name, rows in zip(("train", "test"), parts, strict=True):

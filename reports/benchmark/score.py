@@ -2,7 +2,7 @@
 
     python score.py CONFIG TABLE FOLDER SYNTHETIC ...
 
-FOLDER holds train.csv and test.csv as value numbers. Marginals and dimension-wise prediction are by the
+FOLDER holds train.csv and test.csv as category codes. Marginals and dimension-wise prediction are by the
 independent evaluation protocol (data/README.md), where that is; the others by tabsynth.evaluation.
 """
 
@@ -30,7 +30,7 @@ KEPT = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 
 
 def by_protocol(folder: Path, table: Path) -> dict[str, Any]:
-    """Its means, its disclosure, and of each column both F1; of a small table, distances alone."""
+    """Return the figures of the evaluation protocol; of a small table, distances alone."""
     if missing(PROTOCOL):
         return {}
     spec = importlib.util.spec_from_file_location("evaluation_protocol", data_file(PROTOCOL))
@@ -40,14 +40,16 @@ def by_protocol(folder: Path, table: Path) -> dict[str, Any]:
         warnings.simplefilter("ignore")  # of predictors that have not converged
         small = min(len(codes(folder / f"{part}.csv")) for part in ("train", "test")) < ATTACKED
         result = protocol.score(folder, table, quick=small)
-    kept = {k: v for k, v in result.items() if k in KEPT or k.startswith(("disclose", "control"))}
-    return kept | {name: result.get(name, {}) for name in ("dwpre", "dwpre_weighted")}
+    figures = {
+        k: v for k, v in result.items() if k in KEPT or k.startswith(("disclose", "control"))
+    }
+    return figures | {name: result.get(name, {}) for name in ("dwpre", "dwpre_weighted")}
 
 
 def by_evaluation(
     schema: Schema, target: str | None, train: np.ndarray, test: np.ndarray, synthetic: np.ndarray
 ) -> dict[str, float]:
-    """k-marginal score, pMSE ratio of a tree, and AUROC of the target; the draws are the same for all."""
+    """Return the k-marginal score, the pMSE ratio of a tree and the AUROC of the target; the draws are the same for all."""
     names, sizes = schema.names, schema.sizes
     bins = percentile_bins(train, sizes, [column.scores() for column in schema.columns])
     groups = [int(group.max()) + 1 for group in bins]

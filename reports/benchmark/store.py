@@ -13,11 +13,11 @@ REFERENCES = {
 
 
 def stopped_by(results: Mapping[str, dict], run: Run) -> dict | None:
-    """The row whose end at its limit says that this run would not end either, or None.
+    """Return the row whose end at its limit says that this run would not end either, or None.
 
     A system that did not end on a table at some epsilon is not tried there at a larger one, nor with
     another seed: the counts of steps and of marginals grow with epsilon, and no seed changes them.
-    Of several such rows that of the largest epsilon is told: the run's own, where it was tried with another seed.
+    Of several such rows that of the largest epsilon is returned: that of the run itself, where it was tried with another seed.
     """
     rows = [
         row
@@ -29,23 +29,23 @@ def stopped_by(results: Mapping[str, dict], run: Run) -> dict | None:
     return max(rows, key=lambda row: row["epsilon"], default=None)
 
 
-def tried(row: Mapping, epsilon: float) -> bool:
-    """Whether a row that was stopped is of this epsilon, and not known from a smaller one."""
+def was_tried(row: Mapping, epsilon: float) -> bool:
+    """Return whether a row that was stopped is of this epsilon, and not inferred from a smaller one."""
     return row["epsilon"] == epsilon
 
 
 def reason(row: Mapping, epsilon: float) -> str:
-    """Why there is no table at an epsilon, by the row that says so."""
-    if tried(row, epsilon):
+    """Return why there is no table at an epsilon."""
+    if was_tried(row, epsilon):
         return row["stopped"]
     return f"not tried (not done at ε = {row['epsilon']:g})"
 
 
 def row_of(results: Mapping[str, dict], run: Run) -> dict | None:
-    """The run's row, or what is known of it from another's; None where it is still to be made."""
+    """Return the row of a run, or one that stands for it; None where the run is still to be made."""
     return results.get(run.key) or stopped_by(results, run)
 
 
-def lacking(config: Config, results: Mapping[str, dict]) -> list[Run]:
-    """Runs that are still to be made, in the order of the plan."""
+def missing_runs(config: Config, results: Mapping[str, dict]) -> list[Run]:
+    """Return the runs that are still to be made, in the order of the plan."""
     return [run for run in config.runs() if row_of(results, run) is None]

@@ -53,7 +53,7 @@ class Table:
     target: str | None = None
 
     def split(self) -> tuple[Schema, pd.DataFrame, pd.DataFrame]:
-        """Schema, training rows and test rows."""
+        """Return the schema, the training rows and the test rows."""
         schema = self.schema()
         rows = self.rows(schema)
         order = np.random.default_rng(0).permutation(len(rows))
@@ -62,11 +62,13 @@ class Table:
 
 
 def table_of_files(title: str, schema: Path, rows: Path) -> Table:
-    """A user's table: a file of a schema, and a CSV or Parquet file of rows."""
+    """Return a user's table, from a schema file and a CSV or Parquet file of rows."""
     return Table(title, lambda: Schema.load(schema), lambda declared: read_table(rows, declared))
 
 
-def listed(name: str, values: str, *, ordered: bool = False, nulls: bool = False) -> Column:
+def categories_column(
+    name: str, values: str, *, ordered: bool = False, nulls: bool = False
+) -> Column:
     return Column(
         name=name,
         kind="ordinal" if ordered else "categorical",
@@ -77,25 +79,27 @@ def listed(name: str, values: str, *, ordered: bool = False, nulls: bool = False
     )
 
 
-def number(name: str, low: float, high: float, dtype: str = "int64", **more: object) -> Column:
-    more = {"resolution": 1.0, "clip": True, "source": NIST} | more
-    return Column(name=name, kind="numeric", dtype=dtype, low=low, high=high, **more)  # type: ignore[arg-type]
+def numeric_column(
+    name: str, low: float, high: float, dtype: str = "int64", **facts: object
+) -> Column:
+    facts = {"resolution": 1.0, "clip": True, "source": NIST} | facts
+    return Column(name=name, kind="numeric", dtype=dtype, low=low, high=high, **facts)  # type: ignore[arg-type]
 
 
 def census_24() -> Schema:
-    """All columns of the excerpts; the industry codes are those of the other three files."""
-    others = ("census_national_2018", "census_ma_2018", "census_ma_2019")
+    """Return the schema of all columns of the excerpts; the industry codes are those of the other three files."""
+    files = ("census_national_2018", "census_ma_2018", "census_ma_2019")
     codes = {
         code
-        for name in others
+        for name in files
         for code in pd.read_csv(data_file(f"{name}.csv"), dtype=str, keep_default_na=False)["INDP"]
     }
     industries = [*sorted(codes - {"N"}), "other"]
-    more = [
-        listed("HISP", "0 1 2 3 4"),
-        listed("NOC", " ".join(map(str, range(20))), ordered=True, nulls=True),
-        listed("HOUSING_TYPE", "1 2 3"),
-        number("DENSITY", 16.3, 52864.7, "float64", resolution=None),
+    further = [
+        categories_column("HISP", "0 1 2 3 4"),
+        categories_column("NOC", " ".join(map(str, range(20))), ordered=True, nulls=True),
+        categories_column("HOUSING_TYPE", "1 2 3"),
+        numeric_column("DENSITY", 16.3, 52864.7, "float64", resolution=None),
         Column(
             name="INDP",
             kind="categorical",
@@ -105,17 +109,17 @@ def census_24() -> Schema:
             nulls=True,
             source=NIST + ", codes of its other three files",
         ),
-        number("PINCP", -9000, 200_000, "Int64", nulls=True),
-        number("POVPIP", 0, 501, "Int64", nulls=True),
-        listed("DVET", "1 2 3 4 5 6", ordered=True, nulls=True),
-        listed("DREM", "1 2", nulls=True),
-        listed("DPHY", "1 2", nulls=True),
-        listed("DEYE", "1 2"),
-        listed("DEAR", "1 2"),
-        number("PWGTP", 0, 500),
-        number("WGTP", 0, 500),
+        numeric_column("PINCP", -9000, 200_000, "Int64", nulls=True),
+        numeric_column("POVPIP", 0, 501, "Int64", nulls=True),
+        categories_column("DVET", "1 2 3 4 5 6", ordered=True, nulls=True),
+        categories_column("DREM", "1 2", nulls=True),
+        categories_column("DPHY", "1 2", nulls=True),
+        categories_column("DEYE", "1 2"),
+        categories_column("DEAR", "1 2"),
+        numeric_column("PWGTP", 0, 500),
+        numeric_column("WGTP", 0, 500),
     ]
-    return Schema([*CENSUS.columns, *more], null_values=("", "N"))
+    return Schema([*CENSUS.columns, *further], null_values=("", "N"))
 
 
 def adult() -> Schema:
@@ -137,15 +141,15 @@ def adult() -> Schema:
 def census_rows(schema: Schema) -> pd.DataFrame:
     """Return the schema's columns of the census file."""
     raw = pd.read_csv(data_file("census_national_2019.csv"), dtype=str, keep_default_na=False)
-    return parsed(raw[list(schema.names)], schema)
+    return parse_rows(raw[list(schema.names)], schema)
 
 
 def adult_rows(schema: Schema) -> pd.DataFrame:
-    return parsed(pd.read_csv(data_file("adult.csv"), dtype=str), schema)
+    return parse_rows(pd.read_csv(data_file("adult.csv"), dtype=str), schema)
 
 
-def parsed(raw: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """As :func:`tabsynth.read_table` reads it."""
+def parse_rows(raw: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Return rows as :func:`tabsynth.read_table` reads them from a file."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "rows.csv"
         raw.to_csv(path, index=False)

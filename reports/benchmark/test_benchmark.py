@@ -1,4 +1,4 @@
-"""The benchmark: its config, its rows, what it takes over and what it leaves out, and one run of it."""
+"""The benchmark: its config, its rows, its findings, and one run of it."""
 
 import contextlib
 import itertools
@@ -57,7 +57,7 @@ method = "margnet"
 
 @pytest.fixture
 def people(tmp_path):
-    """A function from a limit to the config of a benchmark of a user's own table of 300 rows."""
+    """Return a function from a limit to the config of a benchmark of a user's own table of 300 rows."""
     source = "an invented register"
     columns = [
         Column(name=n, kind="categorical", dtype="str", categories=tuple("abc"), source=source)
@@ -70,12 +70,12 @@ def people(tmp_path):
     rows = pd.DataFrame(np.array(list("abc"))[codes], columns=["sex", "region", "income"])
     rows.to_csv(tmp_path / "people.csv", index=False)
 
-    def written(limit: int) -> configs.Config:
+    def load_config(limit: int) -> configs.Config:
         path = tmp_path / "bench.toml"
         path.write_text(TINY.format(limit=limit))
         return configs.load(path)
 
-    return written
+    return load_config
 
 
 def test_the_plan_is_every_system_epsilon_table_and_seed():
@@ -232,12 +232,12 @@ def test_a_peer_has_its_own_environment_options_and_limit(people, tmp_path, monk
     monkeypatch.setattr(runner, "PEERS", tmp_path / "peers")
     python = tmp_path / "peers" / "aim-git-https-a-b.git-" / "bin" / "python"
 
-    def succeeds(command):
+    def run_succeeds(command):
         ran.append([str(part) for part in command])
         python.parent.mkdir(parents=True, exist_ok=True)
         return works
 
-    monkeypatch.setattr(runner, "succeeds", succeeds)
+    monkeypatch.setattr(runner, "run_succeeds", run_succeeds)
     works = False
     assert Runner(config).peer_python(config.systems["margnet"]) is None
     assert ran == [["python3.99", "-m", "venv", str(python.parent.parent)]]
@@ -256,9 +256,9 @@ def test_a_peer_has_its_own_environment_options_and_limit(people, tmp_path, monk
 
 
 def test_a_command_that_is_not_there_does_not_succeed():
-    assert runner.succeeds([sys.executable, "-c", "0"])
-    assert not runner.succeeds([sys.executable, "-c", "raise SystemExit(2)"])
-    assert not runner.succeeds(["no-such-python3.99"])
+    assert runner.run_succeeds([sys.executable, "-c", "0"])
+    assert not runner.run_succeeds([sys.executable, "-c", "raise SystemExit(2)"])
+    assert not runner.run_succeeds(["no-such-python3.99"])
 
 
 def test_a_cell_that_a_system_did_not_end_is_no_win_and_one_not_tried_is_not_called_stopped():
@@ -275,7 +275,7 @@ def test_a_cell_that_a_system_did_not_end_is_no_win_and_one_not_tried_is_not_cal
     assert (
         margnet.endswith("| 0.5 | AIM: 1 not done, 1 not tried |") and "0 of 1; -0.200" in margnet
     )
-    assert findings.unended(OURS, rows, "aim", "mst") == ""  # of which nothing is known
+    assert findings.cells_without_table(OURS, rows, "aim", "mst") == ""  # of which nothing is known
     texts = [line.split(" | ") for line in findings.leaders(OURS, rows)[2:]]
     cells = {each[0]: each[1] for each in texts}
     assert cells["| census, 10 columns, ε = 1"] == "2"
@@ -289,7 +289,7 @@ def test_a_cell_that_a_system_did_not_end_is_no_win_and_one_not_tried_is_not_cal
     assert any(line.startswith("| AIM | 8 | not tried (not done at ε = 1) |") for line in texts)
     second = Run("adult", "aim", 8.0, 2)  # it was tried after all, with one seed
     rows[second.key] = vars(second) | {"stopped": store.NOT_DONE + "2 CPU s"}
-    assert findings.unended(OURS, rows, "aim") == "2 not done"
+    assert findings.cells_without_table(OURS, rows, "aim") == "2 not done"
     assert any(
         "| AIM | 8 | not done in 2 CPU s |" in x for x in writing.of_table(OURS, rows, "adult")
     )

@@ -23,11 +23,11 @@ def test_what_chance_puts_above_the_controls_interval_is_what_draws_put_there():
         ends = {float(c): disclosure.upper(float(c)) for c in np.unique(one[1])}
         result = np.mean([a > ends[float(c)] for a, c in one.T])
         error = math.sqrt(0.1 * 0.9 / draws)
-        assert result == pytest.approx(disclosure.by_chance(share), abs=4 * error)
+        assert result == pytest.approx(disclosure.chance_above(share), abs=4 * error)
         # Five guesses a record vary less than one does: what chance does with one is a bound.
         five = rng.binomial(5 * disclosure.RECORDS, share, (2, 2000)) / (5 * disclosure.RECORDS)
         above = np.mean([a > disclosure.upper(float(c)) for a, c in five.T])
-        assert above < disclosure.by_chance(share)
+        assert above < disclosure.chance_above(share)
 
 
 def test_gaps_are_means_of_runs_and_their_interval_is_students():
@@ -51,13 +51,13 @@ def test_gaps_are_means_of_runs_and_their_interval_is_students():
     assert (result.runs, result.cells, result.above) == (2, 4, 1)  # .6 is above Wilson's .556
     assert result.mean == pytest.approx((5 + 0.5) / 2)
     assert result.half == pytest.approx(12.7062 * (4.5 / math.sqrt(2)) / math.sqrt(2), rel=1e-4)
-    assert result.chance == pytest.approx(4 * disclosure.by_chance(0.5), rel=0.05)
+    assert result.chance == pytest.approx(4 * disclosure.chance_above(0.5), rel=0.05)
     alone = disclosure.gaps(rows[:1])
     assert math.isnan(alone.half) and disclosure.points(alone) == "+5.0"
     assert disclosure.gaps(rows[2:]) is None
 
 
-def test_disclosure_is_told_table_by_table():
+def test_disclosure_is_stated_for_each_table():
     rows = {"adult-real": {"table": "adult", "disclose_s1_k1": 0.9, "control_s1_k1": 0.5}}
     for run in OURS.runs():
         if (run.system, run.epsilon) == ("margnet", 1.0) and run.seed < 2:
@@ -73,7 +73,7 @@ def test_disclosure_is_told_table_by_table():
 def test_rows_that_lack_figures_are_named_with_how_to_fill_them():
     whole = dict.fromkeys((figure.key for figure in writing.FIGURES), 0.5) | COST
     rows = {run.key: vars(run) | whole for run in OURS.runs()}
-    assert writing.lacking_figures(OURS, rows) == [
+    assert writing.missing_figures(OURS, rows) == [
         "Every run that ended has all figures that others of its table have."
     ]
     for system, epsilon, seed, lacks in (
@@ -89,7 +89,7 @@ def test_rows_that_lack_figures_are_named_with_how_to_fill_them():
     for run in OURS.runs():
         if run.table == "hospital":  # no row of this table can have it
             del rows[run.key]["target_auroc"]
-    text = writing.lacking_figures(OURS, rows)
+    text = writing.missing_figures(OURS, rows)
     ended = len(OURS.runs()) - 1
     assert text[0].startswith(f"**4 of the {ended} runs that ended lack figures**")
     for line in (

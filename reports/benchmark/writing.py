@@ -31,7 +31,7 @@ NOT_OF_FRESH = ("dwpre_macro_mean", "dwpre_weighted_mean", "target_auroc")
 
 
 def write(config: Config) -> None:
-    """README.md, ranks.png and cost.png beside the config file."""
+    """Write README.md, ranks.png and cost.png beside the config file."""
     results, folder = harness.load_rows(config.store), config.path.parent
     ranks, cells = {}, {}
     for figure in FIGURES:
@@ -57,7 +57,7 @@ def write(config: Config) -> None:
         "FIRST": [config.systems[first].title],
         "NOTDONE": findings.not_done(config, results),
         "DISCLOSURE": disclosure.by_system(config, results),
-        "LACKING": lacking_figures(config, results),
+        "LACKING": missing_figures(config, results),
         "TABLES": [
             line for table in config.tables for line in (*of_table(config, results, table), "")
         ],
@@ -67,28 +67,28 @@ def write(config: Config) -> None:
 
 
 def missing(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """How many runs are there, and which are not."""
+    """Return how many runs were made, and which are missing."""
     runs = config.runs()
-    lacking = store.lacking(config, results)
+    absent = store.missing_runs(config, results)
     measured = [run for run in runs if run.key in results]
     ended = [run for run in measured if "stopped" not in results[run.key]]
     text = (
         f"Of {len(runs)} runs {len(ended)} ended, {len(measured) - len(ended)} were stopped,"
-        f" {len(runs) - len(measured) - len(lacking)} more were not tried for that."
+        f" {len(runs) - len(measured) - len(absent)} more were not tried for that."
     )
-    if not lacking:
+    if not absent:
         return [text]
     each = []
     for name, system in config.systems.items():
-        count = sum(run.system == name for run in lacking)
+        count = sum(run.system == name for run in absent)
         if count:
             each.append(f"{system.title} {count}")
-    are = "is" if len(lacking) == 1 else "are"
-    return [f"{text} **{len(lacking)} {are} still to be made** ({', '.join(each)})."]
+    are = "is" if len(absent) == 1 else "are"
+    return [f"{text} **{len(absent)} {are} still to be made** ({', '.join(each)})."]
 
 
 def peers(config: Config) -> list[str]:
-    """Where each peer comes from, and what differs from its defaults."""
+    """Return the package of each peer, and the settings that differ from its defaults."""
     lines = [
         "| peer | package | settings that differ from its defaults | limit, CPU s |",
         "|" + "---|" * 4,
@@ -117,8 +117,8 @@ def release_line(config: Config, results: Mapping[str, dict]) -> str:
     return f"- Runs of tabsynth were measured on release {'; on release '.join(parts)}."
 
 
-def lacking_figures(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Which runs that ended lack figures that other rows of their table have, and how they get them."""
+def missing_figures(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Return which runs lack figures that other rows of their table have, and how to measure them."""
     keys = {f.key: f.title for f in FIGURES} | {"cpu_seconds": "CPU time and memory"}
     had: dict[str, set[str]] = {}
     for row in results.values():
@@ -160,7 +160,7 @@ def lacking_figures(config: Config, results: Mapping[str, dict]) -> list[str]:
 def summary(
     config: Config, results: Mapping[str, dict], ranks: Mapping[str, Mapping[str, Rank]], first: str
 ) -> list[str]:
-    """Who is first by mean rank, how often, and by how much of the private rows' own figure."""
+    """Return which system is first by mean rank, how often, and the share of the private rows' figure that it keeps."""
     lines = []
     for figure in FIGURES:
         by_cell = {
@@ -180,11 +180,11 @@ def summary(
                 f" {rank.value:.1f} ({rank.low:.1f} to {rank.high:.1f})."
             )
         lines.append(text)
-    return [*lines, *kept(config, results, first)]
+    return [*lines, *retained_f1(config, results, first)]
 
 
-def kept(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
-    """What share of the private rows' weighted F1 the systems keep."""
+def retained_f1(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
+    """Return the share of the private rows' weighted F1 that the systems keep."""
     lines = []
     figure = findings.BY["dwpre_weighted_mean"]
     for epsilon in sorted(config.epsilons):
@@ -218,13 +218,17 @@ def rank_table(
             cells.append(f"{rank.value:.1f} ({rank.low:.1f} to {rank.high:.1f})" if rank else "–")
         runs = [rows for b in blocks(config) if (rows := runs_of(config, results, b, name))]
         ended = sum("stopped" not in rows[0] for rows in runs)
-        cells.append(", ".join(filter(None, [str(ended), findings.unended(config, results, name)])))
+        cells.append(
+            ", ".join(
+                filter(None, [str(ended), findings.cells_without_table(config, results, name)])
+            )
+        )
         lines.append(f"| {system.title} | " + " | ".join(cells) + " |")
     return lines
 
 
 def of_table(config: Config, results: Mapping[str, dict], table: str) -> list[str]:
-    """Every figure of one data table: mean ± standard deviation over seeds."""
+    """Return every figure of one data table: mean ± standard deviation over seeds."""
     titles = " | ".join(f.title for f in FIGURES)
     lines = [f"| {config.tables[table].title} | ε | {titles} | CPU s | MiB | seeds |"]
     lines.append("|" + "---|" * (len(FIGURES) + 5))

@@ -33,7 +33,7 @@ from tabsynth.privacy.accounting.mechanisms import (  # noqa: E402
 DELTA = 1e-5
 BUDGETS = (1.0, 8.0)
 ROWS = 20_000
-LEAST, MOST = 1e-3, 1e6  # of the factor of noise that is looked for
+LOWEST, HIGHEST = 1e-3, 1e6  # of the factor of noise that is looked for
 
 # A project is a list of fits, by the noise s of its counts; the other mechanisms' noise follows from it. The accountant
 # of fixed lists gives the smallest s, and the filter the factor by which all noise has to be larger.
@@ -41,14 +41,14 @@ Project = Callable[[float], list[Spend]]
 
 
 def margnet(s: float, part: float = 1.0) -> list[Spend]:
-    """One-way counts, scores and joint counts of a wide table, with ``part`` of the budget of the others."""
+    """Return one-way counts, scores and joint counts of a wide table, with ``part`` of the budget of the others."""
     return [
         (Gaussian(noise_multiplier=s / math.sqrt(part * share)), 1) for share in (0.08, 0.05, 0.87)
     ]
 
 
 def steps(s: float, count: int, batch: int) -> list[Spend]:
-    """Private steps, at a noise that costs about as much as counts at s, where there are many steps."""
+    """Return private steps, at a noise that costs about as much as counts at s, where there are many steps."""
     rate = batch / ROWS
     sigma = s * rate * math.sqrt(count)  # many steps are a Gaussian of μ² = count rate² / σ²
     return [
@@ -60,17 +60,17 @@ def steps(s: float, count: int, batch: int) -> list[Spend]:
 
 
 def dpwgan(s: float, count: int = 3000, batch: int = 256) -> list[Spend]:
-    """One-way counts with a tenth of the budget, then a critic."""
+    """Return one-way counts with a tenth of the budget, then a critic."""
     return [(Gaussian(noise_multiplier=s / math.sqrt(0.1)), 1), *steps(s, count, batch)]
 
 
 def report(s: float, part: float = 0.1) -> list[Spend]:
-    """Nine figures of a published report."""
+    """Return nine figures of a published report."""
     return [(Gaussian(noise_multiplier=3 * s / math.sqrt(part)), 9)]
 
 
 def pategan(s: float, teachers: int = 760) -> list[Spend]:
-    """One-way counts, then 2,000 labels by exact binary accounting."""
+    """Return one-way counts, then 2,000 labels by exact binary accounting."""
     labels = 2000
     noise = s * math.sqrt(labels * 2 / math.pi)
     vote = NoisyVote(noise=noise, teachers=teachers)
@@ -94,18 +94,18 @@ PROJECTS: dict[str, Project] = {
 SETTINGS = {f"{name}, ε = {e:g}": (name, e) for e in BUDGETS for name in PROJECTS}
 
 
-def smallest(fits: Callable[[list[Spend]], float], project: Project) -> float:
-    """The factor of noise at which the share of the budget is 1."""
+def smallest_factor(fits: Callable[[list[Spend]], float], project: Project) -> float:
+    """Return the factor of noise at which the share of the budget is 1."""
 
     def excess(log_s: float) -> float:
         share = fits(project(math.exp(log_s)))
         return math.log(min(max(share, 1e-9), 1e9))
 
-    return math.exp(brentq(excess, math.log(LEAST), math.log(MOST), xtol=2e-4))
+    return math.exp(brentq(excess, math.log(LOWEST), math.log(HIGHEST), xtol=2e-4))
 
 
-def scaled(spends: Sequence[Spend], factor: float) -> list[Spend]:
-    """The same mechanisms with ``factor`` times the noise."""
+def scale_noise(spends: Sequence[Spend], factor: float) -> list[Spend]:
+    """Return the same mechanisms with ``factor`` times the noise."""
     return [
         (replace(m, noise=m.noise * factor), n)
         if isinstance(m, NoisyVote)
@@ -119,25 +119,25 @@ def measure(setting: tuple[str, float]) -> Row:
     name, epsilon = setting
     project = PROJECTS[name]
 
-    def fixed(spends: Sequence[Spend]) -> float:
+    def share_of_fixed_list(spends: Sequence[Spend]) -> float:
         return epsilon_of(spends, DELTA) / epsilon
 
-    kept = PrivacyFilter.of(epsilon, DELTA, RENYI)
-    least = project(smallest(fixed, project))
-    factor = smallest(kept.share, lambda f: scaled(least, f))
+    renyi = PrivacyFilter.of(epsilon, DELTA, RENYI)
+    minimal = project(smallest_factor(share_of_fixed_list, project))
+    factor = smallest_factor(renyi.share, lambda f: scale_noise(minimal, f))
     exact = None
-    if all(isinstance(mechanism, Gaussian) for mechanism, _ in least):
-        exact = smallest(
-            PrivacyFilter.of(epsilon, DELTA, GAUSSIAN).share, lambda f: scaled(least, f)
+    if all(isinstance(mechanism, Gaussian) for mechanism, _ in minimal):
+        exact = smallest_factor(
+            PrivacyFilter.of(epsilon, DELTA, GAUSSIAN).share, lambda f: scale_noise(minimal, f)
         )
     return {
         "project": name,
         "epsilon": epsilon,
         "delta": DELTA,
-        "order": round(kept.order or 0.0, 3),
-        "accountant": accountant_of(least, DELTA)["name"],
+        "order": round(renyi.order or 0.0, 3),
+        "accountant": accountant_of(minimal, DELTA)["name"],
         "noise_factor_renyi": round(factor, 3),
-        "epsilon_of_what_renyi_admits": round(epsilon_of(scaled(least, factor), DELTA), 3),
+        "epsilon_of_what_renyi_admits": round(epsilon_of(scale_noise(minimal, factor), DELTA), 3),
         "noise_factor_gaussian": None if exact is None else round(exact, 3),
     }
 

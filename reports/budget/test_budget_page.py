@@ -16,10 +16,10 @@ def test_the_budget_page_is_of_its_results(script):
     rows = budget.STUDY.rows()
     assert budget.page(rows) == PAGE.read_text("utf-8")
     assert rows.keys() == budget.SETTINGS.keys() and len(rows) == 20
-    again = budget.measure(("one MargNet fit", 1.0))
-    assert again.items() <= rows["one MargNet fit, ε = 1"].items()
-    assert again["noise_factor_gaussian"] == 1.0
-    order = again["order"]
+    row = budget.measure(("one MargNet fit", 1.0))
+    assert row.items() <= rows["one MargNet fit, ε = 1"].items()
+    assert row["noise_factor_gaussian"] == 1.0
+    order = row["order"]
     rho = 1.0 - math.log1p(-1 / order) + math.log(1e-5 * order) / (order - 1)
     factor = gaussian_mu(1.0, 1e-5) / math.sqrt(2 * rho / order)
-    assert again["noise_factor_renyi"] == pytest.approx(factor, abs=1e-3)
+    assert row["noise_factor_renyi"] == pytest.approx(factor, abs=1e-3)

@@ -1,4 +1,4 @@
-"""The statistics whose intervals are checked: their truth in the population, and naive intervals from one synthetic table.
+"""The statistics whose intervals are checked, with their truth in the population and naive intervals from one synthetic table.
 
 Truth and naive standard errors are computed here by the usual formulas, not by ``tabsynth.inference``.
 """
@@ -18,7 +18,7 @@ Naive = tuple[pd.Series, pd.Series]  # values and standard errors
 
 @dataclass(frozen=True)
 class Statistic:
-    """One analysis, which gives one or several numbers.
+    """An analysis, which gives one or several numbers.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Statistic:
 
 
 def cells(kind: str, *names: str) -> Statistic:
-    """Shares of the cells of a table."""
+    """Return the analysis of the shares of cells of a table."""
 
     def naive(table: pd.DataFrame) -> Naive:
         p = table.groupby(list(names), dropna=False, observed=True).size() / len(table)
@@ -54,23 +54,23 @@ def cells(kind: str, *names: str) -> Statistic:
 
 
 def means(column: str, by: str | None = None) -> Statistic:
-    """Means of a column, of all rows or of groups."""
+    """Return the analysis of means of a column, of all rows or of groups."""
 
-    def grouped(table: pd.DataFrame) -> Any:
-        known = table[table[column].notna()]
-        numbers = known[column].astype(float)
-        groups = pd.Series(column, index=known.index) if by is None else known[by]
+    def groups_of(table: pd.DataFrame) -> Any:
+        complete = table[table[column].notna()]
+        numbers = complete[column].astype(float)
+        groups = pd.Series(column, index=complete.index) if by is None else complete[by]
         return numbers.groupby(groups, dropna=False, observed=True)
 
     def naive(table: pd.DataFrame) -> Naive:
-        groups = grouped(table)
+        groups = groups_of(table)
         return groups.mean(), groups.std() / np.sqrt(groups.size())
 
     return Statistic(
         "group means",
         lambda r: inference.mean(r, column, by),
         naive,
-        lambda table: grouped(table).size() / len(table),
+        lambda table: groups_of(table).size() / len(table),
     )
 
 
@@ -90,7 +90,7 @@ def _matrix(table: pd.DataFrame, names: list[str], numeric: set[str]) -> pd.Data
 
 
 def linear(outcome: str, *names: str, numeric: tuple[str, ...] = ()) -> Statistic:
-    """Coefficients of least squares, with White's standard errors."""
+    """Return the analysis of coefficients of least squares, with White's standard errors."""
 
     def naive(table: pd.DataFrame) -> Naive:
         x = _matrix(table, list(names), set(numeric))
@@ -106,7 +106,7 @@ def linear(outcome: str, *names: str, numeric: tuple[str, ...] = ()) -> Statisti
 
 
 def logistic(event: dict[str, Any], *names: str, numeric: tuple[str, ...] = ()) -> Statistic:
-    """Coefficients of a logistic regression, with the standard errors of maximum likelihood.
+    """Return the analysis of coefficients of a logistic regression, with the standard errors of maximum likelihood.
 
     A table with a category in which all rows have the same outcome has no estimate: ``naive`` raises ``LinAlgError``.
     """

@@ -43,13 +43,13 @@ class Population:
     rows: int
 
     def draw(self, seed: int) -> pd.DataFrame:
-        """A private table."""
+        """Draw a private table."""
         rng = np.random.default_rng([seed, 28])
         return self.table.iloc[rng.integers(0, len(self.table), self.rows)].reset_index(drop=True)
 
 
 def population(name: str) -> Population:
-    """The census excerpts of 2018 and 2019 together, or the hospital table."""
+    """Return the census excerpts of 2018 and 2019 together, or the hospital table."""
     if name == "census":
         files = [data_file(f"census_national_{year}.csv") for year in (2018, 2019)]
         texts = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in files]
@@ -62,14 +62,14 @@ def population(name: str) -> Population:
     return Population(TABLES[name].rows(schema).reset_index(drop=True), schema, ROWS[name])
 
 
-def fitted(name: str, epsilon: float, seed: int, known: Population) -> tuple[MargNet, float]:
-    """The model of one private table, from the cache or fitted now, and its CPU seconds (0 from the cache)."""
+def fit_or_load(name: str, epsilon: float, seed: int, people: Population) -> tuple[MargNet, float]:
+    """Return the model of one private table, stored or fitted, and its CPU seconds (0 if it was stored)."""
     path = CACHE / f"{name}-{epsilon:g}-{seed}.safetensors"
     if path.exists():
         return load(path), 0.0
     started = time.process_time()
-    model = MargNet(known.schema, epsilon=epsilon, random_state=seed, config=replace(CONFIG))
-    model.fit(known.draw(seed))
+    model = MargNet(people.schema, epsilon=epsilon, random_state=seed, config=replace(CONFIG))
+    model.fit(people.draw(seed))
     CACHE.mkdir(parents=True, exist_ok=True)
     model.save(path)
     return model, time.process_time() - started

@@ -13,29 +13,31 @@ from tabsynth.privacy.noise.counts import count_rows, number_of
 from tabsynth.table_errors import plan_tables
 
 
-def planned_rows(model: MargNet, known: Population, seed: int) -> dict[str, Any]:
-    """Of every pair of columns that is counted: the planned error, and the realised ones, root mean squares over cells, in rows."""
+def planned_rows(model: MargNet, people: Population, seed: int) -> dict[str, Any]:
+    """Return the planned error and the realised ones of every counted pair of columns: root mean squares over cells, in rows."""
     measured = model.trained_.measured
-    names, by = known.schema.learned.names, measured.resolution
+    names, by = people.schema.learned.names, measured.resolution
     counted = {m.columns for m in measured.counts if len(m.columns) == 2}
     pairs = [pair for pair in combinations(range(len(names)), 2) if pair in counted]
     tables = [[names[j] for j in pair] for pair in pairs]
-    plans = plan_tables(tables, known.schema, known.rows, model.ledger_.epsilon)
-    private = model.encoder_.to_index(known.draw(seed))
+    plans = plan_tables(tables, people.schema, people.rows, model.ledger_.epsilon)
+    private = model.encoder_.to_index(people.draw(seed))
     reference = Reference(model, random_state=seed)
     synthetic = reference.codes[: reference.rows]
     out: dict[str, Any] = {}
     for pair, table, plan in zip(pairs, tables, plans, strict=True):
         true = count_rows(private, pair, by.pairs).ravel()
-        made = count_rows(synthetic, pair, by.pairs).ravel() * len(private) / len(synthetic)
-        estimated = _estimated(reference, pair, by.pairs)
-        errors = [np.sqrt(np.mean((x - true) ** 2)) for x in (estimated, made)]
+        synthetic_counts = (
+            count_rows(synthetic, pair, by.pairs).ravel() * len(private) / len(synthetic)
+        )
+        estimated = estimated_counts(reference, pair, by.pairs)
+        errors = [np.sqrt(np.mean((x - true) ** 2)) for x in (estimated, synthetic_counts)]
         out[",".join(table)] = [round(float(x), 3) for x in (plan.standard_error, *errors)]
     return out
 
 
-def _estimated(reference: Reference, pair: tuple[int, ...], groups: Any) -> np.ndarray:
-    """Counts of the groups of a pair of columns, estimated from the noisy counts."""
+def estimated_counts(reference: Reference, pair: tuple[int, ...], groups: Any) -> np.ndarray:
+    """Return the counts of the groups of a pair of columns, estimated from the noisy counts."""
     shape = [number_of(groups[j]) for j in pair]
     rows = reference.distinct([reference.columns[j].name for j in pair])
     cell = np.ravel_multi_index([groups[j][rows.codes[:, j]] for j in pair], shape)
@@ -46,5 +48,5 @@ def _estimated(reference: Reference, pair: tuple[int, ...], groups: Any) -> np.n
         number = np.arange(part.start, part.stop)
         return (cell[:, None] == number).astype(float) - shares[part]
 
-    found = estimates(reference, rows, Influence(range(cells), shares, of), 0.95)
-    return found["estimate"].fillna(0).to_numpy() * reference.n
+    intervals = estimates(reference, rows, Influence(range(cells), shares, of), 0.95)
+    return intervals["estimate"].fillna(0).to_numpy() * reference.n

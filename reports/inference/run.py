@@ -18,7 +18,7 @@ import pandas as pd
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from analysed import CELLS, STATISTICS, Statistic, Z
 from coverage_page import page
-from fits import Population, fitted, population
+from fits import Population, fit_or_load, population
 from harness import Row, Study
 from planned import planned_rows
 
@@ -35,77 +35,79 @@ EXPECTED = 20  # rows of a cell, below which it is reported as rare
 
 
 def label(name: Any) -> str:
-    """The name of a statistic as text."""
+    """Return the name of a statistic as text."""
     parts = name if isinstance(name, tuple) else (name,)
     return "|".join("null" if pd.isna(part) else str(part) for part in parts)
 
 
-def labelled(values: Any) -> Any:
-    """The same values under names that are texts."""
+def with_text_labels(values: Any) -> Any:
+    """Return the same values under names that are texts."""
     return values.set_axis([label(name) for name in values.index], axis=0)
 
 
 @lru_cache(maxsize=1)
 def truths(name: str) -> list[tuple[pd.Series, pd.Series]]:
-    """Of each analysis the true values, and which are of rare cells or groups."""
-    known, out = populations(name), []
+    """Return the true values of each analysis, and which are of rare cells or groups."""
+    people, out = populations(name), []
     for statistic in STATISTICS[name]:
-        truth = labelled(statistic.naive(known.table)[0])
+        truth = with_text_labels(statistic.naive(people.table)[0])
         rare = pd.Series(False, truth.index)
         if statistic.shares is not None:
-            rare = labelled(statistic.shares(known.table)) * known.rows < EXPECTED
+            rare = with_text_labels(statistic.shares(people.table)) * people.rows < EXPECTED
         out.append((truth, rare.reindex(truth.index)))
     return out
 
 
 @lru_cache(maxsize=2)
 def populations(name: str) -> Population:
-    """A population, read once."""
+    """Return a population, which is read once."""
     return population(name)
 
 
 @lru_cache(maxsize=2)
-def drawn(name: str, seed: int) -> pd.DataFrame:
-    """The private table of a fit."""
+def private_table(name: str, seed: int) -> pd.DataFrame:
+    """Return the private table of a fit."""
     return populations(name).draw(seed)
 
 
-def measured(
+def coverage_by_class(
     statistic: Statistic, truth: pd.Series, rare: pd.Series, tables: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, list[Any]]]]:
-    """By class of statistics, what their intervals are."""
-    out = labelled(statistic.intervals(tables["reference"])).reindex(truth.index)
-    found = {
-        name: _naive(statistic, truth, tables[of])
+    """Yield each class of statistics with the coverage of its intervals."""
+    out = with_text_labels(statistic.intervals(tables["reference"])).reindex(truth.index)
+    results = {
+        name: naive_coverage(statistic, truth, tables[of])
         for name, of in (("control", "private"), ("naive", "synthetic"))
         if of in tables
     }
     if "population" in tables:
-        oracle = labelled(statistic.intervals(tables["population"])).reindex(truth.index)
-        found["wider"] = out["standard_error"] / oracle["standard_error"]
+        oracle = with_text_labels(statistic.intervals(tables["population"])).reindex(truth.index)
+        results["wider"] = out["standard_error"] / oracle["standard_error"]
     for kind, which in ((statistic.kind, ~rare), (f"{statistic.kind}, rare", rare)):
         if not which.any():
             continue
         part, true = out[which], truth[which]
-        given = part["estimate"].notna()
+        supported = part["estimate"].notna()
         covered = (part["low"] <= true) & (true <= part["high"])
-        z = ((part["estimate"] - true) / part["standard_error"])[given]
+        z = ((part["estimate"] - true) / part["standard_error"])[supported]
         row: dict[str, list[Any]] = {
-            "covered": ["-" if not g else str(int(c)) for g, c in zip(given, covered, strict=True)],
+            "covered": [
+                "-" if not g else str(int(c)) for g, c in zip(supported, covered, strict=True)
+            ],
             "z": z.round(3).tolist(),
         }
         for name in ("control", "naive"):
-            if name in found:
-                row[name] = [str(int(n)) for n in found[name][which]]
-        if "wider" in found:
-            row["wider"] = found["wider"][which].dropna().round(3).tolist()
+            if name in results:
+                row[name] = [str(int(n)) for n in results[name][which]]
+        if "wider" in results:
+            row["wider"] = results["wider"][which].dropna().round(3).tolist()
         yield kind, row
 
 
-def _naive(statistic: Statistic, truth: pd.Series, table: pd.DataFrame) -> pd.Series:
-    """Which textbook intervals from one table cover."""
+def naive_coverage(statistic: Statistic, truth: pd.Series, table: pd.DataFrame) -> pd.Series:
+    """Return which textbook intervals from one table cover."""
     try:
-        values, errors = map(labelled, statistic.naive(table))
+        values, errors = map(with_text_labels, statistic.naive(table))
     except np.linalg.LinAlgError:
         values = errors = pd.Series(dtype=float)
     fill = 0.0 if statistic.kind in CELLS else np.nan
@@ -114,32 +116,32 @@ def _naive(statistic: Statistic, truth: pd.Series, table: pd.DataFrame) -> pd.Se
 
 
 def run(name: str, epsilon: float, seed: int) -> Row:
-    """One fit, its intervals and, of the first fits, naive ones."""
-    known = populations(name)
-    model, seconds = fitted(name, epsilon, seed, known)
+    """Return the intervals of one fit and, of the first fits, naive ones."""
+    people = populations(name)
+    model, seconds = fit_or_load(name, epsilon, seed, people)
     tables: dict[str, Any] = {
         "reference": Reference(model, random_state=seed),
-        "private": drawn(name, seed),
+        "private": private_table(name, seed),
     }
     if seed < NAIVE:
         tables["synthetic"] = model.sample(random_state=seed)
     if seed < ORACLES:
-        tables["population"] = Reference.of_table(model, known.table, seed)
+        tables["population"] = Reference.of_table(model, people.table, seed)
     classes: dict[str, dict[str, list[Any]]] = {}
     for statistic, (truth, rare) in zip(STATISTICS[name], truths(name), strict=True):
-        for kind, row in measured(statistic, truth, rare, tables):
-            held = classes.setdefault(kind, {key: [] for key in row})
+        for kind, row in coverage_by_class(statistic, truth, rare, tables):
+            into = classes.setdefault(kind, {key: [] for key in row})
             for key, values in row.items():
-                held[key] += values
+                into[key] += values
     return {
-        "classes": {kind: summary(found) for kind, found in classes.items()},
+        "classes": {kind: summary(results) for kind, results in classes.items()},
         "cpu_seconds": round(seconds, 1),
     }
 
 
 def run_implicates(name: str, epsilon: float, seed: int) -> dict[str, Any]:
-    """Intervals that pool textbook analyses of the implicates of one fit: of statistics that the counts show, and of others."""
-    model, _ = fitted(name, epsilon, seed, populations(name))
+    """Return intervals that pool textbook analyses of the implicates of one fit: of statistics that the counts show, and of others."""
+    model, _ = fit_or_load(name, epsilon, seed, populations(name))
     reference = Reference(model, random_state=seed)
     started = time.process_time()
     tables = model.sample(implicates=IMPLICATES, random_state=seed)
@@ -148,40 +150,45 @@ def run_implicates(name: str, epsilon: float, seed: int) -> dict[str, Any]:
     for statistic, (truth, rare) in zip(STATISTICS[name], truths(name), strict=True):
         fill = 0.0 if statistic.kind in CELLS else np.nan
         try:
-            found = [[labelled(x) for x in statistic.naive(table)] for table in tables]
+            results = [[with_text_labels(x) for x in statistic.naive(table)] for table in tables]
         except np.linalg.LinAlgError:
             continue
         values, errors = (
-            [x.reindex(truth.index).fillna(fill) for x in part] for part in zip(*found, strict=True)
+            [x.reindex(truth.index).fillna(fill) for x in part]
+            for part in zip(*results, strict=True)
         )
-        whole = ~rare & pd.concat(values + errors, axis=1).notna().all(axis=1)
-        if not whole.any():
+        complete = ~rare & pd.concat(values + errors, axis=1).notna().all(axis=1)
+        if not complete.any():
             continue
-        out = pool([x[whole] for x in values], [x[whole] ** 2 for x in errors])
-        covered = (out["low"] <= truth[whole]) & (truth[whole] <= out["high"])
-        given = labelled(statistic.intervals(reference)).reindex(truth.index)["estimate"].notna()
+        out = pool([x[complete] for x in values], [x[complete] ** 2 for x in errors])
+        covered = (out["low"] <= truth[complete]) & (truth[complete] <= out["high"])
+        supported = (
+            with_text_labels(statistic.intervals(reference))
+            .reindex(truth.index)["estimate"]
+            .notna()
+        )
         row = classes.setdefault(statistic.kind, ["", ""])
-        for i, which in enumerate((given[whole], ~given[whole])):
+        for i, which in enumerate((supported[complete], ~supported[complete])):
             row[i] += "".join(str(int(c)) for c in covered[which])
     return {"classes": classes, "cpu_seconds": round(seconds, 1)}
 
 
 def run_cells_alone(name: str, epsilon: float, seed: int) -> dict[str, Any]:
-    """As :func:`run_implicates`, of implicates that are fitted to the counts with equal weights, without sums of scores."""
+    """Return :func:`run_implicates` of implicates that are fitted to the counts with equal weights, without sums of scores."""
     with patch.object(implicates, "SUMS_WEIGHT", 0.0):
         return run_implicates(name, epsilon, seed)
 
 
 def run_plan(name: str, epsilon: float, seed: int) -> dict[str, Any]:
-    """Planned and realised errors of the tables of one fit."""
-    known = populations(name)
-    model, _ = fitted(name, epsilon, seed, known)
-    return {"tables": planned_rows(model, known, seed)}
+    """Return planned and realised errors of the tables of one fit."""
+    people = populations(name)
+    model, _ = fit_or_load(name, epsilon, seed, people)
+    return {"tables": planned_rows(model, people, seed)}
 
 
 def run_textbook(name: str, draws: int) -> dict[str, Any]:
-    """Textbook intervals of logistic coefficients from private tables alone: how often there are none, why, and how many cover."""
-    known, row = populations(name), {"draws": draws, "intervals": 0, "covered": 0}
+    """Return how often logistic coefficients from private tables have no textbook interval, why, and how many intervals cover."""
+    people, row = populations(name), {"draws": draws, "intervals": 0, "covered": 0}
     missing: dict[str, int] = {}  # tables without an estimate, by regressors
     constant: dict[str, int] = {}  # the same, by a category with one outcome
     for statistic, (truth, _) in zip(STATISTICS[name], truths(name), strict=True):
@@ -189,9 +196,9 @@ def run_textbook(name: str, draws: int) -> dict[str, Any]:
             continue
         regressors = ",".join(dict.fromkeys(c.partition("[")[0] for c in truth.index[1:]))
         for seed in range(draws):
-            table = known.draw(seed)
+            table = people.draw(seed)
             try:
-                values, errors = (labelled(x) for x in statistic.naive(table))
+                values, errors = (with_text_labels(x) for x in statistic.naive(table))
             except np.linalg.LinAlgError:
                 missing[regressors] = missing.get(regressors, 0) + 1
                 for category in statistic.constant(table):
@@ -202,26 +209,28 @@ def run_textbook(name: str, draws: int) -> dict[str, Any]:
     sizes = {}
     for category in constant:
         column, _, value = category.rstrip("]").partition("[")
-        sizes[category] = int((known.table[column].astype(str) == value).sum())
-    found = {"missing": missing, "constant": constant, "sizes": sizes}
-    return {**row, **found}
+        sizes[category] = int((people.table[column].astype(str) == value).sum())
+    results = {"missing": missing, "constant": constant, "sizes": sizes}
+    return {**row, **results}
 
 
-def summary(found: dict[str, list[Any]]) -> dict[str, Any]:
-    """A row of the results: a letter for each statistic, how many of those with an interval have a naive one that covers, and
-    moments of the errors."""
-    z = np.array(found["z"])
+def summary(results: dict[str, list[Any]]) -> dict[str, Any]:
+    """Return a row of the results.
+
+    It has a letter for each statistic, how many of those with an interval have a naive one that covers, and moments of the errors.
+    """
+    z = np.array(results["z"])
     out = {
-        "covered": "".join(found["covered"]),
+        "covered": "".join(results["covered"]),
         "z": [round(float(z.sum()), 3), round(float((z**2).sum()), 3)],
     }
     for name in ("control", "naive"):
-        if name in found:
+        if name in results:
             out[name] = sum(
-                n == "1" for n, c in zip(found[name], found["covered"], strict=True) if c != "-"
+                n == "1" for n, c in zip(results[name], results["covered"], strict=True) if c != "-"
             )
-    if found.get("wider"):
-        wide = np.array(found["wider"])
+    if results.get("wider"):
+        wide = np.array(results["wider"])
         out["wider"] = [round(float(x), 3) for x in (np.median(wide), np.quantile(wide, 0.95))]
     return out
 

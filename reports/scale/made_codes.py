@@ -24,12 +24,12 @@ DRAWN = 2**16  # random numbers of 16 bits
 
 
 def sizes(columns: int) -> list[int]:
-    """Number of values of each column."""
+    """Return the number of values of each column."""
     return [SIZES[j % len(SIZES)] for j in range(columns)]
 
 
 def schema(columns: int) -> Schema:
-    """Each value is a category of its own."""
+    """Return the schema, in which each value is a category."""
     return Schema(
         [
             Column(name=f"c{j}", kind="categorical", dtype="int32", categories=tuple(range(size)))
@@ -39,19 +39,19 @@ def schema(columns: int) -> Schema:
 
 
 def rows(n: int, columns: int, part: int) -> pa.Table:
-    """Rows of one part of a table."""
+    """Draw the rows of one part of a table."""
     rng = np.random.default_rng([20_261, columns, part])
-    made, before, size_before = list[np.ndarray](), np.zeros(n, dtype=np.int32), 1
+    columns_so_far, before, size_before = list[np.ndarray](), np.zeros(n, dtype=np.int32), 1
     for size in sizes(columns):
         skewed = (size * (np.arange(DRAWN) / DRAWN) ** 1.5).astype(np.int32)
         values = skewed[rng.integers(0, DRAWN, n, dtype=np.uint16)]
-        if made:
+        if columns_so_far:
             follows = rng.integers(0, DRAWN, n, dtype=np.uint16) < FOLLOWS * DRAWN
             image = (np.arange(size_before) * size // size_before).astype(np.int32)
             np.copyto(values, image[before], where=follows)
-        made.append(values)
+        columns_so_far.append(values)
         before, size_before = values, size
-    return pa.table({f"c{j}": values for j, values in enumerate(made)})
+    return pa.table({f"c{j}": values for j, values in enumerate(columns_so_far)})
 
 
 def _write(folder: Path, columns: int, lengths: list[int], part: int) -> None:
@@ -63,10 +63,12 @@ def _write(folder: Path, columns: int, lengths: list[int], part: int) -> None:
 
 
 def write(folder: Path, n: int, columns: int) -> Path:
-    """A folder of Parquet files with ``n`` rows; files that are there already are kept."""
+    """Write a folder of Parquet files with ``n`` rows, where they are not there, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
-    most = CELLS // columns
-    lengths = [most] * (n // most) + ([n % most] if n % most else [])
+    rows_of_file = CELLS // columns
+    lengths = [rows_of_file] * (n // rows_of_file) + (
+        [n % rows_of_file] if n % rows_of_file else []
+    )
     with ProcessPoolExecutor(2) as processes:
         list(processes.map(partial(_write, folder, columns, lengths), range(len(lengths))))
     return folder

@@ -33,7 +33,7 @@ CLUSTER_ROWS = (10**10, 10**11, 10**12)
 
 
 def machine() -> dict[str, Any]:
-    """Of this machine: processor, cores, memory and versions."""
+    """Return the processor, cores, memory and versions of this machine."""
     info = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -53,7 +53,7 @@ def machine() -> dict[str, Any]:
 
 
 def power(rows: int) -> str:
-    """10⁷ for 10,000,000."""
+    """Return a number of rows as a power of ten: 10⁷ for 10,000,000."""
     exponent = len(str(rows)) - 1
     if rows != 10**exponent:
         return f"{rows:,}"
@@ -61,7 +61,7 @@ def power(rows: int) -> str:
 
 
 def of(kind: str, results: Rows) -> list[Measured]:
-    """Engine, rows and columns of the results of a kind, with the figures."""
+    """Return engine, rows and columns of the results of a kind, with the figures."""
     out = []
     for key, row in results.items():
         first, *engine, rows, columns = key.split("-")
@@ -104,8 +104,8 @@ def _gib(row: Mapping[str, Any]) -> str:
 
 
 def _peaks(each: Measured) -> str:
-    others = each[3]["peak_mib_of_others"]
-    return _gib(each[3]) + (f" + {others / 1024:.2f}" if others else "")
+    other_processes = each[3]["peak_mib_of_others"]
+    return _gib(each[3]) + (f" + {other_processes / 1024:.2f}" if other_processes else "")
 
 
 def _distance(each: Measured, name: str) -> str:
@@ -256,7 +256,7 @@ def _sets(row: Mapping[str, Any]) -> str:
 
 
 def models_by_table(results: Rows) -> dict[tuple[int, int], set[str]]:
-    """Hashes of the models that were fitted to each table after one step, by its rows and columns."""
+    """Return the hashes of the models that were fitted to each table after one step, by its rows and columns."""
     models = dict[tuple[int, int], set[str]]()
     for _, n, d, row in of("count", results):
         models.setdefault((n, d), set()).add(row["model"])
@@ -264,7 +264,7 @@ def models_by_table(results: Rows) -> dict[tuple[int, int], set[str]]:
 
 
 def same_models(results: Rows) -> str:
-    """Whether all engines gave the same model."""
+    """Return whether all engines gave the same model, as a sentence."""
     different = [key for key, models in models_by_table(results).items() if len(models) > 1]
     if different:
         return f"Models differ for {', '.join(f'{power(n)} × {d}' for n, d in different)}."
@@ -272,15 +272,15 @@ def same_models(results: Rows) -> str:
 
 
 def slope(engine: str, results: Rows) -> tuple[float, float] | None:
-    """CPU seconds of reading: of any number of rows, and for each row; from the two largest tables of ten columns."""
+    """Return the CPU seconds of reading, of any number of rows and for each row, from the two largest tables of ten columns."""
     rows = [
         (n, row["cpu_seconds"]) for e, n, d, row in of("count", results) if e == engine and d == 10
     ]
     if len(rows) < 2:
         return None
-    (less, before), (more, after) = rows[-2:]
-    each = (after - before) / (more - less)
-    return max(0.0, after - each * more), each
+    (fewer_rows, before), (more_rows, after) = rows[-2:]
+    each = (after - before) / (more_rows - fewer_rows)
+    return max(0.0, after - each * more_rows), each
 
 
 def _cluster(results: Rows) -> str:
@@ -297,14 +297,16 @@ def _cluster(results: Rows) -> str:
 
 
 def plots(results: Rows, folder: Path) -> None:
-    """Curves of time and memory by rows and by columns."""
+    """Draw the curves of time and memory by rows and by columns."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     for name, label in (("rows", "rows (10 columns)"), ("columns", "columns (10⁵ rows)")):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+        figure, (time_axes, memory_axes) = plt.subplots(
+            1, 2, figsize=(10, 4.4), layout="constrained"
+        )
         for kind, engines in (("count", list(TITLES)), ("fit", ["parquet"])):
             for engine in engines:
                 at = [
@@ -317,15 +319,15 @@ def plots(results: Rows, folder: Path) -> None:
                 x, cpu, peak = zip(*sorted(at), strict=True)
                 title = "Parquet, whole fit with a sample" if kind == "fit" else TITLES[engine]
                 style = {"ls": "--", "color": "black"} if kind == "fit" else {}
-                left.plot(x, cpu, marker="o", ms=4, label=title, **style)
-                right.plot(x, peak, marker="o", ms=4, label=title, **style)
-        for axes, what in ((left, "CPU seconds"), (right, "peak memory, GiB")):
+                time_axes.plot(x, cpu, marker="o", ms=4, label=title, **style)
+                memory_axes.plot(x, peak, marker="o", ms=4, label=title, **style)
+        for axes, what in ((time_axes, "CPU seconds"), (memory_axes, "peak memory, GiB")):
             axes.set(xscale="log", yscale="log", xlabel=label, ylabel=what)
             axes.grid(alpha=0.3)
-        right.yaxis.set_major_formatter("{x:g}")
-        right.yaxis.set_minor_formatter("{x:g}")
+        memory_axes.yaxis.set_major_formatter("{x:g}")
+        memory_axes.yaxis.set_minor_formatter("{x:g}")
         figure.legend(
-            *left.get_legend_handles_labels(), fontsize=8, ncols=6, loc="outside upper center"
+            *time_axes.get_legend_handles_labels(), fontsize=8, ncols=6, loc="outside upper center"
         )
         figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
         plt.close(figure)

@@ -60,18 +60,18 @@ RUNS = [*PAIRS, *COUNTS, *STRATEGIES, *SAMPLES, *EVALUATIONS, *STEPS, *FITS]
 
 
 def key_of(run: tuple[str, str, int, int]) -> str:
-    """The name of a row."""
+    """Return the key of a row."""
     return "-".join(map(str, run))
 
 
 class Processes:
-    """CPU seconds and peak memory of this process, and of those that it started."""
+    """The CPU seconds and the peak memory of this process, and of those that it started."""
 
     def __init__(self) -> None:
         self.cpu = self.cpu_seconds()
 
     @staticmethod
-    def _started() -> list[int]:
+    def _descendants() -> list[int]:
         parents = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -80,19 +80,19 @@ class Processes:
                 except OSError:
                     continue
                 parents[int(entry.name)] = int(fields[1])
-        found, own = [], os.getpid()
+        started, this = [], os.getpid()
         for pid in parents:
             above = pid
-            while above in parents and above != own:
+            while above in parents and above != this:
                 above = parents[above]
-            if above == own and pid != own:
-                found.append(pid)
-        return found
+            if above == this and pid != this:
+                started.append(pid)
+        return started
 
     def cpu_seconds(self) -> float:
-        """Of all threads of all of them."""
+        """Return the CPU seconds of all threads of all these processes."""
         total = time.process_time()
-        for pid in self._started():
+        for pid in self._descendants():
             try:
                 fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
                 total += (int(fields[11]) + int(fields[12])) / TICK
@@ -101,17 +101,17 @@ class Processes:
         return total
 
     def figures(self) -> dict[str, float]:
-        """Since the start."""
-        others = [peak_mib(pid) for pid in self._started()]
+        """Return the figures since the start."""
+        peaks = [peak_mib(pid) for pid in self._descendants()]
         return {
             "cpu_seconds": round(self.cpu_seconds() - self.cpu, 2),
             "peak_mib": round(peak_mib("self")),
-            "peak_mib_of_others": round(sum(others)),
+            "peak_mib_of_others": round(sum(peaks)),
         }
 
 
 def peak_mib(pid: Any) -> float:
-    """The largest resident memory that a process has had."""
+    """Return the largest resident memory that a process has had, in MiB."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -120,16 +120,16 @@ def peak_mib(pid: Any) -> float:
 
 
 @contextmanager
-def timed(
+def record_times(
     owner: Any, name: str, into: list[float], clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[None]:
-    """The seconds of each call of a method."""
+    """Append the seconds of each call of a method to a list."""
     inner: Callable[..., Any] = getattr(owner, name)
 
-    def outer(*given: Any, **named: Any) -> Any:
+    def outer(*arguments: Any, **named: Any) -> Any:
         started = clock()
         try:
-            return inner(*given, **named)
+            return inner(*arguments, **named)
         finally:
             into.append(round(clock() - started, 3))
 
@@ -141,7 +141,7 @@ def timed(
 
 
 def table_of(engine: str, folder: Path) -> Any:
-    """What ``fit`` takes, of a folder of Parquet files."""
+    """Return the table that ``fit`` takes, of a folder of Parquet files."""
     from tabsynth.tables import ParquetCounter
 
     if engine == "parquet":
@@ -166,7 +166,7 @@ def table_of(engine: str, folder: Path) -> Any:
 
 
 def database_of(folder: Path) -> Path:
-    """A DuckDB file with the rows of a folder."""
+    """Return a DuckDB file with the rows of a folder, which is made where it is not there."""
     import duckdb
 
     path = folder.with_suffix(".duckdb")
@@ -179,18 +179,18 @@ def database_of(folder: Path) -> Path:
 
 
 def count(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
-    """All reading of a fit with the default settings, whose estimation ends after one step."""
+    """Measure all reading of a fit with the default settings, whose estimation ends after one step."""
     from tabsynth.synthesizers import MargNetConfig
 
-    return _fitted(engine, rows, columns, data, MargNetConfig(steps=1), None)
+    return _measure_fit(engine, rows, columns, data, MargNetConfig(steps=1), None)
 
 
 def fit(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
-    """A fit with the default settings, and a sample in a Parquet file."""
-    return _fitted(engine, rows, columns, data, None, min(rows, MOST_SAMPLED))
+    """Measure a fit with the default settings, and a sample in a Parquet file."""
+    return _measure_fit(engine, rows, columns, data, None, min(rows, MOST_SAMPLED))
 
 
-def _fitted(
+def _measure_fit(
     engine: str, rows: int, columns: int, data: Path, config: Any, sampled: int | None
 ) -> dict[str, Any]:
     import hashlib
@@ -202,15 +202,15 @@ def _fitted(
     started = time.perf_counter()
     estimation = list[float]()
     model = MargNet(made_codes.schema(columns), epsilon=1.0, random_state=0, config=config)
-    with timed(MargNetFit, "fit", estimation):
+    with record_times(MargNetFit, "fit", estimation):
         model.fit(table)
     seconds = time.perf_counter() - started
     out: dict[str, Any] = {"fit_seconds": round(seconds, 2)}
     if sampled is not None:
-        begun = time.perf_counter()
+        sampling = time.perf_counter()
         path = data / "synthetic.parquet"
         model.sample_to(path, sampled)
-        out |= {"sampled": sampled, "sample_seconds": round(time.perf_counter() - begun, 2)}
+        out |= {"sampled": sampled, "sample_seconds": round(time.perf_counter() - sampling, 2)}
         path.unlink()
         path.with_name(path.name + ".certificate.json").unlink(missing_ok=True)
     out["estimation_seconds"] = round(sum(estimation), 2)
@@ -226,7 +226,7 @@ def _fitted(
 
 
 def steps(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
-    """The time of a step of the estimation: the median of the second to the last of a few."""
+    """Measure the time of a step of the estimation: the median of the second to the last of a few."""
     from tabsynth import MargNet
     from tabsynth.synthesizers import MargNetConfig
     from tabsynth.synthesizers.margnet.estimation import MargNetFit
@@ -234,7 +234,7 @@ def steps(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
     few, each = MargNetConfig(steps=8), list[float]()
     table, measured = table_of(engine, data / f"{rows}-{columns}"), Processes()
     model = MargNet(made_codes.schema(columns), epsilon=1.0, random_state=0, config=few)
-    with timed(MargNetFit, "step", each, time.process_time):
+    with record_times(MargNetFit, "step", each, time.process_time):
         model.fit(table)
     return {
         "cpu_seconds_a_step": round(sorted(each[1:])[3], 4),
@@ -244,7 +244,7 @@ def steps(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
 
 
 def pairs(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
-    """Counts of all pairs of columns, once the values of the columns were compared with the schema."""
+    """Measure counts of all pairs of columns, after the values of the columns were compared with the schema."""
     from itertools import combinations
 
     from tabsynth.privacy.noise.counts import by_value
@@ -263,7 +263,7 @@ def pairs(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
 
 
 def _with_numpy(folder: Path, sets: list[tuple[int, int]], sizes: Any) -> dict[str, Any]:
-    """``bincount`` of integer codes in memory, in chunks: no file is read, and no value compared."""
+    """Measure ``bincount`` of integer codes in memory, in chunks: no file is read, and no value compared."""
     import numpy as np
     import pyarrow.parquet as pq
 
@@ -280,7 +280,7 @@ def _with_numpy(folder: Path, sets: list[tuple[int, int]], sizes: Any) -> dict[s
 
 
 def strategy(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
-    """The same by one strategy: groupings in the engine, or batches of its category codes."""
+    """Measure these counts by one strategy: groupings in the engine, or batches of its category codes."""
     from tabsynth.tables import engines
 
     engine, how = engine.split("-")
@@ -291,14 +291,14 @@ def strategy(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]
 
 
 def _union_all(frame: Any, sets: Any) -> Any:
-    """UNION ALL of a GROUP BY for each set of one or two columns."""
-    relation, whole = frame.to_native(), None
+    """Count by UNION ALL of a GROUP BY for each set of one or two columns."""
+    relation, union = frame.to_native(), None
     for i, names in enumerate(sets):
         codes = f"{names[0]} AS a, {names[-1]} AS b"
-        one = relation.aggregate(f"{i} AS s, {codes}, count(*) AS n", ", ".join(names))
-        whole = one if whole is None else whole.union(one)
-    assert whole is not None
-    table = whole.to_arrow_table()
+        counts_of_set = relation.aggregate(f"{i} AS s, {codes}, count(*) AS n", ", ".join(names))
+        union = counts_of_set if union is None else union.union(counts_of_set)
+    assert union is not None
+    table = union.to_arrow_table()
     which = table.column("s").to_numpy()
     for i, names in enumerate(sets):
         rows = which == i
@@ -307,7 +307,7 @@ def _union_all(frame: Any, sets: Any) -> Any:
 
 
 def _in_polars(frame: Any, sets: Any) -> Any:
-    """A plan with a GROUP BY for each set."""
+    """Count by a plan with a GROUP BY for each set."""
     import polars as pl
 
     lazy = frame.to_native()
@@ -317,7 +317,7 @@ def _in_polars(frame: Any, sets: Any) -> Any:
 
 
 def sample(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
-    """A saved model is loaded, and its sample written to a Parquet file."""
+    """Measure the loading of a saved model, and its sample in a Parquet file."""
     from tabsynth import load
 
     model_file, path = data / f"model-{columns}.tabsynth", data / "sampled.parquet"
@@ -330,14 +330,14 @@ def sample(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
 
 
 def evaluate(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
-    """``tabsynth evaluate`` of a folder and a synthetic file of 10⁶ rows, on its default sample of 100,000 rows of each."""
+    """Measure ``tabsynth evaluate`` of a folder and a synthetic file of 10⁶ rows, on its default sample of 100,000 rows of each."""
     from typer.testing import CliRunner
 
     from tabsynth.cli import app
 
-    schema, made = data / f"schema-{columns}.json", data / f"synthetic-{columns}.parquet"
+    schema, synthetic = data / f"schema-{columns}.json", data / f"synthetic-{columns}.parquet"
     out = tempfile.mkdtemp(dir=data)
-    words = ["evaluate", "--real", data / f"{rows}-{columns}", "--synthetic", made]
+    words = ["evaluate", "--real", data / f"{rows}-{columns}", "--synthetic", synthetic]
     words += ["--schema", schema, "--sample-rows", 100_000, "-o", out]
     measured, started = Processes(), time.perf_counter()
     done = CliRunner().invoke(app, [str(word) for word in words])
@@ -374,12 +374,12 @@ def prepare(run: tuple[str, str, int, int], data: Path) -> None:
         source = made_codes.write(data / f"{10**5}-{columns}", 10**5, columns)
         schema = made_codes.schema(columns)
         MargNet(schema, epsilon=1.0, random_state=0).fit(ParquetCounter(source)).save(model)
-    made = data / f"synthetic-{columns}.parquet"
-    if kind == "evaluate" and not made.exists():
+    synthetic = data / f"synthetic-{columns}.parquet"
+    if kind == "evaluate" and not synthetic.exists():
         from tabsynth import load
 
         made_codes.schema(columns).save(data / f"schema-{columns}.json")
-        load(model).sample_to(made, 10**6)
+        load(model).sample_to(synthetic, 10**6)
 
 
 def measure(run: tuple[str, str, int, int]) -> dict[str, Any] | None:

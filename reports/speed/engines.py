@@ -1,4 +1,4 @@
-"""Our private step of critic scores beside other roads to the same clipped, noised sum."""
+"""The private step of critic scores, and other engines that compute the same clipped, noised sum."""
 
 from typing import Any
 
@@ -24,13 +24,13 @@ def engines(s: Setting) -> dict[str, Step]:
 
 
 def check_peers() -> None:
-    """All engines are given the same work: all but without noise they must step the same way."""
+    """Check that all engines do the same work: nearly without noise they must step the same way."""
     s = Setting(8, 32, rows=32, hidden=16)
     s.noise, s.draw = 1e-9, lambda: s.table  # type: ignore[method-assign]
     for step in engines(s).values():
         step()
-    first, *others = [torch.cat([p.grad.flatten() for p in c.parameters()]) for c in s.critics]
-    for other in others:  # ours clips below the bound by what rounding may add, 0.3% here
+    first, *gradients = [torch.cat([p.grad.flatten() for p in c.parameters()]) for c in s.critics]
+    for other in gradients:  # ours clips below the bound by what rounding may add, 0.3% here
         torch.testing.assert_close(other, first, rtol=5e-3, atol=1e-6)
 
 
@@ -62,8 +62,8 @@ def _vmap(s: Setting) -> Step:
     return step
 
 
-def _charged(s: Setting) -> dict[str, Any]:
-    """What both of opacus' optimisers clip by and add."""
+def _noise_arguments(s: Setting) -> dict[str, Any]:
+    """Return the arguments of both optimisers of opacus for clip and noise."""
     return {
         "noise_multiplier": s.noise,
         "max_grad_norm": 1.0,
@@ -74,7 +74,7 @@ def _charged(s: Setting) -> dict[str, Any]:
 
 def _opacus_hooks(s: Setting) -> Step:
     engine = GradSampleModule(s.critic(), loss_reduction="mean")
-    optimizer = DPOptimizer(s.optimizer(engine), **_charged(s))
+    optimizer = DPOptimizer(s.optimizer(engine), **_noise_arguments(s))
 
     def step() -> None:
         optimizer.zero_grad()
@@ -88,7 +88,7 @@ def _opacus_ghost(s: Setting) -> Step:
     engine = GradSampleModuleFastGradientClipping(
         s.critic(), loss_reduction="mean", use_ghost_clipping=True, max_grad_norm=1.0
     )
-    optimizer = DPOptimizerFastGradientClipping(s.optimizer(engine), **_charged(s))
+    optimizer = DPOptimizerFastGradientClipping(s.optimizer(engine), **_noise_arguments(s))
 
     def criterion(outputs: Tensor, target: Tensor, *_: object, **__: object) -> Tensor:
         return (-outputs).squeeze(1)

@@ -1,4 +1,4 @@
-"""What an evaluation takes: every metric of a wide table, and the disclosure grid of a long one."""
+"""The time of an evaluation: every metric of a wide table, and the disclosure grid of a long one."""
 
 import sys
 import tempfile
@@ -25,7 +25,9 @@ def stages() -> list[dict]:
     schema, train, test = TABLES[TABLE].split()
     rng = np.random.default_rng(0)
     drawn = train.iloc[rng.integers(0, len(train), len(train))]
-    synthetic = pd.DataFrame({c: drawn[c].to_numpy()[_nearly(len(drawn), rng)] for c in drawn})
+    synthetic = pd.DataFrame(
+        {c: drawn[c].to_numpy()[_partly_shuffled(len(drawn), rng)] for c in drawn}
+    )
     synthetic = synthetic.astype(train.dtypes.to_dict())
     reached: list[tuple[str, float]] = []
     started = time.perf_counter()
@@ -40,8 +42,8 @@ def stages() -> list[dict]:
     )
     with tempfile.TemporaryDirectory() as folder:
         report.to_html(Path(folder) / "report.html")
-    whole = time.perf_counter() - started
-    reached.append(("the page", whole))
+    total = time.perf_counter() - started
+    reached.append(("the page", total))
     last = dict(
         reached
     )  # when each stage reported for the last time; it began where the one before ended
@@ -51,11 +53,11 @@ def stages() -> list[dict]:
         for (name, end), before in zip(last.items(), ends[:-1], strict=True)
     ]
     what = f"all: {len(train):,} rows fitted, as many synthetic, {len(test):,} held out"
-    return [*rows, {"stage": what, "seconds": round(whole, 1)}]
+    return [*rows, {"stage": what, "seconds": round(total, 1)}]
 
 
-def _nearly(rows: int, rng: np.random.Generator) -> np.ndarray:
-    """The order of rows, a fifth of them shuffled: a table that is near the real one, and not it."""
+def _partly_shuffled(rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the order of rows, a fifth of them shuffled, so that the table is near the real one."""
     order = np.arange(rows)
     moved = rng.choice(rows, rows // 5, replace=False)
     order[moved] = moved[rng.permutation(len(moved))]
@@ -63,7 +65,7 @@ def _nearly(rows: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def grid() -> list[dict]:
-    """The whole disclosure grid of a long table, and over what a plain search would take for it.
+    """Return the time of the disclosure grid of a long table, and the ratio of a plain search to it.
 
     The plain search compares each record with the table again for every number of unknown attributes,
     and picks the nearest by partition; it is timed on 20 records and scaled.

@@ -24,7 +24,7 @@ CELLS = (
 
 
 def fits() -> list[dict]:
-    """Seconds of a fit, and of a sample of as many rows."""
+    """Return the seconds of a fit, and of a sample of as many rows."""
     torch.set_num_threads(1)
     out = []
     for method, table, epsilon, device in CELLS:
@@ -32,9 +32,9 @@ def fits() -> list[dict]:
         torch.zeros(1, device="cuda").sum().item()  # the device's own start is not the fit's
         started = time.perf_counter()
         model = METHODS[method](schema, epsilon=epsilon, random_state=0, device=device).fit(train)
-        fitted = time.perf_counter()
+        sampling = time.perf_counter()
         model.sample(len(train))
         row = {"method": method, "table": table, "epsilon": epsilon, "device": device}
-        row["fit"] = round(fitted - started, 1)
-        out.append(row | {"sample": round(time.perf_counter() - fitted, 1)})
+        row["fit"] = round(sampling - started, 1)
+        out.append(row | {"sample": round(time.perf_counter() - sampling, 1)})
     return out

@@ -87,7 +87,7 @@ def teachers() -> list[Row]:
     out = []
     for name, result in rounds(census_width()).items():
         count = min(TURNS // 3, max(5, TURNS // 3 * 200 // result.count))
-        times = turns({"batched": result.batched(), "loop": result.loop()}, count)
+        times = turns({"batched": result.batched_step(), "loop": result.loop_step()}, count)
         row = {"teachers": name, "turns": count}
         row |= {f"{n}_ms": round(1e3 * statistics.median(t), 1) for n, t in times.items()}
         out.append(row | ratio(times, "loop", "batched"))

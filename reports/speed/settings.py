@@ -1,4 +1,4 @@
-"""What the steps of a comparison share: one critic, one batch size; ordinary steps and our private ones."""
+"""The ordinary and the private steps of a comparison, which share one critic and one batch size."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ Step = Callable[[], None]
 
 
 class Setting:
-    """One critic, one batch size: everything that the steps of a comparison share."""
+    """A critic and a batch size, which the steps of a comparison share."""
 
     def __init__(
         self, width: int, batch: int, rows: int = ROWS, hidden: int = 256, device: str = "cpu"

@@ -1,4 +1,4 @@
-"""PATE's teachers: K networks in one batched step, over a loop over K modules."""
+"""The teachers of PATE: K networks in one batched step, and a loop over K modules."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ LR = 1e-3
 
 
 class Round:
-    """K teachers on the shards of one table; each side draws its batches and steps its optimiser."""
+    """A round of K teachers on the shards of one table; each side draws its batches and steps its optimiser."""
 
     def __init__(self, teachers: int, width: int, hidden: tuple[int, ...], batch: int) -> None:
         rng = torch.Generator().manual_seed(0)
@@ -26,7 +26,7 @@ class Round:
         self.fake = torch.rand(batch, width, generator=rng)
         self.rng = torch.Generator().manual_seed(1)
 
-    def batched(self) -> Step:
+    def batched_step(self) -> Step:
         teachers = Teachers(self.count, self.widths, self.rng)
         trainer = TeacherTrainer(teachers, self.rows, None, self.shard, LR)
 
@@ -35,7 +35,7 @@ class Round:
 
         return step
 
-    def loop(self) -> Step:
+    def loop_step(self) -> Step:
         modules: list[nn.Module] = []
         optimizers: list[torch.optim.Optimizer] = []
         shards: list[Tensor] = []
@@ -45,9 +45,12 @@ class Round:
             shards.append(self.rows[self.shard == k])
 
         def step() -> None:
-            for module, optimizer, own in zip(modules, optimizers, shards, strict=True):
-                picked = torch.randint(len(own), (self.batch,), generator=self.rng)
-                loss = softplus(-module(own[picked])).mean() + softplus(module(self.fake)).mean()
+            for module, optimizer, rows_of_teacher in zip(modules, optimizers, shards, strict=True):
+                picked = torch.randint(len(rows_of_teacher), (self.batch,), generator=self.rng)
+                loss = (
+                    softplus(-module(rows_of_teacher[picked])).mean()
+                    + softplus(module(self.fake)).mean()
+                )
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -56,7 +59,7 @@ class Round:
 
 
 def rounds(width: int) -> dict[str, Round]:
-    """The default size of teachers on the census table, and the paper's."""
+    """Return the rounds of the default teachers on the census table, and of those of the paper."""
     config = NetworksConfig()
     hidden, batch = config.teacher_hidden, config.teacher_batch
     sizes = {

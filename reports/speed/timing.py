@@ -1,4 +1,4 @@
-"""Steps by turns, and what one takes over what another takes."""
+"""Times of steps that take turns, and their ratios."""
 
 import statistics
 import time
@@ -8,7 +8,7 @@ from settings import Step
 
 
 def turns(steps: dict[str, Step], count: int, device: str = "cpu") -> dict[str, list[float]]:
-    """Seconds of each step, each taking its turn; the first turns warm up and are left out."""
+    """Return the seconds of each step, each taking its turn; the first turns warm up and do not count."""
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     times: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(count + 3):
@@ -23,7 +23,7 @@ def turns(steps: dict[str, Step], count: int, device: str = "cpu") -> dict[str, 
 
 
 def ratio(times: dict[str, list[float]], over: str, under: str) -> dict[str, float]:
-    """Ratio of medians, and the quartiles of the ratios within a turn."""
+    """Return the ratio of medians, and the quartiles of the ratios within a turn."""
     each = [a / b for a, b in zip(times[over], times[under], strict=True)]
     low, _, high = statistics.quantiles(each, n=4)
     middle = statistics.median(times[over]) / statistics.median(times[under])
