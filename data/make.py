@@ -72,7 +72,7 @@ def make(name: str, source: Path | None, out: Path) -> Path:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; returns its exit status."""
+    """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--source", type=Path, help="the folder of the source tables, in place of TABSYNTH_DATA"

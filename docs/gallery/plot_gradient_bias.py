@@ -19,7 +19,7 @@ targets = np.eye(10)[digits]
 
 
 def gradients(weights, rows, labels):
-    """The gradient of the cross-entropy of each row, shape (rows, weights); ``weights`` may differ by row."""
+    """Return the gradient of the cross-entropy of each row, shape (rows, weights); ``weights`` may differ by row."""
     scores = np.einsum("ni,...ij->nj" if weights.ndim == 2 else "ni,nij->nj", rows, weights)
     chances = np.exp(scores - scores.max(axis=1, keepdims=True))
     chances /= chances.sum(axis=1, keepdims=True)
@@ -74,7 +74,7 @@ plt.show()
 
 
 def path(bound, steps=150, rate=0.5):
-    """The bias before each step of clipped training, and the accuracy at the end."""
+    """Return the bias before each step of clipped training, and the accuracy at the end."""
     current, out = np.zeros((65, 10)), []
     for _ in range(steps):
         plain = gradients(current, inputs, targets)

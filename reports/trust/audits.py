@@ -72,7 +72,7 @@ class TimeIsUp(Exception):
 def jobs(
     runs: Path, black: int | None = None, progress: Progress | None = None
 ) -> dict[str, Callable[[], list[AuditResult]]]:
-    """Every audit by name, the quick ones first."""
+    """Return every audit by name, the quick ones first."""
     out: dict[str, Callable[[], list[AuditResult]]] = {}
     for epsilon in (8.0, 1.0):
         for method, fixture in FIXTURES.items():
@@ -117,7 +117,7 @@ def jobs(
 
 
 def missing(record: dict[str, Any]) -> list[str]:
-    """Audits that the record does not have, or has of fewer fits than are planned."""
+    """Return the audits that the record does not have, or has of fewer fits than are planned."""
     rows = AUDITS.rows(record)
     planned = {f"black-box {method} 1": count // 2 for method, count in BLACK.items()}
     planned[f"black-box margnet 1, {OF_UNITS}"] = BLACK_OF_UNITS // 2
@@ -140,7 +140,7 @@ def _one_run(method: str, epsilon: float) -> list[AuditResult]:
 
 @contextmanager
 def cpu_time(path: Path) -> Iterator[Callable[[], float]]:
-    """CPU seconds of a measurement, those of its interrupted parts included, which ``path`` keeps meanwhile."""
+    """Yield a function of the CPU seconds of a measurement, those of its interrupted parts included, which ``path`` keeps meanwhile."""
     earlier = float(path.read_text("utf-8")) if path.exists() else 0.0
     started = time.process_time()
 
@@ -177,16 +177,16 @@ def main() -> None:
 
     measured = jobs(options.runs, options.black, progress)
     record = evidence.read(options.out)
-    rows, lacking = AUDITS.rows(record), [] if options.black else missing(record)
-    left = {
+    rows, absent = AUDITS.rows(record), [] if options.black else missing(record)
+    remaining = {
         name: rows.get(name, {}).get("cpu_seconds") or SECONDS[name.split()[0]]
         for name in measured
         if not options.names or any(part in name for part in options.names)
         if options.again
-        or name in lacking
+        or name in absent
         or evidence.state(record, rows.get(name, {}), module_hashes.before) != CURRENT
     }
-    for name in clock.each(left):
+    for name in clock.each(remaining):
         place = options.runs / f"{name.replace(' ', '-')}-{code()['sha256'][:12]}.seconds"
         try:
             with cpu_time(place) as spent:
@@ -197,7 +197,7 @@ def main() -> None:
             continue
         row = {"cpu_seconds": round(spent(), 1), "results": results}
         record = evidence.read(options.out)  # another process may have added to it
-        evidence.set_modules(record, row, module_hashes.of(evidence.imported()))
+        evidence.set_modules(record, row, module_hashes.of(evidence.imported_modules()))
         rows = {**AUDITS.rows(record), name: row}
         record["audits"] = {name: rows[name] for name in measured if name in rows}
         write_text(options.out, evidence.text_of(AUDITS, record))

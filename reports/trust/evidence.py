@@ -29,7 +29,7 @@ Modules = dict[str, str]  # a hash by the name of the module
 
 @cache
 def source_hash(text: str) -> str:
-    """Hash of a module's source that ignores comments, docstrings and layout.
+    """Return a hash of the source of a module that ignores comments, docstrings and layout.
 
     It is taken over the syntax tree, without positions and empty fields, so that all supported versions of
     Python give the same hash. A text that is no Python is hashed as it is.
@@ -67,7 +67,7 @@ def _flatten(node: Any, parts: list[str]) -> None:
 
 
 def _is_docstring(node: Any) -> bool:
-    """Whether a statement is nothing but a text."""
+    """Return whether a statement is a text alone."""
     value = getattr(node, "value", None)
     return (
         isinstance(node, ast.Expr)
@@ -77,7 +77,7 @@ def _is_docstring(node: Any) -> bool:
 
 
 def modules_of(package: Path = PACKAGE) -> Modules:
-    """Every module in the folder of a package, by its full name."""
+    """Return the hash of every module in the folder of a package, by its full name."""
     results = {}
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package.parent).with_suffix("").parts
@@ -86,8 +86,8 @@ def modules_of(package: Path = PACKAGE) -> Modules:
     return results
 
 
-def imported() -> list[str]:
-    """Names of the modules of tabsynth that this process has imported."""
+def imported_modules() -> list[str]:
+    """Return the names of the modules of tabsynth that this process has imported."""
     return sorted(name for name in sys.modules if name.split(".")[0] == PACKAGE.name)
 
 
@@ -104,20 +104,20 @@ class ModuleHashes:
         self.package, self.before = package, modules_of(package)
 
     def of(self, names: Iterable[str]) -> Modules:
-        """Hashes of the modules that were imported.
+        """Return the hashes of the modules that were imported.
 
         Raises
         ------
         SystemExit
             If one of them was edited since the beginning: it is unknown which version was measured.
         """
-        hashes, wanted = modules_of(self.package), sorted(names)
-        edited = [name for name in wanted if hashes.get(name) != self.before.get(name)]
+        hashes, imported = modules_of(self.package), sorted(names)
+        edited = [name for name in imported if hashes.get(name) != self.before.get(name)]
         if edited:
             raise SystemExit(
                 f"{', '.join(edited)}: edited during the measurement, which is not recorded; start again."
             )
-        return {name: hashes[name] for name in wanted}
+        return {name: hashes[name] for name in imported}
 
 
 # Records and their rows.
@@ -153,12 +153,12 @@ KINDS = (AUDITS, REPLAYS, KILL_POINTS, FUZZ)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record; an empty one if there is no file."""
+    """Return a record; an empty one if there is no file."""
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
 def text_of(kind: Kind, record: dict[str, Any]) -> str:
-    """The text of a record's file, without the modules that no row refers to."""
+    """Return the text of the file of a record, without the modules that no row refers to."""
     keys = {row.get("modules") for row in kind.rows(record).values()}
     modules = {key: digest for key, digest in record.get("modules", {}).items() if key in keys}
     return json.dumps({**record, "modules": modules}, indent=1, ensure_ascii=False) + "\n"
@@ -172,12 +172,14 @@ def set_modules(record: dict[str, Any], row: dict[str, Any], modules: Modules) -
 
 
 def modules_of_row(record: Mapping[str, Any], row: Mapping[str, Any]) -> Modules:
-    """The modules that a row was measured on; empty if they are unknown."""
+    """Return the modules that a row was measured on; empty if they are unknown."""
     return dict(record.get("modules", {}).get(row.get("modules"), {}))
 
 
-def changed(record: Mapping[str, Any], row: Mapping[str, Any], hashes: Modules) -> list[str]:
-    """Modules of a row that have changed or are gone; empty for a row of current or of unknown code."""
+def changed_modules(
+    record: Mapping[str, Any], row: Mapping[str, Any], hashes: Modules
+) -> list[str]:
+    """Return the modules of a row that have changed or are gone; empty for a row of current or of unknown code."""
     stored = modules_of_row(record, row)
     return [name for name, digest in stored.items() if hashes.get(name) != digest]
 
@@ -186,7 +188,7 @@ def state(record: Mapping[str, Any], row: Mapping[str, Any], hashes: Modules) ->
     """Return which code a row was measured on: ``CURRENT``, ``CHANGED`` or ``UNKNOWN``."""
     if not modules_of_row(record, row):
         return UNKNOWN
-    return CHANGED if changed(record, row, hashes) else CURRENT
+    return CHANGED if changed_modules(record, row, hashes) else CURRENT
 
 
 def sentence(kind: Kind, record: dict[str, Any], hashes: Modules) -> str:
@@ -198,16 +200,16 @@ def sentence(kind: Kind, record: dict[str, Any], hashes: Modules) -> str:
 
 
 def stale(kind: Kind, record: dict[str, Any], hashes: Modules) -> dict[str, list[str]]:
-    """Names of stale rows by the reason."""
+    """Return the names of stale rows by the reason."""
     reasons: dict[str, list[str]] = {}
     for name, row in kind.rows(record).items():
         condition = state(record, row, hashes)
         if condition == UNKNOWN:
             reasons.setdefault("of unknown code", []).append(name)
         elif condition == CHANGED:
-            modules = changed(record, row, hashes)
-            more = f" and {len(modules) - SHOWN} other modules" if len(modules) > SHOWN else ""
-            why = f"changed since: {', '.join(modules[:SHOWN])}{more}"
+            modules = changed_modules(record, row, hashes)
+            further = f" and {len(modules) - SHOWN} other modules" if len(modules) > SHOWN else ""
+            why = f"changed since: {', '.join(modules[:SHOWN])}{further}"
             reasons.setdefault(why, []).append(name)
     return reasons
 
@@ -233,7 +235,7 @@ class Clock:
 
     @property
     def over(self) -> bool:
-        """Whether the time is up."""
+        """The state of the time: True when it is up."""
         return self.minutes is not None and time.monotonic() - self.started >= 60 * self.minutes
 
     def each(self, rows: Mapping[Any, float]) -> Iterator[Any]:
@@ -261,10 +263,8 @@ class Clock:
             return
         done = sum(self.seconds[: self.number]) + share * self.seconds[self.number]
         pace = (time.monotonic() - self.started) / done if done else 1.0
-        left = pace * (sum(self.seconds) - done) / 60
-        line = (
-            f"{self.what}: {self.number} of {len(self.seconds)} measured, {left:.0f} minutes left"
-        )
+        minutes_left = pace * (sum(self.seconds) - done) / 60
+        line = f"{self.what}: {self.number} of {len(self.seconds)} measured, {minutes_left:.0f} minutes left"
         print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
 
 

@@ -64,13 +64,15 @@ def run(
     folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     try:
         reader = READERS[name](folder)
-        return fuzz(name, reader.make, reader.read, inputs, seed, saved), evidence.imported()
+        return fuzz(
+            name, reader.make, reader.read, inputs, seed, saved
+        ), evidence.imported_modules()
     finally:
         shutil.rmtree(folder)
 
 
 def missing(record: dict[str, Any]) -> list[str]:
-    """Readers that the record does not have."""
+    """Return the readers that the record does not have."""
     return [name for name in SHARES if name not in FUZZ.rows(record)]
 
 
@@ -87,9 +89,9 @@ def main() -> int:
     words.add_argument("--out", type=Path, default=HERE / "fuzz.json")
     options = words.parse_args()
     module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
-    record = opened(options.out, options.inputs, options.seed)
+    record = read_record(options.out, options.inputs, options.seed)
     rows = FUZZ.rows(record)
-    left = [
+    remaining = [
         name
         for name in options.only.split(",")
         if options.again
@@ -103,10 +105,10 @@ def main() -> int:
             pool.submit(
                 run, name, inputs_of(name, options.inputs), options.seed, options.saved, last
             ): name
-            for name in left
+            for name in remaining
         }
         ended = as_completed(waiting)
-        for _ in clock.each({name: SHARES[name] for name in left}):
+        for _ in clock.each({name: SHARES[name] for name in remaining}):
             done = next(ended)
             name, result = waiting[done], done.result()
             if result is None:
@@ -114,7 +116,7 @@ def main() -> int:
                 continue
             tally, names = result
             row = tally.to_dict()
-            record = opened(
+            record = read_record(
                 options.out, options.inputs, options.seed
             )  # another process may have added
             evidence.set_modules(record, row, module_hashes.of(names))
@@ -129,19 +131,19 @@ def main() -> int:
 
 
 def inputs_of(name: str, inputs: int) -> int:
-    """How many of all inputs one reader gets."""
+    """Return how many of all inputs one reader gets."""
     return -(-inputs * SHARES[name] // sum(SHARES.values()))
 
 
-def opened(path: Path, inputs: int, seed: int) -> dict[str, Any]:
-    """The record; an empty one if that in the file is of other inputs."""
+def read_record(path: Path, inputs: int, seed: int) -> dict[str, Any]:
+    """Return the record; an empty one if that in the file is of other inputs."""
     record = evidence.read(path)
     command = f"python reports/trust/fuzz.py --inputs {inputs} --seed {seed}"
     return record if record.get("command") == command else {"command": command}
 
 
 def together(record: dict[str, Any], name: str, row: dict[str, Any]) -> dict[str, Any]:
-    """The record with the figures of one reader, and with the sums over all readers."""
+    """Return the record with the figures of one reader, and with the sums over all readers."""
     rows = {**FUZZ.rows(record), name: row}
     readers = {reader: rows[reader] for reader in SHARES if reader in rows}
     counted = ("inputs", "accepted", "refused", "findings")

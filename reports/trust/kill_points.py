@@ -90,8 +90,8 @@ SUBJECTS = {method: method for method in (*METHODS, *LINKED)} | {
 }
 
 
-def unfitted(subject: str) -> Synthesizer:
-    """The small model that is killed, with every mechanism of the method."""
+def make_model(subject: str) -> Synthesizer:
+    """Return the small model that is killed, with every mechanism of the method."""
     method = SUBJECTS[subject]
     schema = linked_datasets.SCHEMA if method in LINKED else SCHEMA
     if subject.endswith(WITH_UNITS):
@@ -102,7 +102,7 @@ def unfitted(subject: str) -> Synthesizer:
 
 
 def people(subject: str, rows: int = 200) -> Any:
-    """The table, or the linked tables, that are fitted."""
+    """Return the table, or the linked tables, that are fitted."""
     if SUBJECTS[subject] in LINKED:
         return linked_datasets.make_tables(0, rows)
     rng = np.random.default_rng(0)
@@ -140,7 +140,7 @@ def fit(folder: str, method: str, way: str, at: float, pipe: Any) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     Ledger.spend, ledgers.BLOCKS = spend, BLOCKS  # type: ignore[method-assign]
-    model, table = unfitted(method), people(method)
+    model, table = make_model(method), people(method)
     where: dict[str, Any] = {}
     if way != LEDGER:
         where["checkpoint"] = place / "checkpoint"
@@ -151,12 +151,12 @@ def fit(folder: str, method: str, way: str, at: float, pipe: Any) -> None:
     try:
         model.fit(table, **where)
     except BudgetError as error:
-        pipe.send({"refused": str(error), "modules": evidence.imported()})
+        pipe.send({"refused": str(error), "modules": evidence.imported_modules()})
         return
-    taken = time.monotonic() - started
+    seconds = time.monotonic() - started
     assert model.certificate()["training"]["stopped"] is None
-    facts = {"seconds": taken, "spends": spends, "run": model.ledger_.run}
-    pipe.send({**facts, "modules": evidence.imported()})
+    facts = {"seconds": seconds, "spends": spends, "run": model.ledger_.run}
+    pipe.send({**facts, "modules": evidence.imported_modules()})
 
 
 def start(folder: Path, method: str, way: str, at: float = 0) -> tuple[Any, Any]:
@@ -183,10 +183,10 @@ def whole(folder: Path, method: str, way: str) -> dict[str, Any]:
     return last
 
 
-def prepared(folder: Path, subject: str, way: str) -> Path:
+def prepare_folder(folder: Path, subject: str, way: str) -> Path:
     folder.mkdir()
     if way != CHECKPOINT:
-        unit = unfitted(subject).schema.unit
+        unit = make_model(subject).schema.unit
         ProjectLedger.create(folder / "project.ledger", epsilon=LIMIT, delta=DELTA, unit=unit)
     return folder
 
@@ -195,7 +195,7 @@ def prepared(folder: Path, subject: str, way: str) -> Path:
 
 
 def on_disk(folder: Path, way: str) -> list[Entry]:
-    """The accounts as the file has them now."""
+    """Return the accounts that the file has."""
     if way != CHECKPOINT:
         return list(ProjectLedger.read(folder / "project.ledger").journal.entries.values())
     path = folder / "checkpoint" / "ledger.jsonl"
@@ -206,8 +206,8 @@ def on_disk(folder: Path, way: str) -> list[Entry]:
     return list(journal.entries.values())
 
 
-def used(folder: Path) -> Counter[tuple[str, str]]:
-    """Uses of private rows by run and purpose, in all processes so far."""
+def logged_uses(folder: Path) -> Counter[tuple[str, str]]:
+    """Return the uses of private rows by run and purpose, in all processes so far."""
     result: Counter[tuple[str, str]] = Counter()
     lines = (folder / "used").read_text().splitlines() if (folder / "used").exists() else []
     for line in lines:
@@ -224,7 +224,7 @@ def spent(entries: list[Entry]) -> Counter[tuple[str, str]]:
 
 
 def within(entries: list[Entry], limit: float) -> None:
-    """What is spent keeps the limit, by the accountant and, where all is Gaussian, by the closed form."""
+    """Check that the charges keep the limit, by the accountant and, where all is Gaussian, by the closed form."""
     spends = [(e.mechanism, e.spent) for e in entries if e.spent]
     assert epsilon_of(spends, DELTA) <= limit * (1 + 1e-6)
     if spends and all(m.name == "gaussian" for m, _ in spends):
@@ -233,7 +233,7 @@ def within(entries: list[Entry], limit: float) -> None:
 
 
 def halves(folder: Path, entry: Entry) -> int:
-    """What one kill may leave of an account: uses of a round whose other account was written off already.
+    """Return what one kill may leave of an account: uses of a round whose other account was charged already.
 
     A round of mode B asks its votes, then its class votes. After a kill between them the fit goes on with
     the next round: less is spent than was planned, and nothing twice.
@@ -246,7 +246,7 @@ def halves(folder: Path, entry: Entry) -> int:
 
 @dataclass(frozen=True)
 class Point:
-    """One kill: what it lost, and whether the fit had to be planned again after it."""
+    """A kill: what it lost, and whether the fit had to be planned again after it."""
 
     method: str
     way: str
@@ -258,7 +258,7 @@ class Point:
 
 def judge(folder: Path, method: str, way: str, by: str) -> Point:
     """Hold what the kill left against the log; go on to the end; hold the sum against the plan."""
-    entries, before = on_disk(folder, way), used(folder)
+    entries, before = on_disk(folder, way), logged_uses(folder)
     reserved = spent(entries)
     for key, count in before.items():
         assert reserved[key] >= count, (
@@ -268,7 +268,7 @@ def judge(folder: Path, method: str, way: str, by: str) -> Point:
     lost = reserved - before
 
     last = whole(folder, method, way)
-    entries, after, run = on_disk(folder, way), used(folder), last.get("run")
+    entries, after, run = on_disk(folder, way), logged_uses(folder), last.get("run")
     final = spent(entries)
     within(entries, LIMIT if way == LEDGER else EPSILON)
     name = f"{method}, {way}"
@@ -278,30 +278,32 @@ def judge(folder: Path, method: str, way: str, by: str) -> Point:
         assert way != LEDGER and "A crash lost" in last["refused"], f"{name}: {last['refused']}"
         assert final == reserved and after == before, f"{name}: refused, and yet more is spent"
         return Point(method, way, by, sum(before.values()), sum(lost.values()), REFUSED)
-    others = {e.run for e in entries} - {run, EARLIER}  # runs that the kill ended
+    ended_runs = {e.run for e in entries} - {run, EARLIER}  # runs that the kill ended
     for entry in entries:
         assert entry.spent <= entry.granted
         if entry.run == run:  # the plan, whole: neither more nor less
-            left = entry.granted - entry.spent
-            assert entry.closed and left in (0, halves(folder, entry)), f"{name}: {entry} is left"
+            remaining = entry.granted - entry.spent
+            assert entry.closed and remaining in (0, halves(folder, entry)), (
+                f"{name}: {entry} is left"
+            )
     for key in final | after:
         # All that was spent was used, or was lost in the kill; and nothing of a run that it ended since.
         assert final[key] == after[key] + lost[key], f"{name}, {key}: spent twice, or forgotten"
         assert key[0] == run or final[key] == reserved[key]
     plan = Counter({e.purpose: e.granted for e in entries if e.run == run})
     planned = Counter(
-        {s.purpose: s.count for s in unfitted(method)._spends(Ledger(EPSILON, DELTA))}
+        {s.purpose: s.count for s in make_model(method)._spends(Ledger(EPSILON, DELTA))}
     )
     assert plan == planned, f"{name}: {plan} was granted, {planned} planned"
     within([e for e in entries if way != LEDGER or e.run == run], EPSILON)
-    outcome = AGAIN if way == LEDGER else PLANNED_AGAIN if others else RESUMED
+    outcome = AGAIN if way == LEDGER else PLANNED_AGAIN if ended_runs else RESUMED
     return Point(method, way, by, sum(before.values()), sum(lost.values()), outcome)
 
 
 def point(folder: Path, method: str, way: str, by: str, scale: dict[str, Any]) -> Point:
     """Kill one fit, and judge what it leaves; one that ends before its time is made again."""
     for attempt in range(100):
-        place = prepared(folder / str(attempt), method, way)
+        place = prepare_folder(folder / str(attempt), method, way)
         at = random.randint(1, scale["spends"]) + random.choice([0, 0.5]) if by == BY_SPEND else 0
         process, pipe = start(place, method, way, at)
         if by == BY_TIME:
@@ -320,13 +322,13 @@ def point(folder: Path, method: str, way: str, by: str, scale: dict[str, Any]) -
 
 
 def cells(points: int) -> list[tuple[str, str, str]]:
-    """Method, way and kind of each point, dealt out evenly."""
+    """Return method, way and kind of each point, dealt out evenly."""
     kinds = [(m, w, by) for by in (BY_SPEND, BY_TIME) for m in SUBJECTS for w in WAYS]
     return [kinds[i % len(kinds)] for i in range(points)]
 
 
 def dealt(points: int) -> dict[tuple[str, str], list[str]]:
-    """The kinds of the points of every method and way."""
+    """Return the kinds of the points of every method and way."""
     results: dict[tuple[str, str], list[str]] = {}
     for method, way, by in cells(points):
         results.setdefault((method, way), []).append(by)
@@ -334,7 +336,7 @@ def dealt(points: int) -> dict[tuple[str, str], list[str]]:
 
 
 def run(method: str, way: str, kinds: list[str], jobs: int = JOBS) -> dict[str, Any]:
-    """The points of one row; AssertionError at the first that is not sound.
+    """Measure the points of one row; AssertionError at the first that is not sound.
 
     Returns
     -------
@@ -345,7 +347,7 @@ def run(method: str, way: str, kinds: list[str], jobs: int = JOBS) -> dict[str, 
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         place = Path(folder)
-        scale = whole(prepared(place / "whole", method, way), method, way)
+        scale = whole(prepare_folder(place / "whole", method, way), method, way)
 
         def one(job: tuple[int, str]) -> Point:
             number, by = job
@@ -362,12 +364,12 @@ def run(method: str, way: str, kinds: list[str], jobs: int = JOBS) -> dict[str, 
         "uses_before_the_kill_max": max(p.killed_after for p in result),
         "outcomes": dict(Counter(p.outcome for p in result)),
         "seconds": round(time.monotonic() - started, 1),
-        "imported": sorted({*evidence.imported(), *scale["modules"]}),
+        "imported": sorted({*evidence.imported_modules(), *scale["modules"]}),
     }
 
 
 def together(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The record with these rows, in the order of methods and ways, and with the sums over all rows."""
+    """Return the record with these rows, in the order of methods and ways, and with the sums over all rows."""
     table = {
         method: {way: rows[f"{method}, {way}"] for way in WAYS if f"{method}, {way}" in rows}
         for method in SUBJECTS
@@ -385,7 +387,7 @@ def together(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> dict[st
 
 
 def missing(record: dict[str, Any]) -> list[str]:
-    """Rows that the record does not have, or has with another number of points."""
+    """Return the rows that the record does not have, or has with another number of points."""
     rows = KILL_POINTS.rows(record)
     return [
         f"{method}, {way}"
@@ -408,16 +410,16 @@ def main() -> None:
     module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
     written = options.points == POINTS
     record = evidence.read(options.out) if written else {}
-    rows, lacking = KILL_POINTS.rows(record), missing(record)
-    left = {
+    rows, absent = KILL_POINTS.rows(record), missing(record)
+    remaining = {
         (method, way): rows.get(name, {}).get("seconds", SECONDS)
         for method, way in dealt(options.points)
         if (name := f"{method}, {way}").startswith(options.only)
         if options.again
-        or name in lacking
+        or name in absent
         or evidence.state(record, rows[name], module_hashes.before) != CURRENT
     }
-    for method, way in evidence.Clock("kill points", options.minutes).each(left):
+    for method, way in evidence.Clock("kill points", options.minutes).each(remaining):
         row = run(method, way, dealt(options.points)[method, way], options.jobs)
         modules = module_hashes.of(row.pop("imported"))
         evidence.clear_line()

@@ -51,8 +51,8 @@ SEEDS, VARIANT_SEEDS = 20, 1
 SECONDS = 10.0  # expected of a seed of a system of which no time is known
 
 
-def found(system: str, seed: int) -> list[dict[str, Any]]:
-    """A line for each neighbour of that seed's table."""
+def replay_seed(system: str, seed: int) -> list[dict[str, Any]]:
+    """Return a line for each neighbour of the table of that seed."""
     if system in linked_system_names():
         linked = make_tiny_linked_model(system, linked_datasets.SCHEMA, epsilon=EPSILON)
         return [line.to_dict() for line in replay_linked_neighbours(system, linked, seed)]
@@ -78,7 +78,7 @@ def found(system: str, seed: int) -> list[dict[str, Any]]:
 
 
 def found_by_counts(form: str, seed: int) -> list[dict[str, Any]]:
-    """A line for each neighbour, where an engine or a reader of files counts the rows."""
+    """Return a line for each neighbour, where an engine or a reader of files counts the rows."""
     from replay_readers import FORMS
 
     from tabsynth.auditing.replay import replay
@@ -96,8 +96,8 @@ def found_by_counts(form: str, seed: int) -> list[dict[str, Any]]:
     return lines
 
 
-def merged(stored: dict[str, Any], lines: list[dict[str, Any]], seed: int) -> dict[str, Any]:
-    """A system's results with those of one more seed."""
+def add_seed(stored: dict[str, Any], lines: list[dict[str, Any]], seed: int) -> dict[str, Any]:
+    """Return the results of a system with those of one more seed."""
     cells = stored.setdefault("neighbours", {})
     for line in lines:
         cell = cells.setdefault(
@@ -115,7 +115,7 @@ def merged(stored: dict[str, Any], lines: list[dict[str, Any]], seed: int) -> di
 
 
 def plan(seeds: int, variant_seeds: int) -> list[tuple[str, int]]:
-    """Systems with their seeds: a first seed of all, then a second; what imports further modules comes last."""
+    """Return the systems with their seeds: a first seed of all, then a second; what imports further modules comes last."""
     defaults = (*METHODS, *LINKED)
     names = [*system_names(), *COUNTED, *linked_system_names()]
     names = sorted(names, key=lambda name: name not in defaults)  # the methods' defaults first
@@ -131,14 +131,14 @@ def plan(seeds: int, variant_seeds: int) -> list[tuple[str, int]]:
 def missing(
     record: dict[str, Any], seeds: int = SEEDS, variant_seeds: int = VARIANT_SEEDS
 ) -> list[str]:
-    """Systems of which the record lacks a seed."""
+    """Return the systems of which the record lacks a seed."""
     rows = REPLAYS.rows(record)
-    lacking = [
+    absent = [
         name
         for name, seed in plan(seeds, variant_seeds)
         if seed not in rows.get(name, {}).get("seeds", [])
     ]
-    return list(dict.fromkeys(lacking))
+    return list(dict.fromkeys(absent))
 
 
 def main() -> None:
@@ -157,7 +157,7 @@ def main() -> None:
     released.RELEASED_ROWS = 1000  # a warm start draws fewer rows
     module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
     planned = plan(options.seeds, options.variant_seeds)
-    record = opened(options.output, planned)
+    record = read_record(options.output, planned)
     stored = record["systems"]
     # Earlier results of these are dropped when their first seed is measured.
     restarted = {
@@ -165,20 +165,22 @@ def main() -> None:
         for name, row in stored.items()
         if options.again or evidence.state(record, row, module_hashes.before) != CURRENT
     }
-    left = {
+    remaining = {
         (name, seed): seconds(stored.get(name, {}))
         for name, seed in planned
         if name.startswith(options.only)
         if name in restarted or seed not in stored.get(name, {}).get("seeds", [])
     }
-    for name, seed in evidence.Clock("replays", options.minutes).each(left):
+    for name, seed in evidence.Clock("replays", options.minutes).each(remaining):
         started = time.process_time()
-        lines = found(name, seed)
-        record = opened(options.output, planned)  # another process may have added to it
+        lines = replay_seed(name, seed)
+        record = read_record(options.output, planned)  # another process may have added to it
         row = {} if name in restarted else record["systems"].get(name, {})
-        modules = evidence.modules_of_row(record, row) | module_hashes.of(evidence.imported())
+        modules = evidence.modules_of_row(record, row) | module_hashes.of(
+            evidence.imported_modules()
+        )
         spent = row.get("cpu_seconds", 0.0) + time.process_time() - started
-        row = {**merged(row, lines, seed), "cpu_seconds": round(spent, 1)}
+        row = {**add_seed(row, lines, seed), "cpu_seconds": round(spent, 1)}
         evidence.set_modules(record, row, modules)
         record["systems"][name] = row
         restarted.discard(name)
@@ -189,8 +191,8 @@ def main() -> None:
     print(evidence.sentence(REPLAYS, record, module_hashes.before))
 
 
-def opened(path: Path, planned: list[tuple[str, int]]) -> dict[str, Any]:
-    """The record, without systems that are no longer measured."""
+def read_record(path: Path, planned: list[tuple[str, int]]) -> dict[str, Any]:
+    """Return the record, without systems that are no longer measured."""
     record = evidence.read(path)
     rows, names = REPLAYS.rows(record), dict.fromkeys(name for name, _ in planned)
     stored = {name: rows[name] for name in names if name in rows}
@@ -198,7 +200,7 @@ def opened(path: Path, planned: list[tuple[str, int]]) -> dict[str, Any]:
 
 
 def seconds(row: dict[str, Any]) -> float:
-    """The expected CPU seconds of one seed of a system."""
+    """Return the expected CPU seconds of one seed of a system."""
     return row.get("cpu_seconds", SECONDS) / max(1, len(row.get("seeds", [])))
 
 

@@ -29,15 +29,15 @@ import tabsynth  # noqa: E402
 
 
 def record(name: str) -> dict[str, Any]:
-    """One of the five records."""
+    """Return one of the five records."""
     return json.loads((HERE / f"{name}.json").read_text("utf-8"))
 
 
-def shown(value: float | None) -> str:
+def format_figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
-def found(results: list[dict[str, Any]]) -> list[list[str]]:
+def audit_rows(results: list[dict[str, Any]]) -> list[list[str]]:
     rows = []
     for r in results:
         # Where μ is not claimed the statistic is no Gaussian one: its distance and bound are not those of a μ.
@@ -45,20 +45,26 @@ def found(results: list[dict[str, Any]]) -> list[list[str]]:
         if r["mu_claimed"] is not None:
             mu = [r["mu_claimed"], r["mu_estimate"], r["mu_lower"]]
         figures = [r["epsilon_claimed"], *mu, r["epsilon_lower"]]
-        row = [f"`{r['method']}`", r["kind"], r["part"], *map(shown, figures), f"{r['runs']:,}"]
+        row = [
+            f"`{r['method']}`",
+            r["kind"],
+            r["part"],
+            *map(format_figure, figures),
+            f"{r['runs']:,}",
+        ]
         rows.append([*row, r["verdict"], r["state"]])
     return rows
 
 
 def results(hashes: Modules) -> list[dict[str, Any]]:
-    """Of all audits; the part says what is special of an audit, as its name does after the comma."""
-    out, kept = [], record("audits")
-    for name, entry in AUDITS.rows(kept).items():
+    """Return the results of all audits; the part says what is special of an audit, as its name does after the comma."""
+    out, stored = [], record("audits")
+    for name, entry in AUDITS.rows(stored).items():
         special = name.partition(", ")[2]
-        state = evidence.state(kept, entry, hashes)
+        state = evidence.state(stored, entry, hashes)
         for r in entry["results"]:
-            told = not special or special in r["part"]  # some audits of units say so themselves
-            part = r["part"] if told else f"{r['part']}, {special}"
+            stated = not special or special in r["part"]  # some audits of units say so themselves
+            part = r["part"] if stated else f"{r['part']}, {special}"
             out.append({**r, "part": part, "state": state})
     return out
 
@@ -66,10 +72,10 @@ def results(hashes: Modules) -> list[dict[str, Any]]:
 def audits(hashes: Modules) -> str:
     head = ["method", "attack", "of", "ε claimed", "μ claimed", "μ seen", "μ at least"]
     head += ["ε at least", "runs", "verdict", "code"]
-    return table(head, found(results(hashes)))
+    return table(head, audit_rows(results(hashes)))
 
 
-def audited() -> dict[str, Any]:
+def count_audits() -> dict[str, Any]:
     entries = AUDITS.rows(record("audits")).values()
     verdicts = [r["verdict"] for entry in entries for r in entry["results"]]
     counts = {name: verdicts.count(name) for name in ("refuted", "inconclusive")}
@@ -77,7 +83,7 @@ def audited() -> dict[str, Any]:
 
 
 def black_box() -> dict[str, Any]:
-    """What the black-box audit of PATE-GAN found, in its own sentences."""
+    """Return the finding of the black-box audit of PATE-GAN, in its own sentences."""
     (result,) = AUDITS.rows(record("audits"))["black-box pate-gan 1"]["results"]
     # One half of the fits is not counted: the attack was learned from it.
     fits = f"{2 * result['runs']:,}"
@@ -85,8 +91,8 @@ def black_box() -> dict[str, Any]:
 
 
 def replays(hashes: Modules) -> str:
-    rows, kept = [], record("replays")
-    for name, system in REPLAYS.rows(kept).items():
+    rows, stored = [], record("replays")
+    for name, system in REPLAYS.rows(stored).items():
         cells = list(system["neighbours"].values())
         rows.append(
             [
@@ -95,14 +101,14 @@ def replays(hashes: Modules) -> str:
                 str(sum(c["runs"] for c in cells)),
                 str(sum(c["passed"] for c in cells)),
                 f"{max(c['worst_move'] for c in cells):.4f}",
-                evidence.state(kept, system, hashes),
+                evidence.state(stored, system, hashes),
             ]
         )
     head = ["what was fitted", "kinds of neighbours", "replays", "the same", "worst move", "code"]
     return table(head, rows)
 
 
-def replayed() -> dict[str, Any]:
+def count_replays() -> dict[str, Any]:
     cells = [c for s in record("replays")["systems"].values() for c in s["neighbours"].values()]
     return {
         "replays": sum(c["runs"] for c in cells),
@@ -112,25 +118,25 @@ def replayed() -> dict[str, Any]:
 
 
 def kills(hashes: Modules) -> str:
-    rows, kept = [], record("kill_points")
-    for name, cell in KILL_POINTS.rows(kept).items():
+    rows, stored = [], record("kill_points")
+    for name, cell in KILL_POINTS.rows(stored).items():
         method, way = name.split(", ")
         ends = ", ".join(f"{n} {what}" for what, n in sorted(cell["outcomes"].items()))
         counts = [str(cell["points"]), str(cell["sound"]), str(cell["lost_uses_max"])]
-        rows.append([f"`{method}`", way, *counts, ends, evidence.state(kept, cell, hashes)])
+        rows.append([f"`{method}`", way, *counts, ends, evidence.state(stored, cell, hashes)])
     head = ["method", "with", "killed", "sound", "most uses written off and not used"]
     return table([*head, "afterwards", "code"], rows)
 
 
 def readers(hashes: Modules) -> str:
-    kept = record("fuzz")
+    stored = record("fuzz")
     rows = [
         [
             name,
             *(f"{cell[k]:,}" for k in ("inputs", "accepted", "refused", "findings")),
-            evidence.state(kept, cell, hashes),
+            evidence.state(stored, cell, hashes),
         ]
-        for name, cell in FUZZ.rows(kept).items()
+        for name, cell in FUZZ.rows(stored).items()
     ]
     head = ["reader", "damaged files", "read", "refused in one line", "anything else", "code"]
     return table(head, rows)
@@ -148,7 +154,7 @@ def mutants() -> dict[str, Any]:
 
 
 def mutants_to_run() -> dict[str, list[str]]:
-    """Names of the mutants whose result is not that they were killed, by the reason."""
+    """Return the names of the mutants whose result is not that they were killed, by the reason."""
     outcomes = {name: m["outcome"] for name, m in record("mutants")["mutants"].items()}
     there = sorted(path.stem for path in MUTANTS.glob("*.toml"))
     reasons = {
@@ -159,13 +165,13 @@ def mutants_to_run() -> dict[str, list[str]]:
     return {why: names for why, names in reasons.items() if names}
 
 
-def unsupportive(kind: evidence.Kind, kept: dict[str, Any]) -> list[str]:
-    """Names of the rows of a record that do not support the claim that they test."""
-    return [name for name, row in kind.rows(kept).items() if not SUPPORTS[kind](row)]
+def unsupportive(kind: evidence.Kind, stored: dict[str, Any]) -> list[str]:
+    """Return the names of the rows of a record that do not support the claim that they test."""
+    return [name for name, row in kind.rows(stored).items() if not SUPPORTS[kind](row)]
 
 
 def standard_error(result: dict[str, Any]) -> float:
-    """Of μ estimated as -Φ⁻¹(FPR) - Φ⁻¹(FNR), by the delta method; 0 where the error counts are not recorded."""
+    """Return the standard error of μ, estimated as -Φ⁻¹(FPR) - Φ⁻¹(FNR), by the delta method; 0 where the error counts are not recorded."""
     details, variance = result.get("details", {}), 0.0
     for name in ("false_positives", "false_negatives"):
         if not 0 < (share := details.get(name, 0) / result["runs"]) < 1:
@@ -182,10 +188,10 @@ def _audit_supports(row: dict[str, Any]) -> bool:
             continue
         # An attack on a whole fit reaches the claimed μ, up to sampling error; one that sees much less would not
         # notice a mistake. The estimate of a part may be negative only where chance can hide the μ that it claims.
-        whole = r["part"].startswith("whole fit")
+        complete = r["part"].startswith("whole fit")
         chance = 3 * standard_error(r)
-        least = 0.9 * r["mu_claimed"] - chance if whole else min(0.0, r["mu_claimed"] - chance)
-        if r["mu_lower"] > r["mu_claimed"] or r["mu_estimate"] < least:
+        lowest = 0.9 * r["mu_claimed"] - chance if complete else min(0.0, r["mu_claimed"] - chance)
+        if r["mu_lower"] > r["mu_claimed"] or r["mu_estimate"] < lowest:
             return False
     return True
 
@@ -200,8 +206,8 @@ def _kills_support(row: dict[str, Any]) -> bool:
 
 
 def _reader_supports(row: dict[str, Any]) -> bool:
-    whole = row["inputs"] == row["accepted"] + row["refused"] > 0
-    return whole and row["findings"] == 0 and row["slowest_seconds"] <= fuzzing.SECONDS
+    complete = row["inputs"] == row["accepted"] + row["refused"] > 0
+    return complete and row["findings"] == 0 and row["slowest_seconds"] <= fuzzing.SECONDS
 
 
 SUPPORTS = {
@@ -213,13 +219,13 @@ SUPPORTS = {
 
 
 def page(hashes: Modules | None = None) -> str:
-    """README.md; ``hashes`` holds the hashes of the package's modules, by default those of the files."""
+    """Return README.md; ``hashes`` holds the hashes of the package's modules, by default those of the files."""
     hashes = evidence.modules_of() if hashes is None else hashes
     kill, fuzz = record("kill_points"), record("fuzz")
     facts = {
-        **audited(),
+        **count_audits(),
         **black_box(),
-        **replayed(),
+        **count_replays(),
         **mutants(),
         "points": kill["points"],
         "sound": kill["sound"],
@@ -249,15 +255,15 @@ def report() -> int:
     scripts = {script.__name__: script for script in (audits, replays, kill_points, fuzz)}
     hashes, code = evidence.modules_of(), 0
     for kind in KINDS:
-        kept = record(kind.name)
-        reasons = evidence.stale(kind, kept, hashes)
-        missing = scripts[kind.name].missing(kept)
+        stored = record(kind.name)
+        reasons = evidence.stale(kind, stored, hashes)
+        missing = scripts[kind.name].missing(stored)
         if missing:
             reasons["missing or incomplete"] = missing
-        failing = unsupportive(kind, kept)
+        failing = unsupportive(kind, stored)
         if failing:
             reasons["do not support the claim"] = failing
-        print(evidence.sentence(kind, kept, hashes))
+        print(evidence.sentence(kind, stored, hashes))
         for why, names in reasons.items():
             code = 1
             print(f"  {why} ({len(names)}): {'; '.join(names)}")

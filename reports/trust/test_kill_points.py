@@ -28,7 +28,7 @@ def test_a_random_point_is_sound(method: str, way: str, tmp_path: Path) -> None:
 
 def test_a_ledger_that_says_too_little_is_seen(tmp_path: Path) -> None:
     """The judge itself: a use that is on the log and not on the ledger."""
-    folder = kills.prepared(tmp_path / "x", "dp-wgan", kills.LEDGER)
+    folder = kills.prepare_folder(tmp_path / "x", "dp-wgan", kills.LEDGER)
     (folder / "used").write_text(json.dumps(["run", "critic", 1]) + "\n")
     with pytest.raises(AssertionError, match="1 used, 0 spent"):
         kills.judge(folder, "dp-wgan", kills.LEDGER, kills.BY_SPEND)

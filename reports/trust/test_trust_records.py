@@ -264,7 +264,7 @@ def test_the_hash_is_of_the_same_tree_in_every_python():
 
 @pytest.fixture
 def package(tmp_path):
-    """A package of four modules."""
+    """Return a package of four modules."""
     folder = tmp_path / "tabsynth"
     (folder / "privacy").mkdir(parents=True)
     for name in ("__init__", "noise", "page", "privacy/__init__"):
@@ -273,7 +273,7 @@ def package(tmp_path):
 
 
 def measured_on(package, record, *names):
-    """A row of 10 damaged files that depends on these modules."""
+    """Return a row of 10 damaged files that depends on these modules."""
     row = {"inputs": 10}
     evidence.set_modules(record, row, evidence.ModuleHashes(package).of(names))
     return row
@@ -285,7 +285,7 @@ def test_modules_have_their_full_names(package):
 
 
 def test_the_modules_of_this_process_are_modules_of_the_package():
-    names = evidence.imported()
+    names = evidence.imported_modules()
     assert {"tabsynth", "tabsynth.privacy.noise.samplers"} <= set(names)
     assert set(names) <= evidence.modules_of().keys()
 
@@ -377,23 +377,26 @@ def test_the_page_states_how_many_rows_are_of_the_current_code(trust, tmp_path):
     set_all(tmp_path, {"tabsynth": "a", "tabsynth.noise": "b"}, [AUDITS, FUZZ])
     forget(tmp_path, [REPLAYS, KILL_POINTS])
     page = trust.page({"tabsynth": "a", "tabsynth.noise": "b", "tabsynth.page": "c"})
-    audited, read = trust.audited()["audits"], record("fuzz")["inputs"]
-    replayed, killed = trust.replayed()["replays"], record("kill_points")["points"]
+    count_audits, read = trust.count_audits()["audits"], record("fuzz")["inputs"]
+    count_replays, killed = trust.count_replays()["replays"], record("kill_points")["points"]
     head = page[: page.index("| question |")]
-    assert f"\n- {audited} of {audited} audits are measured on the code of this release.\n" in head
-    assert f"\n- 0 of {replayed:,} replays are measured on the code of this release.\n" in head
+    assert (
+        f"\n- {count_audits} of {count_audits} audits are measured on the code of this release.\n"
+        in head
+    )
+    assert f"\n- 0 of {count_replays:,} replays are measured on the code of this release.\n" in head
     assert f"\n- 0 of {killed} killed fits are measured on the code of this release.\n" in head
     assert (
         f"\n- {read:,} of {read:,} damaged files are measured on the code of this release.\n"
         in head
     )
-    assert page.count("| current |") == audited + len(record("fuzz")["readers"])
+    assert page.count("| current |") == count_audits + len(record("fuzz")["readers"])
     assert page.count("| unknown |") == len(record("replays")["systems"]) + len(
         KILL_POINTS.rows(record("kill_points"))
     )
     later = trust.page({"tabsynth": "a", "tabsynth.noise": "B"})
-    assert f"\n- 0 of {audited} audits are measured on the code of this release.\n" in later
-    assert later.count("| changed since |") == audited + len(record("fuzz")["readers"])
+    assert f"\n- 0 of {count_audits} audits are measured on the code of this release.\n" in later
+    assert later.count("| changed since |") == count_audits + len(record("fuzz")["readers"])
     assert "| current |" not in later
 
 
@@ -414,8 +417,8 @@ def test_stale_rows_are_listed_with_an_exit_code(trust, tmp_path, monkeypatch, c
     assert trust.main() == 1
     out = capsys.readouterr().out
     readers = list(record("fuzz")["readers"])
-    changed = f"changed since: tabsynth.privacy.noise.samplers ({len(readers)}): "
-    assert changed + "; ".join(readers) in out
+    changed_modules = f"changed since: tabsynth.privacy.noise.samplers ({len(readers)}): "
+    assert changed_modules + "; ".join(readers) in out
     assert "To measure them: python reports/trust/fuzz.py\n" in out
     set_all(
         tmp_path, {"tabsynth.privacy.noise.samplers": modules["tabsynth.privacy.noise.samplers"]}
@@ -449,8 +452,8 @@ def test_a_black_box_audit_of_few_fits_is_incomplete():
 
 @pytest.fixture
 def measure(package, tmp_path, monkeypatch):
-    """Runs a script on a record in ``tmp_path``; what it measures depends on two modules of ``package``."""
-    monkeypatch.setattr(evidence, "imported", lambda: ["tabsynth", "tabsynth.noise"])
+    """Run a script on a record in ``tmp_path``; what it measures depends on two modules of ``package``."""
+    monkeypatch.setattr(evidence, "imported_modules", lambda: ["tabsynth", "tabsynth.noise"])
 
     def call(script, *words):
         monkeypatch.setattr(script.tabsynth, "__file__", str(package / "__init__.py"))
@@ -530,7 +533,7 @@ def test_a_stale_system_is_replayed_from_its_first_seed(measure, monkeypatch):
         facts = {"passed": True, "worst_move": 1.0, "compared": 3, "first_difference": None}
         return [{"kind": "outlier", "change": "added", **facts}]
 
-    monkeypatch.setattr(replays, "found", result)
+    monkeypatch.setattr(replays, "replay_seed", result)
     monkeypatch.setattr(replays, "system_names", lambda: ["margnet, target", "margnet"])
     monkeypatch.setattr(replays, "linked_system_names", dict)
     monkeypatch.setattr(replays, "COUNTED", {})
@@ -609,7 +612,7 @@ def test_fuzzed_readers_are_measured_if_stale_or_missing(measure, monkeypatch):
     def run(name, inputs, seed, saved, last):
         done.append(name)
         tally = fuzz.Tally(inputs=inputs, accepted=inputs)
-        return None if last is not None else (tally, evidence.imported())
+        return None if last is not None else (tally, evidence.imported_modules())
 
     monkeypatch.setattr(fuzz, "ProcessPoolExecutor", Pool)
     monkeypatch.setattr(fuzz, "run", run)
@@ -635,6 +638,6 @@ def test_rows_that_are_counted_where_they_are_are_replayed(monkeypatch):
     assert set(replays.COUNTED) <= {name for name, _ in replays.plan(1, 1)}
     pairs = list(replays.neighbours(replays.make_table(0), replays.SCHEMA, seed=0))
     monkeypatch.setattr(replays, "neighbours", lambda *args, **options: pairs[:1])
-    (line,) = replays.found("margnet, counted by DuckDB", 0)
+    (line,) = replays.replay_seed("margnet, counted by DuckDB", 0)
     assert line["passed"], line["first_difference"]
     assert line["worst_move"] > 0.9
