@@ -6,8 +6,13 @@ import tomllib
 import pytest
 from mutants.patches import ROOT
 
-PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/design/privacy-rules.md")
-TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGES = (
+    "CONTRIBUTING.md",
+    "docs/project/tests-and-evidence.md",
+    "SECURITY.md",
+    "docs/design/privacy-rules.md",
+)
+TEXT = "".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES[:2])
 # Where a path on the page may begin: the page shortens those of the package.
 BASES = (
     *("", "reports/benchmark", "reports/trust"),

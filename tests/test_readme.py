@@ -225,7 +225,7 @@ def test_commands_and_options_in_messages_and_helps_are_there():
 def test_the_checks_refuse_what_is_not_there():
     for option, file in OTHER_OPTIONS.items():
         assert option in (ROOT / file).read_text("utf-8")
-    for line in ("schema check T --schema S", "schema check", "fits", "fit T --epsilom 1"):
+    for line in ("schema check T --schema S", "schema checks", "fits", "fit T --epsilom 1"):
         assert refused(line.split(), complete=False)
     assert refused(["fit", "t.csv", "--epsilon", "1"], complete=True)
     assert refused(["fit", "t.csv", "--epsilon", "1", "-o", "m"], complete=True) is None
@@ -284,7 +284,7 @@ def test_exit_codes_in_sentences_are_those_of_the_commands():
 
 def test_messages_are_read_with_what_is_put_into_them():
     source = '''f"run tabsynth fits {x}"; "use --epsilom of it"; f"(tabsynth schema checks {x})"
-f"tabsynth fit {x} --declare-all"; "see tabsynth schema declare --all, or --source"; "tabsynth rejects"'''
+f"tabsynth fit {x} --all"; "see tabsynth schema declare --all, or --source"; "tabsynth rejects"'''
     wrong = [wrong_commands(text) for text in messages(source)]
     assert sorted(map(len, wrong)) == [0, 0, 1, 1, 1, 1]
 
