@@ -250,7 +250,7 @@ def test_the_checks_refuse_what_is_not_there():
         "fit --accept-drafted-domain",
         "--composition gaussian",
         "Schema.draft(df)",
-        "WGANConfig.radius",
+        "MargNetConfig.steps",
         ".fit(df, checkpoint=1)",
         "release.yaml",
         ".csv",
