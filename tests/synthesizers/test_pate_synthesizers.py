@@ -437,6 +437,9 @@ def test_conventions_of_pate() -> None:
     assert plan.seconds is not None and 0 < plan.seconds < 60
     assert [s.purpose for s in plan.spends] == ["one-way counts", "votes"]
     assert "60 labels by 7 teachers" in str(plan)
+    assert "7 vote on two-way marginals; there is no discriminator" in str(plan)
+    networks = small_pate(teachers="networks").plan(estimate_time=False)
+    assert "7 are networks, which tell real from generated rows" in str(networks)
     assert small().method != small_pate().method
 
 

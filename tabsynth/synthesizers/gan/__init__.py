@@ -1,0 +1,1 @@
+"""Adversarial networks whose critic takes private steps."""

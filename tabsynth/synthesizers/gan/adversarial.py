@@ -258,6 +258,7 @@ class CriticConfig:
     per_generator: PerGenerator = 2
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         widths("critic.hidden", self.hidden)
         one_of("critic.activation", self.activation, ACTIVATIONS)
         positive("critic.lr", self.lr)
@@ -283,6 +284,7 @@ class WarmStartConfig:
     pair_steps: int = 800
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         integer("warm_start.critic_steps", self.critic_steps, least=0)
         integer("warm_start.pair_steps", self.pair_steps, least=0)
 
@@ -310,17 +312,28 @@ class AdversarialConfig(Protocol):
     """The settings of adversarial training: those of DP-WGAN or of dp-GAN."""
 
     @property
-    def generator(self) -> GeneratorConfig: ...
+    def generator(self) -> GeneratorConfig:
+        """The generator."""
+
     @property
-    def critic(self) -> CriticConfig: ...
+    def critic(self) -> CriticConfig:
+        """The critic."""
+
     @property
-    def step(self) -> StepConfig: ...
+    def step(self) -> StepConfig:
+        """The critic's private steps."""
+
     @property
-    def clipping(self) -> Clipping: ...
+    def clipping(self) -> Clipping:
+        """The clipping of the critic's gradients."""
+
     @property
-    def warm_start(self) -> WarmStartConfig: ...
+    def warm_start(self) -> WarmStartConfig:
+        """The training before the private steps."""
+
     @property
-    def loss(self) -> CriticLoss: ...
+    def loss(self) -> CriticLoss:
+        """The critic's loss of a real row."""
 
 
 def wants_public(clipping: Clipping) -> bool:

@@ -81,6 +81,7 @@ class AutoencoderConfig:
     step: StepConfig = field(default_factory=lambda: StepConfig(count=300))
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         check_parts(self)
         widths("autoencoder width", (*self.hidden, self.latent_dim))
         one_of("activation", self.activation, ACTIVATIONS)

@@ -69,6 +69,7 @@ class DPGANConfig:
     start_from_counts: bool = True
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         check_parts(self)
         positive("penalty", self.penalty)
         one_of("start_from_counts", self.start_from_counts, (True, False))

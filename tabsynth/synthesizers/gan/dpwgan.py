@@ -66,6 +66,7 @@ class WGANConfig:
     weight_clip: float = 0.03
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         check_parts(self)
         positive("weight_clip", self.weight_clip)
 
@@ -76,7 +77,7 @@ class WGANConfig:
 
 
 def source_wgan(rows: int) -> WGANConfig:
-    """The document's appendix A: z 100, hidden 128 and 64, RMSProp 1e-5, batch 16, 25 epochs.
+    """Return the settings of the document's appendix A: z 100, hidden 128 and 64, RMSProp 1e-5, batch 16, 25 epochs.
 
     The document bounds gradients by c_g of its Lemma 1 and gives no value. For this critic on codes of
     d columns, in [0, 1] and one number each, the lemma gives

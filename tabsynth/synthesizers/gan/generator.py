@@ -82,6 +82,7 @@ class GeneratorConfig:
     rounded: bool = True
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         integer("generator.latent_dim", self.latent_dim)
         widths("generator.hidden", self.hidden)
         one_of("generator.optimizer", self.optimizer, tuple(OPTIMIZERS))

@@ -1,0 +1,1 @@
+"""Generators that learn from the noisy votes of teachers on disjoint shards."""

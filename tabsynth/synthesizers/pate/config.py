@@ -42,6 +42,7 @@ class MarginalsConfig:
     features: int = 1200
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         integer("marginals.functions", self.functions)
         integer("marginals.features", self.features)
 
@@ -71,6 +72,7 @@ class NetworksConfig:
     lr: float = 1e-3
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         for name in ("teacher_hidden", "student_hidden"):
             widths(f"networks.{name}", getattr(self, name))
         for name in ("teacher_steps", "student_steps", "teacher_batch"):
@@ -116,6 +118,7 @@ class PATEConfig:
     start_from_counts: bool = True
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         check_parts(self)
         one_of("accounting", self.accounting, ACCOUNTINGS)
         for name in ("labels", "rounds", "round_steps"):

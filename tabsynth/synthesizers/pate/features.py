@@ -152,6 +152,7 @@ class PairFeatures:
         self._constants = torch.from_numpy(constants).float()
 
     def __len__(self) -> int:
+        """Return the number of features."""
         return len(self.group)
 
     def to(self, device: torch.device) -> "PairFeatures":
