@@ -9,7 +9,7 @@ from tabsynth._validate import shown
 from tabsynth.app.elements import action, box, button, items, part, text
 from tabsynth.app.page import Page
 from tabsynth.app.session import ColumnView
-from tabsynth.schema.column import KINDS, UNCHANGED
+from tabsynth.schema.column import KINDS, UNCHANGED, fact_names
 from tabsynth.schema.editing import Edit
 
 LISTED = 25  # columns in one table
@@ -218,7 +218,7 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
 
 def _has(fact: str, kind: str) -> bool:
     """Whether columns of a kind have a fact."""
-    return fact in KINDS[kind].fact_names()
+    return fact in fact_names(KINDS[kind])
 
 
 def _field(label: str, value: str, *, read: str | None = None, wide: bool = False) -> Any:

@@ -20,7 +20,7 @@ from tabsynth.app.steps import Step
 from tabsynth.drafting import draft_schema
 from tabsynth.drafting.drafts import review
 from tabsynth.errors import InputError
-from tabsynth.schema.column import COPIED, KINDS
+from tabsynth.schema.column import COPIED, KINDS, provenance_in_words
 from tabsynth.schema.editing import Edit, edit, parse_bounds, parse_values, with_design
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any, read_table, suffix
@@ -712,7 +712,7 @@ def _view(facts: Mapping[str, Any], column: Any) -> ColumnView:
         values=None if values is None else steps.values_text(values),
         nulls=column.nulls,
         provenance=column.provenance,
-        words=column.provenance_in_words
+        words=provenance_in_words(column)
         if column.provenance == "declared" and column.copied
         else PROVENANCES[column.provenance],
         source=column.source or "",

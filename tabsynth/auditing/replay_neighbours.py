@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth.auditing.edge_cases import edge_cases
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema.design import Design
@@ -162,7 +163,7 @@ def _edits(kind: str, schema: Schema, index: np.ndarray, frame: pd.DataFrame) ->
     edits: dict[str, Any] = {}
     for j, column in enumerate(schema.columns):
         counts = np.bincount(index[:, j], minlength=column.size)
-        cases = column.edge_cases(counts, above=j % 2 == 0)
+        cases = edge_cases(column, counts, above=j % 2 == 0)
         if kind in cases and column.name in frame:
             edits[column.name] = cases[kind]
     return edits

@@ -11,7 +11,8 @@ from tabsynth._validate import native, shown
 from tabsynth.drafting.identifiers import FEW
 from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.column import Column
+from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.number_texts import NUMBER_TEXT
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.tables.formulas import is_formula

@@ -20,7 +20,8 @@ from tabsynth.drafting.identifiers import named_for_one, value_format
 from tabsynth.drafting.kinds import DRAFTS, identifying, review_column
 from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.errors import InputError
-from tabsynth.schema.column import Column, base_dtype, check_dtype, with_nulls
+from tabsynth.schema.column import Column, check_dtype
+from tabsynth.schema.dtypes import base_dtype, with_nulls
 from tabsynth.schema.number_texts import (
     DECIMAL_MARKS,
     NUMBER_TEXT,

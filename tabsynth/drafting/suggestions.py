@@ -32,7 +32,8 @@ from tabsynth.privacy.noise.counts import (
     probabilities,
     share_interval,
 )
-from tabsynth.schema.column import Column, plain
+from tabsynth.schema.cells import plain
+from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal

@@ -11,7 +11,8 @@ import pandas as pd
 
 from tabsynth._validate import shown
 from tabsynth.drafting.source import DraftSource, LeftOut
-from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.column import Column
+from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.temporal import (
     MICROSECONDS_A_DAY,
     Date,

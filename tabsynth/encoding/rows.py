@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.errors import InputError, one_line
-from tabsynth.schema.column import with_plain_cells
+from tabsynth.schema.cells import with_plain_cells
 from tabsynth.schema.design import Design
 
 KEY_BYTES = 16

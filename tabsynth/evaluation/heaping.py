@@ -9,6 +9,7 @@ import pandas as pd
 
 from tabsynth.evaluation.results import Heaping, Share
 from tabsynth.evaluation.weighting import mean_share, quantiles, shares
+from tabsynth.schema.column import labelled
 from tabsynth.schema.numeric import STEP_TOLERANCE, Numeric
 
 MULTIPLES = (0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
@@ -55,7 +56,7 @@ def heaping(
     first = np.argsort(-of_values, kind="stable")[:COMMON]
     common = [
         Share(
-            column.labelled(f"{distinct[i]:.10g}"),
+            labelled(column.labels, f"{distinct[i]:.10g}"),
             float(of_values[i]),
             mean_share(np.isclose(numbers[1], distinct[i]), each[1]),
         )

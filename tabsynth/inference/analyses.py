@@ -18,7 +18,8 @@ from tabsynth.inference.influence import (
     Rows,
     estimates,
 )
-from tabsynth.schema.column import Column, is_range, range_ends
+from tabsynth.schema.cells import is_range, range_ends
+from tabsynth.schema.column import Column
 
 MOST_STATISTICS = 10_000
 MOST_CALLS = 4_000  # of a function of a DataFrame

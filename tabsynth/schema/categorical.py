@@ -10,17 +10,16 @@ import pandas as pd
 from tabsynth._validate import check_text, native, shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema.column import (
-    LARGE_INTEGER,
-    LONG_TEXT,
     MAX_CATEGORIES,
-    UNDECLARED_TEXT,
     Column,
     JsonTypes,
     Value,
-    base_dtype,
-    check_range,
+    labelled,
 )
+from tabsynth.schema.conditions import undeclared
+from tabsynth.schema.dtypes import base_dtype, check_range
 from tabsynth.schema.placing import Listed
+from tabsynth.schema.reading import each, outside
 
 # The types of category that a column of a base dtype holds (object and category: any).
 _HOLDS = {"text": {"text"}, "int": {"int"}, "float": {"int", "float"}, "bool": {"bool"}}
@@ -120,7 +119,7 @@ class Categorical(Column):
         """The category or what ``labels`` says of it."""
         if code == self.cells:
             return "null"
-        return self.labelled(str(self.categories[code]))
+        return labelled(self.labels, str(self.categories[code]))
 
     def domain(self, limit: int = 8) -> str:
         """As :meth:`Column.domain`."""
@@ -143,7 +142,7 @@ class Categorical(Column):
         table = np.empty(len(distinct) + 1, dtype=np.int64)
         table[-1] = self.cells  # factorize marks a null by -1
         for i, value in enumerate(distinct):
-            self._check_exact(native(value), short or "float64")
+            self.check_exact(native(value), short or "float64")
             code = positions.get(_key(value), other)
             if code is None:
                 raise self._misfit(value)
@@ -196,15 +195,7 @@ class Categorical(Column):
         """As :meth:`Column.declared_code`."""
         if isinstance(value, str | int | float) and value in self.positions:
             return self.positions[value]
-        raise self._undeclared(value, where)
-
-    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
-        """As :meth:`Column.edge_cases`."""
-        cases: dict[str, Any] = {"outlier": self.categories[counts[: self.cells].argmin()]}
-        if self.other is not None:
-            extreme = LONG_TEXT if self.value_type == "text" else LARGE_INTEGER
-            cases |= {"undeclared": UNDECLARED_TEXT, "extreme": extreme}
-        return cases
+        raise undeclared(self, value, where)
 
     # Amounts, for rules between columns.
 
@@ -218,11 +209,6 @@ class Categorical(Column):
         return self.decode(np.where(nulls, self.cells, codes), np.random.default_rng(0))
 
     # Values of files and tables.
-
-    def _parse_text(self, text: str) -> Any:
-        value = super()._parse_text(text)
-        replaced = self.dtype == "category" and self.other is not None
-        return self.other if replaced and value not in self.positions else value
 
     def convert(self, values: pd.Series) -> pd.Series:
         """As :meth:`Column.convert`."""
@@ -242,18 +228,18 @@ class Categorical(Column):
         # pandas would turn an unknown value into a null, and whole numbers into floats where there is a
         # float among them.
         def code(value: Any) -> int:
-            self._check_exact(value)
+            self.check_exact(value)
             place = self.positions.get(value, self.positions.get(self.other))  # type: ignore[arg-type]
             if place is None:
-                raise self._outside(value)
+                raise outside(self, value)
             return place
 
         codes = np.full(len(values), -1, dtype=np.int64)
-        codes[~nulls] = self._each(values[~nulls], code)
+        codes[~nulls] = each(self, values[~nulls], code)
         dtype = pd.CategoricalDtype(list(self.categories), ordered=self.ordered)
         return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), name=self.name)
 
-    def _check_exact(self, value: Any, dtype: str = "float64") -> None:
+    def check_exact(self, value: Any, dtype: str = "float64") -> None:
         """InputError for a float that may be the rounding of another whole number than the category it equals.
 
         From 2**53 on, floats skip whole numbers (from 2**24 on in float32): where a table was read into floats,
@@ -281,7 +267,7 @@ class Categorical(Column):
                 f" {'text' if base == 'text' else 'numbers'}; read the file with"
                 " tabsynth.read_table, or convert the column with astype."
             )
-        return self._outside(value)
+        return outside(self, value)
 
 
 def _type_of(value: Value) -> str:

@@ -5,23 +5,22 @@ whole numbers from 0; null, where a column has nulls, is the last code.
 """
 
 import dataclasses
-import datetime
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from functools import cached_property, lru_cache
-from numbers import Integral, Real
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import check_text, native, one_of, shown
+from tabsynth._validate import check_text, one_of, shown
 from tabsynth.errors import FileFormatError, InputError, one_line
-from tabsynth.schema.number_texts import floats_of, one_group
+from tabsynth.schema.cells import is_null, is_range, plain, range_ends
+from tabsynth.schema.conditions import code_of, undeclared
+from tabsynth.schema.dtypes import base_dtype, in_dtype, with_nulls
 from tabsynth.schema.placing import Placing
+from tabsynth.schema.reading import all_within, convert_value, each, parse_text
 from tabsynth.tables.formulas import unescaped
 
 Value = str | int | float | bool
@@ -30,55 +29,6 @@ PROVENANCES = ("declared", "drafted", "released")
 COPIED = "copied_from_private_rows"
 UNCHANGED = "declared, unchanged from a draft of the rows"  # provenance in words
 MAX_CATEGORIES = 100_000
-TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
-LARGEST_FLOAT = float(np.finfo(np.float64).max)
-# Whole numbers of fewer bits than that are floats.
-_EXPONENT = math.frexp(LARGEST_FLOAT)[1]
-_PLAIN = {
-    bool, float, type(None), type(pd.NA), type(pd.NaT), np.datetime64, np.timedelta64,
-    datetime.date, datetime.datetime, datetime.time, datetime.timedelta, pd.Timedelta,
-}  # fmt: skip
-# Values that tables may hold and schemas hardly declare; audits try them.
-UNDECLARED_TEXT = "unheard of"
-LONG_TEXT = "long " * 1000
-LARGE_INTEGER = 2**53 + 1  # the first whole number that is no float
-OBJECT = "<object>"  # the text of every list and other object
-
-
-def base_dtype(dtype: str) -> str:
-    """``"int"``, ``"float"``, ``"bool"``, ``"text"``, ``"category"``, ``"datetime"``, ``"timedelta"``, ``"period"``.
-
-    ``"unsupported"`` for every other pandas dtype name.
-    """
-    name = dtype.lower()
-    if re.match(r"u?int(\d|$)", name):  # and no interval
-        return "int"
-    if name.startswith(("float", "double")):
-        return "float"
-    if name.startswith("bool"):
-        return "bool"
-    if name == "category":
-        return "category"
-    if name in ("str", "string", "object"):
-        return "text"
-    if name.startswith(("datetime64", "timedelta64")):
-        return name[: name.index("64")]
-    return "period" if name.startswith("period[") else "unsupported"
-
-
-def in_dtype(values: pd.Series, dtype: Any) -> pd.Series:
-    """Values of dtype object in another one. pandas 2 has no dtype of texts, and writes missing ones as ``"None"``."""
-    converted = values.astype(dtype)
-    if dtype == "str" and converted.dtype == object:
-        converted = converted.where(values.notna(), None)
-    return converted
-
-
-def with_nulls(dtype: str) -> str:
-    """The dtype of the same values that holds missing ones, too."""
-    if re.fullmatch(r"u?int\d+", dtype):
-        return dtype.replace("int", "Int").replace("uI", "UI")
-    return "boolean" if dtype == "bool" else dtype
 
 
 def is_supported(dtype: Any) -> bool:
@@ -98,197 +48,11 @@ def check_dtype(dtype: Any, where: str) -> None:
         raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.")
 
 
-def check_range(dtype: str, where: str, low: Any, high: Any) -> None:
-    """InputError for values between ``low`` and ``high`` that a dtype of whole numbers cannot hold."""
-    match = re.match(r"(u?)int(\d+)", dtype.lower())
-    if match is None:
-        return
-    limits = np.iinfo(match[0])
-    if low < limits.min or high > limits.max:
-        raise InputError(
-            f"{where}: dtype {dtype} holds [{limits.min}, {limits.max}], and its values"
-            f" are declared in [{low}, {high}]; use a wider dtype."
-        )
-
-
 @lru_cache(maxsize=256)
 def _is_pandas_dtype(dtype: str) -> bool:
     try:
         pd.Series([], dtype=dtype)
     except TypeError:
-        return False
-    return True
-
-
-def plain(value: Any) -> Any:
-    """Return a cell's value in Python's own type, with None for NaN and ``pd.NA``."""
-    value = native(value)
-    nan = isinstance(value, float) and math.isnan(value)
-    return None if value is pd.NA or nan else value
-
-
-def is_range(value: Any) -> bool:
-    """Whether a value of a condition is a range ``{"low": a, "high": b}``."""
-    return isinstance(value, Mapping) and set(value) == {"low", "high"}
-
-
-def range_ends(value: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Both ends of a range, in Python's own types."""
-    return plain(value["low"]), plain(value["high"])
-
-
-def is_null(value: Any) -> bool:
-    """Whether a scalar stands for a missing value."""
-    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
-
-
-@dataclass(frozen=True)
-class OtherObject:
-    """A cell that is no number, truth value or time, and no text that a file could hold.
-
-    Attributes
-    ----------
-    text : str
-        What the object is for people: valid Unicode.
-    exact : bool
-        Whether ``text`` is ``str`` of the object. Otherwise objects that differ may have the same text.
-    cell : object
-        The object.
-    """
-
-    text: str
-    exact: bool
-    cell: Any = field(compare=False)
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def with_plain_cells(values: pd.Series) -> pd.Series:
-    """Return a column of objects with cells that every conversion takes; the same Series where they are already.
-
-    Returns
-    -------
-    Series, shape (n,)
-        Texts, ``bool``, ``int`` and ``float`` within the range of 64-bit floats, finite ``Decimal``, missing values, and
-        dates and times stay. Other numbers become these: of numbers beyond every float the largest float, of NaNs null.
-        What is none of them, such as a list or a text that is not valid Unicode, becomes an :class:`OtherObject`, which no
-        schema declares.
-
-    Formal guarantees
-    -----------------
-    Each cell of the result is a function of the cell in its place.
-    """
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        listed = pd.Series(values.dtype.categories)
-        return (
-            values
-            if with_plain_cells(listed) is listed
-            else with_plain_cells(values.astype(object))
-        )
-    if values.dtype != object and getattr(values.dtype, "storage", None) != "python":
-        return values
-    cells = values.to_numpy(dtype=object)
-    if all(map(_is_plain, cells)):
-        return values
-    converted = np.empty(len(cells), dtype=object)
-    for row, cell in enumerate(cells):
-        converted[row] = cell if _is_plain(cell) else _plain(cell)
-    return pd.Series(converted, index=values.index, name=values.name, dtype=object)
-
-
-def _is_plain(cell: Any) -> bool:
-    kind = type(cell)
-    if kind is str:
-        return cell.isascii() or _is_unicode(cell)
-    if kind is int:
-        return bool(cell.bit_length() < _EXPONENT)
-    if kind is Decimal:
-        return bool(cell.is_finite() and cell.adjusted() < 308)
-    if kind is pd.Timestamp or kind is pd.Period:
-        return 1 <= cell.year <= 9999
-    return kind in _PLAIN
-
-
-def _plain(cell: Any) -> Any:
-    """Return what takes the place of a cell that is not plain."""
-    if isinstance(cell, np.bool_):
-        return bool(cell)
-    if isinstance(cell, pd.Timestamp):
-        return cell.to_datetime64()
-    if isinstance(cell, Real | Decimal):
-        return _number(cell)
-    if isinstance(cell, str) and _is_unicode(cell):
-        return str.__str__(cell)
-    return _other(cell)
-
-
-def _number(cell: Any) -> Any:
-    """Return a number in Python's types; None for a NaN."""
-    try:
-        if isinstance(cell, Integral):
-            integer = int(cell)
-            return integer if _is_plain(integer) else math.copysign(LARGEST_FLOAT, integer)
-        if isinstance(cell, Decimal) and cell.is_nan():
-            return None
-        number = float(cell)
-    except OverflowError:  # of a fraction
-        return LARGEST_FLOAT if cell > 0 else -LARGEST_FLOAT
-    except Exception:  # of what people define
-        return _other(cell)
-    if math.isinf(number) and isinstance(cell, Decimal) and cell.is_finite():
-        return math.copysign(LARGEST_FLOAT, number)
-    return None if math.isnan(number) else number
-
-
-def _other(cell: Any) -> OtherObject:
-    if isinstance(cell, OtherObject):  # of a table that was converted before
-        return cell
-    try:
-        text = str(cell)
-    except Exception:  # of what people define, and of lists of long numbers
-        return OtherObject(f"<{type(cell).__name__}>", False, cell)
-    if _is_unicode(text):
-        return OtherObject(text, True, cell)
-    return OtherObject(text.encode("utf-8", "backslashreplace").decode(), False, cell)
-
-
-def texts_of(values: pd.Series) -> np.ndarray:
-    """The text of each cell by :func:`text_of`, shape (n,); None for a null."""
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        listed = texts_of(pd.Series(values.cat.categories))
-        return np.array([*listed, None], dtype=object)[values.cat.codes]
-    numeric = values.dtype.kind in "iuf"
-    cells = floats_of(values) if numeric else values.to_numpy(dtype=object)
-    texts = np.full(len(values), None, dtype=object)
-    for row in np.flatnonzero(values.notna().to_numpy()):
-        texts[row] = text_of(cells[row])
-    return texts
-
-
-def text_of(cell: Any) -> str:
-    """The text of a cell by its value alone, whatever type a program chose for its column.
-
-    A null beside 7 makes it 7.0, also as the end of an interval, and a decimal beside others has as many decimals as these.
-    All lists and other objects have one text: the numbers in a list may have become floats for another row.
-    """
-    if isinstance(cell, OtherObject):
-        if isinstance(cell.cell, str):
-            return cell.text
-        return text_of(cell.cell) if isinstance(cell.cell, pd.Interval) else OBJECT
-    if isinstance(cell, pd.Interval):
-        opening, closing = "[("[cell.open_left], "])"[cell.open_right]
-        return f"{opening}{text_of(cell.left)}, {text_of(cell.right)}{closing}"
-    if isinstance(cell, Real | Decimal) and not isinstance(cell, bool | np.timedelta64):
-        number = float(cell)
-        return str(int(number) if number.is_integer() and abs(number) < 2**64 else number)
-    return str(cell)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
         return False
     return True
 
@@ -417,8 +181,8 @@ class Column:
                 raise InputError(
                     f"{where}: expected {COPIED} to be a list of facts, got {shown(stated)}."
                 )
-            copied = tuple(name for name in self._copied_facts() if name in stated)
-            default = self._copied_facts() if self.provenance == "drafted" else ()
+            copied = tuple(name for name in facts_of_drafts(self) if name in stated)
+            default = facts_of_drafts(self) if self.provenance == "drafted" else ()
             stated = None if copied == default or self.provenance == "released" else copied
             object.__setattr__(self, COPIED, stated)
 
@@ -517,10 +281,7 @@ class Column:
 
     def scores(self) -> np.ndarray | None:
         """A number for each code, shape (size,), NaN for null: ranks. None where codes have no order."""
-        return self._with_null(np.arange(self.cells, dtype=float)) if self.ordered else None
-
-    def _with_null(self, numbers: np.ndarray) -> np.ndarray:
-        return np.append(numbers, np.nan) if self.nulls else numbers
+        return with_null(np.arange(self.cells, dtype=float), self.nulls) if self.ordered else None
 
     def axis(self) -> tuple[str, np.ndarray] | None:
         """The kind of axis that the values have, and the edges of the codes on it, shape (cells + 1,).
@@ -549,25 +310,6 @@ class Column:
         groups[self.cells :] = groups[: self.cells].max(initial=-1) + 1
         return groups
 
-    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
-        """Values that a record may have to test code that reads tables.
-
-        Parameters
-        ----------
-        counts : ndarray, shape (size,)
-            How many rows have each code.
-        above : bool
-            Where two values would do: the larger one.
-
-        Returns
-        -------
-        dict
-            ``outlier``: a rare or extreme declared value. ``lowest``, ``highest``: the ends of an order.
-            ``undeclared``, ``extreme``: a value outside the declared ones, and one that few types hold, where the
-            column takes undeclared values. A key is missing where there is no such value.
-        """
-        return {}
-
     # A column beside it, where codes leave open what should be learned.
 
     @property
@@ -592,17 +334,6 @@ class Column:
     def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
         """Beside :meth:`restriction`: which codes of :attr:`detail` a condition allows; None for all."""
         return None
-
-    def labelled(self, text: str) -> str:
-        """What ``labels`` says of a value that is written as ``text``; ``text`` itself if they say nothing.
-
-        Where they say the same of several values, the value follows.
-        """
-        label = self.labels.get(text, text)
-        return label if label == text or not self._shared(label) else f"{label} ({text})"
-
-    def _shared(self, label: str) -> bool:
-        return sum(other == label for other in self.labels.values()) > 1
 
     # Amounts, for rules between columns.
 
@@ -639,31 +370,6 @@ class Column:
 
     # Conditions and combinations of values.
 
-    def code_of(self, value: Any, argument: str = "where", null: str = "") -> int:
-        """The code of one declared value.
-
-        Raises
-        ------
-        InputError
-            For an undeclared value; it names ``argument``, and ``null`` as what asks for a null.
-        """
-        cell = np.empty(1, dtype=object)
-        cell[0] = value
-        try:
-            return int(self.strict().encode(pd.Series(cell, dtype=object))[0])
-        except InputError:
-            raise self.has_no(value, argument, null) from None
-
-    def has_no(self, value: Any, argument: str = "where", null: str = "") -> InputError:
-        """The error for an undeclared value or range of a condition."""
-        null = f" (null: {null})" if null and self.nulls else ""
-        what = f"value {shown(value)}"
-        if is_range(value):
-            what = f"value from {value['low']} to {value['high']}"
-        return InputError(
-            f"{argument}: column {shown(self.name)} has no {what}; it has {self.domain()}{null}."
-        )
-
     def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
         """Codes that listed values, none of them null, fill; int64.
 
@@ -679,10 +385,7 @@ class Column:
         try:
             return int(self.strict().encode(pd.Series([value], dtype=object))[0])
         except InputError:
-            raise self._undeclared(value, where) from None
-
-    def _undeclared(self, value: Any, where: str) -> InputError:
-        return InputError(f"{where}: it has no value {shown(value)}; it has {self.domain()}.")
+            raise undeclared(self, value, where) from None
 
     def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
         """The first and the last code of a range of values, both ends included.
@@ -736,7 +439,7 @@ class Column:
                 first, last = self.code_range(*range_ends(value), where)
                 allowed[first : last + 1] = True
             else:
-                allowed[self.code_of(value)] = True
+                allowed[code_of(self, value)] = True
         return allowed, None
 
     def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
@@ -769,36 +472,12 @@ class Column:
         nulls = texts.isna().to_numpy()
         positions = self.positions
         distinct = {
-            text: self._parse_text(unescaped(text, positions)) for text in texts[~nulls].unique()
+            text: parse_text(self, unescaped(text, positions)) for text in texts[~nulls].unique()
         }
         values = np.empty(len(texts), dtype=object)
         values[~nulls] = [distinct[text] for text in texts[~nulls]]
         values[nulls] = None
         return self.to_series(values, nulls)
-
-    def _parse_text(self, text: str) -> Any:
-        base = self.value_type
-        try:
-            if base in ("int", "float"):
-                number = float(text)
-                # Python also reads 1_000, nan and inf, which no table means as a number.
-                if "_" in text or math.isnan(number) or math.isinf(number):
-                    raise ValueError
-                if base == "float":
-                    return number
-                exact = Decimal(text.strip())  # a float may be the rounding of another whole number
-                whole = int(exact)
-                if exact != whole:
-                    raise ValueError
-            elif base == "bool":
-                if text not in TRUE_TEXTS + FALSE_TEXTS:
-                    raise ValueError
-                return text in TRUE_TEXTS
-            else:
-                return text
-        except (ValueError, ArithmeticError):
-            return self._not_of_type(text)
-        return self._within_dtype(whole)
 
     def convert(self, values: pd.Series) -> pd.Series:
         """Values of a file with types, or of a counter, in the column's dtype; numbers never become texts.
@@ -818,94 +497,19 @@ class Column:
             # The encoder refuses what is no text, by name.
             return self.to_series(cells, nulls) if texts else values
         given = base_dtype(dtype)
-        if given == wanted == "bool" or (given == wanted == "int" and self._all_within(values)):
+        if given == wanted == "bool" or (given == wanted == "int" and all_within(self, values)):
             self.check_nulls(nulls)
             return values.astype(self.dtype)
         converted = np.empty(len(cells), dtype=object)
-        converted[~nulls] = self._each(cells[~nulls], self._convert_value)
+        converted[~nulls] = each(self, cells[~nulls], partial(convert_value, self))
         return self.to_series(converted, nulls)
 
-    def _each(self, cells: np.ndarray, convert: Callable[[Any], Any]) -> list[Any]:
-        """Each cell converted, equal ones of one type once."""
-        converted: dict[Any, Any] = {}
-        out = []
-        for cell in cells:
-            key = (type(cell), cell)
-            try:
-                hash(key)
-            except TypeError:  # of a list, for example
-                raise self._outside(cell) from None
-            if key not in converted:
-                converted[key] = convert(cell)
-            out.append(converted[key])
-        return out
-
-    def _convert_value(self, value: Any) -> Any:
-        """A value as a number or truth value of the column's dtype."""
-        base = base_dtype(self.dtype)
-        value = native(value)
-        if isinstance(value, str):
-            return self._parse_text(value)
-        if isinstance(value, int | float | Decimal):
-            self._check_exact(value)
-            finite = isinstance(value, int) or math.isfinite(value)
-            if base == "int" and finite and value == int(value):
-                return self._within_dtype(int(value))
-            if base == "float" and finite:
-                largest = float(np.finfo(self.dtype.lower()).max)
-                if -largest <= value <= largest:
-                    return float(value)
-                substitute = self._substitute(value)
-                return self._not_of_type(value) if substitute is None else substitute
-            if base == "bool" and value in (0, 1):
-                return bool(value)
-        return self._not_of_type(value)
-
-    def _check_exact(self, value: Any, dtype: str = "float64") -> None:
+    def check_exact(self, value: Any, dtype: str = "float64") -> None:
         """InputError for a float that may stand for several listed values; others pass."""
 
-    def _all_within(self, values: pd.Series) -> bool:
-        """Whether all whole numbers fit the column's dtype."""
-        present = values.dropna()
-        limits = np.iinfo(self.dtype.lower())
-        return len(present) == 0 or all(
-            limits.min <= int(end) <= limits.max for end in (present.min(), present.max())
-        )
-
-    def _within_dtype(self, number: int) -> Any:
-        """A whole number that fits the column's dtype, or what the column takes in its place."""
-        if base_dtype(self.dtype) != "int":
-            return number
-        limits = np.iinfo(self.dtype.lower())
-        if limits.min <= number <= limits.max:
-            return number
-        substitute = self._substitute(number)
-        if substitute is None:
-            raise InputError(
-                f"Column {shown(self.name)} does not fit dtype {self.dtype}: {shown(number)} is not in"
-                f" [{limits.min}, {limits.max}]; correct the value, or declare another dtype."
-            )
-        return substitute
-
-    def _substitute(self, number: Any) -> Any:
+    def substitute(self, number: Any) -> Any:
         """Return what stands for a number that the dtype cannot hold; None if it is refused."""
         return self.other
-
-    def _not_of_type(self, value: Any) -> Any:
-        """``other`` for a value of another type than the column's, or InputError."""
-        if self.other is not None:
-            return self.other
-        if isinstance(value, str) and one_group(value):
-            raise InputError(
-                f"Column {shown(self.name)}: {shown(value)} may be a whole number or a fraction; name the decimal mark"
-                " with --decimal, or as 'decimal' in the schema."
-            )
-        types = {"int": "a whole number", "float": "a number", "bool": "true or false"}
-        wanted = types.get(self.value_type, f"a value of kind {self.kind}")
-        raise InputError(
-            f"Column {shown(self.name)}: {shown(value)} is not {wanted}; correct it, or add it to"
-            " the schema's null_values if it stands for a missing value."
-        )
 
     def to_series(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
         """A Series of the column's dtype from Python values, shape (n,); ``nulls`` is a mask."""
@@ -932,39 +536,14 @@ class Column:
             )
         return nulls
 
-    def _outside(self, value: Any) -> InputError:
-        return InputError(
-            f"Column {shown(self.name)}: {shown(value)} is outside its declared categories; correct"
-            " it, declare it in the schema, or declare an 'other' category to take such values."
-        )
-
     # Schema files.
-
-    def _copied_facts(self) -> tuple[str, ...]:
-        """Return the facts that a draft of the column reads off rows."""
-        facts = (name for name in self.copied_facts if getattr(self, name) not in (None, ()))
-        return (*facts, "dtype", "nulls")
 
     @property
     def copied(self) -> tuple[str, ...]:
         """The facts that stand as a draft read them off the rows of a table."""
         if self.copied_from_private_rows is not None:
             return tuple(self.copied_from_private_rows)
-        return self._copied_facts() if self.provenance == "drafted" else ()
-
-    @property
-    def provenance_in_words(self) -> str:
-        """The provenance, with the facts of a declared column that no person has changed since a draft."""
-        if self.provenance != "declared" or not self.copied:
-            return self.provenance
-        return f"{UNCHANGED} ({', '.join(self.copied)})"
-
-    @classmethod
-    def fact_names(cls) -> list[str]:
-        """Keys of a column in a schema file, in their order."""
-        own = [f.name for f in dataclasses.fields(cls)]
-        shared = {*_SHARED_FIRST, *_SHARED_LAST}
-        return [*_SHARED_FIRST, *(name for name in own if name not in shared), *_SHARED_LAST]
+        return facts_of_drafts(self) if self.provenance == "drafted" else ()
 
     def to_dict(self, *, copied: bool = True) -> dict[str, Any]:
         """Return the facts that are no defaults, JSON-ready.
@@ -973,7 +552,7 @@ class Column:
         """
         out: dict[str, Any] = {}
         defaults = {f.name: f.default for f in dataclasses.fields(self)}
-        for name in self.fact_names():
+        for name in fact_names(type(self)):
             value = getattr(self, name)
             default = {} if name in ("labels", "missing") else defaults[name]
             if name in _ALWAYS_WRITTEN or value != default:
@@ -987,6 +566,41 @@ class Column:
     @classmethod
     def _check_json(cls, item: Mapping[str, Any], where: str) -> None:
         """FileFormatError, beginning with ``where``, for a fact of the kind of a wrong form."""
+
+
+def with_null(numbers: np.ndarray, nulls: bool) -> np.ndarray:
+    """Return numbers of codes, and NaN for the code of null, where there is one."""
+    return np.append(numbers, np.nan) if nulls else numbers
+
+
+def labelled(labels: Mapping[str, str], text: str) -> str:
+    """Return what labels say of a value that is written as ``text``; ``text`` itself if they say nothing.
+
+    Where they say the same of several values, the value follows.
+    """
+    label = labels.get(text, text)
+    shared = sum(other == label for other in labels.values()) > 1
+    return f"{label} ({text})" if label != text and shared else label
+
+
+def fact_names(kind: type[Column]) -> list[str]:
+    """Return the keys of a column of a kind in a schema file, in their order."""
+    names = [f.name for f in dataclasses.fields(kind)]
+    shared = {*_SHARED_FIRST, *_SHARED_LAST}
+    return [*_SHARED_FIRST, *(name for name in names if name not in shared), *_SHARED_LAST]
+
+
+def facts_of_drafts(column: Column) -> tuple[str, ...]:
+    """Return the facts that a draft of a column reads off rows."""
+    facts = (name for name in column.copied_facts if getattr(column, name) not in (None, ()))
+    return (*facts, "dtype", "nulls")
+
+
+def provenance_in_words(column: Column) -> str:
+    """Return the provenance, with the facts of a declared column that no person has changed since a draft."""
+    if column.provenance != "declared" or not column.copied:
+        return column.provenance
+    return f"{UNCHANGED} ({', '.join(column.copied)})"
 
 
 def merge_rare(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
@@ -1050,7 +664,7 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
     chosen = values.get("kind")
     named_kind = isinstance(chosen, str) and chosen in KINDS
     kinds = [KINDS[chosen]] if named_kind else list(KINDS.values())  # type: ignore[index]
-    names = list(dict.fromkeys(name for kind in kinds for name in kind.fact_names()))
+    names = list(dict.fromkeys(name for kind in kinds for name in fact_names(kind)))
     unknown = set(values) - set(names)
     if unknown:
         raise FileFormatError(

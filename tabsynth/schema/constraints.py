@@ -25,7 +25,8 @@ import pandas as pd
 
 from tabsynth._validate import real, shown
 from tabsynth.errors import InputError
-from tabsynth.schema.column import Column, plain
+from tabsynth.schema.cells import plain
+from tabsynth.schema.column import Column
 from tabsynth.schema.expressions import Expression
 from tabsynth.schema.numeric import Numeric
 

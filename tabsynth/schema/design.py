@@ -10,7 +10,7 @@ import pandas as pd
 
 from tabsynth._validate import check_text, integer, positive, shown
 from tabsynth.errors import InputError
-from tabsynth.schema.column import OtherObject
+from tabsynth.schema.cells import OtherObject
 from tabsynth.schema.number_texts import numbers_of
 
 MOST_ROWS, MOST_WEIGHT = 10_000, 1e9  # of a unit, and of a row: past them noise is all that is left

@@ -7,8 +7,16 @@ from typing import Any
 
 from tabsynth._validate import one_of, shown
 from tabsynth.errors import InputError, TabsynthError
-from tabsynth.schema.column import COPIED, KINDS, Column, base_dtype, column_from, with_nulls
+from tabsynth.schema.column import (
+    COPIED,
+    KINDS,
+    Column,
+    column_from,
+    fact_names,
+    provenance_in_words,
+)
 from tabsynth.schema.design import Design
+from tabsynth.schema.dtypes import base_dtype, with_nulls
 from tabsynth.schema.schema import Schema
 
 DROPPED = "dropped by hand"
@@ -61,8 +69,8 @@ class Edit:
         name, stated = facts["name"], dict(self.facts.get(facts["name"], {}))
         out = dict(facts)
         if "kind" in stated:
-            fact_names = KINDS[stated["kind"]].fact_names()
-            out = {key: value for key, value in out.items() if key in fact_names}
+            names = fact_names(KINDS[stated["kind"]])
+            out = {key: value for key, value in out.items() if key in names}
         out |= stated
         if stated.get("nulls") and "dtype" in out:
             out["dtype"] = with_nulls(str(out["dtype"]))
@@ -191,7 +199,7 @@ def differences(first: Schema, second: Schema) -> list[str]:
         out.append(f"order of columns: {', '.join(first.names)} -> {', '.join(second.names)}")
     for name in shared:
         old, new = (
-            {**s[name].to_dict(copied=False), "provenance": s[name].provenance_in_words}
+            {**s[name].to_dict(copied=False), "provenance": provenance_in_words(s[name])}
             for s in (first, second)
         )
         for key in dict.fromkeys((*old, *new)):

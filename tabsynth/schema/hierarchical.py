@@ -16,17 +16,12 @@ import pandas as pd
 from tabsynth._validate import check_text, integer, native, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.column import (
-    LONG_TEXT,
-    UNDECLARED_TEXT,
-    Column,
-    JsonTypes,
-    Value,
-    base_dtype,
-    is_null,
-    merge_rare,
-)
+from tabsynth.schema.cells import is_null
+from tabsynth.schema.column import Column, JsonTypes, Value, labelled, merge_rare
+from tabsynth.schema.conditions import has_no, undeclared
+from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.placing import Listed
+from tabsynth.schema.reading import each
 
 MODELLED = 2_048  # codes of a column that are category codes; of more, nodes are
 MOST_DETAILS = 4_000  # codes of a node: the detail is modelled as a column is
@@ -255,7 +250,7 @@ class Hierarchical(Column):
         if code == self.cells:
             return "null"
         name = self.nodes[0][code][-1]
-        return self.labelled(name)
+        return labelled(self.labels, name)
 
     def domain(self, limit: int = 8) -> str:
         """As :meth:`Column.domain`."""
@@ -297,7 +292,7 @@ class Hierarchical(Column):
             return next((known[text[:end]] for end in ends if text[:end] in known), value)
 
         before = values.to_numpy(dtype=object)
-        cells = self._each(before, shortened)
+        cells = each(self, before, shortened)
         if all(after is value for after, value in zip(cells, before, strict=True)):
             return values
         return pd.Series(cells, index=values.index, name=values.name, dtype=object)
@@ -374,14 +369,6 @@ class Hierarchical(Column):
         of = merge_rare(totals[kept], least, merged)
         return of[np.searchsorted(kept, groups)]
 
-    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
-        """As :meth:`Column.edge_cases`."""
-        rarest = int(counts[: self.cells].argmin())
-        cases: dict[str, Any] = {"outlier": self.codes[int((self.nodes[1] == rarest).argmax())]}
-        if self.other is not None and self.value_type == "text":
-            cases |= {"undeclared": UNDECLARED_TEXT, "extreme": LONG_TEXT}
-        return cases
-
     # Conditions and combinations of values.
 
     def _allowed(self, values: Sequence[Any], where: str) -> np.ndarray:
@@ -392,7 +379,7 @@ class Hierarchical(Column):
                 continue
             known = isinstance(native(value), str | int) and str(native(value)) in self._under
             if not known:
-                raise self._undeclared(value, where)
+                raise undeclared(self, value, where)
             allowed[self._under[str(native(value))]] = True
         return allowed
 
@@ -427,7 +414,7 @@ class Hierarchical(Column):
         where = f"where: column {shown(self.name)}"
         for value in values:
             if isinstance(value, Mapping) or (is_null(value) and not self.nulls):
-                raise self.has_no(value)
+                raise has_no(self, value)
         allowed = self._allowed(values, where)
         chosen = np.bincount(self.nodes[1], weights=allowed[:-1], minlength=self.cells)
         shares = np.zeros(self.size, dtype=bool)

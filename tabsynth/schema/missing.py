@@ -15,7 +15,8 @@ import pandas as pd
 
 from tabsynth._validate import check_text, native, shown
 from tabsynth.errors import InputError
-from tabsynth.schema.column import base_dtype, in_dtype, is_null, plain
+from tabsynth.schema.cells import is_null, plain
+from tabsynth.schema.dtypes import base_dtype, in_dtype
 from tabsynth.schema.placing import Cells, Listed, Placing
 
 MOST_REASONS = 100
@@ -267,12 +268,6 @@ class WithReasons:
         own = np.delete(shares, np.arange(self.cells, self.cells + len(self.missing)))
         groups = self.inner.groups(own, least, merged)
         return self._outer(groups, groups.max() + 1 + np.arange(len(self.missing)))
-
-    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
-        """As :meth:`Column.edge_cases`: of the values."""
-        own = np.delete(counts, np.arange(self.cells, self.cells + len(self.missing)))
-        cases: dict[str, Any] = self.inner.edge_cases(own, above)
-        return cases
 
     def encode(self, values: pd.Series) -> np.ndarray:
         """As :meth:`Column.encode`."""

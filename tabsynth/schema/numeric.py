@@ -18,17 +18,10 @@ import pandas as pd
 from tabsynth._validate import integer, positive, real, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.column import (
-    LARGE_INTEGER,
-    MAX_CATEGORIES,
-    Column,
-    JsonTypes,
-    base_dtype,
-    check_range,
-    is_null,
-    is_range,
-    range_ends,
-)
+from tabsynth.schema.cells import is_null, is_range, range_ends
+from tabsynth.schema.column import MAX_CATEGORIES, Column, JsonTypes, labelled, with_null
+from tabsynth.schema.conditions import code_of, has_no, undeclared
+from tabsynth.schema.dtypes import base_dtype, check_range
 from tabsynth.schema.placing import Cells
 
 DEFAULT_BINS = 64
@@ -263,7 +256,7 @@ class Numeric(Column):
         if code == self.cells:
             return "null"
         low, high = (ends[code] for ends in self.cell_ends())
-        return self.labelled(f"{low:.10g}") if low == high else f"{low:.10g}–{high:.10g}"
+        return labelled(self.labels, f"{low:.10g}") if low == high else f"{low:.10g}–{high:.10g}"
 
     def domain(self, limit: int = 8) -> str:
         """As :meth:`Column.domain`."""
@@ -276,21 +269,11 @@ class Numeric(Column):
     def scores(self) -> np.ndarray:
         """Midpoints of the cells; NaN for null."""
         edges = self.edges()
-        return self._with_null((edges[:-1] + edges[1:]) / 2)
+        return with_null((edges[:-1] + edges[1:]) / 2, self.nulls)
 
     def axis(self) -> tuple[str, np.ndarray]:
         """As :meth:`Column.axis`; a value with steps is as wide as a step."""
         return "number", self.edges()
-
-    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
-        """As :meth:`Column.edge_cases`; undeclared values lie outside the bounds."""
-        low, high = self.bounds
-        cases = {"outlier": high if above else low, "lowest": low, "highest": high}
-        if self.clip:
-            beyond = high - low + 1
-            cases["undeclared"] = high + beyond if above else low - beyond
-            cases["extreme"] = LARGE_INTEGER
-        return cases
 
     # Values to codes and back.
 
@@ -428,7 +411,7 @@ class Numeric(Column):
         values[kept] = numbers
         return self.to_series(values, nulls)
 
-    def _substitute(self, number: Any) -> Any:
+    def substitute(self, number: Any) -> Any:
         if not self.clip:
             return None
         bound = self.bounds[0 if number < self.bounds[0] else 1]
@@ -537,7 +520,7 @@ class Numeric(Column):
         low, high = self.bounds
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not low <= value <= high:
-            raise self._undeclared(value, where)
+            raise undeclared(self, value, where)
         return float(value)
 
     def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
@@ -595,7 +578,7 @@ class Numeric(Column):
         if self.nulls:
             shares = np.append(shares, len(numbers) < len(values))
         elif len(numbers) < len(values):
-            raise self.has_no(next(value for value in values if is_null(value)))
+            raise has_no(self, next(value for value in values if is_null(value)))
         return shares, within
 
     def satisfies(
@@ -615,18 +598,18 @@ class Numeric(Column):
             where = f"where: column {shown(self.name)}"
             low, high = (self._declared_number(end, where) for end in range_ends(value))
         else:
-            self.code_of(value)
+            code_of(self, value)
             low = high = float(value)
         first, last = self.steps_between(low, high)
         if first > last:
-            raise self.has_no(value)
+            raise has_no(self, value)
         return first, last
 
     def stated(self, value: Any) -> Any:
         """As :meth:`Column.stated`; a number of a column without steps stands for its cell."""
         if self.step is not None or is_range(value) or is_null(value):
             return super().stated(value)
-        edges, cell = self.edges(), self.code_of(value)
+        edges, cell = self.edges(), code_of(self, value)
         return {"low": float(edges[cell]), "high": float(min(edges[cell + 1], self.bounds[1]))}
 
 

@@ -1,11 +1,12 @@
 """Ordinal columns: a list of values in their order."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from tabsynth.schema.categorical import Categorical
+from tabsynth.schema.column import with_null
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +23,5 @@ class Ordinal(Categorical):
     def scores(self) -> np.ndarray | None:
         """The values themselves where all are numbers, else their ranks; NaN for null."""
         if all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.categories):
-            return self._with_null(np.array(self.categories, dtype=float))
+            return with_null(np.array(self.categories, dtype=float), self.nulls)
         return super().scores()
-
-    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
-        """As :meth:`Column.edge_cases`."""
-        ends = {"lowest": self.categories[0], "highest": self.categories[-1]}
-        return {**super().edge_cases(counts, above), **ends}

@@ -23,7 +23,8 @@ from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown, shown_text
 from tabsynth.errors import InputError, TableError, TabsynthError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
-from tabsynth.schema.column import COPIED, Column, column_from, plain
+from tabsynth.schema.cells import plain
+from tabsynth.schema.column import COPIED, Column, column_from
 from tabsynth.schema.constraints import (
     VIOLATIONS,
     Forbidden,

@@ -13,7 +13,7 @@ from typing import Any
 from tabsynth._files import position
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError
-from tabsynth.schema.column import COPIED, KINDS, PROVENANCES, Column
+from tabsynth.schema.column import COPIED, KINDS, PROVENANCES, Column, fact_names
 
 FORMAT = "tabsynth-schema/1"
 MOST_PROBLEMS, MOST_CHARACTERS = 5, 500  # listed in one error
@@ -146,7 +146,7 @@ def _column_schema(kinds: Sequence[str]) -> dict[str, Any]:
     properties: dict[str, dict[str, Any]] = {"name": {}, "kind": {"enum": [*kinds]}}
     for kind in kinds:
         described = _descriptions(KINDS[kind])
-        for name in KINDS[kind].fact_names():
+        for name in fact_names(KINDS[kind]):
             if name in KINDS[kind].json_types:
                 types = _json_type_names(KINDS[kind].json_types[name])
                 before = properties.get(name, {}).get("type", [])

@@ -18,16 +18,13 @@ from pandas.errors import OutOfBoundsTimedelta
 
 from tabsynth._validate import check_text, shown, shown_text
 from tabsynth.errors import InputError
-from tabsynth.schema.column import (
-    Column,
-    JsonTypes,
-    base_dtype,
-    is_null,
-    is_range,
-    range_ends,
-)
+from tabsynth.schema.cells import is_null, is_range, range_ends
+from tabsynth.schema.column import Column, JsonTypes, labelled
+from tabsynth.schema.conditions import has_no, undeclared
+from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.numeric import Numeric, StepRanges
 from tabsynth.schema.placing import Cells
+from tabsynth.schema.reading import each
 
 MICROSECONDS_A_DAY = 86_400_000_000
 FARTHEST = 106_751_991 * MICROSECONDS_A_DAY  # microseconds of whole days that 64 bits hold
@@ -153,7 +150,7 @@ class Temporal(Column):
         if code == self.cells:
             return "null"
         first, last = (self.text_of(ends[code]) for ends in self.units.cell_ends())
-        return self.labelled(first) if first == last else f"{first} to {last}"
+        return labelled(self.labels, first) if first == last else f"{first} to {last}"
 
     def domain(self, limit: int = 8) -> str:
         """As :meth:`Column.domain`."""
@@ -174,12 +171,6 @@ class Temporal(Column):
     def strict(self) -> Self:
         """As :meth:`Column.strict`: without ``clip``."""
         return replace(self, clip=False)
-
-    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
-        """As :meth:`Column.edge_cases`."""
-        ends = self._values(np.array(self.units.bounds, dtype=np.int64))
-        lowest, highest = ends.iloc[0], ends.iloc[1]
-        return {"outlier": highest if above else lowest, "lowest": lowest, "highest": highest}
 
     # Amounts.
 
@@ -303,10 +294,10 @@ class Temporal(Column):
         try:
             number = self.unit_of(value, where)
         except InputError:
-            raise self._undeclared(value, where) from None
+            raise undeclared(self, value, where) from None
         low, high = self.units.bounds
         if not low <= number <= high:
-            raise self._undeclared(value, where)
+            raise undeclared(self, value, where)
         return number
 
     def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
@@ -329,11 +320,11 @@ class Temporal(Column):
             if is_range(value):
                 low, high = (self._declared_number(end, where) for end in range_ends(value))
                 if low > high:
-                    raise self.has_no(value)
+                    raise has_no(self, value)
                 return {"low": low, "high": high}
             if is_null(value):
                 if not self.nulls:
-                    raise self.has_no(value)
+                    raise has_no(self, value)
                 return None
             return self._declared_number(value, where)
 
@@ -640,7 +631,7 @@ class Time(Temporal):
                 return np.nan
             return int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
 
-        numbers = np.array(self._each(values.to_numpy(dtype=object), seconds), dtype=float)
+        numbers = np.array(each(self, values.to_numpy(dtype=object), seconds), dtype=float)
         return np.floor(numbers / (60 if self.resolution == "1min" else 1))
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
@@ -698,7 +689,7 @@ class Duration(Temporal):
         if base_dtype(str(values.dtype)) == "timedelta":
             lengths = _microseconds(values.to_numpy())
         else:
-            lengths = np.array(self._each(values.to_numpy(dtype=object), _length_of), dtype=float)
+            lengths = np.array(each(self, values.to_numpy(dtype=object), _length_of), dtype=float)
         return np.floor(lengths / microseconds_of(self.resolution, self.name))
 
     @property
@@ -751,7 +742,7 @@ class Period(Temporal):
                 return np.nan
             return np.nan if period is pd.NaT else period.ordinal
 
-        return np.array(self._each(values.to_numpy(dtype=object), ordinal), dtype=float)
+        return np.array(each(self, values.to_numpy(dtype=object), ordinal), dtype=float)
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
         array = pd.PeriodIndex.from_ordinals(numbers.astype(np.int64), freq=self._frequency())

@@ -13,7 +13,8 @@ import pandas as pd
 
 from tabsynth._validate import native, shown
 from tabsynth.errors import InputError
-from tabsynth.schema.column import Column, OtherObject, is_null
+from tabsynth.schema.cells import OtherObject, is_null
+from tabsynth.schema.column import Column
 
 MOST_VALUES = 10  # listed for each column
 

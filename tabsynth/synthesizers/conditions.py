@@ -9,7 +9,9 @@ import pandas as pd
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.schema.column import Column, plain
+from tabsynth.schema.cells import plain
+from tabsynth.schema.column import Column
+from tabsynth.schema.conditions import has_no
 from tabsynth.schema.constraints import Derived
 from tabsynth.schema.schema import Schema
 
@@ -247,4 +249,4 @@ def _parsed(column: Column, text: str, name: str = "where") -> Any:
     try:
         return plain(column.strict().parse(pd.Series([text], dtype=object)).iloc[0])
     except InputError:
-        raise column.has_no(text, name) from None
+        raise has_no(column, text, name) from None

@@ -12,8 +12,8 @@ from tabsynth._files import check_writable, replacing
 from tabsynth._validate import integer, one_of, shown
 from tabsynth.errors import InputError
 from tabsynth.privacy.certificate.certificate import KEY, attached, beside, write_beside
-from tabsynth.schema.column import base_dtype
 from tabsynth.schema.conforming import conformed
+from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, read_values

@@ -26,7 +26,9 @@ import pandas as pd
 
 from tabsynth._validate import one_of, shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.schema.column import Column, OtherObject, base_dtype, with_plain_cells
+from tabsynth.schema.cells import OtherObject, with_plain_cells
+from tabsynth.schema.column import Column
+from tabsynth.schema.dtypes import base_dtype
 
 PANDAS, POLARS, PYARROW = LIBRARIES = ("pandas", "polars", "pyarrow")
 CHOICES = ("fitted", *LIBRARIES)

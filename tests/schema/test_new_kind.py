@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from tabsynth import InputError, MargNet, Schema, evaluate, load, read_table, write_table
+from tabsynth.auditing.edge_cases import of_kind
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.drafting.drafts import draft_schema, review
 from tabsynth.drafting.kinds import DRAFTS
@@ -75,9 +76,11 @@ class Month(Column):
         values = np.array([month(n) for n in np.minimum(drawn, number(self.last))], dtype=object)
         return self.to_series(values, nulls)
 
-    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
-        ends = {"lowest": self.first, "highest": self.last}
-        return {"outlier": self.last if above else self.first, **ends}
+
+@of_kind.register
+def _(column: Month, counts: np.ndarray, above: bool) -> dict[str, Any]:
+    ends = {"lowest": column.first, "highest": column.last}
+    return {"outlier": column.last if above else column.first, **ends}
 
 
 def draft_month(source: DraftSource) -> Column | None:

@@ -15,7 +15,7 @@ from odd_cells import CELLS, NUMBERS, ODD_CELLS, arrow_extremes, objects
 
 from tabsynth import Hierarchical, InputError, Schema
 from tabsynth.schema import Column
-from tabsynth.schema.column import OtherObject, with_plain_cells
+from tabsynth.schema.cells import OtherObject, with_plain_cells
 from tabsynth.tables.frames import to_pandas
 
 FACTS: dict[str, list[dict[str, Any]]] = {

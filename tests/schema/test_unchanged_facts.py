@@ -17,7 +17,7 @@ from tabsynth.errors import FileFormatError
 from tabsynth.privacy.certificate.certificate import certify
 from tabsynth.privacy.certificate.signing import make_keys, read_private
 from tabsynth.privacy.certificate.verification import State, verify
-from tabsynth.schema.column import COPIED
+from tabsynth.schema.column import COPIED, provenance_in_words
 from tabsynth.schema.editing import Edit, differences, edit
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers import MargNetConfig
@@ -73,7 +73,7 @@ def test_the_trace_is_of_the_facts_that_no_edit_has_stated(steps: list[Any]) -> 
     }
     for column in schema.columns:
         unchanged = column.name in declared and left[column.name]
-        assert column.provenance_in_words.startswith(WORDS) == bool(unchanged)
+        assert provenance_in_words(column).startswith(WORDS) == bool(unchanged)
 
 
 def test_one_edit_states_and_declares() -> None:
@@ -86,7 +86,7 @@ def test_one_edit_states_and_declares() -> None:
 
 def test_columns_from_another_source_are_plainly_declared(tmp_path: Path) -> None:
     column = Numeric(name="age", dtype="int64", low=0, high=120)
-    assert column.copied == () and column.provenance_in_words == "declared"
+    assert column.copied == () and provenance_in_words(column) == "declared"
     replaced = DRAFT.replace(columns=[column, *DRAFT.columns[1:]])
     assert "age" not in edit(replaced, Edit(declare=DRAFT.names, source="s")).unchanged_facts
 

@@ -13,6 +13,7 @@ from tabsynth.errors import InputError
 from tabsynth.methods import CLASS_VOTES
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.schema.column import Column
+from tabsynth.schema.conditions import code_of
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Sampler, Trained
 from tabsynth.synthesizers.conditions import Condition
@@ -106,7 +107,7 @@ class PATEACGAN(Voting):
         self._check_fitted()
         if label is not None:
             name = self.config_["label"]  # of this fit, whatever parameters change
-            self.encoder_.schema[name].code_of(label, "label", null="pandas.NA")
+            code_of(self.encoder_.schema[name], label, "label", null="pandas.NA")
             if where is not None and name in where:
                 raise InputError(f"where and label both name column {shown(name)}; give one.")
             where = {**(where or {}), name: label}
@@ -179,7 +180,7 @@ class PATEACGAN(Voting):
             raise InputError(f"Expected class_shares to be a dict, got {shown(self.class_shares)}.")
         shares = np.zeros(self._column().size)
         for value, share in self.class_shares.items():
-            number = self._column().code_of(value, "class_shares")
+            number = code_of(self._column(), value, "class_shares")
             shares[number] = between(f"class_shares of {shown(value)}", share, 0, 1)
         if not np.isclose(shares.sum(), 1.0, atol=1e-6):
             raise InputError(f"Expected class_shares to sum to 1, got {shares.sum():g}.")

@@ -1,0 +1,128 @@
+"""Values of files and tables, one by one, as a column's dtype has them."""
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import native, shown
+from tabsynth.errors import InputError
+from tabsynth.schema.dtypes import base_dtype
+from tabsynth.schema.number_texts import one_group
+
+TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
+
+
+def parse_text(column: Any, text: str) -> Any:
+    base = column.value_type
+    try:
+        if base in ("int", "float"):
+            number = float(text)
+            # Python also reads 1_000, nan and inf, which no table means as a number.
+            if "_" in text or math.isnan(number) or math.isinf(number):
+                raise ValueError
+            if base == "float":
+                return number
+            exact = Decimal(text.strip())  # a float may be the rounding of another whole number
+            whole = int(exact)
+            if exact != whole:
+                raise ValueError
+        elif base == "bool":
+            if text not in TRUE_TEXTS + FALSE_TEXTS:
+                raise ValueError
+            return text in TRUE_TEXTS
+        else:
+            return text
+    except (ValueError, ArithmeticError):
+        return not_of_type(column, text)
+    return within_dtype(column, whole)
+
+
+def convert_value(column: Any, value: Any) -> Any:
+    """A value as a number or truth value of the column's dtype."""
+    base = base_dtype(column.dtype)
+    value = native(value)
+    if isinstance(value, str):
+        return parse_text(column, value)
+    if isinstance(value, int | float | Decimal):
+        column.check_exact(value)
+        finite = isinstance(value, int) or math.isfinite(value)
+        if base == "int" and finite and value == int(value):
+            return within_dtype(column, int(value))
+        if base == "float" and finite:
+            largest = float(np.finfo(column.dtype.lower()).max)
+            if -largest <= value <= largest:
+                return float(value)
+            substitute = column.substitute(value)
+            return not_of_type(column, value) if substitute is None else substitute
+        if base == "bool" and value in (0, 1):
+            return bool(value)
+    return not_of_type(column, value)
+
+
+def all_within(column: Any, values: pd.Series) -> bool:
+    """Whether all whole numbers fit the column's dtype."""
+    present = values.dropna()
+    limits = np.iinfo(column.dtype.lower())
+    return len(present) == 0 or all(
+        limits.min <= int(end) <= limits.max for end in (present.min(), present.max())
+    )
+
+
+def within_dtype(column: Any, number: int) -> Any:
+    """A whole number that fits the column's dtype, or what the column takes in its place."""
+    if base_dtype(column.dtype) != "int":
+        return number
+    limits = np.iinfo(column.dtype.lower())
+    if limits.min <= number <= limits.max:
+        return number
+    substitute = column.substitute(number)
+    if substitute is None:
+        raise InputError(
+            f"Column {shown(column.name)} does not fit dtype {column.dtype}: {shown(number)} is not in"
+            f" [{limits.min}, {limits.max}]; correct the value, or declare another dtype."
+        )
+    return substitute
+
+
+def not_of_type(column: Any, value: Any) -> Any:
+    """``other`` for a value of another type than the column's, or InputError."""
+    if column.other is not None:
+        return column.other
+    if isinstance(value, str) and one_group(value):
+        raise InputError(
+            f"Column {shown(column.name)}: {shown(value)} may be a whole number or a fraction; name the decimal mark"
+            " with --decimal, or as 'decimal' in the schema."
+        )
+    types = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+    wanted = types.get(column.value_type, f"a value of kind {column.kind}")
+    raise InputError(
+        f"Column {shown(column.name)}: {shown(value)} is not {wanted}; correct it, or add it to"
+        " the schema's null_values if it stands for a missing value."
+    )
+
+
+def outside(column: Any, value: Any) -> InputError:
+    return InputError(
+        f"Column {shown(column.name)}: {shown(value)} is outside its declared categories; correct"
+        " it, declare it in the schema, or declare an 'other' category to take such values."
+    )
+
+
+def each(column: Any, cells: np.ndarray, convert: Callable[[Any], Any]) -> list[Any]:
+    """Each cell converted, equal ones of one type once."""
+    converted: dict[Any, Any] = {}
+    out = []
+    for cell in cells:
+        key = (type(cell), cell)
+        try:
+            hash(key)
+        except TypeError:  # of a list, for example
+            raise outside(column, cell) from None
+        if key not in converted:
+            converted[key] = convert(cell)
+        out.append(converted[key])
+    return out
