@@ -62,6 +62,7 @@ class Setting:
     unit_rows: int | None = None
 
     def __post_init__(self) -> None:
+        """Check the fields."""
         one_of("method", self.method, (*METHODS, *LINKED))
         one_of("case", self.case, CASES)
         integer("rows", self.rows, least=10)
@@ -72,7 +73,7 @@ class Setting:
 
     @property
     def linked(self) -> bool:
-        """Whether the method is one of linked tables."""
+        """True if the method is one of linked tables."""
         return self.method in LINKED
 
     def datasets(self) -> NeighbouringDatasets | LinkedDatasets:
@@ -156,6 +157,7 @@ class RunStore:
         return int(len(self.features[1]) < len(self.features[0]))
 
     def __len__(self) -> int:
+        """Return the number of stored runs."""
         return sum(map(len, self.features))
 
 

@@ -170,7 +170,7 @@ class StepObserver:
         self.log_ratios[purpose] = before + ratios
 
     def _draw_in_batch(self, rate: float) -> Tensor:
-        """Whether the canary is in each replicate's batch, drawn by the fit's own Poisson sampling."""
+        """Draw for each replicate if the canary is in its batch, by the fit's own Poisson sampling."""
         if not self.present or rate == 1:
             return torch.full((self.replicates,), self.present)
         # A Poisson batch of a table with one row for each replicate: independent Bernoulli(rate) draws.
@@ -180,7 +180,7 @@ class StepObserver:
 
 
 def _direction(part: list[Tensor]) -> list[Tensor]:
-    """The unit vector along ``part``; any unit vector where all gradients are 0, because the noise is isotropic."""
+    """Return the unit vector along ``part``; any unit vector where all gradients are 0, because the noise is isotropic."""
     length = torch.stack([p.norm() for p in part]).norm()
     if length > 0:
         return [p / length for p in part]
@@ -213,7 +213,7 @@ class Claim:
 
     @classmethod
     def from_spends(cls, spends: list[Spend], delta: float) -> "Claim":
-        """The claim of a composition."""
+        """Return the claim of a composition."""
         steps = [steps_of(mechanism, count) for mechanism, count in spends]
         squared = sum(count / sigma**2 for sigma, _, count in steps)
         full = all(rate == 1 for _, rate, _ in steps)

@@ -78,7 +78,7 @@ class AuditResult:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is refuted at the audit's confidence."""
+        """True if the claim is refuted at the audit's confidence."""
         return self.verdict == REFUTED
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,5 +175,5 @@ def certificate_entries(
 
 
 def _of_whole_fit(item: Mapping[str, Any]) -> bool:
-    """Whether an audit is of all releases of a fit, in any mode."""
+    """Return True for an audit of all releases of a fit, in any mode."""
     return item.get("kind") in WHOLE_KINDS or str(item.get("part")).split(",")[0] == WHOLE

@@ -55,6 +55,7 @@ class AuditRequest:
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
+        """Check the fields."""
         one_of("method", self.method, (*METHODS, *LINKED))
         one_of("case", self.case, CASES)
         positive("epsilon", self.epsilon)
@@ -119,7 +120,7 @@ AUDITS: dict[str, Callable[[AuditRequest], list[AuditResult]]] = {
 
 
 def list_kinds(method: str) -> tuple[str, ...]:
-    """The kinds of audits that a method has, by its registration."""
+    """Return the kinds of audits that a method has, by its registration."""
     return tuple(kind for kind in AUDITS if kind in methods.registered(method).audits)
 
 

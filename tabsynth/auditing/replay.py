@@ -214,7 +214,7 @@ class ReplayResult:
 
     @property
     def passed(self) -> bool:
-        """Whether there was no difference."""
+        """True if there was no difference."""
         return self.first_difference is None
 
     @property
@@ -314,7 +314,7 @@ def replay(
 
 
 def _units_changed(design: Design, tables: Sequence[tuple[np.ndarray, pd.DataFrame, Any]]) -> int:
-    """The number of units that only one of two tables has, by their names as they are and all their rows.
+    """Return the number of units that only one of two tables has, by their names as they are and all their rows.
 
     Which rows are used, and what a unit is called, is tested, and does not tell it.
     """

@@ -77,7 +77,7 @@ def _without(tables: Tables, schema: LinkedSchema, root: Any) -> dict[str, pd.Da
 def _with_root(
     tables: Tables, schema: LinkedSchema, excess: int | None, rng: np.random.Generator
 ) -> dict[str, pd.DataFrame]:
-    """The tables with one more root row; ``excess`` children beyond the bounds, or None for no children."""
+    """Return the tables with one more root row; ``excess`` children beyond the bounds, or None for no children."""
     encoder, out = LinkedEncoder(schema), {}
     parents: dict[str, list[Any]] = {}
     for name in schema.names:

@@ -97,7 +97,7 @@ def neighbours(
 
 
 def with_design(frame: pd.DataFrame, design: Design, seed: int) -> pd.DataFrame:
-    """The table with units and weights of rows drawn at random, where the design names some that it lacks."""
+    """Return the table with units and weights of rows drawn at random, where the design names some that it lacks."""
     rng = np.random.default_rng([seed, len(frame)])
     if design.unit is not None and design.unit not in frame:
         frame = frame.assign(**{design.unit: rng.integers(0, len(frame) // 2 + 1, len(frame))})
@@ -114,7 +114,7 @@ def _with_record(
     design: Design,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """The table with the record, or with a unit of such records, at random places."""
+    """Return the table with the record, or with a unit of such records, at random places."""
     if design.weight is not None and kind != "copy":
         times = WEIGHTS[KINDS.index(kind) % len(WEIGHTS)]
         record = record.assign(**{design.weight: times * float(design.max_weight or 0)})
@@ -138,7 +138,7 @@ def _record(
     label: str | None,
     rng: np.random.Generator,
 ) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-    """The table without the record, and the record; None where the schema has no such."""
+    """Return the table without the record, and the record; None where the schema has no such."""
     schema = encoder.schema  # of the columns that the codes are of
     some = frame.iloc[[int(rng.integers(len(frame)))]].reset_index(drop=True)
     if kind == "copy":
@@ -152,12 +152,12 @@ def _record(
         return frame, frame.iloc[[int(rng.choice(rarest))]].reset_index(drop=True)
     if kind == "unique":
         return _unique(frame, some, index, encoder)
-    record = _edited(some, _edits(kind, schema, index, frame), encoder)
+    record = _edit_record(some, _edits(kind, schema, index, frame), encoder)
     return None if record is None else (frame, record)
 
 
 def _edits(kind: str, schema: Schema, index: np.ndarray, frame: pd.DataFrame) -> dict[str, Any]:
-    """The cells of a record of that kind."""
+    """Return the cells of a record of that kind."""
     if kind == "null":
         return {c.name: None for c in schema.columns if c.nulls and c.name in frame}
     edits: dict[str, Any] = {}
@@ -172,7 +172,7 @@ def _edits(kind: str, schema: Schema, index: np.ndarray, frame: pd.DataFrame) ->
 def _unique(
     frame: pd.DataFrame, some: pd.DataFrame, index: np.ndarray, encoder: TableEncoder
 ) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-    """A record with the rarest category of all, and the rows without it."""
+    """Return a record with the rarest category of all, and the rows without it."""
     best: tuple[int, int, int] | None = None
     for j, column in enumerate(encoder.schema.columns):
         if len(column.categories) > 1 and column.name in frame:  # no detail of a column
@@ -184,7 +184,7 @@ def _unique(
     _, j, value = best
     rest = frame[index[:, j] != value].reset_index(drop=True)
     column = encoder.schema.columns[j]
-    record = _edited(some, {column.name: column.categories[value]}, encoder)
+    record = _edit_record(some, {column.name: column.categories[value]}, encoder)
     return None if record is None or len(rest) < 2 else (rest, record)
 
 
@@ -204,10 +204,10 @@ def _minority_column(schema: Schema, index: np.ndarray, label: str | None) -> in
     return min(rarest, key=rarest.__getitem__) if rarest else None
 
 
-def _edited(
+def _edit_record(
     record: pd.DataFrame, edits: Mapping[str, Any], encoder: TableEncoder
 ) -> pd.DataFrame | None:
-    """The record with those cells that its dtypes hold and the schema allows; None if none of them."""
+    """Return the record with those cells that its dtypes hold and the schema allows; None if none of them."""
     changed = None
     for name, value in edits.items():
         dtype = record[name].dtype

@@ -79,7 +79,7 @@ def _walk(value: Any, path: str, above: tuple[int, ...]) -> Iterator[Leaf]:
 
 
 def _plain(value: Any) -> str | None:
-    """The text of a leaf; None of what has parts."""
+    """Return the text of a leaf; None of what has parts."""
     if value is None or isinstance(value, bool | int | float | complex | str | np.generic):
         return repr(value)
     if isinstance(value, bytes | bytearray):
@@ -329,7 +329,7 @@ class RunTrace:
         if self.recorded is not None and same:
             recorded = self.recorded.values[number]
             before = self.recorded.labels[number]
-            pairs = [_aligned(*parts) for parts in zip(names, own, before, recorded, strict=True)]
+            pairs = [_align(*parts) for parts in zip(names, own, before, recorded, strict=True)]
             ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             move = _multiplier(account) * _distance(ours, theirs, stds, uses)
             distance = _distance(ours, theirs, units, uses)
@@ -462,7 +462,7 @@ def _copy(value: Any) -> Any:
     return np.array(value) if isinstance(value, np.ndarray) else value
 
 
-def _aligned(
+def _align(
     labels: list[Any] | None, values: Any, before: list[Any] | None, recorded: Any
 ) -> tuple[Any, Any]:
     """Both arrays with an entry for each label of either; 0 where one has none."""

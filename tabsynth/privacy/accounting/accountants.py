@@ -73,7 +73,7 @@ def gaussian_curve(noise_multiplier: float, alpha: np.ndarray) -> np.ndarray:
 
 
 def rdp(mechanism: Mechanism, order: float) -> float:
-    """An upper bound of the Rényi divergence of one use of a mechanism, at one order above 1.
+    """Return an upper bound of the Rényi divergence of one use of a mechanism, at one order above 1.
 
     Infinite without noise. Sources: Mironov 2017 for Gaussians, :func:`sampled_rdp` for sampled ones,
     :class:`NoisyVote` for votes.
@@ -120,7 +120,7 @@ def sampled_rdp(noise_multiplier: float, rate: float, order: float) -> float:
 
 
 def _binary_curve(vote: NoisyVote, alpha: np.ndarray) -> np.ndarray:
-    """max over j of D_α(Bern(p_j)‖Bern(p_{j+1})); by p_{K−j} = 1 − p_j that is its reverse's too."""
+    """Return max over j of D_α(Bern(p_j)‖Bern(p_{j+1})); by p_{K−j} = 1 − p_j that is its reverse's too."""
     z = (np.arange(vote.teachers + 1) - vote.teachers / 2) / vote.noise
     yes, no = log_ndtr(z), log_ndtr(-z)  # logs of p_j and 1 − p_j, exact far into the tails
     log_moments = np.empty(len(alpha))
@@ -135,7 +135,7 @@ def _binary_curve(vote: NoisyVote, alpha: np.ndarray) -> np.ndarray:
 
 
 def most_uses(curve: np.ndarray, epsilon: float, delta: float) -> int:
-    """How often a mechanism of this curve at ``ORDERS`` may be used within (epsilon, delta)."""
+    """Return how often a mechanism of this curve at ``ORDERS`` may be used within (epsilon, delta)."""
     low, high = 0, MOST_USES
     while high - low > 1:
         middle = (low + high) // 2
@@ -145,7 +145,7 @@ def most_uses(curve: np.ndarray, epsilon: float, delta: float) -> int:
 
 
 def epsilon_of_curve(curve: np.ndarray, orders: Sequence[float], delta: float) -> float:
-    """The least ε at ``delta`` that an RDP curve allows, infinite where it allows none.
+    """Return the least ε at ``delta`` that an RDP curve allows, infinite where it allows none.
 
     Balle et al. 2020, *Hypothesis testing interpretations and Rényi differential privacy*, Theorem 21:
     the conversion that opacus uses.
@@ -185,7 +185,7 @@ PLD, EXACT, NONE = ("PLD", "tabsynth"), ("exact Gaussian", "tabsynth"), ("none",
 
 
 def epsilon_of(spends: Iterable[Spend], delta: float) -> float:
-    """An upper bound of ε at ``delta`` for the composition of all ``spends``.
+    """Return an upper bound of ε at ``delta`` for the composition of all ``spends``.
 
     PRV accounting (Gopi, Lee, Wutschitz 2021, arXiv:2106.02848) through opacus, whose upper bound
     exceeds the exact ε by about 0.3%; our own PLD where PRV would need a grid of millions of points for
@@ -194,21 +194,21 @@ def epsilon_of(spends: Iterable[Spend], delta: float) -> float:
     no noise, 0 where nothing was spent.
     """
     between("delta", delta, 0, 1, low_open=True, high_open=True)
-    return _composed(spends, delta, "best")[0]
+    return _compose(spends, delta, "best")[0]
 
 
 def rdp_epsilon(spends: Iterable[Spend], delta: float) -> float:
-    """The looser ε of the RDP accountant: for checks, and where no other accountant has an answer."""
-    return _composed(spends, delta, "rdp")[0]
+    """Return the looser ε of the RDP accountant: for checks, and where no other accountant has an answer."""
+    return _compose(spends, delta, "rdp")[0]
 
 
 def accountant_of(spends: Iterable[Spend], delta: float) -> dict[str, str]:
-    """Which accountant :func:`epsilon_of` takes for ``spends``: its name, library and version."""
-    name, library = _composed(spends, delta, "best")[1]
+    """Return the accountant that :func:`epsilon_of` takes for ``spends``: its name, library and version."""
+    name, library = _compose(spends, delta, "best")[1]
     return {"name": name, **({"library": library, "version": version(library)} if library else {})}
 
 
-def _composed(spends: Iterable[Spend], delta: float, kind: str) -> tuple[float, tuple[str, str]]:
+def _compose(spends: Iterable[Spend], delta: float, kind: str) -> tuple[float, tuple[str, str]]:
     """ε, and by which accountant."""
     listed = [(mechanism, count) for mechanism, count in spends if count > 0]
     listed, delta = without_thresholds(listed, delta)
@@ -223,10 +223,10 @@ def _composed(spends: Iterable[Spend], delta: float, kind: str) -> tuple[float, 
             votes[mechanism] = votes.get(mechanism, 0) + count
         else:
             events.append(steps_of(mechanism, count))
-    return _epsilon(tuple(_merged(events)), frozenset(votes.items()), delta, kind)
+    return _epsilon(tuple(_merge(events)), frozenset(votes.items()), delta, kind)
 
 
-def _merged(events: Iterable[Event]) -> list[Event]:
+def _merge(events: Iterable[Event]) -> list[Event]:
     """Events in a canonical order, the full-batch Gaussians merged into one."""
     squared = 0.0
     sampled: dict[tuple[float, float], int] = {}
@@ -284,13 +284,13 @@ def _gaussian_curve(sigma: float, rate: float, orders: tuple[float, ...]) -> np.
 
 
 def least_error(events: Iterable[Event], rdp: float, delta: float) -> float:
-    """The error that PRV can keep on a grid of ``MOST_POINTS``, whose width follows from ``rdp``."""
+    """Return the error that PRV can keep on a grid of ``MOST_POINTS``, whose width follows from ``rdp``."""
     steps = sum(count for _, _, count in events)
     return 2 * (1.5 * rdp + 3) * math.sqrt(steps * math.log(12_000 / delta) / 2) / MOST_POINTS
 
 
 def spend_of(event: Event) -> Spend:
-    """The event as a ledger has it."""
+    """Return the event as a ledger has it."""
     sigma, rate, count = event
     return SubsampledGaussian(noise_multiplier=sigma, sampling_rate=rate), count
 
@@ -336,7 +336,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The μ = sensitivity/σ of the single Gaussian mechanism that is exactly (ε, δ).
+    """Return the μ = sensitivity/σ of the single Gaussian mechanism that is exactly (ε, δ).
 
     μ² adds up under composition of full-batch Gaussians, so it is the unit in which a budget is
     shared out.
@@ -364,7 +364,7 @@ SLACK = 1e-9  # of the budget: what rounding of sums may exceed it by
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyFilter:
-    """What (ε, δ) admits of mechanisms that may depend on all earlier outputs.
+    """A privacy filter: the mechanisms that (ε, δ) admits, each of which may depend on all earlier outputs.
 
     Attributes
     ----------
@@ -403,7 +403,7 @@ class PrivacyFilter:
 
     @classmethod
     def of(cls, epsilon: float, delta: float, composition: str = RENYI) -> "PrivacyFilter":
-        """The filter of a budget.
+        """Return the filter of a budget.
 
         Raises
         ------
@@ -428,7 +428,7 @@ class PrivacyFilter:
         return float(gaussian_mu(self.epsilon, self.delta) ** 2)
 
     def cost(self, mechanism: Mechanism) -> float:
-        """Of one use, in the unit of :attr:`budget`.
+        """Return the cost of one use, in the unit of :attr:`budget`.
 
         Raises
         ------
@@ -457,18 +457,18 @@ class PrivacyFilter:
         return math.fsum(count * self.cost(mechanism) for mechanism, count in spends if count)
 
     def share(self, spends: Iterable[Spend]) -> float:
-        """The part of the budget that ``spends`` take: 1 is all of it."""
+        """Return the part of the budget that ``spends`` take: 1 is all of it."""
         used = self.used(spends)
         if math.isinf(self.epsilon):
             return 0.0
         return used / self.budget
 
     def admits(self, spends: Iterable[Spend]) -> bool:
-        """Whether the budget covers all of ``spends`` together."""
+        """Return True if the budget covers all of ``spends`` together."""
         return math.isinf(self.epsilon) or self.share(spends) <= 1 + SLACK
 
     def claim(self, spends: Sequence[Spend]) -> float:
-        """The ε that may be claimed at ``delta``: that of the budget, or more where it is exceeded.
+        """Return the ε that may be claimed at ``delta``: that of the budget, or more where it is exceeded.
 
         Never less: how much is spent at some moment follows from the outputs.
         """
@@ -489,7 +489,7 @@ class PrivacyFilter:
         return math.sqrt(left if self.order is None else 2 * left / self.order)
 
     def accountant(self) -> dict[str, Any]:
-        """As a certificate names what gave its ε."""
+        """Return the filter as a certificate names what gave its ε."""
         order = {} if self.order is None else {"order": self.order}
         return {
             "name": NAMES[self.composition],
@@ -499,7 +499,7 @@ class PrivacyFilter:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """As a certificate states the composition of a project."""
+        """Return the filter as a certificate states the composition of a project."""
         return {
             "name": NAMES[self.composition],
             "order": self.order,
@@ -508,12 +508,12 @@ class PrivacyFilter:
 
 
 def rdp_budget(epsilon: float, delta: float, order: float) -> float:
-    """The ρ with which RDP(order) ≤ ρ implies (epsilon, delta): Balle et al. 2020, Theorem 21."""
+    """Return the ρ with which RDP(order) ≤ ρ implies (epsilon, delta): Balle et al. 2020, Theorem 21."""
     return float(epsilon - np.log1p(-1 / order) + (math.log(delta) + math.log(order)) / (order - 1))
 
 
 def order_of(epsilon: float, delta: float) -> float:
-    """The Rényi order of a budget: the one at which the largest single Gaussian fits.
+    """Return the Rényi order of a budget: the one at which the largest single Gaussian fits.
 
     It depends on (epsilon, delta) alone, so it is fixed with the budget.
 
@@ -533,7 +533,7 @@ def order_of(epsilon: float, delta: float) -> float:
 
 
 def check_order(order: Any, epsilon: float) -> float | None:
-    """The order that a ledger's first line has; FileFormatError if there can be no such one."""
+    """Return the order that a ledger's first line has; FileFormatError if there can be no such one."""
     if order is None and math.isinf(epsilon):
         return None
     most = ORDERS[-1]

@@ -85,7 +85,7 @@ class AttackBounds:
     basis: str
 
     def posterior(self, prior: float) -> float:
-        """The largest probability that an attacker ends with who began with ``prior``, of any event about the record.
+        """Return the largest probability that an attacker ends with who began with ``prior``, of any event about the record.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class AttackBounds:
         }
 
     def lines(self, what: str = "one record", priors: Sequence[float] = PRIORS) -> list[str]:
-        """The bounds in words; ``what`` is protected."""
+        """Return the bounds in words; ``what`` is protected."""
         beliefs = ", ".join(
             f"from {percent(prior)} to {percent(self.posterior(prior))}" for prior in priors
         )
@@ -128,7 +128,7 @@ class AttackBounds:
 
 
 def rounded_up(value: float, digits: int = 3) -> str:
-    """A bound with few digits, never rounded down."""
+    """Return a bound with few digits, never rounded down."""
     if value <= 0 or not math.isfinite(value):
         return f"{value:g}"
     unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
@@ -137,7 +137,7 @@ def rounded_up(value: float, digits: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """A probability as a percentage with a decimal, never rounded down, and 100% only for certainty."""
+    """Return a probability as a percentage with a decimal, never rounded down, and 100% only for certainty."""
     upper = math.ceil(1000 * share - 1e-9) / 10
     return f"{100 * share:.7g}%" if upper >= 100 > 100 * share else f"{upper:g}%"
 
@@ -189,7 +189,7 @@ def claimed_bounds(epsilon: float, delta: float) -> AttackBounds:
 
 
 def epsilon_of_advantage(advantage: float, delta: float, *, gaussian: bool = False) -> float:
-    """The largest ε at ``delta`` at which no attacker has more than ``advantage``.
+    """Return the largest ε at ``delta`` at which no attacker has more than ``advantage``.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def _group_curve(spends: Sequence[Spend], size: int, epsilons: np.ndarray) -> np
         return np.array([gaussian_delta(size * mu, e) for e in epsilons])
     steps = epsilons / size
     growth = np.exp(np.minimum(np.outer(np.arange(size), steps), MOST_EXPONENT)).sum(axis=0)
-    deltas, _ = _composed(plain, steps, NEAR / float(growth[0]))
+    deltas, _ = _compose(plain, steps, NEAR / float(growth[0]))
     return np.minimum(1.0, (deltas - remaining_delta) * growth)
 
 
@@ -279,11 +279,11 @@ def _bounds(
         return point
     grid = np.linspace(0.0, 2 * epsilon, POINTS)
     if kept_by is not None:
-        deltas, basis = _filtered(kept_by, spends, grid)
+        deltas, basis = _filter_bounds(kept_by, spends, grid)
         deltas += max(0.0, delta - kept_by.delta)
     else:
         plain, left = without_thresholds(spends, delta)
-        deltas, basis = _composed(plain, grid, delta)
+        deltas, basis = _compose(plain, grid, delta)
         deltas += max(0.0, delta - left)
     advantage = min(_advantage(float(e), float(d)) for e, d in zip(grid, deltas, strict=True))
     if advantage >= point.advantage:
@@ -296,9 +296,7 @@ def _bounds(
     return AttackBounds(advantage=advantage, odds=odds, exception=point.exception, basis=basis)
 
 
-def _composed(
-    spends: Sequence[Spend], epsilons: np.ndarray, delta: float
-) -> tuple[np.ndarray, str]:
+def _compose(spends: Sequence[Spend], epsilons: np.ndarray, delta: float) -> tuple[np.ndarray, str]:
     """δ at each ε of mechanisms whose parameters were fixed before the first of them ran."""
     if not all(is_private(mechanism) for mechanism, _ in spends):
         return np.ones(len(epsilons)), POINT
@@ -326,7 +324,7 @@ def _whole_table_mu(spends: Sequence[Spend]) -> float | None:
     return math.sqrt(math.fsum(count / sigma**2 for sigma, _, count in events))
 
 
-def _filtered(
+def _filter_bounds(
     kept_by: PrivacyFilter, spends: Sequence[Spend], epsilons: np.ndarray
 ) -> tuple[np.ndarray, str]:
     """δ at each ε of all that a filter admits."""

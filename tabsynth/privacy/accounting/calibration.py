@@ -31,7 +31,7 @@ def calibrate(
     delta: float,
     kept_by: PrivacyFilter | None = None,
 ) -> float:
-    """The smallest noise multiplier whose composition stays within (``epsilon``, ``delta``).
+    """Return the smallest noise multiplier whose composition stays within (``epsilon``, ``delta``).
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def calibrate(
 
 
 def _rounded_up(noise: float) -> float:
-    """To four digits after the point, or to four that count."""
+    """Round up to four digits after the point, or to four that count."""
     scale = 10.0 ** max(4, 3 - math.floor(math.log10(noise)))
     return math.ceil(noise * scale) / scale
 
@@ -133,7 +133,7 @@ def _filling(build: Callable[[float], Sequence[Spend]], kept_by: PrivacyFilter) 
 def matching_noise(
     mechanism: Callable[[float], Mechanism], count: int, mu: float, delta: float
 ) -> float:
-    """The noise multiplier at which ``count`` uses cost what one Gaussian of ``mu`` costs, by RDP.
+    """Return the noise multiplier at which ``count`` uses cost what one Gaussian of ``mu`` costs, by RDP.
 
     For sharing a budget out, where speed matters more than the last percent: what is spent in all is
     accounted by :func:`epsilon_of` in any case. Below ε = 0.05 RDP runs out of orders, and the limit of

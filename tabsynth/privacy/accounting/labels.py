@@ -38,7 +38,7 @@ CONSENSUSES = (0.55, 0.6, 0.75, 0.9)  # at which the share of right labels is st
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """What one number of teachers affords.
+    """The labels that one number of teachers affords.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def plan_labels(
     labels: int = 5000,
     teacher_count: Sequence[int] | None = None,
 ) -> LabelPlan:
-    """How many labels (epsilon, delta) affords, if all of it goes to them.
+    """Return how many labels (epsilon, delta) affords, if all of it goes to them.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def plan_labels(
 
 
 def _numbers(rows: int, teacher_count: Sequence[int] | None) -> list[int]:
-    """The grid of teachers, each with rows enough."""
+    """Return the grid of teachers, each with rows enough."""
     if teacher_count:
         for number in teacher_count:
             between("teacher_count", integer("teacher_count", number), 2, min(rows, MOST_TEACHERS))
@@ -187,12 +187,12 @@ def _labels(
 
 
 def share_right(consensus: float, vote: NoisyVote) -> float:
-    """Of votes in which a share ``consensus`` of the teachers agree, the share answered as they do."""
+    """Return the share of votes, in which a share ``consensus`` of the teachers agree, that is answered as they do."""
     return float(chance_of_yes(np.array(consensus * vote.teachers), vote))
 
 
 def _recommendation(options: Sequence[Labels], target_labels: int) -> tuple[int | None, str]:
-    """The fewest teachers that answer enough questions, and why, in words."""
+    """Return the fewest teachers that answer enough questions, and why, in words."""
     best = max(options, key=lambda labels: labels.labels)
     if not best.labels:
         return None, "No number of teachers here affords one label: raise epsilon, or use margnet."

@@ -32,10 +32,11 @@ class Gaussian:
     sampling_rate = 1.0
 
     def __post_init__(self) -> None:
+        """Check the fields."""
         between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
 
     def to_dict(self) -> dict[str, Any]:
-        """As certificates and journals list it."""
+        """Return the mechanism as certificates and journals list it."""
         return _of_sum(self)
 
     def in_words(self, count: int) -> str:
@@ -57,11 +58,12 @@ class SubsampledGaussian:
     name = "subsampled-gaussian"
 
     def __post_init__(self) -> None:
+        """Check the fields."""
         between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
         between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """As certificates and journals list it."""
+        """Return the mechanism as certificates and journals list it."""
         return _of_sum(self)
 
     def in_words(self, count: int) -> str:
@@ -113,6 +115,7 @@ class NoisyVote:
     name = "noisy-vote"
 
     def __post_init__(self) -> None:
+        """Check the fields."""
         between("noise", self.noise, LEAST_NOISE, MOST_NOISE)
         if integer("teachers", self.teachers) > MOST_TEACHERS:
             raise InputError(
@@ -121,7 +124,7 @@ class NoisyVote:
         one_of("accounting", self.accounting, ACCOUNTINGS)
 
     def to_dict(self) -> dict[str, Any]:
-        """As certificates and journals list it."""
+        """Return the mechanism as certificates and journals list it."""
         return {
             "mechanism": self.name,
             "noise": self.noise,
@@ -162,11 +165,12 @@ class ThresholdedGaussian:
     sampling_rate = 1.0
 
     def __post_init__(self) -> None:
+        """Check the fields."""
         between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
         between("threshold_delta", self.threshold_delta, 0, 1, low_open=True, high_open=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """As certificates and journals list it."""
+        """Return the mechanism as certificates and journals list it."""
         return {**_of_sum(self), "threshold_delta": self.threshold_delta}
 
     def in_words(self, count: int) -> str:
@@ -186,7 +190,7 @@ class NoPrivacy:
     sampling_rate = 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """As certificates and journals list it."""
+        """Return the mechanism as certificates and journals list it."""
         return _of_sum(self)
 
     def in_words(self, count: int) -> str:
@@ -211,7 +215,7 @@ def _releases(count: int) -> str:
 
 
 def mechanism_from(item: dict[str, Any]) -> Mechanism:
-    """The mechanism that a certificate lists."""
+    """Return the mechanism that a certificate lists."""
     try:
         name = item["mechanism"]
         if name == Gaussian.name:
@@ -254,7 +258,7 @@ def check_listed(items: Iterable[Any]) -> None:
 
 
 def of_sum(mechanism: Mechanism) -> Sum:
-    """The mechanism, if it pays for a noised sum: a vote's account does not, for it releases less.
+    """Return the mechanism, if it pays for a noised sum: a vote's account does not, for it releases less.
 
     Raises
     ------
@@ -294,12 +298,12 @@ def without_thresholds(
 
 
 def thresholds_of(spends: Iterable[tuple[Mechanism, int]]) -> float:
-    """What the thresholds of drafts among ``spends`` take of δ."""
+    """Return the part of δ that the thresholds of drafts among ``spends`` take."""
     return math.fsum(n * m.threshold_delta for m, n in spends if isinstance(m, ThresholdedGaussian))
 
 
 def is_private(mechanism: Mechanism) -> bool:
-    """Whether the mechanism has a finite ε."""
+    """Return True if the mechanism has a finite ε."""
     return not isinstance(mechanism, NoPrivacy)
 
 

@@ -116,7 +116,7 @@ class SampledGaussian:
         return masses, float(low[0])
 
     def _outcomes(self, losses: np.ndarray) -> np.ndarray:
-        """x at which log(1 − q + q e^{(2x−1)/2σ²}) is each of ``losses``; −∞ where it never is."""
+        """Return x at which log(1 − q + q e^{(2x−1)/2σ²}) is each of ``losses``; −∞ where it never is."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log1p(np.expm1(losses) / self.rate)
             if self.rate == 1.0:
@@ -156,7 +156,7 @@ class Atoms:
 
 
 def randomised_response(vote: NoisyVote, count: int) -> list[tuple[Loss, int]] | None:
-    """The two answers of Laplace votes: 2/noise-DP, hence dominated by randomised response.
+    """Return the two answers of Laplace votes: 2/noise-DP, hence dominated by randomised response.
 
     Kairouz, Oh, Viswanath 2015. None where it is too large for a grid.
     """
@@ -193,7 +193,7 @@ def binary_votes(vote: NoisyVote, count: int) -> list[tuple[Loss, int]] | None:
 
 @lru_cache(maxsize=64)
 def _blocks(noise: float, teachers: int, uses: tuple[int, ...]) -> list[Atoms] | None:
-    """The pairs of blocks of so many ``uses``."""
+    """Return the pairs of blocks of so many ``uses``."""
     losses, weights = _groups(noise, teachers)
     if losses[:, [0, 2]].max() > MOST_LOSS:
         return None
@@ -202,7 +202,7 @@ def _blocks(noise: float, teachers: int, uses: tuple[int, ...]) -> list[Atoms] |
     top = 10 * scale * math.sqrt(most) + most * scale**2 + single
     step = max(CELL * scale, top / MOST_CELLS)
     epsilon = step * np.arange(math.ceil(top / step) + 1)
-    shifts = [_shifted(len(epsilon), losses[:, k], step) for k in (0, 2)]
+    shifts = [_cells_to_the_left(len(epsilon), losses[:, k], step) for k in (0, 2)]
     curve, curves = np.zeros(len(epsilon)), {}
     for t in range(1, most + 1):
         curve = _worst(curve, epsilon, shifts, weights)
@@ -234,8 +234,10 @@ def _groups(noise: float, teachers: int) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([up, np.zeros(len(up)), -down], axis=1), weights
 
 
-def _shifted(cells: int, losses: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Where F(ε − loss) lies in what :func:`_worst` looks up: the cell to its left, and the part of it.
+def _cells_to_the_left(
+    cells: int, losses: np.ndarray, step: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where F(ε − loss) lies in what :func:`_worst` looks up: the cell to its left, and the part of it.
 
     Shapes (groups, cells). The part is measured in e^ε; far below the grid all is 1.
     """
@@ -274,7 +276,7 @@ def _below(curve: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
 
 
 def _pair(curve: np.ndarray, epsilon: np.ndarray) -> Atoms:
-    """The pair whose curve joins the points (e^ε, F(ε)): Doroshenko et al. 2022, on both sides of 0."""
+    """Return the pair whose curve joins the points (e^ε, F(ε)): Doroshenko et al. 2022, on both sides of 0."""
     losses = np.concatenate([-epsilon[:0:-1], epsilon])
     whole = np.concatenate([_below(curve, epsilon), curve])
     slopes = np.diff(whole) / (np.exp(losses[:-1]) * np.expm1(np.diff(losses)))
@@ -295,7 +297,7 @@ ROUNDING = 2.0**-50
 
 
 def pld_epsilon(spends: Iterable[tuple[Mechanism, int]], delta: float) -> float:
-    """An upper bound of ε at ``delta`` for the composition of all ``spends``.
+    """Return an upper bound of ε at ``delta`` for the composition of all ``spends``.
 
     A Poisson-subsampled Gaussian is accounted in both directions, a record more and a record less, and
     the worse one counts; of votes see the losses above. Infinite where a spend has no noise,
@@ -305,13 +307,13 @@ def pld_epsilon(spends: Iterable[tuple[Mechanism, int]], delta: float) -> float:
     directions = _directions(spends)
     if directions is None:
         return math.inf
-    return max((_composed(pairs, delta) for pairs in directions), default=0.0)
+    return max((_compose(pairs, delta) for pairs in directions), default=0.0)
 
 
 def pld_delta(
     spends: Iterable[tuple[Mechanism, int]], epsilons: np.ndarray, near: float
 ) -> np.ndarray:
-    """An upper bound of δ at each ε ≥ 0 for the composition of all ``spends``: their privacy curve.
+    """Return an upper bound of δ at each ε ≥ 0 for the composition of all ``spends``: their privacy curve.
 
     Parameters
     ----------
@@ -336,7 +338,7 @@ def pld_delta(
 
 
 def _directions(spends: Iterable[tuple[Mechanism, int]]) -> list[list[Counted]] | None:
-    """The losses to compose, of a record less and of a record more; None where they fit on no grid."""
+    """Return the losses to compose, of a record less and of a record more; None where they fit on no grid."""
     listed = [(mechanism, count) for mechanism, count in spends if count > 0]
     if not all(is_private(mechanism) for mechanism, _ in listed):
         return None
@@ -387,14 +389,14 @@ def _sorted_out(
 Curve = tuple[np.ndarray, np.ndarray, float, float]
 
 
-def _composed(pairs: Sequence[Counted], delta: float) -> float:
+def _compose(pairs: Sequence[Counted], delta: float) -> float:
     """ε of losses that add up, ``count`` times each."""
     curve = _curve(pairs, delta)
     return math.inf if curve is None else _epsilon(*curve, delta)
 
 
 def _curve(pairs: Sequence[Counted], delta: float) -> Curve | None:
-    """The sum of losses on a grid that is accurate near ``delta``; None where there is none."""
+    """Return the sum of losses on a grid that is accurate near ``delta``; None where there is none."""
     tail = max(TAIL * delta / sum(count for _, count in pairs), 1e-300)
     counts = np.array([float(count) for _, count in pairs])
     coarse = [loss.points(tail) for loss, _ in pairs]
@@ -456,7 +458,7 @@ def _on_grid(
     step: float,
     cells: int,
 ) -> Curve:
-    """The FFT of losses tilted by the first tilt: its rounding is small beside the masses that decide.
+    """Return the FFT of losses tilted by the first tilt: its rounding is small beside the masses that decide.
 
     The second tilt bounds the mass beyond the grid.
     """
@@ -515,7 +517,7 @@ def _tails(losses: np.ndarray, logs: np.ndarray, step: float) -> tuple[np.ndarra
 def _epsilon(
     losses: np.ndarray, logs: np.ndarray, infinite: float, step: float, delta: float
 ) -> float:
-    """The least ε ≥ 0 at which δ(ε) = infinite + Σ_{l > ε} e^{logs}(1 − e^{ε−l}) is at most ``delta``."""
+    """Return the least ε ≥ 0 at which δ(ε) = infinite + Σ_{l > ε} e^{logs}(1 − e^{ε−l}) is at most ``delta``."""
     if infinite >= delta:
         return math.inf
     slopes, deltas = _tails(losses, logs, step)

@@ -86,7 +86,7 @@ ON_GPU = {
 
 
 def describe_mechanism(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A ledger's line with what follows from it: sampling, sensitivity and noise, each in its unit.
+    """Return a ledger's line with what follows from it: sampling, sensitivity and noise, each in its unit.
 
     A ledger counts noise in units of the sensitivity; the sensitivity itself is among the details, where
     the fit wrote it down.
@@ -131,7 +131,7 @@ def code() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the packages that a fit's figures depend on."""
+    """Return the versions of Python and of the packages that a fit's figures depend on."""
     return {"python": platform.python_version(), **_package_versions()}
 
 
@@ -209,12 +209,12 @@ def _optional(facts: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def inexact_by(noise: Any) -> float:
-    """The total variation distance of a fit's noise from the noise that is accounted for; ``noise`` is that part."""
+    """Return the total variation distance of a fit's noise from the noise that is accounted for; ``noise`` is that part."""
     return GPU_DISTANCE if isinstance(noise, Mapping) and noise.get("exact") is False else 0.0
 
 
 def design_of(public: Any) -> Design:
-    """The weight and the unit that ``public``, that part of a certificate, declares.
+    """Return the weight and the unit that ``public``, that part of a certificate, declares.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def neighbour_in(public: Any) -> str:
 
 
 def _root_of(tables: Mapping[str, Any]) -> str:
-    """The table without a parent."""
+    """Return the table without a parent."""
     roots = (t for t in tables if section(tables, t).get("parent") is None)
     return str(next(roots, next(iter(tables))))
 
@@ -270,7 +270,7 @@ def _unit_of_tables(tables: Mapping[str, Any], records: str) -> str:
 
 
 def conditional_of(public: Any) -> list[str]:
-    """The columns on which a claim depends: those whose facts were copied from the rows of a table.
+    """Return the columns on which a claim depends: those whose facts were copied from the rows of a table.
 
     ``public`` is that part of a certificate. Bounds of a numeric column are such facts as categories are.
     """
@@ -279,7 +279,7 @@ def conditional_of(public: Any) -> list[str]:
 
 
 def condition(names: Sequence[str]) -> str:
-    """What a conditional claim depends on, in a clause: "what the schema says of … is public"."""
+    """Return what a conditional claim depends on, in a clause: "what the schema says of … is public"."""
     return f"what the schema says of {_named_columns(names)} is public"
 
 
@@ -309,7 +309,7 @@ def unchanged_of(public: Any) -> str:
 def statement_of(
     epsilon: float, delta: float, seeded: bool, public: Any, *, names: str = NAMES_AND_TYPES
 ) -> str:
-    """The claim in a sentence. One that depends on drafted columns begins with ``CONDITIONAL``.
+    """Return the claim in a sentence. One that depends on drafted columns begins with ``CONDITIONAL``.
 
     ``names``: what is public of columns that a private draft released.
     """
@@ -369,7 +369,7 @@ def epsilon_to_json(value: float) -> float | str:
 
 
 def beside(table: str | Path) -> Path:
-    """Where the certificate of a table lies: beside it."""
+    """Return the path of a table's certificate, which lies beside the table."""
     return Path(f"{table}.certificate.json")
 
 
@@ -448,7 +448,7 @@ def read_certificate(path: str | Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a certificate."""
+    """Return the JSON Schema (2020-12) of a certificate."""
     return dict(json.loads(Path(__file__).with_name("certificate.schema.json").read_text("utf-8")))
 
 
@@ -481,7 +481,7 @@ def attach(table: pd.DataFrame, certificate: Mapping[str, Any]) -> None:
 
 
 def attached(table: Any) -> Mapping[str, Any] | None:
-    """The certificate in ``table.attrs``; None if there is none, or if it is not bound to this content.
+    """Return the certificate in ``table.attrs``; None if there is none, or if it is not bound to this content.
 
     A certificate of other content, or without a hash of it, is not used, and a warning says so.
 
@@ -499,7 +499,7 @@ def attached(table: Any) -> Mapping[str, Any] | None:
 
 
 def matching(table: Any, certificate: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """A certificate that was given for a table; None, with a warning, if it is bound to other content."""
+    """Return a certificate that was given for a table; None, with a warning, if it is bound to other content."""
     return certificate if _bound(table, certificate, required=False) else None
 
 
@@ -540,7 +540,7 @@ def content_sha256(table: pd.DataFrame) -> str:
 
 
 def _column(digest: Any, values: pd.Series) -> None:
-    """A dtype, the mask of nulls, and the values of what is no null."""
+    """Return a dtype, the mask of nulls, and the values of what is no null."""
     dtype = values.dtype
     _add(digest, str(dtype).encode("utf-8", "surrogatepass"))
     if isinstance(dtype, pd.CategoricalDtype):
@@ -581,6 +581,6 @@ def _numbers(values: pd.Series) -> np.ndarray | None:
 
 
 def _add(digest: Any, part: bytes) -> None:
-    """A part after its length, so that no two lists of parts give the same bytes."""
+    """Return a part after its length, so that no two lists of parts give the same bytes."""
     digest.update(len(part).to_bytes(8, "little"))
     digest.update(part)

@@ -36,7 +36,7 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
     certificate : dict
         Of any format; its other fields need not have been checked.
     """
-    items = _used(certificate.get("mechanisms"))
+    items = _used_mechanisms(certificate.get("mechanisms"))
     if not items:
         return ["it lists no mechanism that read private rows, so its claim has no basis"]
     method = certificate.get("method")
@@ -51,7 +51,7 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
         str(item.get("purpose")) for item in items if "warm_start" not in section(item, "details")
     }
     stopped = training.get("stopped") is not None
-    required = _needed(registered[method], public, settings, columns, stopped=stopped)
+    required = _requirements(registered[method], public, settings, columns, stopped=stopped)
     problems = _lacking(method, required, purposes)
     if warm := section(public, "warm_start"):
         problems += _of_warm_start(warm, items, columns)
@@ -65,7 +65,7 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _needed(
+def _requirements(
     method: Method,
     public: Mapping[str, Any],
     settings: Mapping[str, Any],
@@ -106,9 +106,12 @@ def _impossible_plan(certificate: Mapping[str, Any], method: str, required: Requ
     if "plan" not in certificate:
         return []
     plan = section(certificate, "plan")
-    planned = _uses(_used(plan.get("fit")))
+    planned = _uses(_used_mechanisms(plan.get("fit")))
     problems = _lacking(method, required, {*planned}, "plan")
-    if any(len(_used(plan.get(part))) < len(plan.get(part) or []) for part in ("before", "fit")):
+    if any(
+        len(_used_mechanisms(plan.get(part))) < len(plan.get(part) or [])
+        for part in ("before", "fit")
+    ):
         problems.append("its plan has a mechanism without a number of uses")
     return problems
 
@@ -125,10 +128,13 @@ def _below_curves(
     Which of several kinds of votes a curve counts follows from the settings, and without settings from the list.
     """
     curves, plan = section(section(certificate, "training"), "curves"), certificate.get("plan")
-    listed, earlier = _uses(items), _uses(_used(section(certificate, "plan").get("before")))
+    listed, earlier = (
+        _uses(items),
+        _uses(_used_mechanisms(section(certificate, "plan").get("before"))),
+    )
     counts = {"list of mechanisms": listed - earlier}
     if plan is not None:
-        counts["plan"] = _uses(_used(section(certificate, "plan").get("fit")))
+        counts["plan"] = _uses(_used_mechanisms(section(certificate, "plan").get("fit")))
     due = {name for names in required for name in names} if "settings" in certificate else {*listed}
     problems = []
     for name, purposes in method.curves.items():
@@ -163,7 +169,7 @@ def _missing_of_plan(
     plan, needed, listed = section(certificate, "plan"), Counter[str](), Counter[str]()
     cut = section(certificate, "training").get("stopped") == TIME_LIMIT
     for part in ("before", "fit"):
-        for item in _used(plan.get(part)):
+        for item in _used_mechanisms(plan.get(part)):
             if not (cut and part == "fit" and item.get("purpose") in STEPS):
                 needed[_figures(item)] += item["count"]
     for item in items:
@@ -214,7 +220,9 @@ def _of_warm_start(
         return [f"it lists no mechanism of its warm start, {method}"]
     purposes = {str(item.get("purpose")) for item in listed}
     # Nothing says whether its fit was stopped.
-    required = _needed(METHODS[method], public, section(warm, "settings"), columns, stopped=True)
+    required = _requirements(
+        METHODS[method], public, section(warm, "settings"), columns, stopped=True
+    )
     return _lacking(f"its warm start, {method},", required, purposes)
 
 
@@ -226,7 +234,7 @@ def _lacking(
     return [incomplete + ", ".join(lacking)] if lacking else []
 
 
-def _used(items: Any) -> list[Mapping[str, Any]]:
+def _used_mechanisms(items: Any) -> list[Mapping[str, Any]]:
     """Return the mechanisms that were used at least once."""
     entries = items if isinstance(items, list) else []
     counted = [item for item in entries if isinstance(item, Mapping)]

@@ -24,7 +24,7 @@ SMALL_ORDER = frozenset({0, 1, PRIME - 1, _ORDER_8, PRIME - _ORDER_8})
 
 
 def canonical(data: Mapping[str, Any]) -> bytes:
-    """What is signed: all but ``signature``, keys sorted, no whitespace, ASCII, numbers as Python has them.
+    """Return what is signed: all but ``signature``, keys sorted, no whitespace, ASCII, numbers as Python has them.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def make_keys(path: str | Path, passphrase: str | None = None) -> tuple[Path, st
 
 
 def read_private(path: str | Path, passphrase: str | None = None) -> Ed25519PrivateKey:
-    """The private key of a file that :func:`make_keys` wrote.
+    """Return the private key of a file that :func:`make_keys` wrote.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def read_private(path: str | Path, passphrase: str | None = None) -> Ed25519Priv
 
 
 def read_public(path: str | Path) -> Ed25519PublicKey:
-    """The public key of a PEM file."""
+    """Return the public key of a PEM file."""
     try:
         key = form.load_pem_public_key(_read(path))
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -132,7 +132,7 @@ def fingerprint(key: Ed25519PublicKey) -> str:
 
 
 def signed(data: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
-    """``data`` with a signature over all of it."""
+    """Return ``data`` with a signature over all of it."""
     signature = {
         "algorithm": ALGORITHM,
         "public_key": key.public_key().public_bytes_raw().hex(),

@@ -134,6 +134,7 @@ class AccountantResult:
     error: float = 0.0
 
     def __str__(self) -> str:
+        """Return the bound in words."""
         error = f" (± {self.error:.2g})" if self.error else ""
         return f"ε = {self.epsilon:.6g}{error} by {self.name}"
 
@@ -165,7 +166,7 @@ def second_epsilon(spends: Sequence[Spend], delta: float) -> AccountantResult:
 
 
 def _looser(epsilon: float, spends: Sequence[Spend], delta: float, claimed_by: str) -> float:
-    """By how much PLD may be above RDP with nothing wrong: it bounds exact votes in groups.
+    """Return by how much PLD may be above RDP with nothing wrong: it bounds exact votes in groups.
 
     With few votes that shows, at most by 11% in 500 random ledgers; from 20 votes on PLD was below RDP in all.
     """
@@ -188,7 +189,7 @@ SECOND = 2e-3  # by which the second accountant may pass the claim, besides its 
 
 
 class State(StrEnum):
-    """What a verification comes to; the first that applies, in this order."""
+    """The outcome of a verification; the first that applies, in this order."""
 
     REFUSED = "refused"
     """Something contradicts the certificate, or it is incomplete."""
@@ -249,7 +250,7 @@ class Verification:
 
     @property
     def consistent(self) -> bool:
-        """Whether nothing contradicts the certificate; it does not show who made it."""
+        """True if nothing contradicts the certificate; it does not show who made it."""
         return not self.problems
 
     @property
@@ -314,7 +315,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
         problems += _attacker(data.get("attacker"), bounds)
     problems += _accountant(data, name)
     if data["format"] == BEFORE:
-        problems += _downgraded(data)
+        problems += _check_former_format(data)
         notes.append(NO_PLAN)
     else:
         below, unknown = _sensitivities(data)
@@ -350,7 +351,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
 
 
 def _claim(data: dict[str, Any], path: Path) -> tuple[float, Ledger]:
-    """The ε that is claimed, and the ledger that the mechanisms make."""
+    """Return the ε that is claimed, and the ledger that the mechanisms make."""
     claimed, delta, items = _number(data.get("epsilon")), data.get("delta"), data.get("mechanisms")
     if not isinstance(delta, float) or not 0 < delta < 1 or not isinstance(items, list):
         raise FileFormatError(f"{path}: delta or the list of mechanisms is not usable.")
@@ -362,8 +363,8 @@ def _claim(data: dict[str, Any], path: Path) -> tuple[float, Ledger]:
     return claimed, Ledger.from_list(budget or math.inf, delta, items)
 
 
-def _downgraded(data: Mapping[str, Any]) -> list[str]:
-    """A certificate that states the former format, and was not written by a version that wrote it."""
+def _check_former_format(data: Mapping[str, Any]) -> list[str]:
+    """Return the problem of a certificate that states the former format, and was not written by a version that wrote it."""
     versions = data.get("versions")
     written = str(versions.get("tabsynth")) if isinstance(versions, Mapping) else ""
     later = [name for name in LATER if name in data]
@@ -435,7 +436,7 @@ def _attacker(stated: Any, bounds: AttackBounds | None) -> list[str]:
 
 
 def expiry_problems(data: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the last day on which the signature holds; empty if there is none or it is to come."""
+    """Return what is wrong with the last day on which the signature holds; empty if there is none or it is to come."""
     if data.get("expires") is None:
         return []
     try:
@@ -465,7 +466,7 @@ def _consistency(data: dict[str, Any], claimed: float, epsilon: float) -> list[s
 
 
 def _form(data: dict[str, Any], claimed: float) -> list[str]:
-    """What must follow from other fields, in the present format."""
+    """Return the fields of the present format that do not follow from others."""
     problems = []
     if claimed > _number(data["epsilon_asked"]) * (1 + LOOSE):
         problems.append("it claims a larger epsilon than was asked for")
@@ -578,7 +579,7 @@ def _of_groups(details: Mapping[str, Any]) -> float | None:
 
 
 def _accountant(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
-    """A filter where the plan may follow from earlier outputs, and nowhere else, at the order of its budget."""
+    """Return the problem of an accountant that is not a filter where the plan may follow from earlier outputs, and nowhere else, at the order of its budget."""
     stated, filters = data.get("accountant"), {*NAMES.values()}
     stated = stated if isinstance(stated, Mapping) else {}
     if (str(stated.get("name")) in filters or name["name"] in filters) and (
@@ -592,20 +593,20 @@ def _accountant(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
 
 
 def _order(stated: Mapping[str, Any]) -> float | None:
-    """The order that a filter states, if it is a number."""
+    """Return the order that a filter states, if it is a number."""
     order = stated.get("order")
     return order if isinstance(order, int | float) else None
 
 
 def _alike(one: float | None, other: float | None) -> bool:
-    """Whether two orders are the same, but for the last digits of another build."""
+    """Return True if two orders are the same, but for the last digits of another build."""
     return one == other or (
         one is not None and other is not None and math.isclose(one, other, rel_tol=1e-9)
     )
 
 
 def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
-    """What a project's ledger states of all fits: a filter of its limit, which covers at least this fit."""
+    """Return the problems of what a project's ledger states: a filter of its limit must cover at least this fit."""
     stated = data.get("project")
     if stated is None:
         return []
@@ -649,7 +650,7 @@ def _unchanged_facts(data: dict[str, Any]) -> list[str]:
 
 
 def _groups(data: dict[str, Any]) -> list[str]:
-    """Of certificates of before: what they print for groups of parameters is that of one group."""
+    """Note that an earlier certificate prints for groups of parameters the figures of one group."""
     groups = []
     for item in data["mechanisms"]:
         details = item["details"]
@@ -689,7 +690,7 @@ def _code(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
 
 
 def _signature(data: dict[str, Any], key: str | Path | None) -> tuple[str, bool, list[str]]:
-    """What to say of the signature, whether it is that of ``key``, and what is wrong with it."""
+    """Return a description of the signature, True if it is that of ``key``, and what is wrong with it."""
     from cryptography.exceptions import InvalidSignature
 
     from tabsynth.privacy.certificate.signing import fingerprint, read_public, signer

@@ -1,0 +1,1 @@
+"""Ledgers: the charge of every read of private rows, for one fit and for a project."""

@@ -44,7 +44,7 @@ def unlock(fd: int) -> None:
 
 
 def open_locked(path: Path, flags: int = os.O_CREAT, remedy: str = OTHER_PATH) -> int:
-    """A file to read and append to, for this process alone."""
+    """Return a file to read and append to, for this process alone."""
     if fcntl is None:
         raise InputError("A ledger on disk needs file locks, which this system does not have.")
     try:
@@ -159,7 +159,7 @@ class Journal:
         """Refuse what the limit of a project does not cover; the journal of one fit leaves that to the fit."""
 
     def thresholds_left(self) -> float:
-        """What a project has left of δ for thresholds of drafts; the journal of one fit leaves that to the fit."""
+        """Return what a project has left of δ for thresholds of drafts; the journal of one fit leaves that to the fit."""
         return math.inf
 
     def begin(self, run: str, about: Mapping[str, Any]) -> None:
@@ -301,7 +301,7 @@ class Journal:
             raise FileFormatError(f"{self.path} is not a ledger, nor the beginning of this one.")
 
     def _parse(self, record: dict[str, Any], *, first: bool) -> Entry | RunEntry | None:
-        """The account as a record leaves it; ValueError, TypeError or KeyError if it makes no sense."""
+        """Return the account as a record leaves it; ValueError, TypeError or KeyError if it makes no sense."""
         kind = record["record"]
         if (kind == "ledger") != first:
             raise ValueError("a header belongs in the first line, and nowhere else")

@@ -51,7 +51,7 @@ USED_UP = 0.96  # of a filter's budget: with less left another fit is mostly noi
 
 @dataclass
 class Account:
-    """What one purpose may spend: ``granted`` uses of ``mechanism``, of which ``spent`` are gone.
+    """The account of a purpose: ``granted`` uses of ``mechanism``, of which ``spent`` are gone.
 
     With a journal, ``number`` is the account's there, and ``reserved`` uses are written off in it: never
     fewer than are spent. ``waiting`` is one that a crash left behind, until its fit opens it again.
@@ -72,7 +72,7 @@ class Account:
 
     @property
     def noise_multiplier(self) -> float:
-        """Of the noise on a sum that a use pays for; BudgetError if it pays for votes."""
+        """The noise multiplier of a sum that a use pays for; BudgetError if it pays for votes."""
         return of_sum(self.mechanism).noise_multiplier
 
     @property
@@ -86,7 +86,7 @@ class Account:
         return mechanism.noise_multiplier
 
     def to_dict(self) -> dict[str, Any]:
-        """A line of the certificate: what was spent, not what was granted."""
+        """Return a line of the certificate: what was spent, not what was granted."""
         return {
             "purpose": self.purpose,
             **self.mechanism.to_dict(),
@@ -194,7 +194,7 @@ class Ledger:
 
     @property
     def threshold_delta(self) -> float:
-        """What the thresholds of one more draft of a schema may take of δ.
+        """The part of δ that the thresholds of one more draft of a schema may take.
 
         Without a journal all that is set aside and not taken; with one half of that, since a crash may lose the draft,
         and others may need one. So there is always some left.
@@ -217,28 +217,28 @@ class Ledger:
 
     @property
     def adaptive(self) -> bool:
-        """Whether the plan may depend on what was released before: then the filter composes."""
+        """True if the plan may depend on what was released before: then the filter composes."""
         return any(account.earlier and account.spent for account in self.accounts)
 
     @property
     def used_up(self) -> bool:
-        """Whether the filter of (ε, δ) leaves nothing, or nearly nothing, for another fit."""
+        """True if the filter of (ε, δ) leaves nothing, or nearly nothing, for another fit."""
         spends = self.spends()
         return bool(spends) and math.isfinite(self.epsilon) and self.filter.share(spends) > USED_UP
 
     def claim(self, spends: Iterable[Spend]) -> float:
-        """The ε at ``delta`` that may be claimed of ``spends``, those of before among them."""
+        """Return the ε at ``delta`` that may be claimed of ``spends``, those of before among them."""
         listed = list(spends)
         return self.filter.claim(listed) if self.adaptive else epsilon_of(listed, self.delta)
 
     def accountant(self) -> dict[str, Any]:
-        """What gives :attr:`spent`: its name, library and version, and the order of a filter."""
+        """Return what gives :attr:`spent`: its name, library and version, and the order of a filter."""
         if self.adaptive and math.isfinite(self.spent):
             return self.filter.accountant()
         return accountant_of(self.spends(), self.delta)
 
     def attack_bounds(self, inexact: float = 0.0) -> AttackBounds | None:
-        """What :attr:`spent` means for somebody who attacks one unit of privacy; None where it is infinite.
+        """Return what :attr:`spent` means for somebody who attacks one unit of privacy; None where it is infinite.
 
         ``inexact``: as of :func:`tabsynth.privacy.accounting.attackers.attack_bounds`.
         """
@@ -388,11 +388,11 @@ class Ledger:
         return [(a.mechanism, a.spent) for a in self.accounts if a.spent]
 
     def before(self) -> list[dict[str, Any]]:
-        """What was spent before the plan of this fit was made, as :meth:`to_list`."""
+        """Return what was spent before the plan of this fit was made, as :meth:`to_list`."""
         return [account.to_dict() for account in self.accounts if account.earlier and account.spent]
 
     def to_list(self) -> list[dict[str, Any]]:
-        """The accounts that were used, JSON-ready."""
+        """Return the accounts that were used, JSON-ready."""
         return [account.to_dict() for account in self.accounts if account.spent]
 
     def of_run(self, run: str) -> list[dict[str, Any]]:
@@ -409,7 +409,7 @@ class Ledger:
     def from_list(
         cls, epsilon: float, delta: float, items: Sequence[Any], **on_disk: Any
     ) -> "Ledger":
-        """A ledger on which ``items`` are already spent; the rest as of the constructor."""
+        """Return a ledger on which ``items`` are already spent; the rest as of the constructor."""
         ledger = cls(epsilon, delta, **on_disk)
         before = []
         for item in items:
@@ -459,7 +459,7 @@ def as_earlier(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def past(epsilon: float, delta: float, spends: Sequence[Spend]) -> float | None:
-    """The ε of a composition that passes a limit; None if it does not."""
+    """Return the ε of a composition that passes a limit; None if it does not."""
     limit = epsilon * (1 + SLACK)
     # RDP is quick and never below the exact ε: what it allows needs no second look.
     if math.isinf(epsilon) or rdp_epsilon(spends, delta) <= limit:
@@ -469,7 +469,7 @@ def past(epsilon: float, delta: float, spends: Sequence[Spend]) -> float | None:
 
 
 class Recorder(Protocol):
-    """What looks on while private rows are read."""
+    """The observer of reads of private rows, in a recorded run."""
 
     def read(self, account: "Account", uses: int) -> None:
         """Rows are about to be read, for so many uses of an account."""
@@ -510,7 +510,7 @@ class Recorder(Protocol):
         """Uniform numbers for the next places of that batch; None of another generator."""
 
     def teachers(self, numbers: "Sequence[Tensor]") -> None:
-        """The data of each teacher, one row of each tensor: a record may change one teacher only."""
+        """Return the data of each teacher, one row of each tensor: a record may change one teacher only."""
 
     def note(self, what: str, value: Any) -> None:
         """Something that must follow from releases alone: a release, a file, or the state after a step."""
@@ -523,7 +523,7 @@ _RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
 
 def recorder() -> Recorder | None:
-    """The recorder of this run; None in every ordinary one."""
+    """Return the recorder of this run; None in every ordinary one."""
     return _RECORDER.get()
 
 
@@ -534,13 +534,13 @@ def note(what: str, value: Any) -> None:
 
 
 def new_name() -> str:
-    """A random name, of a run on a ledger for example; in a recorded run one that its replay has too."""
+    """Return a random name, of a run on a ledger for example; in a recorded run one that its replay has too."""
     active = _RECORDER.get()
     return secrets.token_hex(8) if active is None else active.name()
 
 
 def now() -> str:
-    """The time to tell, UTC, ISO 8601; in a recorded run it stands still, for files carry it."""
+    """Return the time to tell, UTC, ISO 8601; in a recorded run it stands still, for files carry it."""
     moment = datetime.now(UTC) if _RECORDER.get() is None else datetime.fromtimestamp(0, UTC)
     return moment.isoformat(timespec="seconds")
 
@@ -637,7 +637,7 @@ class PrivateTable(Generic[T]):
         self.reads = 0
 
     def read(self, account: Account, uses: int = 1) -> T:
-        """The rows, for one use of ``account``, or several at once (asked first, read then)."""
+        """Return the rows, for one use of ``account``, or several at once (asked first, read then)."""
         self.ledger.spend(account, uses)
         self.reads += 1
         if (active := recorder()) is not None:
@@ -645,4 +645,5 @@ class PrivateTable(Generic[T]):
         return self.__rows
 
     def __repr__(self) -> str:
+        """Show the number of reads, and no row."""
         return f"PrivateTable(reads={self.reads})"

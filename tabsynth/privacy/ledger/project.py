@@ -90,7 +90,7 @@ class SharedJournal(Journal):
     ) -> None:
         self._new = new
         self.project, self.table, self.unit = "", "", None
-        self._start(path, _opened(path, new is not None, locked))
+        self._start(path, _open_file(path, new is not None, locked))
 
     def _header(self) -> dict[str, Any]:
         if self._new is None:
@@ -106,18 +106,18 @@ class SharedJournal(Journal):
         return [(e.mechanism, e.spent) for e in entries if e.spent and e.run != but]
 
     def taken(self, but: str | None = None) -> bool:
-        """Whether a first run, other than ``but``, took the whole budget for itself."""
+        """Return True if a first run, other than ``but``, took the whole budget for itself."""
         spent = {e.run for e in self.entries.values() if e.spent and e.run != but}
         return any(self.runs.get(run, {}).get(ALONE) is True for run in spent)
 
     def fits_alone(self, spends: Sequence[Spend], run: str) -> bool:
-        """Whether a run may have the whole budget: nothing was read before, and its plan's own ε is within."""
+        """Return True if a run may have the whole budget: nothing was read before, and its plan's own ε is within."""
         if self.spends(but=run):
             return False
         return past(*self.limit, spends) is None
 
     def thresholds_left(self, but: str | None = None) -> float:
-        """What is left of ``threshold_delta``."""
+        """Return what is left of ``threshold_delta``."""
         return max(0.0, self.threshold_delta - thresholds_of(self.spends(but)))
 
     def left(self, but: str | None = None) -> float:
@@ -214,7 +214,7 @@ class SharedJournal(Journal):
         self.unit = unit
 
 
-def _opened(path: Path, new: bool, locked: bool) -> int:
+def _open_file(path: Path, new: bool, locked: bool) -> int:
     if new and path.exists():
         raise InputError(f"{path} already exists and will not be overwritten; name another file.")
     if not new and not path.exists():
@@ -350,12 +350,13 @@ class ProjectLedger:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """What is there now, also while a fit holds it."""
+        """Read what is there now, also while a fit holds it."""
         ledger = cls(path, locked=False)
         ledger.release()
         return ledger
 
     def __enter__(self) -> Self:
+        """Return the ledger."""
         return self
 
     def __exit__(
@@ -364,6 +365,7 @@ class ProjectLedger:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Close the file."""
         self.release()
 
     def release(self) -> None:
@@ -374,7 +376,7 @@ class ProjectLedger:
 
     @property
     def name(self) -> str:
-        """Of the file, without its folders."""
+        """The name of the file, without its folders."""
         return self.journal.path.name
 
     @property
@@ -384,7 +386,7 @@ class ProjectLedger:
 
     @property
     def table(self) -> str:
-        """What its maker called the table."""
+        """The table's name, as its maker gave it."""
         return self.journal.table
 
     @property
@@ -421,7 +423,7 @@ class ProjectLedger:
 
     @property
     def filter(self) -> PrivacyFilter:
-        """What admits fits and reports."""
+        """The privacy filter that admits fits and reports."""
         return self.journal.filter
 
     @property
@@ -464,7 +466,7 @@ class ProjectLedger:
         *,
         earlier: Sequence[Mapping[str, Any]] = (),
     ) -> Ledger:
-        """The ledger of a new run, kept in this file; ``earlier`` counts against its own budget too."""
+        """Return the ledger of a new run, kept in this file; ``earlier`` counts against its own budget too."""
         before = as_earlier(earlier)
         return Ledger.from_list(epsilon, delta, before, journal=self.journal, run=new_name())
 
@@ -559,7 +561,7 @@ class ProjectLedger:
         self.journal.begin(run, {"what": what, "when": now(), **alone})
 
     def statement(self, run: str) -> dict[str, Any]:
-        """What a certificate says of it: no path, no row; the limit, its filter, and the share that is used."""
+        """Return what a certificate says of it: no path, no row; the limit, its filter, and the share that is used."""
         return {
             "ledger": self.name,
             "project": self.project,
