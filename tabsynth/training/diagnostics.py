@@ -66,22 +66,42 @@ class GradientBias:
     ascent: float
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepState:
+    """A private step as it stands before its batch.
+
+    Attributes
+    ----------
+    bounds : Tensor, shape (G,), or float
+        C of each group: the step's ``bounds.now``.
+    groups : sequence of int, optional
+        The group of each parameter: the step's ``clipper.groups``. Default: all are one group.
+    rule : DPSGD, DPSAT or BAM
+    previous : sequence of Tensor, one a parameter, optional
+        DP-SAT's previous private gradient; without it the step is taken at the weights.
+    noise : sequence of Tensor, one a parameter, optional
+        The noise that the step adds to the mean.
+    """
+
+    bounds: Tensor | float = 1.0
+    groups: Sequence[int] | None = None
+    rule: StepRule = DPSGD()
+    previous: Sequence[Tensor] | None = None
+    noise: Sequence[Tensor] | None = None
+
+
 def gradient_bias(
     module: nn.Module,
     losses: Losses,
     rows: Tensor | PrivateTable[Tensor],
     *,
-    bounds: Tensor | float = 1.0,
-    groups: Sequence[int] | None = None,
-    rule: StepRule | None = None,
-    previous: Sequence[Tensor] | None = None,
+    step: StepState | None = None,
     public: Tensor | None = None,
     public_losses: Losses | None = None,
-    noise: Sequence[Tensor] | None = None,
     expected_batch: float | None = None,
     account: Account | None = None,
 ) -> GradientBias:
-    """The decomposition of one private gradient, for PUBLIC rows or ε = ∞ only: it is not noised.
+    """Decompose one private gradient, for PUBLIC rows or ε = ∞ only: no noise is added.
 
     Parameters
     ----------
@@ -91,15 +111,10 @@ def gradient_bias(
     rows : Tensor
         One batch of public rows. A :class:`PrivateTable` is read as one batch, and only through an
         ``account`` without privacy.
-    bounds, groups
-        C of each group and each parameter's group: a step's ``bounds.now`` and ``clipper.groups``.
-    rule : DPSGD, DPSAT or BAM
-    previous : sequence of Tensor, one a parameter
-        DP-SAT's previous private gradient; without it the step is taken at the weights.
+    step : StepState, optional
+        Default: DP-SGD with the bound 1. Its noise becomes a part of c.
     public, public_losses
         Public rows whose mean gradient is taken off each row's before the clip, and off ĝ.
-    noise : sequence of Tensor, one a parameter
-        What a step has added to the mean: it becomes a part of c.
     expected_batch : float
         The divisor of all means; the number of rows by default.
     account : Account
@@ -120,9 +135,10 @@ def gradient_bias(
     bias is measured: from the gradient at the weights, or from BAM's own before the clip. Both are here.
     """
     rows = _unnoised(rows, account)
-    rule = rule if rule is not None else DPSGD()
+    step = step or StepState()
+    rule, previous = step.rule, step.previous
     flat, size = PerExampleClipper(module), float(expected_batch or max(len(rows), 1))
-    ruled = PerExampleClipper(module, groups, rule.radius if isinstance(rule, BAM) else 0.0)
+    ruled = PerExampleClipper(module, step.groups, rule.radius if isinstance(rule, BAM) else 0.0)
 
     def mean(clipper: PerExampleClipper, bound: Tensor | float) -> tuple[Tensor, Tensor]:
         taken = None
@@ -140,11 +156,11 @@ def gradient_bias(
         ascent = _cosine(_joined(previous), ordinary)
     with _moved(ruled.parameters, previous, rule.radius if isinstance(rule, DPSAT) else 0.0):
         unclipped, _ = mean(ruled, math.inf)
-        clipped, whole = mean(ruled, bounds)
+        clipped, whole = mean(ruled, step.bounds)
     a = clipped @ ordinary / squared
     c = clipped - a * ordinary if squared > 0 else clipped
-    if noise is not None:
-        c = c + _joined(noise)
+    if step.noise is not None:
+        c = c + _joined(step.noise)
     return GradientBias(
         magnitude=float(a),
         direction=c,

@@ -19,7 +19,7 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import grid
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.diagnostics import as_probability, gradient_bias, overestimation
+from tabsynth.training.diagnostics import StepState, as_probability, gradient_bias, overestimation
 from tabsynth.training.networks import mlp
 from tabsynth.training.private_step import BAM, DPSAT, DPSGD, PrivateStep, StepRule
 
@@ -84,10 +84,12 @@ def test_the_decomposition_is_that_of_the_source_row_by_row(
         module,
         losses,
         rows,
-        bounds=bound,
-        rule=rule,
-        previous=pieces(previous, module),
-        noise=pieces(noise, module),
+        step=StepState(
+            bounds=bound,
+            rule=rule,
+            previous=pieces(previous, module),
+            noise=pieces(noise, module),
+        ),
         expected_batch=divisor,
     )
 
@@ -130,12 +132,13 @@ def test_the_decomposition_is_that_of_the_source_row_by_row(
 def test_a_wide_bound_leaves_no_bias_and_the_weights_stay_as_they_were() -> None:
     module, rows = network(3, 4, 0), torch.randn(7, 4, dtype=torch.float64)
     before = [p.detach().clone() for p in module.parameters()]
-    bias = gradient_bias(module, losses, rows, bounds=1e6)
+    bias = gradient_bias(module, losses, rows, step=StepState(bounds=1e6))
     assert bias.magnitude == pytest.approx(1, abs=1e-12)
     assert max(bias.bias, bias.clipping_bias, float(bias.direction.norm())) < 1e-12
     assert bias.clipped == 0 and bias.cosine == pytest.approx(1)
     for rule in RULES[1:]:
-        moved = gradient_bias(module, losses, rows, bounds=1e6, rule=rule, previous=before)
+        step = StepState(bounds=1e6, rule=rule, previous=before)
+        moved = gradient_bias(module, losses, rows, step=step)
         assert moved.bias > 1e-3 and moved.clipping_bias < 1e-12
     assert all(torch.equal(p, b) for p, b in zip(module.parameters(), before, strict=True))
 
@@ -151,9 +154,8 @@ def test_a_float32_network_is_measured_as_its_float64_copy_is(rule: StepRule) ->
     for kind in (torch.float32, torch.float64):
         module = network(3, 4, 0).float().to(kind)
         previous = [p.detach().clone() for p in module.parameters()]
-        own = gradient_bias(
-            module, losses, rows.to(kind), bounds=0.5, rule=rule, previous=previous, noise=previous
-        )
+        step = StepState(bounds=0.5, rule=rule, previous=previous, noise=previous)
+        own = gradient_bias(module, losses, rows.to(kind), step=step)
         results.append(
             [own.magnitude, own.norm, own.bias, own.clipping_bias, own.cosine, own.ascent]
         )
@@ -165,7 +167,8 @@ def test_groups_and_a_public_reference_as_in_the_step() -> None:
     rows, public = (torch.randn(n, 4, generator=draw, dtype=torch.float64) for n in (9, 5))
     bounds = torch.tensor([0.3, 0.7], dtype=torch.float64)
     groups = [0, 1, 0, 1]
-    bias = gradient_bias(module, losses, rows, bounds=bounds, groups=groups, public=public)
+    step = StepState(bounds=bounds, groups=groups)
+    bias = gradient_bias(module, losses, rows, step=step, public=public)
     taken = torch.stack([of_row(module, row) for row in public]).mean(0)
     own = torch.cat(
         [torch.full((p.numel(),), j) for p, j in zip(module.parameters(), groups, strict=True)]
@@ -207,9 +210,8 @@ def test_with_the_noise_of_a_step_it_is_the_step_s_gradient(rule: StepRule) -> N
         step.gradient(losses)
         released.append([p.grad for p in module.parameters()])
     module = network(3, 4, 2)
-    bias = gradient_bias(
-        module, losses, rows, bounds=0.5, rule=rule, previous=kept, noise=released[1]
-    )
+    state = StepState(bounds=0.5, rule=rule, previous=kept, noise=released[1])
+    bias = gradient_bias(module, losses, rows, step=state)
     whole = torch.cat([g.flatten() for g in released[0]])
     torch.testing.assert_close(  # both are rounded to the grid after the noise
         bias.magnitude * bias.gradient + bias.direction, whole, rtol=0, atol=grid(0.7 * 0.5) / 30
@@ -217,9 +219,8 @@ def test_with_the_noise_of_a_step_it_is_the_step_s_gradient(rule: StepRule) -> N
 
 
 def test_an_empty_batch_has_no_direction() -> None:
-    bias = gradient_bias(
-        network(2, 2, 0), losses, torch.zeros(0, 3, dtype=torch.float64), rule=BAM()
-    )
+    rows = torch.zeros(0, 3, dtype=torch.float64)
+    bias = gradient_bias(network(2, 2, 0), losses, rows, step=StepState(rule=BAM()))
     assert bias.bias == bias.norm == 0 and not bias.direction.any()
     assert all(math.isnan(x) for x in (bias.magnitude, bias.cosine, bias.ascent, bias.clipped))
 
@@ -238,8 +239,9 @@ def test_private_rows_are_refused_or_cost_an_infinite_epsilon() -> None:
         assert "\n" not in str(error.value)
     assert table.reads == 0 and paid.spent == 0
     table, free = account_of(NoPrivacy(), rows)
-    bias = gradient_bias(module, losses, table, account=free, bounds=0.1)
-    assert bias.bias == gradient_bias(module, losses, rows, bounds=0.1).bias
+    step = StepState(bounds=0.1)
+    bias = gradient_bias(module, losses, table, account=free, step=step)
+    assert bias.bias == gradient_bias(module, losses, rows, step=step).bias
     assert table.ledger.spent == math.inf and table.reads == 1
     with pytest.raises(BudgetError):
         gradient_bias(module, losses, table, account=free)
