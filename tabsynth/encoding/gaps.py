@@ -20,12 +20,12 @@ HALVINGS = 12  # of the range, to the finest cells of gaps of a column without s
 
 
 def is_gap(name: str) -> bool:
-    """Whether a column is one of gaps, by its name."""
+    """Return whether a column is one of gaps, by its name."""
     return name.endswith(GAP)
 
 
 def gap_column(column: Column) -> Numeric:
-    """The column of gaps of an ordered column: null in the first row of a parent.
+    """Return the column of gaps of an ordered column: null in the first row of a parent.
 
     Cells are single steps of the column below 32 steps, and a sixteenth of where they begin from there on. A column without
     steps has cells like that of its range over 2¹².
@@ -50,7 +50,7 @@ def gap_column(column: Column) -> Numeric:
 
 
 def with_gaps(schema: Schema, names: tuple[str, ...]) -> Schema:
-    """The schema with the columns of gaps of some of its columns, in their order, as the last ones."""
+    """Return the schema with the columns of gaps of some of its columns, in their order, as the last ones."""
     if not names:
         return schema
     return schema.replace(columns=[*schema.columns, *(gap_column(schema[name]) for name in names)])
@@ -59,7 +59,7 @@ def with_gaps(schema: Schema, names: tuple[str, ...]) -> Schema:
 def gaps_between(
     column: Column, amounts: np.ndarray, parent: np.ndarray, place: np.ndarray
 ) -> np.ndarray:
-    """How far each amount is from that of the row before of the same parent, shape (n,); NaN for first rows.
+    """Return how far each amount is from that of the row before of the same parent, shape (n,); NaN for first rows.
 
     Amounts beyond the column's bounds count as these, and a decrease as 0. A gap follows from the rows of its parent alone.
 

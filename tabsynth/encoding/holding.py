@@ -47,7 +47,7 @@ class CodeRule:
     text: str
 
     def broken_in(self, index: np.ndarray) -> np.ndarray:
-        """Which rows of modelled codes, shape (n, columns), break the rule."""
+        """Return which rows of modelled codes, shape (n, columns), break the rule."""
         return self.broken({n: index[:, j] for n, j in zip(self.names, self.numbers, strict=True)})
 
 
@@ -116,7 +116,7 @@ class CodeRules:
         return CodeRule(names, numbers, broken, rule.text)
 
     def _detail_rule(self, column: Column, detail: Column) -> CodeRule:
-        """That the code of a column has a value which is as its detail says."""
+        """Return the rule that the code of a column has a value which is as its detail says."""
         names = (column.name, detail.name)
         possible = column.detail_possible()
         return CodeRule(
@@ -127,7 +127,7 @@ class CodeRules:
         )
 
     def _sources(self, name: str, rule: Rule) -> tuple[str, ...]:
-        """The modelled columns that decide the code of a column."""
+        """Return the modelled columns that decide the code of a column."""
         if name in self._numbers:
             return (name,)
         maker = self._schema.makers[name]
@@ -172,7 +172,7 @@ class CodeRules:
         return out
 
     def broken(self, index: np.ndarray) -> np.ndarray:
-        """Which rows of codes, shape (n, columns), break a rule; bool, shape (n,)."""
+        """Return which rows of codes, shape (n, columns), break a rule; bool, shape (n,)."""
         return _count(index, self.merged) > 0
 
     def hold(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -296,7 +296,7 @@ class CodeRules:
 
 
 def _count(index: np.ndarray, rules: Sequence[CodeRule]) -> np.ndarray:
-    """How many rules each row breaks, shape (n,)."""
+    """Return how many rules each row breaks, shape (n,)."""
     total = np.zeros(len(index), dtype=np.int32)
     for rule in rules:
         total += rule.broken_in(index)

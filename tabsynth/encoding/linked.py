@@ -74,7 +74,7 @@ class RecordColumn:
 
     @property
     def ordered(self) -> bool:
-        """Whether its codes have an order, apart from the one of what a record lacks."""
+        """True if its codes have an order, apart from the one of what a record lacks."""
         return bool(self.column.ordered)
 
     @property
@@ -83,13 +83,13 @@ class RecordColumn:
         return self.column.size
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-        """As of :meth:`tabsynth.schema.column.Column.groups`; what a record lacks is a group by itself."""
+        """Return groups as :meth:`tabsynth.schema.column.Column.groups` does; what a record lacks is a group by itself."""
         groups = self.column.groups(shares[: self.column.size], least, merged)
         return np.append(groups, groups.max() + 1) if self.optional else groups
 
 
 def _farthest(column: RecordColumn) -> int:
-    """The largest step of an ordered column that is counted by itself."""
+    """Return the largest step of an ordered column that is counted by itself."""
     return max(1, min(FARTHEST, column.size - 1))
 
 
@@ -128,7 +128,7 @@ class Records:
 
     @cached_property
     def steps(self) -> tuple[np.ndarray, ...]:
-        """Of each of ``repeats``, the step from each code of the previous child to each code, shape (size, size), int64.
+        """The step from each code of the previous child to each code, for each of ``repeats``, shape (size, size), int64.
 
         Of an ordered column it is how many codes higher the new one is, from -2 or less to 2 or more, as 0 to 4; a column of
         two codes has -1 to 1. Of others it is 1 where both are the same, else 0.
@@ -193,7 +193,7 @@ NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
-    """What a value of an order column is compared by, whatever other rows hold: numbers come before times and texts."""
+    """Return what a value of an order column is compared by, whatever other rows hold: numbers come before times and texts."""
     if isinstance(value, pd.Timestamp | pd.Timedelta):
         return 1, int(value.asm8.astype("int64")) * NANOSECONDS[value.unit]
     try:
@@ -208,7 +208,7 @@ def _sortable(value: Any) -> tuple[int, Any]:
 
 
 def _rising(column: Column, values: pd.Series) -> np.ndarray:
-    """By what decoded values of an ordered column are ordered, shape (n,): of categories by their declared order."""
+    """Return what decoded values of an ordered column are ordered by, shape (n,): of categories their declared order."""
     ranks = column.encode(values) if column.categories else column.amounts(values)
     return np.asarray(ranks, dtype=float)
 
@@ -251,11 +251,11 @@ class LinkedEncoder:
         self.records = records
 
     def most(self, name: str) -> int:
-        """The most children of one row that are used."""
+        """Return the most children of one row that are used."""
         return int(self.schema.keys[name].max_children or 1)
 
     def columns(self, name: str) -> tuple[Column, ...]:
-        """The columns of a table's codes: modelled ones, and numbers of children."""
+        """Return the columns of a table's codes: modelled ones, and numbers of children."""
         return (*self.encoders[name].schema.columns, *self.sizes[name])
 
     def _sizes(self, name: str) -> tuple[Column, ...]:
@@ -272,7 +272,7 @@ class LinkedEncoder:
     def _row(
         self, name: str, role: str, optional: bool = False, own: bool = False
     ) -> list[RecordColumn]:
-        """The columns of a row of a table."""
+        """Return the columns of a row of a table."""
         modelled = len(self.encoders[name].schema.columns)
         return [
             RecordColumn(
@@ -286,7 +286,7 @@ class LinkedEncoder:
         ]
 
     def _record(self, name: str, role: str, optional: bool = False) -> tuple[RecordColumn, ...]:
-        """The columns of a row, and of the first child of each kind, and so on."""
+        """Return the columns of a row, and of the first child of each kind, and so on."""
         columns = self._row(name, role, optional, own=role == OWN)
         for child in self.schema.children(name):
             columns += self._record(child, role, optional=True)
@@ -353,7 +353,7 @@ class LinkedEncoder:
         return self._linked(frames, keys, codes)
 
     def _keys(self, name: str, frame: pd.DataFrame, problems: list[str]) -> dict[str, np.ndarray]:
-        """The keys of a table as texts, by column."""
+        """Return the keys of a table as texts, by column."""
         out = {}
         given = [str(column) for column in frame.columns]
         keys = self.schema.keys[name]
@@ -437,7 +437,7 @@ class LinkedEncoder:
         keys: Mapping[str, Mapping[str, np.ndarray]],
         codes: Mapping[str, np.ndarray],
     ) -> dict[str, CodedTable]:
-        """The rows that are used, by parent and order; and how many children each has."""
+        """Return the rows that are used, by parent and order; and how many children each has."""
         out: dict[str, CodedTable] = {}
         rows: dict[
             str, pd.Series
@@ -477,7 +477,7 @@ class LinkedEncoder:
         return out
 
     def _places(self, name: str, frame: pd.DataFrame, codes: np.ndarray) -> np.ndarray:
-        """By what rows of one parent are ordered: ranks of the order column; all alike where there is none."""
+        """Return what rows of one parent are ordered by: ranks of the order column; all alike where there is none."""
         order = self.schema.keys[name].order
         if order is None:
             return np.zeros(len(frame))
@@ -501,7 +501,7 @@ class LinkedEncoder:
         tables[parent].first[name] = first
 
     def to_rows(self, tables: Mapping[str, CodedTable]) -> dict[str, Rows | SharedRows]:
-        """The records of each table that has some, with their weights; those of the root with survey weights if declared.
+        """Return the records of each table that has some, with their weights; those of the root with survey weights if declared.
 
         Formal guarantees
         -----------------
@@ -551,7 +551,7 @@ class LinkedEncoder:
         tables: Mapping[str, CodedTable],
         rows: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The context of the children that follow some rows of a table, shape (n, context columns)."""
+        """Return the context of the children that follow some rows of a table, shape (n, context columns)."""
         parts = []
         table = tables[name]
         line = {}
@@ -575,7 +575,7 @@ class LinkedEncoder:
         return np.stack(parts, axis=1) if parts else np.zeros((len(previous), 0), dtype=np.int64)
 
     def _drawn(self, name: str, rows: np.ndarray, tables: Mapping[str, CodedTable]) -> np.ndarray:
-        """The record of each row of a table: its codes, and those of its first children."""
+        """Return the record of each row of a table: its codes, and those of its first children."""
         present = rows >= 0
         table = tables[name]
         own = np.array([column.size for column in self.columns(name)])

@@ -44,7 +44,7 @@ PrivateRows = np.ndarray | Rows  # category codes alone, or with weights and uni
 
 
 def codes_of(rows: PrivateRows) -> np.ndarray:
-    """The category codes, shape (n, columns)."""
+    """Return the category codes, shape (n, columns)."""
     return rows.codes if isinstance(rows, Rows) else rows
 
 
@@ -69,17 +69,17 @@ class SharedRows:
 
 
 def unweighted(rows: Any) -> Any:
-    """The rows without their weights: each counts once. What has none stays as it is."""
+    """Return the rows without their weights: each counts once. What has none stays as it is."""
     return replace(rows, weights=None) if isinstance(rows, Rows) else rows
 
 
 def weights_of(rows: PrivateRows) -> np.ndarray | None:
-    """The weights, shape (n,); None where each row stands for itself."""
+    """Return the weights, shape (n,); None where each row stands for itself."""
     return rows.weights if isinstance(rows, Rows) else None
 
 
 def units_of(rows: PrivateRows) -> tuple[np.ndarray, np.ndarray] | None:
-    """The units in the order of their hashes, shape (units,), and the number of the unit of each row, shape (n,).
+    """Return the units in the order of their hashes, shape (units,), and the number of the unit of each row, shape (n,).
 
     None where each row is a unit.
     """
@@ -90,7 +90,7 @@ def units_of(rows: PrivateRows) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def name_of(unit: Any) -> str:
-    """The text of a unit's value, by the value alone: 7 and 7.0 are one unit, whatever dtype its column has."""
+    """Return the text of a unit's value, by the value alone: 7 and 7.0 are one unit, whatever dtype its column has."""
     if isinstance(unit, float | np.floating) and float(unit).is_integer():
         return str(int(unit))
     return str(unit)
@@ -110,14 +110,14 @@ def hashed(texts: np.ndarray, key: bytes) -> np.ndarray:
 
 
 def key_of(seed: int | None) -> bytes:
-    """A secret of 16 bytes, which chooses the rows of a unit that are used; of a seed always the same."""
+    """Return a secret of 16 bytes, which chooses the rows of a unit that are used; of a seed always the same."""
     if seed is None:
         return secrets.token_bytes(KEY_BYTES)
     return hashlib.blake2b(f"rows of units {int(seed)}".encode(), digest_size=KEY_BYTES).digest()
 
 
 def bounded(names: np.ndarray, most: int, key: bytes) -> np.ndarray:
-    """Which rows stay, bool, shape (n,): of each unit at most ``most``, chosen by a keyed hash.
+    """Return which rows stay, bool, shape (n,): of each unit at most ``most``, chosen by a keyed hash.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class Layout:
 
 
 def _nearest(block: Block, codes: np.ndarray, cells: int = 4_194_304) -> np.ndarray:
-    """The value whose code is nearest in Euclidean distance (for one-hot codes: the largest)."""
+    """Return the value whose code is nearest in Euclidean distance (for one-hot codes: the largest)."""
     if block.head == "softmax":
         return codes.argmax(axis=1)
     book = block.codebook.astype(np.float64)
@@ -94,7 +94,7 @@ SCHEMES = ("one-hot", "ordinal", "binary", "base-4", "base-10")
 
 
 def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
-    """The network code of each of ``size`` category codes, and the head that makes such codes.
+    """Return the network code of each of ``size`` category codes, and the head that makes such codes.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _codebook(size: int, scheme: str, base: int) -> tuple[np.ndarray, Head]:
 
 
 def _base(scheme: str) -> int:
-    """The base of ``base-N``; 2 for the other schemes."""
+    """Return the base of ``base-N``; 2 for the other schemes."""
     if not scheme.startswith("base-"):
         return 2
     text = scheme.removeprefix("base-")
@@ -274,7 +274,7 @@ class TableEncoder:
         return np.stack([self._codes(column, table) for column in self.schema.columns], axis=1)
 
     def broken(self, table: pd.DataFrame) -> np.ndarray:
-        """Which rows of a table break a rule or have an impossible combination, bool, shape (n,)."""
+        """Return which rows of a table break a rule or have an impossible combination, bool, shape (n,)."""
         named = table.set_axis([str(name) for name in table.columns], axis=1)
         wrong = np.zeros(len(named), dtype=bool)
         for _, broken in self._broken(named):
@@ -294,7 +294,7 @@ class TableEncoder:
                 yield rule, rule.broken(table)
 
     def keeping_rules(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
-        """The rows that satisfy all rules, or an error that names the first rule that one breaks."""
+        """Return the rows that satisfy all rules; an error names the first rule that one breaks."""
         repair = self.whole.violations == "repair"
         if repair:
             for rule in self.whole.rules:
@@ -326,7 +326,7 @@ class TableEncoder:
         return column.encode(pd.Series(np.subtract(*amounts)))
 
     def _difference(self, column: Column) -> Order:
-        """The rule that has a modelled column of differences."""
+        """Return the rule that has a modelled column of differences."""
         return next(
             rule
             for rule in self.whole.rules
@@ -339,7 +339,7 @@ class TableEncoder:
         rng: np.random.Generator,
         within: Mapping[str, Any] | None = None,
     ) -> pd.DataFrame:
-        """A table of the schema's columns, order and dtypes.
+        """Return a table of the schema's columns, order and dtypes.
 
         Parameters
         ----------

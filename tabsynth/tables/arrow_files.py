@@ -44,14 +44,14 @@ def read_arrow(path: str | Path, ending: str) -> pd.DataFrame:
 
 
 def without_index(table: Any) -> Any:
-    """A pyarrow Table without the columns that pandas wrote as the index."""
+    """Return a pyarrow Table without the columns that pandas wrote as the index."""
     written = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
     index = [name for name in written.get("index_columns", []) if name in table.column_names]
     return table.drop_columns(index)
 
 
 def is_plain(kind: Any, types: Any) -> bool:
-    """Whether a pyarrow type is of single values: no list, struct or map."""
+    """Return whether a pyarrow type is of single values: no list, struct or map."""
     if types.is_dictionary(kind):
         kind = kind.value_type
     texts = types.is_string(kind) or types.is_large_string(kind)
@@ -183,7 +183,7 @@ class _Table:
         self._fields = place - struct.unpack_from("<i", data, place)[0]
 
     def place(self, field: int) -> int | None:
-        """Where a field is, or None where it has its default."""
+        """Return where a field is, or None where it has its default."""
         if 4 + 2 * field >= struct.unpack_from("<H", self._data, self._fields)[0]:
             return None
         offset = struct.unpack_from("<H", self._data, self._fields + 4 + 2 * field)[0]
@@ -203,7 +203,7 @@ class _Table:
         return _Table(self._data, self._target(field))
 
     def pairs(self, field: int) -> list[tuple[int, int]]:
-        """A vector of pairs of 64-bit integers."""
+        """Return a vector of pairs of 64-bit integers."""
         if self.place(field) is None:
             return []
         start = self._target(field)
@@ -212,7 +212,7 @@ class _Table:
 
 
 def _first_integer(body: Any, place: int, length: int) -> int:
-    """The first eight bytes of a buffer as a signed integer; -1 says that it is not compressed after all."""
+    """Return the first eight bytes of a buffer as a signed integer; -1 says that it is not compressed after all."""
     return int(struct.unpack("<q", body.slice(place, 8).to_pybytes())[0])
 
 
@@ -277,7 +277,7 @@ def write_arrow(table: pd.DataFrame, path: Path, ending: str) -> None:
 
 
 def _without_periods(table: pd.DataFrame) -> pd.DataFrame:
-    """A copy of a table with its periods as texts."""
+    """Return a copy of a table with its periods as texts."""
     copy = table.copy(deep=False)
     for j, dtype in enumerate(table.dtypes):
         if isinstance(dtype, pd.PeriodDtype):
@@ -321,7 +321,7 @@ def write_parquet_parts(parts: Iterable[pd.DataFrame], path: Path) -> None:
 
 
 def _for_orc(table: Any) -> Any:
-    """The table in types that ORC has: dictionaries decoded, whole numbers without a sign as wider ones, nulls as texts."""
+    """Return the table in types that ORC has: dictionaries decoded, whole numbers without a sign as wider ones, nulls as texts."""
     import pyarrow as pa
 
     others = {

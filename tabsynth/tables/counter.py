@@ -120,7 +120,7 @@ class RowCounter(ABC):
             yield values.assign(**{c.name: c.convert(values[c.name]) for c in schema.columns})
 
     def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to check)
-        """Called before a fit spends: refuse here a table that the schema does not fit. Reads no row.
+        """Refuse a table that the schema does not fit, before a fit spends. No row is read.
 
         Raises
         ------

@@ -19,7 +19,7 @@ STANDALONE, SPARK_CONNECT = 7077, 15002  # ports where a URL names none
 
 
 def duckdb_table(database: str | Path, table: str) -> EngineCounter:
-    """A table or view of a DuckDB file, which is opened for reading only.
+    """Return a table or view of a DuckDB file, which is opened for reading only.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def duckdb_table(database: str | Path, table: str) -> EngineCounter:
 
 
 def spark_table(url: str, table: str) -> EngineCounter:
-    """A table that a Spark cluster knows.
+    """Return a table that a Spark cluster knows.
 
     A Java process that this starts has no standard error, where Spark's log would go; a log4j2 file of yours
     (``SPARK_CONF_DIR``) may send the log elsewhere.
@@ -139,7 +139,7 @@ def _check_reachable(url: str, named: str) -> None:
 
 @contextmanager
 def _silent_processes() -> Iterator[None]:
-    """Processes that are started meanwhile have no standard error."""
+    """Start processes without a standard error meanwhile."""
     kept = os.dup(2)
     null = os.open(os.devnull, os.O_WRONLY)
     try:

@@ -111,7 +111,7 @@ def _check_encoding(encoding: str) -> None:
 def _lines(
     path: str | Path, compression: str, limits: Limits, encoding: str | None, quiet: bool
 ) -> Iterator[str]:
-    """The lines of a file with their ends, without its byte order mark; none of them endless."""
+    """Yield the lines of a file with their ends, without its byte order mark; none of them endless."""
     with _opened(path, compression, limits) as file:
         head = file.peek(4)[:4]
         marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
@@ -144,7 +144,7 @@ def _endless(path: str | Path) -> InputError:
 
 
 def _decoder(path: str | Path, encoding: str | None, quiet: bool) -> Callable[[str, int], str]:
-    """What decodes a line of Latin-1 and its number, by the line alone."""
+    """Return what decodes a line of Latin-1 and its number, by the line alone."""
 
     def decode(line: str, number: int) -> str:
         if line.isascii() and encoding is None:
@@ -200,7 +200,7 @@ class _Stream(io.TextIOBase):
 
 @contextmanager
 def _opened(path: str | Path, compression: str, limits: Limits) -> Iterator[Any]:
-    """The content of a file, unpacked up to its limit."""
+    """Open the content of a file, unpacked up to its limit."""
     try:
         if not compression:
             with open(path, "rb") as file:
@@ -289,7 +289,7 @@ _UNPACKERS: dict[str, Callable[[Any], Any]] = {
 
 @contextmanager
 def packed(path: str | Path, compression: str) -> Iterator[IO[str]]:
-    """A text file for writing UTF-8, which is compressed; the same text gives the same bytes."""
+    """Open a text file for writing UTF-8, which is compressed; the same text gives the same bytes."""
     with open(path, "wb") as file:
         binary: Any = file
         if compression == ".gz":
@@ -332,7 +332,7 @@ def _rows(lines: Iterator[str], path: str | Path, sep: str) -> Iterator[tuple[in
 
 
 def _separator(path: str | Path, lines: Callable[[], Iterator[str]]) -> str:
-    """The separator that divides the header into most names; a comma for a header of one name."""
+    """Return the separator that divides the header into most names; a comma for a header of one name."""
     widths = {}
     for sep in SEPARATORS:
         try:
@@ -353,7 +353,7 @@ def _separator(path: str | Path, lines: Callable[[], Iterator[str]]) -> str:
 def _read_one_column(
     path: str | Path, lines: Iterator[str], sep: str, nulls: list[str]
 ) -> pd.DataFrame:
-    """A table of one column: there pandas drops a row that holds nothing but spaces."""
+    """Read a table of one column, where pandas drops a row that holds nothing but spaces."""
     name, *cells = (cell for _, (cell,) in _rows(lines, path, sep))
     texts = pd.Series(cells, dtype="str", name=name)
     return texts.where(~texts.isin(nulls)).to_frame()
@@ -374,7 +374,7 @@ def check_header(path: str | Path, header: Sequence[str]) -> None:
 
 
 def _check_rows(path: str | Path, lines: Iterator[str], sep: str) -> list[str]:
-    """The header. Refuses what pandas would mend by itself: short, long and renamed columns."""
+    """Return the header. Refuse what pandas would mend by itself: short, long and renamed columns."""
     rows = _rows(lines, path, sep)
     _, header = next(rows, (0, []))
     check_header(path, header)

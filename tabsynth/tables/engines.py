@@ -53,7 +53,7 @@ ENGINES = {
 
 
 def is_lazy(table: Any) -> bool:
-    """Whether narwhals reads a table lazily."""
+    """Return whether narwhals reads a table lazily."""
     return isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame)
 
 
@@ -106,7 +106,7 @@ class EngineCounter(RowCounter):
         return ENGINES[self._library]
 
     def _run(self, query: Callable[[], Any]) -> Any:
-        """What a query gives; whatever the engine raises becomes an InputError of one line."""
+        """Run a query; whatever the engine raises becomes an InputError of one line."""
         try:
             return query()
         except InputError:
@@ -222,7 +222,7 @@ class EngineCounter(RowCounter):
         refuse_all([self._problem(key) for key in wrong.values()])
 
     def _problem(self, key: "_Key") -> str:
-        """What :meth:`Column.encode` says of a value that has no code."""
+        """Return what :meth:`Column.encode` says of a value that has no code."""
         name = key.column.name
         if key.encoded:
             return self._refused[name]
@@ -239,7 +239,7 @@ class EngineCounter(RowCounter):
     # Codes.
 
     def _key(self, column: Column, group: np.ndarray, name: str) -> "_Key":
-        """The expression of the group of each value's code."""
+        """Return the expression of the group of each value's code."""
         kind = self._schema()[column.name]
         values = _values_of(column.name, kind)
         placing = column.placing(_held(kind))
@@ -264,7 +264,7 @@ class EngineCounter(RowCounter):
         return _Key(name, column, group, whole.cast(nw.Int32))
 
     def _replaced(self, listed: Listed, name: str, group: np.ndarray) -> Any:
-        """In Polars: as :func:`_of_values`, by a hash table, in a column of its own.
+        """Return the expression of :func:`_of_values` in Polars: by a hash table, in a column of its own.
 
         A part of the rows at a time: the expression of Polars for it would hold the whole column.
         """
@@ -288,7 +288,7 @@ class EngineCounter(RowCounter):
         return nw.col(own)
 
     def _observed(self, column: Column) -> Listed | None:
-        """The codes of the distinct values of a column, by :meth:`Column.encode`; None where they are too many."""
+        """Return the codes of the distinct values of a column, by :meth:`Column.encode`; None where they are too many."""
         named = self._frame.select(_values_of(column.name, self._schema()[column.name]).alias("k0"))
         distinct = named.group_by("k0").agg(nw.len().alias("n")).head(MOST_VALUES + 2)
         arrow = self._run(lambda: _arrow(distinct))
@@ -305,7 +305,7 @@ class EngineCounter(RowCounter):
     # Counts.
 
     def _answers(self, sets: Sequence[Sequence["_Key"]]) -> dict[tuple[str, ...], np.ndarray]:
-        """Counts of sets of keys, of which index 0 of each axis is that of unknown values, by their names."""
+        """Return counts of sets of keys, of which index 0 of each axis is that of unknown values, by their names."""
         keys = {key.name: key for of_set in sets for key in of_set}
         named = [(tuple(key.name for key in of_set), of_set) for of_set in sets]
         answers = dict[tuple[str, ...], np.ndarray]()
@@ -378,7 +378,7 @@ class EngineCounter(RowCounter):
         return {s: tallies.of(s).astype(np.float64) for s in names}
 
     def _encoded(self, frame: Any, of_set: Sequence["_Key"]) -> Iterator[Answer]:
-        """The combinations of a set's values, which :meth:`Column.encode` makes codes of, a part at a time."""
+        """Yield the combinations of a set's values, which :meth:`Column.encode` makes codes of, a part at a time."""
         names = tuple(key.name for key in of_set)
         whole = _arrow(frame.group_by(names).agg(nw.len().alias("n")))
         for start in range(0, whole.num_rows, ENCODED):
@@ -390,7 +390,7 @@ class EngineCounter(RowCounter):
             yield names, codes, part.column("n").to_numpy()
 
     def _codes_of(self, key: "_Key", part: Any) -> np.ndarray:
-        """The groups of values in a table of Arrow; where the schema does not take one, all are unknown."""
+        """Return the groups of values in a table of Arrow; where the schema does not take one, all are unknown."""
         column = key.column
         try:
             values = _series(part, key.name, column.name)
@@ -420,7 +420,7 @@ class _Key:
 
 
 def _held(kind: Any) -> str:
-    """A narwhals dtype in the words of :meth:`Column.placing`; others are of no use to it."""
+    """Return a narwhals dtype in the words of :meth:`Column.placing`; others are of no use to it."""
     if isinstance(kind, nw.Decimal) and kind.precision <= EXACT_DIGITS:
         return "float64"
     if kind.is_integer():
@@ -443,13 +443,13 @@ def _held(kind: Any) -> str:
 
 
 def _values_of(name: str, kind: Any) -> Any:
-    """A column's values; texts as plain texts, for DuckDB compares those of its type JSON as JSON."""
+    """Return a column's values; texts as plain texts, for DuckDB compares those of its type JSON as JSON."""
     values = nw.col(name)
     return values.cast(nw.String) if kind in (nw.Categorical, nw.Enum, nw.String) else values
 
 
 def _of_cells(cells: Cells, values: Any, group: np.ndarray, kind: Any) -> Any:
-    """The group of the cell of each value, by halving; cells of one group are not told apart."""
+    """Return the group of the cell of each value, by halving; cells of one group are not told apart."""
     if kind.is_numeric():
         values = values.cast(nw.Float64)
     number = len(cells.starts) + 1
@@ -472,7 +472,7 @@ def _of_cells(cells: Cells, values: Any, group: np.ndarray, kind: Any) -> Any:
 
 
 def _inside(cells: Cells, values: Any, placed: Any) -> Any:
-    """The groups of values within the bounds, or of finite ones where others are clipped."""
+    """Return the groups of values within the bounds, or of finite ones where others are clipped."""
     low, high = (
         (-np.finfo(float).max, np.finfo(float).max) if cells.clip else (cells.low, cells.high)
     )
@@ -486,7 +486,7 @@ def _in_groups(listed: Listed, group: np.ndarray) -> tuple[dict[Any, int], int]:
 
 
 def _of_values(listed: Listed, values: Any, group: np.ndarray) -> Any:
-    """The group of the code of each value, by halving the ordered list."""
+    """Return the group of the code of each value, by halving the ordered list."""
     codes, other = _in_groups(listed, group)
     ordered = sorted(codes)
 
@@ -502,7 +502,7 @@ def _of_values(listed: Listed, values: Any, group: np.ndarray) -> Any:
 
 
 def _batches(sets: Sequence[list[_Key]]) -> Iterator[list[list[_Key]]]:
-    """Sets that one query answers: few enough in number, keys and cells."""
+    """Yield sets that one query answers: few enough in number, keys and cells."""
     batch, keys, cells = list[list[_Key]](), set[str](), 0
     for of_set in sets:
         more = {key.name for key in of_set}
@@ -520,12 +520,12 @@ def _batches(sets: Sequence[list[_Key]]) -> Iterator[list[list[_Key]]]:
 
 
 def _arrow(frame: Any) -> Any:
-    """A lazy table as a pyarrow Table."""
+    """Return a lazy table as a pyarrow Table."""
     return frame.collect("pyarrow").to_native()
 
 
 def _series(table: Any, key: str, name: str) -> pd.Series:
-    """The values of a column of a pyarrow Table, with the name that users know."""
+    """Return the values of a column of a pyarrow Table, with the name that users know."""
     kind = table.schema.field(key).type
     if kind.num_fields:  # a map, a union: narwhals does not say so
         raise InputError(f"Column {shown(name)} holds {kind}; unfold or convert it.")

@@ -32,7 +32,7 @@ WRITTEN = (*TEXT, *ARROW, WORKBOOK)
 
 
 def suffix(path: str | Path, *, writing: bool = False) -> str:
-    """The suffix that says how a table is stored, such as ``.csv`` or ``.csv.gz``; all others are refused.
+    """Return the suffix that says how a table is stored, such as ``.csv`` or ``.csv.gz``; refuse all others.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ def suffix(path: str | Path, *, writing: bool = False) -> str:
 
 
 def _stored(path: str | Path) -> tuple[str, str]:
-    """The suffix of the format, and that of the compression or nothing."""
+    """Return the suffix of the format, and that of the compression or nothing."""
     ending = suffix(path)
     base = "." + ending.split(".")[1]
     return base, ending.removeprefix(base)
 
 
 def _is_text(base: str) -> bool:
-    """Whether all cells of a format are read as text."""
+    """Return whether all cells of a format are read as text."""
     return base in TEXT or base == WORKBOOK
 
 
@@ -99,14 +99,14 @@ def _without_texts(values: pd.Series, nulls: Collection[str]) -> pd.Series:
 
 
 def taken_by(path: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options of :func:`read_table` that a file of this format takes."""
+    """Return those of the options of :func:`read_table` that a file of this format takes."""
     base, _ = _stored(path)
     taken = ("sep", "encoding") if base in TEXT else ("sheet",) if base == WORKBOOK else ()
     return {name: value for name, value in options.items() if name in (*taken, "decimal")}
 
 
 def separator_of(text: str) -> str:
-    """The separator that an option names: one character, or ``tab``."""
+    """Return the separator that an option names: one character, or ``tab``."""
     sep = "\t" if text in ("tab", "\\t") else text
     if len(sep) != 1 or sep in '"\r\n\0' or ord(sep) > 127:
         raise InputError(
@@ -186,7 +186,7 @@ def _declared(
     *,
     check_sep: bool = False,
 ) -> pd.DataFrame:
-    """The columns of a file as a schema declares them, and beside them those of its design and of ``aside``."""
+    """Return the columns of a file as a schema declares them, and beside them those of its design and of ``aside``."""
     if as_text:
         known = schema.names if callable(aside) else (*schema.names, *aside)
         frame.columns = [unescaped(name, known) for name in frame.columns]
@@ -300,7 +300,7 @@ def _is_either(own: Collection[str], aside: Callable[[str], bool], name: str) ->
 
 
 def linked_file(folder: Path, name: str) -> Path:
-    """The one file of a table in a folder of linked tables.
+    """Return the one file of a table in a folder of linked tables.
 
     Raises
     ------
@@ -317,7 +317,7 @@ def linked_file(folder: Path, name: str) -> Path:
 
 
 def _is_table(path: Path, name: str) -> bool:
-    """Whether a file is a table of that name."""
+    """Return whether a file is a table of that name."""
     if not path.is_file() or not path.name.startswith(f"{name}."):
         return False
     try:
@@ -420,7 +420,7 @@ def write_table(
 
 
 def _written_separator(text: str) -> str:
-    """A separator that readers find by the header."""
+    """Return a separator that readers find by the header."""
     sep = separator_of(text)
     if sep not in SEPARATORS:
         raise InputError(f"Expected sep to be one of , ; | or tab; got {shown(text)}.")
@@ -446,7 +446,7 @@ def _write_texts(table: pd.DataFrame, path: Path, compression: str, sep: str, de
 
 
 def _with_mark(values: pd.Series, decimal: str) -> pd.Series:
-    """A column with its reals as texts with another decimal mark."""
+    """Return a column with its reals as texts with another decimal mark."""
 
     def changed(value: Any) -> Any:
         return str(value).replace(".", decimal) if isinstance(value, float) else value

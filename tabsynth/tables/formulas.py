@@ -25,12 +25,12 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet may run ``text``, or a line of it; a sign alone and plain numbers it does not."""
+    """Return whether a spreadsheet may run ``text``, or a line of it; a sign alone and plain numbers it does not."""
     return bool(_places(text))
 
 
 def _places(text: str) -> list[int]:
-    """Where in a text an apostrophe is needed: the first places of its lines that would run."""
+    """Return where in a text an apostrophe is needed: the first places of its lines that would run."""
     if not _suspicious(text):
         return []
     places, place = [], 0
@@ -76,7 +76,7 @@ def refuse_formulas(table: pd.DataFrame) -> None:
 
 
 def escape_formulas(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with an apostrophe before such names and texts; numbers stay numbers.
+    """Return the table with an apostrophe before such names and texts; numbers stay numbers.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def escape_formulas(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def unescaped(text: str, declared: Collection[object]) -> str:
-    """The text of ``declared`` that was escaped as ``text``; else ``text`` as it is."""
+    """Return the text of ``declared`` that was escaped as ``text``; else ``text`` as it is."""
     if APOSTROPHE not in text or text in declared:
         return text
     lines = text.splitlines(keepends=True)
@@ -103,7 +103,7 @@ def unescaped(text: str, declared: Collection[object]) -> str:
 
 
 def _texts(column: pd.Series) -> list[str]:
-    """The distinct texts of a column."""
+    """Return the distinct texts of a column."""
     values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
     return [value for value in pd.Series(values).dropna().unique() if isinstance(value, str)]
 

@@ -49,7 +49,7 @@ DECLARED = "tabsynth: types that the file declares"  # key of attrs
 
 @lru_cache(maxsize=1)
 def _nullable_dtypes() -> Mapping[Any, Any]:
-    """The pandas dtypes that hold each value and a null, by Arrow type."""
+    """Return the pandas dtypes that hold each value and a null, by Arrow type."""
     import pyarrow as pa
 
     return {
@@ -66,14 +66,14 @@ def _nullable_dtypes() -> Mapping[Any, Any]:
 
 
 def value_type(kind: Any) -> Any:
-    """The Arrow type of a column's values: of dictionaries, that of what they list."""
+    """Return the Arrow type of a column's values: of dictionaries, that of what they list."""
     import pyarrow as pa
 
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def column_from_arrow(values: Any, name: str) -> pd.Series:
-    """An Arrow column as a pandas Series.
+    """Return an Arrow column as a pandas Series.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def _within_zones(values: pd.Series) -> pd.Series:
 
 
 def _numbers(values: Any) -> np.ndarray:
-    """The whole numbers that an Arrow column of dates or times holds, shape (n,) int64; of nulls any."""
+    """Return the whole numbers that an Arrow column of dates or times holds, shape (n,) int64; of nulls any."""
     import pyarrow as pa
 
     whole = pa.int32() if values.type.bit_width == 32 else pa.int64()
@@ -181,7 +181,7 @@ def _times(values: Any) -> np.ndarray:
 
 
 def _converted(values: Any) -> pd.Series:
-    """An Arrow column as pyarrow converts it; values of a nested type one by one where one of them has no counterpart."""
+    """Return an Arrow column as pyarrow converts it; values of a nested type one by one where one of them has no counterpart."""
     import pyarrow as pa
 
     try:
@@ -207,7 +207,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def table_from_arrow(table: Any) -> pd.DataFrame:
-    """A pyarrow Table as a DataFrame; see :func:`column_from_arrow`."""
+    """Return a pyarrow Table as a DataFrame; see :func:`column_from_arrow`."""
     parts = {
         i: column_from_arrow(table.column(i), name) for i, name in enumerate(table.column_names)
     }
@@ -275,7 +275,7 @@ def check_names(frame: pd.DataFrame, what: str = "table") -> None:
 
 
 def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
-    """A pandas DataFrame from any eager DataFrame that narwhals knows (polars, pyarrow, …).
+    """Return a pandas DataFrame from any eager DataFrame that narwhals knows (polars, pyarrow, …).
 
     Whole numbers and booleans of Arrow data come in pandas' nullable dtypes, whether or not there is a null:
     see :func:`tabsynth.tables.frames.column_from_arrow`. Cells of objects become plain ones: see
@@ -309,7 +309,7 @@ def parts_of(table: Any) -> Iterator[pd.DataFrame]:
 
 
 def _is_foreign(dtype: Any) -> bool:
-    """Whether polars has a type that Arrow lacks."""
+    """Return whether polars has a type that Arrow lacks."""
     if isinstance(dtype, nw.Struct):
         return any(_is_foreign(field.dtype) for field in dtype.fields)
     if isinstance(dtype, nw.List | nw.Array):
@@ -318,7 +318,7 @@ def _is_foreign(dtype: Any) -> bool:
 
 
 def arrow_type(text: str) -> Any:
-    """The Arrow type that ``str`` of one gives; None for texts of other types than columns here have."""
+    """Return the Arrow type that ``str`` of one gives; None for texts of other types than columns here have."""
     import pyarrow as pa
 
     if _SIMPLE.fullmatch(text):
@@ -338,7 +338,7 @@ def arrow_type(text: str) -> Any:
 
 @dataclass(frozen=True)
 class TableKind:
-    """What a DataFrame is, apart from its rows.
+    """The kind of a DataFrame, apart from its rows.
 
     Attributes
     ----------
@@ -352,7 +352,7 @@ class TableKind:
 
     @classmethod
     def of(cls, table: Any) -> Self:
-        """That of a table of any library; other libraries than the three count as pandas."""
+        """Return the kind of a table of any library; other libraries than the three count as pandas."""
         import pyarrow as pa
 
         if isinstance(table, pd.DataFrame):
@@ -417,7 +417,7 @@ class TableKind:
 
 
 def _known(types: Mapping[str, str]) -> dict[str, str]:
-    """The types that :func:`arrow_type` reads back."""
+    """Return the types that :func:`arrow_type` reads back."""
     return {
         name: text
         for name, text in types.items()
@@ -428,7 +428,7 @@ def _known(types: Mapping[str, str]) -> dict[str, str]:
 def in_kind(
     table: pd.DataFrame, columns: Mapping[str, Column], kind: TableKind, choice: str
 ) -> Any:
-    """A synthetic table in another library or in other types, with the same values.
+    """Return a synthetic table in another library or in other types, with the same values.
 
     Parameters
     ----------
@@ -537,7 +537,7 @@ def _own_array(values: pd.Series, column: Column) -> Any:
 
 
 def _holds(wanted: Any, column: Column, own: Any) -> bool:
-    """Whether a type holds every value that the column declares; a function of the two alone."""
+    """Return whether a type holds every value that the column declares; a function of the two alone."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(wanted):

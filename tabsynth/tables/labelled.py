@@ -91,7 +91,7 @@ def _in_declared_dtype(values: pd.Series, about: Any, nulls: list[str]) -> pd.Se
 
 
 def with_labels(schema: Schema, path: Path) -> Schema:
-    """The schema with the descriptions of a file's variables and the labels of their listed values."""
+    """Return the schema with the descriptions of a file's variables and the labels of their listed values."""
     with open(path, "rb") as file:
         head = file.read(16)
     stated: dict[str, Mapping[str, Any]] = {
@@ -108,5 +108,5 @@ def with_labels(schema: Schema, path: Path) -> Schema:
 
 
 def _code(value: Any) -> str:
-    """A category as the labels of a file name it: 1.0 as 1."""
+    """Return a category as the labels of a file name it: 1.0 as 1."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)

@@ -15,7 +15,7 @@ MAX_CELLS = 2 * 10**9
 
 
 class Limits:
-    """What a file of a table may unpack to, by its size.
+    """The limits of what a file of a table may unpack to, by its size.
 
     Parameters
     ----------

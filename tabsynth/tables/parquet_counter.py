@@ -157,7 +157,7 @@ class ParquetCounter(RowCounter):
             raise InputError(CHANGED)
 
     def _has(self, key: "_Key") -> bool:
-        """Whether the values of a column were counted one by one when they were compared with the schema."""
+        """Return whether the values of a column were counted one by one when they were compared with the schema."""
         column, _ = self._first.get(key.place, (None, None))
         return column == key.column and key.by_value
 
@@ -196,7 +196,7 @@ class _Key:
 
     @cached_property
     def by_value(self) -> bool:
-        """Whether each code is a group of its own."""
+        """True if each code is a group of its own."""
         return np.array_equal(self.group, np.arange(len(self.group)))
 
 
@@ -217,7 +217,7 @@ class _Scan:
         self._problems: list[InputError | None] = [None] * len(self.names)
 
     def run(self, batches: Iterator[Any]) -> dict[tuple[_Key, ...], np.ndarray]:
-        """The counts of each set, shape (groups of each column), int64.
+        """Return the counts of each set, shape (groups of each column), int64.
 
         Raises
         ------
@@ -274,7 +274,7 @@ def _in_group(codes: np.ndarray, key: _Key) -> np.ndarray:
 
 
 def _stamps(files: Sequence[Path] | dict[Path, Any]) -> list[tuple[int, ...]]:
-    """What tells a file from a later one of the same name."""
+    """Return what tells a file from a later one of the same name."""
     stamps = list[tuple[int, ...]]()
     for file in files:
         try:
@@ -286,7 +286,7 @@ def _stamps(files: Sequence[Path] | dict[Path, Any]) -> list[tuple[int, ...]]:
 
 
 def _together(tables: Sequence[Any], places: Sequence[str]) -> pd.DataFrame:
-    """Counts of tables of one schema, each combination of values once."""
+    """Return counts of tables of one schema, each combination of values once."""
     import pyarrow as pa
 
     counts = pa.concat_tables(tables).group_by(list(places)).aggregate([("count_all", "sum")])
@@ -294,7 +294,7 @@ def _together(tables: Sequence[Any], places: Sequence[str]) -> pd.DataFrame:
 
 
 def sampled_rows(path: Path, rows: int, seed: int) -> tuple[dict[Path, pd.DataFrame], int]:
-    """Some rows of a Parquet file, or of all in a folder, drawn uniformly; by file, and the number of all rows.
+    """Return some rows of a Parquet file, or of all in a folder, drawn uniformly; by file, and the number of all rows.
 
     Of a file with no drawn row there is an empty DataFrame, if it is the first one.
     """
@@ -334,7 +334,7 @@ def sampled_rows(path: Path, rows: int, seed: int) -> tuple[dict[Path, pd.DataFr
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """The path itself, or all Parquet files in a folder, in order."""
+    """Return the path itself, or all Parquet files in a folder, in order."""
     if not path.is_dir():
         return [path]
     files = sorted(
@@ -351,7 +351,7 @@ def parquet_files(path: Path) -> list[Path]:
 
 
 def _opened(file: Path) -> Any:
-    """A file as a dataset: its schema is read, and no row."""
+    """Return a file as a dataset: its schema is read, and no row."""
     import pyarrow as pa
     import pyarrow.dataset as pads
     from pyarrow.fs import LocalFileSystem

@@ -55,7 +55,7 @@ class Tallies(Generic[K]):
             pass
 
     def of(self, s: tuple[K, ...]) -> np.ndarray:
-        """Counts of a set of columns, shape (codes of each column), int64."""
+        """Return counts of a set of columns, shape (codes of each column), int64."""
         union = self._union_of[s]
         keys = [key for part in union for key in part]
         whole = self._counts[union].reshape([self._sizes[key] for key in keys])
@@ -84,7 +84,7 @@ class Tallies(Generic[K]):
     def _unions(
         self, sets: Sequence[tuple[K, ...]], most: int
     ) -> dict[tuple[K, ...], tuple[tuple[K, ...], ...]]:
-        """By set the parts that are counted jointly for it: whole ones where they have few cells, else its own columns."""
+        """Return the parts that are counted jointly for each set: whole ones where they have few cells, else its own columns."""
         parts = self._together_in(list(dict.fromkeys(key for s in sets for key in s)), most)
         part_of = {key: part for part in parts for key in part}
         unions = dict[tuple[K, ...], tuple[tuple[K, ...], ...]]()
@@ -98,7 +98,7 @@ class Tallies(Generic[K]):
 def _without_parts_of_others(
     unions: dict[tuple[K, ...], tuple[tuple[K, ...], ...]],
 ) -> dict[tuple[K, ...], tuple[tuple[K, ...], ...]]:
-    """The same, with a larger union in place of one whose columns it has as well."""
+    """Return the unions, with a larger one in place of one whose columns it has as well."""
     keys = {union: frozenset(k for part in union for k in part) for union in unions.values()}
     having = dict[K, list[tuple[tuple[K, ...], ...]]]()
     for union, of in keys.items():

@@ -82,7 +82,7 @@ def read_sheet(path: str | Path, null_values: tuple[str, ...], sheet: str | None
 
 
 def _sheet_of(path: str | Path, names: list[str], sheet: str | None) -> str:
-    """The sheet that is meant; more than one need a choice."""
+    """Return the sheet that is meant; more than one need a choice."""
     if sheet is None and len(names) == 1:
         return names[0]
     if sheet not in names:
@@ -109,7 +109,7 @@ def _rows(path: str | Path, sheet: Any, limits: Limits) -> Iterator[tuple[Any, .
 
 
 def _cells(path: str | Path, number: int, row: tuple[Any, ...], width: int) -> list[str] | None:
-    """The texts of a row; None for one without a cell, such as formatted rows below a table."""
+    """Return the texts of a row; None for one without a cell, such as formatted rows below a table."""
     texts = [_text(cell) for cell in row]
     if any(texts[width:]):
         raise InputError(
@@ -122,7 +122,7 @@ def _cells(path: str | Path, number: int, row: tuple[Any, ...], width: int) -> l
 
 
 def _text(cell: Any) -> str:
-    """A cell as text, by itself alone."""
+    """Return a cell as text, by itself alone."""
     if cell is None:
         return ""
     if isinstance(cell, float):
@@ -183,7 +183,7 @@ def write_sheet(table: pd.DataFrame, path: Path) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as openpyxl takes it: times without a date, durations and periods as text."""
+    """Return a value as openpyxl takes it: times without a date, durations and periods as text."""
     if value is None or value is pd.NA or value is pd.NaT:
         return None
     if isinstance(value, np.generic):

@@ -18,7 +18,7 @@ GROUPINGS = ("flat", "weight-bias", "clusters")
 
 
 def group_count(grouping: str, clusters: int, module: nn.Module) -> int:
-    """How many groups a module's parameters make: G, known before the first row is read."""
+    """Return how many groups a module's parameters make: G, known before the first row is read."""
     if grouping == "weight-bias":
         return max(weight_bias_groups(module)) + 1
     parameters = sum(p.requires_grad for p in module.parameters())
@@ -74,7 +74,7 @@ MOST_FOR_VOTES = 0.5  # of 1/σ², what a step may release in all
 
 @dataclass(frozen=True, kw_only=True)
 class Clipping:
-    """How per-row gradients are bounded. All of it is public.
+    """The way in which per-row gradients are bounded. All of it is public.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Clipping:
         between("quantile", self.quantile, 0, 1, low_open=True, high_open=True)
 
     def stated(self, module: nn.Module, stand_ins: str = "public rows") -> dict[str, Any]:
-        """What a certificate says of the steps of a module: JSON-ready, and public before the first of them.
+        """Return what a certificate says of the steps of a module: JSON-ready, and public before the first of them.
 
         With G groups of bounds C_j = ``max_norm`` · u_j, the sum in units of u_j has L2 sensitivity √G
         ``max_norm``: its ``unit`` says what u_j is, and :meth:`Bounds.units` has it as a number.
@@ -230,16 +230,16 @@ class Bounds:
         self.now.clamp_min_(LEAST_BOUND)
 
     def votes_noise(self) -> float:
-        """Standard deviation of the noise on each group's votes: √G σ_b."""
+        """Return the standard deviation of the noise on each group's votes: √G σ_b."""
         return math.sqrt(len(self.now)) * self.count_noise
 
     def noise_rounding(self) -> float:
-        """By how much of a bound the noise's reading of a sum can move it; see :mod:`tabsynth.training.sums`."""
+        """Return by how much of a bound the noise's reading of a sum can move it; see :mod:`tabsynth.training.sums`."""
         count = sum(p.numel() for p in self.clipper.parameters)
         return noise_rounding(count, math.sqrt(len(self.now)) * self.noise_multiplier)
 
     def units(self) -> list[float]:
-        """How large the unit of :meth:`Clipping.stated` is: for each group's sum, and for the votes on bounds.
+        """Return how large the unit of :meth:`Clipping.stated` is: for each group's sum, and for the votes on bounds.
 
         In these units all that a step releases together has noise of one size, the one that is charged:
         √G σ ``max_norm``, and moves by √G ``max_norm`` at most.
@@ -248,5 +248,5 @@ class Bounds:
         return [scale / one for scale in (*self.noise_scales().tolist(), self.votes_noise())]
 
     def noise_scales(self) -> Tensor:
-        """Standard deviation of the noise on a sum, for each group: √G s C, shape (G,)."""
+        """Return the standard deviation of the noise on a sum, for each group: √G s C, shape (G,)."""
         return math.sqrt(len(self.now)) * self.noise_multiplier * self.now

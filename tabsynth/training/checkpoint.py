@@ -53,7 +53,7 @@ def _digest(index: Mapping[str, Any]) -> str:
 
 
 def read_index(path: Path) -> dict[str, Any]:
-    """What :func:`write_index` wrote; refuses damage, and a checkpoint without its ledger."""
+    """Return what :func:`write_index` wrote; refuse damage, and a checkpoint without its ledger."""
     index = read_json(path, "checkpoint")
     format_name = index.get("format") if isinstance(index, dict) else None
     if format_name != FORMAT:
@@ -74,7 +74,7 @@ _OF_FILE = {"kind": str, "name": str, "file": str, "sha256": str, "done": int}
 
 
 def _whole(index: dict[str, Any]) -> bool:
-    """Whether all parts are there. The files that it names are read and removed: none may lie outside."""
+    """Return whether all parts are there. Refuse files outside: those that it names are read and removed."""
     kept, plan, given_up = index.get("kept"), index.get("plan"), index.get("given_up", [])
     return (
         _has(index, _PARTS)
@@ -95,7 +95,7 @@ def _has(item: Any, parts: Mapping[str, type]) -> bool:
 
 
 def make_folder(path: Path) -> None:
-    """A folder for the owner alone; refuses one that holds something else, or points elsewhere."""
+    """Make a folder for the owner alone; refuse one that holds something else, or points elsewhere."""
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         names = {file.name for file in path.iterdir()}
@@ -125,7 +125,7 @@ def check_same(path: Path, theirs: Any, ours: Any) -> None:
 
 
 def _difference(there: Any, here: Any, name: str = "") -> tuple[str, Any, Any] | None:
-    """The first leaf that differs, by its path."""
+    """Return the first leaf that differs, by its path."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in sorted({*there, *here}):
             inner = f"{name}.{key}" if name else str(key)
@@ -139,7 +139,7 @@ def _difference(there: Any, here: Any, name: str = "") -> tuple[str, Any, Any] |
 
 
 def standing(path: str | Path) -> list[str]:
-    """The progress of a checkpoint, in plain words; nothing if there is none yet.
+    """Return the progress of a checkpoint, in plain words; nothing if there is none yet.
 
     Raises
     ------
@@ -170,7 +170,7 @@ MAX_DEPTH = 15  # of a state, each level of which is up to three levels of its J
 
 
 class Stateful(Protocol):
-    """What can be saved and set back: modules, optimisers, and objects that hold several."""
+    """A thing that can be saved and set back: modules, optimisers, and objects that hold several."""
 
     def state_dict(self) -> dict[str, Any]:
         """Nested dicts, lists and tuples of tensors and plain values."""
@@ -193,7 +193,7 @@ def write_state(path: Path, value: Any) -> str:
 
 
 def read_state(path: Path, checksum: str) -> Any:
-    """What :func:`write_state` wrote and returned the SHA-256 of; tensors are on the CPU.
+    """Return what :func:`write_state` wrote and returned the SHA-256 of; tensors are on the CPU.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def write_durably(path: Path, data: bytes) -> None:
 
 
 def _plain(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
-    """The value as JSON; its tensors are moved to ``tensors``."""
+    """Return the value as JSON; its tensors are moved to ``tensors``."""
     if depth > MAX_DEPTH:
         raise TypeError("a state is nested too deeply")
     value = native(value)
@@ -298,7 +298,7 @@ class StateFiles:
         return None
 
     def _keep(self, kind: str, name: str, value: Any, done: int, **changes: Any) -> None:
-        """A new file, then the index that lists it, with other ``changes``, then the end of the file it replaces."""
+        """Write a new file, then the index that lists it, with other ``changes``; then remove the file that it replaces."""
         self.journal.check_process()
         file = f"state-{self._index['next']}.safetensors"
         self._index["next"] += 1
@@ -336,7 +336,7 @@ class LostRelease(Exception):
 
 
 class Checkpoint(StateFiles):
-    """Where a fit keeps how far it came; open for one process at a time.
+    """A folder in which a fit keeps how far it came; open for one process at a time.
 
     Parameters
     ----------
@@ -452,12 +452,12 @@ class Checkpoint(StateFiles):
 
     @property
     def runs(self) -> list[str]:
-        """Of this fit: those whose plans were given up, and :attr:`run`."""
+        """The runs of this fit: those whose plans were given up, and :attr:`run`."""
         return [*self._index.get("given_up", []), self.run]
 
     @property
     def resumes(self) -> int:
-        """How often the fit was resumed."""
+        """The number of times that the fit was resumed."""
         return int(self._index["resumes"])
 
     @property
@@ -467,23 +467,23 @@ class Checkpoint(StateFiles):
 
     @property
     def seeded(self) -> bool:
-        """Whether any part of the fit was."""
+        """True if any part of the fit was seeded."""
         return bool(self._index["seeded"])
 
     @property
     def finished(self) -> bool:
-        """Whether the fit is complete: then only its model is left."""
+        """True if the fit is complete: then only its model is left."""
         return self._index["model"] is not None
 
     def ledger(self) -> Ledger:
-        """The ledger as the journal has it: all that was reserved counts as spent."""
+        """Return the ledger as the journal has it: all that was reserved counts as spent."""
         before = [] if self._own else self._earlier  # else the journal has it
         return Ledger.from_list(
             *self._limit, before, journal=self.journal, run=self.run, given_up=self.runs
         )
 
     def schema(self) -> dict[str, Any] | None:
-        """The schema that this fit has drafted, as a schema file has it; None if it has drafted none."""
+        """Return the schema that this fit has drafted, as a schema file has it; None if it has drafted none."""
         entry = self._find(SCHEMA, SCHEMA)
         if entry is None:
             return None
@@ -501,7 +501,7 @@ class Checkpoint(StateFiles):
 
     @property
     def begun(self) -> bool:
-        """Whether anything was charged, or granted, to the present run."""
+        """True if anything was charged, or granted, to the present run."""
         return any(entry.run == self.run for entry in self.journal.entries.values())
 
     def begin(self, plan: list[dict[str, Any]] | None, *, seeded: bool) -> None:
@@ -537,7 +537,7 @@ class Checkpoint(StateFiles):
         self._drop(dropped)
 
     def model(self) -> Path:
-        """The finished model's file."""
+        """Return the finished model's file."""
         path = self.path / MODEL
         if sha256(path) != self._index["model"]:
             raise FileFormatError(f"{path} is not the model that the fit ended with.")
@@ -553,7 +553,7 @@ class Checkpoint(StateFiles):
     def once(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """The results of a release that is charged once: computed now, or as an earlier process kept them.
+        """Return the results of a release that is charged once: computed now, or as an earlier process kept them.
 
         Raises
         ------
@@ -591,12 +591,12 @@ class Checkpoint(StateFiles):
         return int(entry["done"])
 
     def followed(self, stage: str) -> bool:
-        """Whether a later stage has begun: then this one is not taken up again."""
+        """Return whether a later stage has begun: then this one is not taken up again."""
         names = [item["name"] for item in self._index["kept"] if item["kind"] == "stage"]
         return stage in names[:-1]
 
     def due(self) -> bool:
-        """Whether it is time to save; never in a recorded run, which must not hang on the clock."""
+        """Return whether it is time to save; never in a recorded run, which must not hang on the clock."""
         return recorder() is None and time.monotonic() >= self._next_save
 
     def save(self, stage: str, done: int, state: Stateful) -> None:

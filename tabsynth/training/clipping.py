@@ -41,7 +41,7 @@ class NeedsRowByRow(Exception):
 
 
 def hooked(module: nn.Module) -> bool:
-    """Whether opacus' hooks are on the module: not so where nobody has imported opacus yet."""
+    """Return whether opacus' hooks are on the module: not so where nobody has imported opacus yet."""
     opacus = sys.modules.get("opacus.grad_sample")
     return opacus is not None and isinstance(module, opacus.GradSampleModule)
 
@@ -49,7 +49,7 @@ def hooked(module: nn.Module) -> bool:
 def mean_gradient(
     losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
 ) -> list[Tensor]:
-    """The ordinary mean gradient; zero for a parameter that is not used."""
+    """Return the ordinary mean gradient; zero for a parameter that is not used."""
     total = one_a_row(losses(module, inputs), len(inputs)).mean()
     if not total.requires_grad:
         return [torch.zeros_like(p) for p in parameters]
@@ -169,7 +169,7 @@ def moved(parameters: Sequence[Tensor], by: Sequence[Tensor]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the rows' differences from a reference are; of shape (batch, G), in float64.
+    """The sizes of the rows' differences from a reference; of shape (batch, G), in float64.
 
     Of units, all of it is that of the whole unit, at each of its rows.
 
@@ -196,7 +196,7 @@ class MaterializedGradients:
         self.grads = grads
 
     def first(self, rows: int) -> "MaterializedGradients":
-        """The gradients of the first rows alone."""
+        """Return the gradients of the first rows alone."""
         return MaterializedGradients([g[:rows] for g in self.grads])
 
     def sizes(
@@ -206,7 +206,7 @@ class MaterializedGradients:
         units: UnitPlaces | None = None,
         parts: Tensor | None = None,
     ) -> Sizes:
-        """How large each row's difference from the reference is, or each unit's sum of them, by their parts."""
+        """Return how large each row's difference from the reference is, or each unit's sum of them, by their parts."""
         apart = self._apart(reference)
         norms = self._norms(clipper, apart)
         usable = (norms <= LARGEST_FACTOR).all(1)
@@ -229,7 +229,7 @@ class MaterializedGradients:
         return norms * (1 + (sum(g[0].numel() for g in self.grads) + 8) * 2.0**-53)
 
     def means(self, clipper: "PerExampleClipper") -> list[Tensor]:
-        """The mean gradient, a tensor a parameter, in the working precision."""
+        """Return the mean gradient, a tensor a parameter, in the working precision."""
         return [g.mean(0) for g in self.grads]
 
     def weighted_sums(
@@ -455,14 +455,14 @@ class PerExampleClipper:
 
     @property
     def _several(self) -> bool:
-        """Whether a weight's gradient of an example is a sum of several products, which may cancel."""
+        """True if a weight's gradient of an example is a sum of several products, which may cancel."""
         return self.uses > 1 or self.rows > 1
 
     def _empty(self) -> Tensor:
         return self.parameters[0].new_empty(0, dtype=torch.float64)
 
     def reference(self, losses: Losses, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
-        """The mean gradient of public rows, and the norms around it of the first ones, shape (m, G).
+        """Return the mean gradient of public rows, and the norms around it of the first ones, shape (m, G).
 
         m is at most ``TYPICAL_ROWS``: enough for what is typical.
         """
@@ -479,7 +479,7 @@ class PerExampleClipper:
             self.groups = own
 
     def mean_gradient(self, losses: Losses, inputs: Tensor) -> list[Tensor]:
-        """The ordinary mean gradient, of public rows only; zero for a parameter that is not used."""
+        """Return the ordinary mean gradient, of public rows only; zero for a parameter that is not used."""
         return mean_gradient(losses, self.module, inputs, self.parameters)
 
     def gradients(
@@ -508,7 +508,7 @@ class PerExampleClipper:
         )
 
     def _hooks_apply(self, losses: Losses, inputs: Tensor) -> bool:
-        """Whether opacus' hooks give these losses' gradients of rows of this shape.
+        """Return whether opacus' hooks give these losses' gradients of rows of this shape.
 
         It is tried on rows that are made up. Private rows never decide how they are computed with: sums
         of neighbouring batches that are rounded in two ways differ by more than a row.
@@ -543,7 +543,7 @@ class FactoredGradients:
         self.factors, self.batch = factors, batch
 
     def first(self, rows: int) -> "FactoredGradients":
-        """The gradients of the first rows alone."""
+        """Return the gradients of the first rows alone."""
         return FactoredGradients([f.first(rows) for f in self.factors], min(rows, self.batch))
 
     def sizes(
@@ -553,7 +553,7 @@ class FactoredGradients:
         units: UnitPlaces | None = None,
         parts: Tensor | None = None,
     ) -> Sizes:
-        """How large each row's difference from the reference is, or each unit's sum of them, by their parts."""
+        """Return how large each row's difference from the reference is, or each unit's sum of them, by their parts."""
         none = clipper._empty().new_zeros(self.batch)
         squares, products = [none] * clipper.group_count, [none] * clipper.group_count
         longest = none
@@ -590,7 +590,7 @@ class FactoredGradients:
         return Sizes(norms, torch.stack(products, dim=1).sqrt(), usable)
 
     def means(self, clipper: PerExampleClipper) -> list[Tensor]:
-        """The mean gradient, a tensor a parameter, in the working precision."""
+        """Return the mean gradient, a tensor a parameter, in the working precision."""
         gradients: dict[int, Tensor] = {}
         for factor in self.factors:
             gradients.update(factor.means())
@@ -620,7 +620,7 @@ class FactoredGradients:
 
 
 def _plain(part: nn.Module) -> TypeGuard[Layer]:
-    """Whether a layer is a linear map of its input and nothing else, and all of it is trained."""
+    """Return whether a layer is a linear map of its input and nothing else, and all of it is trained."""
     own = dict(part.named_parameters(recurse=False))
     if not own.keys() <= {"weight", "bias"} or not all(p.requires_grad for p in own.values()):
         return False

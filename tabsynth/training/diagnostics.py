@@ -8,7 +8,7 @@ is charged first; the over-estimation score alone has a private release too.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -85,7 +85,7 @@ class StepState:
 
     bounds: Tensor | float = 1.0
     groups: Sequence[int] | None = None
-    rule: StepRule = DPSGD()
+    rule: StepRule = field(default_factory=DPSGD)
     previous: Sequence[Tensor] | None = None
     noise: Sequence[Tensor] | None = None
 
@@ -190,7 +190,7 @@ def _unnoised(rows: Tensor | PrivateTable[Tensor], account: Account | None) -> T
 def _moved(
     parameters: Sequence[Tensor], along: Sequence[Tensor] | None, radius: float
 ) -> Iterator[None]:
-    """The weights moved by ``radius`` along a gradient, and back."""
+    """Move the weights by ``radius`` along a gradient, and back."""
     if along is None or not radius:
         yield
         return
@@ -237,7 +237,7 @@ def overestimation(
     rows: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Overestimation:
-    """How much a discriminator believes rows, for real ones, noise and generated ones.
+    """Return how much a discriminator believes rows: real ones, noise and generated ones.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def overestimation(
 
 
 def as_probability(scores: Tensor, midpoint: float = 0.0, scale: float = 1.0) -> Tensor:
-    """A Wasserstein critic's scores as D(x) = 1/(1 + exp(−(f(x) − midpoint)/scale)), of any shape.
+    """Return a Wasserstein critic's scores as D(x) = 1/(1 + exp(−(f(x) − midpoint)/scale)), of any shape.
 
     NOTE[DIFF] The source's D ends in a sigmoid; a critic's score has no zero and no unit. ``midpoint``
     is the score to be taken for as likely real as not, ``scale`` a typical distance from it. Both must

@@ -33,7 +33,7 @@ Layer = nn.Linear | nn.Embedding
 
 
 def one_a_row(losses: Tensor, batch: int) -> Tensor:
-    """The losses, if they are one a row: a batch's mean would make rows depend on each other."""
+    """Return the losses, if they are one a row: a batch's mean would make rows depend on each other."""
     if losses.shape != (batch,):
         raise TypeError(
             f"Expected losses of shape ({batch},), one a row; got {tuple(losses.shape)}."
@@ -121,7 +121,7 @@ class Factors:
     uses: Sequence[Use]
 
     def first(self, rows: int) -> "Factors":
-        """The factors of the first rows alone."""
+        """Return the factors of the first rows alone."""
         uses = [Use(u.left[:rows], u.right[:rows], u.bias) for u in self.uses]
         return Factors(self.layer, uses)
 
@@ -159,12 +159,12 @@ class Factors:
 
     @property
     def _float64_error(self) -> float:
-        """Of inner products of two outer products of this layer in float64, relative to their sizes."""
+        """The error of inner products of two outer products of this layer in float64, relative to their sizes."""
         return (sum(self.layer.weight.shape) + 8 + len(self.uses) ** 2) * 2.0**-52
 
     @property
     def _vanishing(self) -> float:
-        """What a sum of products in the working precision may lose because they are below its smallest number."""
+        """The most that a sum of products in the working precision loses because they are below its smallest number."""
         return sum(self.layer.weight.shape) * 2.0**-110
 
     def squares(self) -> dict[int, Tensor]:
@@ -285,7 +285,7 @@ class Factors:
         return sum(lefts[1:], lefts[0])
 
     def means(self) -> dict[int, Tensor]:
-        """The mean over the rows by parameter, in the working precision: of public rows."""
+        """Return the mean over the rows by parameter, in the working precision: of public rows."""
         lefts = [use.left for use in self.uses]
         parts = self._products(lefts, lefts[0].dtype, lambda left, right: left.T @ right)
         total = parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
@@ -301,7 +301,7 @@ class Factors:
         dtype: torch.dtype,
         product: Callable[[Tensor, Tensor], Tensor],
     ) -> list[Tensor]:
-        """The sum over the rows of leftᵢ ⊗ rightᵢ for each use of the weight.
+        """Return the sum over the rows of leftᵢ ⊗ rightᵢ for each use of the weight.
 
         An embedding's sum is taken in ``dtype``; that of a linear layer is what ``product`` returns.
         """
@@ -367,8 +367,11 @@ def _weighted(rows: Tensor, scale: Tensor, blank: Tensor | None) -> Tensor:
 
 
 def _without(rows: Tensor, blank: Tensor | None) -> Tensor:
-    """Zero where a row is left out. In memory the result lies row by row, whether there are such rows or not:
-    the order of a matrix product's operations may follow from how its factors lie."""
+    """Put zero where a row is left out.
+
+    In memory the result lies row by row, whether there are such rows or not: the order of a matrix product's operations
+    may follow from how its factors lie.
+    """
     return (rows if blank is None else rows.masked_fill(blank[:, None], 0)).contiguous()
 
 
@@ -415,7 +418,7 @@ class _Linear(torch.autograd.Function):
 
 
 def _not_again(_: Tensor) -> None:
-    """A pass that goes back through a backward pass, to be gone through once more, is not followed."""
+    """Refuse to follow a pass through a backward pass that is to be gone through once more."""
     if torch.is_grad_enabled():
         raise NotClosedForm("the loss differentiates the module twice before its own gradient")
 
@@ -452,7 +455,7 @@ class Trace:
         self.backward_uses: list[tuple[Layer, Tensor, Tensor]] = []
 
     def biased(self, layer: Layer) -> list[bool]:
-        """Whether each move of a layer moves its bias too."""
+        """Return whether each move of a layer moves its bias too."""
         return [use.bias for use in self.moves.get(layer, ())]
 
     @contextmanager
@@ -467,7 +470,7 @@ class Trace:
                 layer.__dict__.pop("forward", None)
 
     def factors(self, losses: Losses, module: nn.Module, inputs: Tensor) -> list[Factors]:
-        """The factors of each row's gradient of its loss, a :class:`Factors` a layer that is used."""
+        """Return the factors of each row's gradient of its loss, a :class:`Factors` a layer that is used."""
         try:
             return self._found(losses, module, inputs)
         finally:
@@ -533,7 +536,7 @@ def _bound(method: Callable[[Any, Tensor], Tensor], layer: Layer) -> Callable[[T
 
 
 def _lookups(left: Tensor, right: Tensor) -> list[Use]:
-    """An embedding's uses: one a looked-up category."""
+    """Return an embedding's uses: one a looked-up category."""
     if right.dim() == 1:
         return [Use(left, right, False)]
     return [Use(left[:, j], right[:, j], False) for j in range(right.shape[1])]

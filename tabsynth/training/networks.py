@@ -26,7 +26,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer with torch's default law, drawn from ``generator`` rather than globally."""
+    """Return a linear layer with torch's default law, drawn from ``generator`` rather than globally."""
     layer = skip_init(nn.Linear, inputs, outputs)
     bound = 1 / math.sqrt(inputs)
     with torch.no_grad():
@@ -62,12 +62,12 @@ def mlp(
 
 
 def weights(*widths: int) -> int:
-    """Number of weights of an MLP of these widths, biases left out."""
+    """Return the number of weights of an MLP of these widths, biases left out."""
     return sum(a * b for a, b in pairwise(widths))
 
 
 class Heads(nn.Module):
-    """From logits, shape (batch, layout.width), to codes: softmax or sigmoid block by block.
+    """The step from logits, shape (batch, layout.width), to codes: softmax or sigmoid block by block.
 
     Softmax blocks are sampled by the Gumbel-softmax trick at temperature ``tau`` (Jang et al. 2017),
     so that generated one-hot codes look like real ones and gradients still pass.
@@ -104,14 +104,14 @@ class Heads(nn.Module):
         return total
 
     def _by_run(self, one: Tensor, other: Tensor) -> Iterator[tuple[bool, Tensor, Tensor]]:
-        """Whether a run is a softmax, and its part of two tensors of the layout's width."""
+        """Return whether a run is a softmax, and its part of two tensors of the layout's width."""
         widths, softmax = zip(*self._runs, strict=True)
         # Split, not sliced: of each slice the way back would write a gradient of the whole width.
         return zip(softmax, one.split(widths, dim=1), other.split(widths, dim=1), strict=True)
 
 
 def _gumbel(like: Tensor, generator: torch.Generator) -> Tensor:
-    """Standard Gumbel noise of a tensor's shape: on a CPU three times as fast as by ``exponential_``."""
+    """Draw standard Gumbel noise of a tensor's shape: on a CPU three times as fast as by ``exponential_``."""
     uniform = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=like.device)
     uniform.clamp_(min=torch.finfo(like.dtype).tiny)  # a 0 would make -inf, and a block of it NaN
     return uniform.log_().neg_().log_().neg_()
@@ -160,7 +160,7 @@ OPTIMIZERS: dict[str, Callable[[list[Tensor], float, Betas], Optimizer]] = {
 def optimizer(
     name: str, parameters: Iterable[Tensor], lr: float, betas: Betas, *, fused: bool = False
 ) -> Optimizer:
-    """The optimiser called ``name``; ``betas`` are those of the Adam family.
+    """Return the optimiser called ``name``; ``betas`` are those of the Adam family.
 
     ``fused``: Adam in one pass over the weights, for many of them.
     """
@@ -184,7 +184,7 @@ class State:
         self.parts = parts
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of every part, by name."""
+        """Return the state of every part, by name."""
         return {name: dict(part.state_dict()) for name, part in self.parts.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -148,7 +148,7 @@ class WeightedInputs:
 
     @classmethod
     def of(cls, codes: Tensor | CodedInputs, weights: np.ndarray, cap: float) -> "WeightedInputs":
-        """Inputs with the weights of their rows, which the cap bounds."""
+        """Return inputs with the weights of their rows, which the cap bounds."""
         parts = np.floor(np.minimum(weights / cap, 1.0) / PARTS_STEP) * PARTS_STEP
         return cls(codes, torch.from_numpy(parts).to(codes.device))
 
@@ -162,7 +162,7 @@ def codes_of(rows: PrivateInputs) -> Tensor | CodedInputs:
 
 
 def parts_of(rows: PrivateInputs) -> Tensor | None:
-    """As how much of a row each row counts, shape (n,); None where each counts as one."""
+    """Return as how much of a row each row counts, shape (n,); None where each counts as one."""
     return rows.parts if isinstance(rows, WeightedInputs) else None
 
 
@@ -178,7 +178,7 @@ def reordered(rows: PrivateInputs, order: Sequence[int]) -> PrivateInputs:
 
 
 class Places:
-    """Where the rows of a batch lie: at places of a public number, each drawn at random.
+    """The places of the rows of a batch: of a public number, each drawn at random.
 
     The rounding of a matrix product depends on its shape and on a row's place in it. Here neither depends on
     how many rows there are: a batch has ``parts`` tensors of ``size`` rows, and what is not taken is blank.
@@ -223,7 +223,7 @@ class Places:
 
 
 def _geometric(count: int, rate: float, bits: Bits) -> np.ndarray:
-    """Steps to the next success: P(k) = rate · (1 − rate)^(k − 1), k = 1, 2, …"""
+    """Draw steps to the next success: P(k) = rate · (1 − rate)^(k − 1) for k from 1."""
     gaps = np.floor(np.log(uniform(count, bits)) / math.log1p(-rate)) + 1
     return np.minimum(gaps, 2**40).astype(np.int64)  # past any table
 
@@ -311,13 +311,13 @@ STEP_RULES: dict[str, type[StepRule]] = {rule.name: rule for rule in (DPSGD, DPS
 
 
 def stated(rule: StepRule) -> dict[str, Any]:
-    """What a certificate says of a rule: its name, and its radius where it has one."""
+    """Return what a certificate says of a rule: its name, and its radius where it has one."""
     radius = {} if isinstance(rule, DPSGD) else {"radius": rule.radius}
     return {"step_rule": rule.name, **radius}
 
 
 def step_rule(name: str, radius: float | None = None) -> StepRule:
-    """A step rule by its name: ``dp-sgd``, ``dp-sat`` or ``bam``; ``radius`` is ρ or λ."""
+    """Return a step rule by its name: ``dp-sgd``, ``dp-sat`` or ``bam``; ``radius`` is ρ or λ."""
     one_of("step_rule", name, STEP_RULES)
     if name == DPSGD.name:
         return DPSGD()
@@ -485,7 +485,7 @@ MOST_ROUNDING = 0.25  # of a bound: a reference whose rounding could take more o
 
 @dataclass
 class Terms:
-    """What a step is made of besides the private rows: losses, and what is public."""
+    """The terms of a step besides the private rows: losses, and what is public."""
 
     losses: Losses
     public_losses: Losses
@@ -494,7 +494,7 @@ class Terms:
     restored: bool
 
     def like(self, other: "Terms") -> bool:
-        """Whether the other step is the same but for the values of its tensors."""
+        """Return whether the other step is the same but for the values of its tensors."""
         return self._shape() == other._shape()
 
     def _shape(self) -> tuple[Any, ...]:
@@ -502,7 +502,7 @@ class Terms:
         return self.losses, self.public_losses, public, self.correction is None, self.restored
 
     def copied(self) -> "Terms":
-        """The same with tensors of its own."""
+        """Return the same with tensors of its own."""
         copied = replace(self)
         copied.public = None if self.public is None else self.public.clone()
         copied.correction = (
@@ -518,7 +518,7 @@ class Terms:
             torch._foreach_copy_(list(self.correction), list(other.correction))
 
     def generators(self) -> list[torch.Generator]:
-        """What the losses draw from."""
+        """Return what the losses draw from."""
         generators = [getattr(losses, "rng", None) for losses in (self.losses, self.public_losses)]
         return [rng for rng in generators if rng is not None]
 
@@ -696,7 +696,7 @@ class PrivateStep:
         return gradient
 
     def _layout(self, rows: int) -> Tensor:
-        """The rows of a Poisson batch by place, -1 where it is blank."""
+        """Draw the rows of a Poisson batch by place, -1 where it is blank."""
         trace = recorder()
         if trace is not None and self.private:
             picked = trace.batch(rows, self.rate, self.generator)
@@ -705,7 +705,7 @@ class PrivateStep:
         return self.places.layout(picked, self.places.draw(len(picked), self.noise.bits))
 
     def _step_of_units(self, terms: Terms, rows: UnitRows) -> list[Tensor]:
-        """A step over units."""
+        """Take a step over units."""
         layout, units = self._layout_of_units(rows)
         batch, keep = _laid_out(codes_of(rows.inputs), layout)
         parts = parts_of(rows.inputs)
@@ -714,7 +714,7 @@ class PrivateStep:
         return self._step(terms, batch, keep, parts, units.to(batch.device))
 
     def _layout_of_units(self, rows: UnitRows) -> tuple[Tensor, UnitPlaces]:
-        """The rows of a Poisson batch of units by place, -1 where it is blank, and where each unit's rows are.
+        """Draw the rows of a Poisson batch of units by place, -1 where it is blank, and where each unit's rows are.
 
         A batch that does not fit goes through the network at once, or in more parts if it goes in parts.
         """
@@ -755,7 +755,7 @@ class PrivateStep:
         return sums, votes
 
     def _in_place(self, rows: Tensor | CodedInputs) -> bool:
-        """Whether steps have one shape, so that they can be recorded: on CUDA, in closed form."""
+        """Return whether steps have one shape, so that they can be recorded: on CUDA, in closed form."""
         recordable = self.clipper.closed_form and not self.physical_batch and len(rows) > 0
         recordable = recordable and recorder() is None  # an audit's recorder looks into each step
         return rows.device.type == "cuda" and recordable
@@ -763,7 +763,7 @@ class PrivateStep:
     def _replay(
         self, terms: Terms, rows: Tensor | CodedInputs, parts: Tensor | None, layout: Tensor
     ) -> list[Tensor]:
-        """The same on tensors that stay in place, recorded for the losses that it is called with."""
+        """Take a step on tensors that stay in place, recorded for the losses that it is called with."""
         slots = self._slots = self._slots or Slots(self.places.size, rows.device)
         slots.fill(layout)
         if self._recorded is None or not self._recorded[0].like(terms):
@@ -857,7 +857,7 @@ class PrivateStep:
             yield
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next step needs besides the module: all of it released already."""
+        """Return what the next step needs besides the module: all of it released already."""
         state: dict[str, Any] = {
             "bounds": self.bounds.now.clone(),
             "groups": list(self.clipper.groups),
@@ -880,7 +880,7 @@ class PrivateStep:
 
 
 def _laid_out(rows: Tensor | CodedInputs, layout: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows at their places, any row where it is blank, and which places are taken."""
+    """Return the rows at their places, any row where it is blank, and which places are taken."""
     keep = (layout >= 0).to(rows.device, non_blocking=True)
     if len(rows) == 0:
         shape = len(layout), *rows.shape[1:]

@@ -77,7 +77,7 @@ def chunked_products(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _block(left: Tensor, right: Tensor, size: int) -> Tensor:
-    """The sum over one block, in the network's precision, from chunks of so many places."""
+    """Return the sum over one block, in the network's precision, from chunks of so many places."""
     if left.device.type != "cpu" and size and len(left) % size == 0:
         chunks = left.unflatten(0, (-1, size)).transpose(1, 2)
         return chunks.bmm(right.unflatten(0, (-1, size))).sum(0)
@@ -90,7 +90,10 @@ def _block(left: Tensor, right: Tensor, size: int) -> Tensor:
 
 
 def chunked_sum(values: Tensor) -> Tensor:
-    """Σᵢ valuesᵢ in float64, rounded in chunks too; shape (rows, …). Chunk j has places j, j + chunks, …"""
+    """Return Σᵢ valuesᵢ in float64, rounded in chunks too; shape (rows, …).
+
+    Chunk j has places j, j + chunks, and so on.
+    """
     chunks = _chunks(len(values))
     whole = len(values) // chunks * chunks
     sums = values[:whole].unflatten(0, (whole // chunks, chunks)).sum(0)
@@ -98,7 +101,7 @@ def chunked_sum(values: Tensor) -> Tensor:
 
 
 def _chunks(places: int) -> int:
-    """How many chunks so many places make."""
+    """Return how many chunks so many places make."""
     return max(1, math.ceil(places / CHUNK))
 
 
@@ -121,7 +124,7 @@ class Total:
         self.low = low
 
     def value(self) -> list[Tensor]:
-        """As float64."""
+        """Return the sum as float64."""
         if self.low is None:
             return self.high
         return [high + low for high, low in zip(self.high, self.low, strict=True)]
@@ -185,7 +188,7 @@ def largest_products(
 
 
 def noise_rounding(parameters: int, std: float) -> float:
-    """By how much the noise's reading of a sum can move it; ``std`` is that of the noise."""
+    """Return by how much the noise's reading of a sum can move it; ``std`` is that of the noise."""
     return 2 * math.sqrt(parameters) * std / 128 / 2 * 2.0**-25
 
 
@@ -251,7 +254,7 @@ class TensorNoise:
         return whole.add_(multiples).mul_(step).add_(0.0).to(values)
 
     def _elsewhere(self, values: Tensor, std: Tensor) -> Tensor:
-        """The same without waiting for the device."""
+        """Add the noise without waiting for the device."""
         size = std.double()
         power = (size.view(torch.int64) & 0x7FF << 52).view(torch.float64)  # exponent bits alone
         step = power * 2.0**-FINENESS

@@ -47,7 +47,7 @@ class UnitRows:
         return len(self._counts)
 
     def of(self, picked: Tensor) -> tuple[Tensor, Tensor]:
-        """The rows of some units, unit by unit, and how many each has; of shapes (rows,) and (units,)."""
+        """Return the rows of some units, unit by unit, and how many each has; of shapes (rows,) and (units,)."""
         counts = self._counts[picked]
         unit = torch.repeat_interleave(torch.arange(len(picked)), counts)
         return self._order[self._starts[picked][unit] + _ranks(counts, unit)], counts
@@ -59,13 +59,13 @@ class UnitRows:
 
 
 def _ranks(counts: Tensor, unit: Tensor) -> Tensor:
-    """The number of each row within its unit, shape (rows,)."""
+    """Return the number of each row within its unit, shape (rows,)."""
     return torch.arange(len(unit)) - (counts.cumsum(0) - counts)[unit]
 
 
 @dataclass(frozen=True)
 class UnitPlaces:
-    """Where the rows of each unit of a batch lie.
+    """The places of the rows of each unit of a batch.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class UnitPlaces:
 
     @classmethod
     def of(cls, counts: Tensor, places: Tensor, size: int, most: int) -> "UnitPlaces":
-        """Of the places of rows that come unit by unit, ``counts`` of each, in a batch of ``size`` places."""
+        """Return the places of rows that come unit by unit, ``counts`` of each, in a batch of ``size`` places."""
         unit = torch.repeat_interleave(torch.arange(len(counts)), counts)
         ranks = _ranks(counts, unit)
         of_units = torch.full((len(counts), most), -1, dtype=torch.int64)
@@ -94,7 +94,7 @@ class UnitPlaces:
         return cls(members, later)
 
     def split(self, size: int) -> list["UnitPlaces"]:
-        """Those of each part of so many places, where all rows of a unit are in one part."""
+        """Return the places in each part of so many, where all rows of a unit are in one part."""
         out = []
         for start in range(0, len(self.members), size):
             members, later = (
@@ -108,22 +108,22 @@ class UnitPlaces:
         return out
 
     def to(self, device: torch.device) -> "UnitPlaces":
-        """The same on a device."""
+        """Return the same on a device."""
         return UnitPlaces(self.members.to(device), self.later.to(device))
 
     @property
     def first(self) -> Tensor:
-        """Whether a place has the first row of its unit, bool, shape (places,)."""
+        """A flag for each place that has the first row of its unit, bool, shape (places,)."""
         return self.members[:, 0] == torch.arange(len(self.members), device=self.members.device)
 
     def count(self, parts: Tensor | None = None) -> Tensor:
-        """How many rows the unit of each place has, or the sum of their parts; float64, shape (places,)."""
+        """Return how many rows the unit of each place has, or the sum of their parts; float64, shape (places,)."""
         if parts is None:
             return (self.members >= 0).sum(1, dtype=torch.float64)
         return self.total(parts)
 
     def total(self, values: Tensor, parts: Tensor | None = None) -> Tensor:
-        """The sum over the rows of each place's unit, in float64 and row by row: the same number at all of its places.
+        """Return the sum over the rows of each place's unit, in float64 and row by row: the same number at all of its places.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class UnitPlaces:
         return total
 
     def any(self, flags: Tensor) -> Tensor:
-        """Whether a flag holds for a row of the place's unit, bool, shape (places,)."""
+        """Return whether a flag holds for a row of the place's unit, bool, shape (places,)."""
         return self.total(flags.double()) > 0
 
 

@@ -43,7 +43,7 @@ class Measured:
 
 
 def by_value(sizes: Sequence[int]) -> Groups:
-    """Groups of one value each."""
+    """Return groups of one value each."""
     return [np.arange(size) for size in sizes]
 
 
@@ -74,7 +74,7 @@ def count_sets(
 
 
 def number_of(group: np.ndarray) -> int:
-    """Groups of a column's values."""
+    """Return groups of a column's values."""
     return int(group.max()) + 1
 
 
@@ -84,7 +84,7 @@ def cells_of(columns: Sequence[int], groups: Groups) -> int:
 
 
 def in_groups(counts: np.ndarray, groups: Groups) -> np.ndarray:
-    """Counts of groups of values: axis i of ``counts`` summed over ``groups[i]``."""
+    """Return counts of groups of values: axis i of ``counts`` summed over ``groups[i]``."""
     for axis, group in enumerate(groups):
         onto = np.zeros((number_of(group), *np.delete(counts.shape, axis)))
         np.add.at(onto, group, np.moveaxis(counts, axis, 0))
@@ -131,7 +131,7 @@ class NoisyCounts(Generic[T]):
         bits: Bits,
         groups: Sequence[Groups] | None = None,
     ) -> list[Measured]:
-        """Counts of each set of columns with Gaussian noise, for one use of ``account``.
+        """Return counts of each set of columns with Gaussian noise, for one use of ``account``.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ class NoisyCounts(Generic[T]):
 
 
 def signed_sums(counts: np.ndarray, signs: Sequence[np.ndarray]) -> np.ndarray:
-    """Sums of ``counts`` times the products of signs, shape (codes,); of each axis shape (codes, groups)."""
+    """Return sums of ``counts`` times the products of signs, shape (codes,); of each axis shape (codes, groups)."""
     sums = counts[None]
     for of in reversed(signs):
         sums = (sums * of.reshape(len(of), *[1] * (sums.ndim - 2), -1)).sum(-1)
@@ -250,7 +250,7 @@ def averaged(one: Measured, other: Measured) -> Measured:
 
 
 def noise_of(account: Account, share: float) -> float:
-    """Standard deviation, in counts, of the noise on counts that have a share of the budget."""
+    """Return the standard deviation, in counts, of the noise on counts that have a share of the budget."""
     return account.whole_table_noise / math.sqrt(share)
 
 
@@ -270,7 +270,7 @@ def shares_by_cells(
 
 
 def total_rows(measured: Sequence[Measured]) -> float:
-    """Number of rows, at least 1, from noisy counts (post-processing, free).
+    """Return the number of rows, at least 1, from noisy counts (post-processing, free).
 
     The counts of each set sum to n plus noise of variance cells · std²; inverse-variance weights.
     """
@@ -282,7 +282,7 @@ def total_rows(measured: Sequence[Measured]) -> float:
 
 
 def noise_of_total(measured: Sequence[Measured]) -> float:
-    """Standard deviation of the noise on :func:`total_rows`."""
+    """Return the standard deviation of the noise on :func:`total_rows`."""
     variances = _variances_of_totals(measured)
     return float((1 / variances).sum() ** -0.5) if variances.all() else 0.0
 
@@ -377,12 +377,12 @@ def noisy_marginals(
 
 
 def marginal_noise(account: Account, columns: int, bound: float = 1.0) -> float:
-    """Standard deviation of the noise on one cell, in counts."""
+    """Return the standard deviation of the noise on one cell, in counts."""
     return account.whole_table_noise * bound * math.sqrt(columns)
 
 
 def noisy_row_count(table: PrivateTable[Any], account: Account, bits: Bits, most: int = 1) -> float:
-    """Number of rows with Gaussian noise, at least 1. Its sensitivity is the ``most`` rows of one unit of privacy."""
+    """Return the number of rows with Gaussian noise, at least 1. Its sensitivity is the ``most`` rows of one unit of privacy."""
     std = account.whole_table_noise * most
     (exact,) = passed(account, [float(len(table.read(account)))], [std])
     return max(1.0, float(noise.noisy(exact, std, bits, whole=True)))
@@ -398,7 +398,7 @@ def noisy_total(table: PrivateTable[Any], account: Account, bits: Bits, bound: f
 
 
 def estimated_rows(counts: Sequence[np.ndarray]) -> float:
-    """Number of rows, at least 1, from noisy one-way counts (post-processing, free).
+    """Return the number of rows, at least 1, from noisy one-way counts (post-processing, free).
 
     Each column's counts sum to n plus noise of variance ∝ its size, so they are weighted by
     1 / size.
@@ -414,7 +414,7 @@ def noise_of_estimated_rows(sizes: Sequence[int], std: float) -> float:
 
 
 def probabilities(counts: np.ndarray, rows: float, std: float) -> np.ndarray:
-    """A distribution, strictly positive, from noisy counts (post-processing, free).
+    """Return a distribution, strictly positive, from noisy counts (post-processing, free).
 
     Projection of the counts onto {≥ 0, sum = rows} in L2, then a floor of a fraction of the noise,
     so that no value is ruled out by noise alone.

@@ -52,7 +52,7 @@ class Bits(Protocol):
     """Independent uniform bits: a :class:`Keystream`, or a numpy Generator where nothing is private."""
 
     def bytes(self, length: int) -> builtins.bytes:
-        """The next ``length`` bytes."""
+        """Return the next ``length`` bytes."""
 
 
 _ZEROS = memoryview(builtins.bytes(2**20))  # what is enciphered: at hand, for it is slow to clear
@@ -83,7 +83,7 @@ class Keystream:
         self._cipher = Cipher(algorithms.AES256(key), modes.CTR(builtins.bytes(16))).encryptor()
 
     def bytes(self, length: int) -> builtins.bytes:
-        """The next ``length`` bytes."""
+        """Return the next ``length`` bytes."""
         if not self._given and os.getpid() != self._process:
             self._start(os.urandom(32))
         return self._cipher.update(
@@ -136,7 +136,7 @@ def noisy(
 
 
 def grid(std: float, *, whole: bool = False, fineness: int = FINENESS) -> float:
-    """The step of the grid: the power of two in (std/2, std], over 2^fineness; 1 at least if ``whole``."""
+    """Return the step of the grid: the power of two in (std/2, std], over 2^fineness; 1 at least if ``whole``."""
     step = math.ldexp(1.0, math.frexp(std)[1] - 1 - fineness)
     return max(1.0, step) if whole else step
 
@@ -150,7 +150,7 @@ def on_grid(expected: np.ndarray, step: float = STEP) -> np.ndarray:
 
 
 def rounded_gaussian(centres: np.ndarray, ratio: float, bits: Bits) -> np.ndarray:
-    """The integers nearest to ``centres`` + ``ratio`` · Z, Z ~ N(0, 1), exactly.
+    """Return the integers nearest to ``centres`` + ``ratio`` · Z, Z ~ N(0, 1), exactly.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def nearest(
     owner: np.ndarray,
     spare: bytes,
 ) -> np.ndarray:
-    """The integers nearest to centre + ratio · √(−2 ln U) cos(2π V), float64, shape (count,).
+    """Return the integers nearest to centre + ratio · √(−2 ln U) cos(2π V), float64, shape (count,).
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def _settled(
     bits: Bits,
     library: Any,
 ) -> int:
-    """The same integer from as many digits as it takes: those drawn already, then new ones."""
+    """Return the same integer from as many digits as it takes: those drawn already, then new ones."""
     used = 0
     while True:
         low, high = _enclosed(centre, ratio, first, turn, 64 * used, library)
@@ -232,7 +232,7 @@ def _settled(
 def _enclosed(
     centre: float, ratio: float, first: int, turn: int, further: int, library: Any
 ) -> tuple[int, int]:
-    """The integers nearest to the ends of an interval that holds the value for sure."""
+    """Return the integers nearest to the ends of an interval that holds the value for sure."""
     if first == 0:
         return 0, 1  # without bound until a digit of U is not 0
     library.prec = 192 + further
@@ -269,7 +269,7 @@ def bernoulli(chances: np.ndarray, digits: Callable[[int, Any], Any], bits: Bits
 
 
 def _below(word: int, chance: Callable[[Any], Any], bits: Bits) -> bool:
-    """Whether a uniform number of which 64 digits are drawn is below a chance."""
+    """Return whether a uniform number of which 64 digits are drawn is below a chance."""
     count = 64
     while True:
         library = mpmath.MPContext()

@@ -12,7 +12,7 @@ from tabsynth.privacy.noise.samplers import Bits, bernoulli
 
 
 def majority(counts: np.ndarray, mechanism: NoisyVote, bits: Bits) -> np.ndarray:
-    """Whether each vote was won, with noise: one use of ``mechanism`` a query.
+    """Return whether each vote was won, with noise: one use of ``mechanism`` a query.
 
     The caller writes the uses off first: counts are private until they have passed here.
 
@@ -61,7 +61,7 @@ def _chance(count: int, mechanism: NoisyVote, library: Any) -> Any:
 
 
 def chance_of_yes(counts: np.ndarray, mechanism: NoisyVote) -> np.ndarray:
-    """The chance that :func:`majority` answers yes, shape of ``counts``; counts may be fractional.
+    """Return the chance that :func:`majority` answers yes, shape of ``counts``; counts may be fractional.
 
     Gaussian: Φ((n₁ − K/2)/s). Laplace: the difference of two of scale b exceeds t ≥ 0 with chance
     ½ e^(−t/b) (1 + t/(2b)), here at t = |2n₁ − K|.
@@ -75,7 +75,7 @@ def chance_of_yes(counts: np.ndarray, mechanism: NoisyVote) -> np.ndarray:
 
 
 def noise_for(teachers: int, consensus: float, flips: float, accounting: str) -> float:
-    """The noise, in votes, at which a vote with ``consensus`` is answered wrongly with chance ``flips``.
+    """Return the noise, in votes, at which a vote with ``consensus`` is answered wrongly with chance ``flips``.
 
     Parameters
     ----------
