@@ -523,6 +523,49 @@ class Terms:
         return [rng for rng in generators if rng is not None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Batches:
+    """The Poisson batches of a private step; all of it is public.
+
+    Attributes
+    ----------
+    rate : float
+        q, the chance of a row, or of a unit, to be in a batch: what the account's mechanism says.
+    expected_batch : float
+        The divisor: a public number near rate · n, with n the number of rows; never the size of the batch drawn. Of
+        weighted rows, near rate · Σ aᵢ.
+    expected_rows : float, optional
+        The expected number of rows in a batch; by default the divisor.
+    physical_batch : int, optional
+        Rows to go through the module at a time; a larger batch is accumulated. At least ``max_rows_per_unit``: a unit's
+        rows go through together. Each unit then has room for so many rows, and blank places take their time, too.
+    max_rows_per_unit : int
+        1 where each row is a unit.
+    """
+
+    rate: float
+    expected_batch: float
+    expected_rows: float | None = None
+    physical_batch: int | None = None
+    max_rows_per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        if self.physical_batch is not None and self.physical_batch < self.max_rows_per_unit:
+            raise ValueError("the rows of a unit go through the module together")
+
+    @property
+    def unit_slots(self) -> bool:
+        """True if places are those of units, each with room for all of its rows."""
+        return self.max_rows_per_unit > 1 and self.physical_batch is not None
+
+    def places(self) -> Places:
+        """Return the places of the rows, or of the units, of a batch."""
+        rows = self.expected_batch if self.expected_rows is None else self.expected_rows
+        if self.physical_batch is not None and self.unit_slots:
+            return Places(rows, self.physical_batch // self.max_rows_per_unit)
+        return Places(rows, self.physical_batch, self.max_rows_per_unit)
+
+
 class PrivateStep:
     """Private gradients of a module over a guarded table; any torch optimiser may follow.
 
@@ -533,22 +576,11 @@ class PrivateStep:
         On the module's device.
     account : Account
         Pays for one step at a time; gives the noise multiplier.
-    rate : float
-        q, the chance of a row, or of a unit, to be in a batch: what the account's mechanism says.
-    expected_batch : float
-        The divisor: a public number near rate · n, with n the number of rows; never the size of the batch drawn. Of
-        weighted rows, near rate · Σ aᵢ.
-    expected_rows : float, optional
-        The expected number of rows in a batch, a public number; by default the divisor.
+    batches : Batches
     generator : torch.Generator
         On the module's device. Draws noise on a GPU.
     rule : DPSGD, DPSAT or BAM
     clipping : Clipping
-    physical_batch : int, optional
-        Rows to go through the module at a time; a larger batch is accumulated. At least ``most_rows``: a unit's rows go
-        through together. Each unit then has room for so many rows, and blank places take their time, too.
-    most_rows : int
-        The most rows of a unit, a public number: 1 where each row is a unit.
     bits : Bits, optional
         Of batches, and of noise on the CPU. By default a keystream whose key ``generator`` draws.
 
@@ -581,18 +613,13 @@ class PrivateStep:
         *,
         table: PrivateTable[Any],
         account: Account,
-        rate: float,
-        expected_batch: float,
-        expected_rows: float | None = None,
+        batches: Batches,
         generator: torch.Generator,
         rule: StepRule | None = None,
         clipping: Clipping | None = None,
-        physical_batch: int | None = None,
-        most_rows: int = 1,
         bits: Bits | None = None,
     ) -> None:
-        if physical_batch is not None and physical_batch < most_rows:
-            raise ValueError("the rows of a unit go through the module together")
+        rate, most_rows = batches.rate, batches.max_rows_per_unit
         sigma, accounted, _ = steps_of(of_sum(account.mechanism), 1)
         self.private = not isinstance(account.mechanism, NoPrivacy)
         if self.private and rate != accounted:
@@ -601,18 +628,13 @@ class PrivateStep:
         ascent = self.rule.radius if isinstance(self.rule, BAM) else 0.0
         self.clipper = PerExampleClipper(module, ascent=ascent, rows=most_rows)
         clipping = clipping if clipping is not None else Clipping()
-        self.bounds = Bounds(clipping, self.clipper, sigma, expected_batch)
+        self.bounds = Bounds(clipping, self.clipper, sigma, batches.expected_batch)
         self.table, self.account, self.generator = table, account, generator
-        self.rate, self.expected_batch = rate, expected_batch
-        self.physical_batch = physical_batch
+        self.rate, self.expected_batch = rate, batches.expected_batch
+        self.physical_batch = batches.physical_batch
         self.noise = TensorNoise(keystream(generator) if bits is None else bits, generator)
         self._previous: list[Tensor] | None = None
-        in_batch = expected_batch if expected_rows is None else expected_rows
-        self.unit_slots = most_rows > 1 and physical_batch is not None  # places are those of units
-        if self.unit_slots and physical_batch is not None:
-            self.places = Places(in_batch, physical_batch // most_rows)
-        else:
-            self.places = Places(in_batch, physical_batch, most_rows)
+        self.unit_slots, self.places = batches.unit_slots, batches.places()
         self.part_rows = self.places.size * (most_rows if self.unit_slots else 1)
         self._slots: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None

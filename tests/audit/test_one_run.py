@@ -22,7 +22,7 @@ from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.networks import mlp
-from tabsynth.training.private_step import PrivateStep, minus_scores
+from tabsynth.training.private_step import Batches, PrivateStep, minus_scores
 
 QUICK = MargNetConfig(components=20, steps=1)
 
@@ -122,8 +122,7 @@ def test_scores_of_a_step_by_brute_force(grouping):
         module,
         table=PrivateTable(codes, ledger),
         account=ledger.open("critic", mechanism, 1),
-        rate=0.4,
-        expected_batch=3.0,
+        batches=Batches(rate=0.4, expected_batch=3.0),
         generator=rng,
         clipping=Clipping(max_norm=0.3, grouping=grouping),
     )

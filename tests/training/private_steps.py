@@ -12,7 +12,7 @@ from tabsynth.privacy.accounting.mechanisms import Mechanism
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.training.bounds import Bounds, Clipping
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.private_step import BAM, DPSAT, DPSGD, PrivateStep, StepRule
+from tabsynth.training.private_step import BAM, DPSAT, DPSGD, Batches, PrivateStep, StepRule
 
 RULES: dict[str, StepRule] = {
     "dp-sgd": DPSGD(),
@@ -42,12 +42,10 @@ def engine(
         module,
         table=table,
         account=account,
-        rate=rate,
-        expected_batch=expected_batch,
+        batches=Batches(rate=rate, expected_batch=expected_batch, physical_batch=physical_batch),
         generator=torch.Generator().manual_seed(seed),
         rule=rule,
         clipping=Clipping(max_norm=max_norm, **clipping),
-        physical_batch=physical_batch,
     )
     return step, account, table
 

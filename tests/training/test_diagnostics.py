@@ -21,7 +21,7 @@ from tabsynth.privacy.noise.samplers import grid
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.diagnostics import StepState, as_probability, gradient_bias, overestimation
 from tabsynth.training.networks import mlp
-from tabsynth.training.private_step import BAM, DPSAT, DPSGD, PrivateStep, StepRule
+from tabsynth.training.private_step import BAM, DPSAT, DPSGD, Batches, PrivateStep, StepRule
 
 torch.set_num_threads(1)
 RULES: list[StepRule] = [DPSGD(), DPSAT(radius=0.3), BAM(radius=0.2)]
@@ -197,8 +197,7 @@ def test_with_the_noise_of_a_step_it_is_the_step_s_gradient(rule: StepRule) -> N
             module,
             table=PrivateTable(data, ledger),
             account=ledger.open("step", mechanism, 2),
-            rate=1.0,
-            expected_batch=30,
+            batches=Batches(rate=1.0, expected_batch=30),
             generator=torch.Generator().manual_seed(3),
             rule=rule,
             clipping=Clipping(max_norm=0.5),

@@ -35,7 +35,7 @@ from tabsynth.synthesizers.gan.autoencoder import reconstruction_losses
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.networks import mlp
-from tabsynth.training.private_step import Places, PrivateStep, minus_scores
+from tabsynth.training.private_step import Batches, Places, PrivateStep, minus_scores
 from tabsynth.training.units import UnitPlaces, UnitRows
 
 torch.set_num_threads(1)
@@ -250,13 +250,15 @@ def unit_step(
         module,
         table=PrivateTable(UnitRows(rows, units, most), ledger),
         account=ledger.open("critic", mechanism, 10**6),
-        rate=rate,
-        expected_batch=expected_batch,
+        batches=Batches(
+            rate=rate,
+            expected_batch=expected_batch,
+            physical_batch=physical,
+            max_rows_per_unit=most,
+        ),
         generator=torch.Generator().manual_seed(seed),
         rule=RULES[rule],
         clipping=Clipping(**clipping),  # type: ignore[arg-type]
-        most_rows=most,
-        physical_batch=physical,
     )
 
 

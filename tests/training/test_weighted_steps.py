@@ -14,7 +14,13 @@ from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.networks import mlp
-from tabsynth.training.private_step import PARTS_STEP, PrivateStep, WeightedInputs, minus_scores
+from tabsynth.training.private_step import (
+    PARTS_STEP,
+    Batches,
+    PrivateStep,
+    WeightedInputs,
+    minus_scores,
+)
 
 torch.set_num_threads(1)
 BOUND = 0.05
@@ -79,12 +85,14 @@ def test_a_step_is_a_weighted_mean_over_the_expected_parts(physical: int | None)
         module,
         table=PrivateTable(inputs, ledger),
         account=account,
-        rate=1.0,
-        expected_batch=float(inputs.parts.sum()),
-        expected_rows=30.0,
+        batches=Batches(
+            rate=1.0,
+            expected_batch=float(inputs.parts.sum()),
+            expected_rows=30.0,
+            physical_batch=physical,
+        ),
         generator=rng,
         clipping=Clipping(max_norm=1e3),
-        physical_batch=physical,
         bits=Keystream(bytes(32)),
     )
     step.gradient(minus_scores)
@@ -104,9 +112,7 @@ def test_the_noise_on_weighted_sums_is_that_of_the_bound() -> None:
         module,
         table=PrivateTable(inputs, ledger),
         account=account,
-        rate=1.0,
-        expected_batch=4.0,
-        expected_rows=20.0,
+        batches=Batches(rate=1.0, expected_batch=4.0, expected_rows=20.0),
         generator=rng,
         clipping=Clipping(max_norm=BOUND),
         bits=Keystream(bytes(32)),

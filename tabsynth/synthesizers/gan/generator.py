@@ -20,7 +20,7 @@ from tabsynth.training.bounds import Clipping
 from tabsynth.training.checkpoint import Stateful
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import OPTIMIZERS, Heads, State, mlp, optimizer, set_bias
-from tabsynth.training.private_step import PrivateStep, StepConfig
+from tabsynth.training.private_step import Batches, PrivateStep, StepConfig
 
 # The settings of version 0.2.0, whose configurations had no parts, by their present names; None: no setting any more.
 GENERATOR_OF_0_2: dict[str, str | None] = {
@@ -542,14 +542,16 @@ class TrainingContext:
             module,
             table=self.table,
             account=account,
-            rate=rate,
-            expected_batch=batch if self.total is None else max(1.0, rate * self.total),
-            expected_rows=batch,
+            batches=Batches(
+                rate=rate,
+                expected_batch=batch if self.total is None else max(1.0, rate * self.total),
+                expected_rows=batch,
+                physical_batch=config.physical_batch,
+                max_rows_per_unit=self.max_rows_per_unit,
+            ),
             generator=rng,
             rule=config.step_rule(),
             clipping=clipping,
-            physical_batch=config.physical_batch,
-            most_rows=self.max_rows_per_unit,
             bits=bits,
         )
 
