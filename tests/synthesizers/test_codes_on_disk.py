@@ -70,8 +70,11 @@ def test_the_same_seed_gives_the_same_fit(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["dp-wgan", "pate-gan"])
-@pytest.mark.usefixtures("few_rows_at_a_time")
-def test_weights_and_units_come_along(name: str, tmp_path: Path) -> None:
+def test_weights_and_units_come_along(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a unit are in several parts of the file, and in one of the rows in memory."""
+    monkeypatch.setattr(parquet_counter, "BATCH_ROWS", 70)
     design: dict[str, Any] = {
         "weight": "w",
         "max_weight": 9.0,
