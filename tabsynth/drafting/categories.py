@@ -78,7 +78,7 @@ def draft_ordinal(source: DraftSource) -> Column | None:
 
 
 def _counts(source: DraftSource) -> dict[Any, int]:
-    """The number of rows of each distinct value, in the order in which a draft lists them."""
+    """Return the number of rows of each distinct value, in the order in which a draft lists them."""
     values = source.values
     if isinstance(values.dtype, pd.CategoricalDtype):  # it may list values that no row has
         rows = values.value_counts()
@@ -91,7 +91,7 @@ def _counts(source: DraftSource) -> dict[Any, int]:
 
 
 def _unique(rows: dict[Any, int], source: DraftSource) -> str | None:
-    """Why texts have too many distinct values for a list of categories, if they have."""
+    """Return why texts have too many distinct values for a list of categories, if they have."""
     if len(rows) <= FEW:
         return None
     texts = [v for v in rows if not (isinstance(v, str) and NUMBER_TEXT.fullmatch(v))]
@@ -107,7 +107,7 @@ def _unique(rows: dict[Any, int], source: DraftSource) -> str | None:
 
 
 def _other(kept: list[Any], dtype: str, null_values: Sequence[str]) -> Any:
-    """What stands for rare values: a function of the listed categories alone."""
+    """Return what stands for rare values: a function of the listed categories alone."""
     if isinstance(kept[0], str):
         return next(text for text in other_texts() if text not in null_values)
     if dtype.lower().startswith("uint"):
@@ -118,6 +118,6 @@ def _other(kept: list[Any], dtype: str, null_values: Sequence[str]) -> Any:
 
 
 def other_texts() -> Iterator[str]:
-    """Texts for rare values, the first choice first; without end, because any of them may mean null."""
+    """Return texts for rare values, the first choice first; without end, because any of them may mean null."""
     yield from OTHER_TEXTS
     yield from (f"other {i}" for i in count(2))

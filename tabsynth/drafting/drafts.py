@@ -96,12 +96,12 @@ def draft_schema(
 
 
 def draft_public(values: pd.Series) -> Column:
-    """A column as drafted from a table that is public: every value is listed, whatever it looks like."""
+    """Return a column as drafted from a table that is public: every value is listed, whatever it looks like."""
     return _column(str(values.name), values, DEFAULT_NULL_VALUES, 1)
 
 
 def review(schema: Schema) -> list[str]:
-    """What a person must check in a drafted schema, a line each; columns that were left out come first.
+    """Return what a person must check in a drafted schema, a line each; columns that were left out come first.
 
     No line shows a value of a column that was left out.
     """
@@ -138,7 +138,7 @@ def _numpy_dtype(values: pd.Series) -> pd.Series:
 def _draft(
     name: str, values: pd.Series, null_values: Sequence[str], least: int, decimal: str | None
 ) -> Column:
-    """A column of a table, or why it is left out."""
+    """Return a column of a table, or why it is left out."""
     if named_for_one(name):
         raise LeftOut("its name is that of an identifier")
     if not values.notna().any():
@@ -160,7 +160,7 @@ def _column(
     leave_out: bool = False,
     decimal: str | None = None,
 ) -> Column:
-    """A column of the kind that takes the values; the arguments are those of :class:`DraftSource`."""
+    """Return a column of the kind that takes the values; the arguments are those of :class:`DraftSource`."""
     present = values.dropna()
     if any(isinstance(value, list | dict | np.ndarray) for value in present.head(1)):
         raise InputError(f"Column {shown(name)} holds lists or records; unfold it into columns.")
@@ -192,7 +192,7 @@ def _column(
 
 
 def _decimal_mark(table: pd.DataFrame) -> str | None:
-    """The decimal mark that more of the texts of columns of numbers show; None where no text has a comma.
+    """Return the decimal mark that more of the texts of columns of numbers show; None where no text has a comma.
 
     Where none shows it, commas are taken to be between thousands.
     """
@@ -216,7 +216,7 @@ def _decimal_mark(table: pd.DataFrame) -> str | None:
 
 
 def _all_numbers(distinct: Any) -> bool:
-    """Whether all values are texts of numbers, with or without marks and signs, and none that looks like an identifier."""
+    """Return whether all values are texts of numbers, with or without marks and signs, and none that looks like an identifier."""
     return all(
         isinstance(value, str)
         and plain_number(value, ".") is not None
@@ -226,7 +226,7 @@ def _all_numbers(distinct: Any) -> bool:
 
 
 def _numbers(texts: pd.Series, decimal: str | None) -> pd.Series:
-    """Texts that are all numbers become numbers; leading zeros (postcodes) and long ones stay text."""
+    """Turn texts that are all numbers into numbers; leading zeros (postcodes) and long ones stay text."""
     distinct = texts.unique()
     if not all(isinstance(value, str) for value in distinct):
         return texts

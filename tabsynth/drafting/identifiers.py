@@ -87,7 +87,7 @@ _RECORD = re.compile(
 
 
 def named_for_one(name: str) -> bool:
-    """Whether a column's name says by itself that it identifies one person or one record."""
+    """Return whether a column's name says by itself that it identifies one person or one record."""
     words = _words(name)
     if not words or ABOUT_FIRST.fullmatch(words[0]) or ABOUT_LAST.fullmatch(words[-1]):
         return False
@@ -97,7 +97,7 @@ def named_for_one(name: str) -> bool:
 
 
 def named_for_codes(name: str) -> bool:
-    """Whether a column's name says that its few whole numbers are codes, such as ``admission_type_id``."""
+    """Return whether a column's name says that its few whole numbers are codes, such as ``admission_type_id``."""
     words = _words(name)
     return bool(words) and _CODES.fullmatch(words[-1]) is not None
 
@@ -114,7 +114,7 @@ def identifying_name(column: Column) -> str | None:
 
 
 def identifying_categories(categories: Sequence[Any], other: Any) -> str | None:
-    """Why listed values seem to identify people or records, in a clause without a value; None if they do not.
+    """Return why listed values seem to identify people or records, in a clause without a value; None if they do not.
 
     ``other`` is the category that stands for undeclared values, which is not looked at.
     """
@@ -141,7 +141,7 @@ def identifying_categories(categories: Sequence[Any], other: Any) -> str | None:
 
 
 def value_format(text: str) -> str | None:
-    """``"identifier"``, ``"name"`` of a person or ``"prose"``, for one text that looks like that; else None."""
+    """Return ``"identifier"``, ``"name"`` of a person or ``"prose"``, for one text that looks like that; else None."""
     text = text.strip()[:LOOKED_AT]
     forms = (_RECORD, _ADDRESS)
     if any(form.search(text) for _, form in _FORMS) or any(form.fullmatch(text) for form in forms):
@@ -163,7 +163,7 @@ def _is_name(text: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    """The words of a column's name in lower case: ``PatientID``, ``patient-id`` and ``patient id 2`` alike."""
+    """Return the words of a column's name in lower case: ``PatientID``, ``patient-id`` and ``patient id 2`` alike."""
     plain = "".join(
         c for c in unicodedata.normalize("NFKD", name[:LOOKED_AT]) if not unicodedata.combining(c)
     )

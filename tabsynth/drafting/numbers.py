@@ -97,7 +97,7 @@ def identifying_numbers(column: Numeric) -> str | None:
 
 
 def _numbered(values: np.ndarray, distinct: int) -> bool:
-    """Whether whole numbers seem to number people or records: all different, or of one length."""
+    """Return whether whole numbers seem to number people or records: all different, or of one length."""
     if distinct > max(FEW, ALL_DIFFERENT * len(values)):
         return True
     if distinct <= max(FEW, NEARLY_UNIQUE * len(values)):
@@ -107,7 +107,7 @@ def _numbered(values: np.ndarray, distinct: int) -> bool:
 
 
 def _without_stray(distinct: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and their counts without those that are so far from nearly all others that they may be typing errors."""
+    """Return values and their counts without those that are so far from nearly all others that they may be typing errors."""
     shares = np.cumsum(counts) / counts.sum()
     few, half, most = (
         float(distinct[np.searchsorted(shares, share)]) for share in (TAIL, 0.5, 1 - TAIL)
@@ -119,7 +119,7 @@ def _without_stray(distinct: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray
 
 
 def _extremes(distinct: np.ndarray, counts: np.ndarray, least: int) -> tuple[float, float]:
-    """The ``least``-th smallest and the ``least``-th largest value; the extremes, if these have crossed."""
+    """Return the ``least``-th smallest and the ``least``-th largest value; the extremes, if these have crossed."""
     up, down = np.cumsum(counts), np.cumsum(counts[::-1])
     last = len(distinct) - 1
     low = float(distinct[min(int(np.searchsorted(up, least)), last)])
@@ -164,7 +164,7 @@ def _sparse(distinct: int, low: float, high: float, step: float | None) -> bool:
 
 
 def _counted(distinct: int, low: float, high: float) -> bool:
-    """Whether few whole numbers may be counts or grades: more than half of those from the least to the largest.
+    """Return whether few whole numbers may be counts or grades: more than half of those from the least to the largest.
 
     Another table has others of them. As codes these would be refused, and as numbers they become the nearest bound.
     """
@@ -172,7 +172,7 @@ def _counted(distinct: int, low: float, high: float) -> bool:
 
 
 def _draft_decimals(source: DraftSource, span: float) -> int | None:
-    """Decimals of the numbers of all but fewer than ``min_count`` rows; None if they have too many."""
+    """Return decimals of the numbers of all but fewer than ``min_count`` rows; None if they have too many."""
     if base_dtype(source.dtype) == "int":
         return 0
     numbers = source.values.to_numpy(dtype=source.dtype.lower())
@@ -187,7 +187,7 @@ def _draft_decimals(source: DraftSource, span: float) -> int | None:
 def _draft_breaks(
     values: np.ndarray, low: float, high: float, step: float | None, rows: int
 ) -> tuple[int | float, ...]:
-    """Where the cells begin, if equally wide ones would lose what the table holds; else none.
+    """Return where the cells begin, if equally wide ones would lose what the table holds; else none.
 
     A value that many rows have, such as 0 or a top code, is kept apart; a skewed column has cells that
     widen away from 0. No value is kept apart, and no cell begun, for fewer than ``rows`` rows.
@@ -262,5 +262,5 @@ def _every(low: float, high: float, step: float) -> np.ndarray:
 
 
 def _unevenness(values: np.ndarray, edges: np.ndarray) -> float:
-    """How likely two values are to share a cell."""
+    """Return how likely two values are to share a cell."""
     return float(np.square(np.histogram(values, edges)[0] / max(1, len(values))).sum())

@@ -98,7 +98,7 @@ def draft_private(
     unit: str | None = None,
     max_rows_per_unit: int | None = None,
 ) -> Schema:
-    """A schema of private rows, with (epsilon, delta)-differential privacy for adding or removing one record.
+    """Return a schema of private rows, with (epsilon, delta)-differential privacy for adding or removing one record.
 
     With a ``unit``, privacy is for adding or removing all records of one unit.
 
@@ -244,7 +244,7 @@ def release_name(released: Mapping[str, Any]) -> str:
 
 
 def _of_units(frame: pd.DataFrame, design: Design, key: bytes) -> tuple[pd.DataFrame, np.ndarray]:
-    """The rows that are used, without weights and units, and how many rows of its unit are used beside each; shape (n,)."""
+    """Return the rows that are used, without weights and units, and how many rows of its unit are used beside each; shape (n,)."""
     rest = frame[[name for name in frame.columns if name not in design.names]]
     if design.unit is None:
         return rest, np.ones(len(rest), dtype=np.int64)
@@ -305,7 +305,7 @@ class _Draft:
         self._scale = UNIT * 2 ** (most - 1).bit_length()
 
     def columns(self) -> tuple[list[Column], list[dict[str, str]]]:
-        """The columns in their order, and those that are left out."""
+        """Return the columns in their order, and those that are left out."""
         drafts: dict[str, ColumnDraft] = {}
         if self._names:
             drafts = self._formats()
@@ -403,7 +403,7 @@ class _Draft:
         return ThresholdedGaussian(noise_multiplier=noise, threshold_delta=chance)
 
     def _threshold(self, std: float, chance: float, questions: int) -> float:
-        """What a noisy sum of weights must pass, so that no new value of one unit does, but with ``chance``.
+        """Return what a noisy sum of weights must pass, so that no new value of one unit does, but with ``chance``.
 
         A record with k values that no other has gives each a weight of at most 1/√k. The probability that one of their noisy
         sums passes T is 1 − Φ((T − 1/√k)/σ)^k; T is the largest that any k asks for.

@@ -121,7 +121,7 @@ def public_dtype(dtype: str) -> str:
 
 
 def decimal_of(formats: Mapping[str, Mapping[str, float]], clear: float) -> str | None:
-    """The decimal mark of a table by its released formats: a comma where one column clearly has such fractions."""
+    """Return the decimal mark of a table by its released formats: a comma where one column clearly has such fractions."""
 
     def some(names: Sequence[str]) -> bool:
         return any(counts[name] > clear for counts in formats.values() for name in names)
@@ -149,7 +149,7 @@ def _if_clear(count: float, clear: float) -> float:
 
 
 def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
-    """The format of each value, a function of that value and of the dtype alone."""
+    """Return the format of each value, a function of that value and of the dtype alone."""
     if base_dtype(str(values.dtype)) in ("datetime", "timedelta", "period"):
         return [NULL if missing else SHORT for missing in values.isna()]
     missing = values.isna().to_numpy()
@@ -207,7 +207,7 @@ def _format(cell: Any, nulls: Sequence[str]) -> str:
 
 
 def _marked_format(text: str) -> str | None:
-    """The format of a number with a comma, thousands marks or a sign of currency or percent; else None."""
+    """Return the format of a number with a comma, thousands marks or a sign of currency or percent; else None."""
     mark = one_group(text)
     plain = plain_number(text, ".")
     if plain is None or (plain == text and mark is None) or value_format(text) is not None:
@@ -254,7 +254,7 @@ def distinct(values: pd.Series) -> Distinct:
 
 
 def format_codes(column: Distinct, nulls: Sequence[str]) -> np.ndarray:
-    """The format of each distinct value, and of null; shape (m + 1,)."""
+    """Return the format of each distinct value, and of null; shape (m + 1,)."""
     formats = [*_formats_of(column.values, nulls), NULL]
     return np.array([_FORMAT_CODES[form] for form in formats], dtype=np.int64)
 
@@ -311,7 +311,7 @@ class ColumnDraft:
         }
 
     def questions(self, column: Distinct, number: int) -> list[Question]:
-        """What round ``number`` asks; the first is 1."""
+        """Return what round ``number`` asks; the first is 1."""
         return []
 
     def learn(
@@ -320,11 +320,11 @@ class ColumnDraft:
         """Take an answer of the release ``purpose``: noisy sums of rows' weights, their noise, and which are clear of it, or past the threshold."""
 
     def column(self) -> Column | str:
-        """The column, or why it is left out."""
+        """Return the column, or why it is left out."""
         return self.make(self.facts)
 
     def _missing(self, values: pd.Series) -> np.ndarray:
-        """Which distinct values are null, and null itself; shape (m + 1,)."""
+        """Return which distinct values are null, and null itself; shape (m + 1,)."""
         listed = values.isin(self.null_values) if values.dtype == object else values.isna()
         return np.append(listed.to_numpy(), True)
 
@@ -368,7 +368,7 @@ class TextDraft(ColumnDraft):
         self.texts |= {question.values[i]: float(sums[i]) for i in found}
 
     def rest(self, column: Distinct) -> Question:
-        """Which rows have a value that was not released."""
+        """Return which rows have a value that was not released."""
         values, missing = column.values.map(str), self._missing(column.values)
         known = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
         return Question(self.name, np.where(known, -1, 0), 1)
@@ -424,7 +424,7 @@ class GridDraft(ColumnDraft):
         return (high - low) / self.step >= EACH
 
     def ends(self) -> tuple[float, float]:
-        """The least and the largest number on a step within the released cells."""
+        """Return the least and the largest number on a step within the released cells."""
         assert self.bounds is not None
         first, last = self.bounds
         low, high = float(self.grid[first]), float(self.grid[last + 1])
@@ -622,7 +622,7 @@ def _numeric(
     clear: float,
     mark: str | None,
 ) -> ColumnDraft:
-    """Decimals are those that a clear number of rows has; rows with more are rounded."""
+    """Return the decimals that a clear number of rows has; rows with more are rounded."""
     decimals: int | None = 0
     for n, form in enumerate(DECIMALS, start=1):
         if formats[form] > clear * FAR / FORMAT:
@@ -687,7 +687,7 @@ def _of_numbers(facts: dict[str, Any], draft: GridDraft) -> Column | str:
 def _with_common(
     breaks: tuple[float, ...], common: set[float], low: float, high: float, step: float
 ) -> tuple[float, ...]:
-    """Breaks with a cell of its own for each common value."""
+    """Return breaks with a cell of its own for each common value."""
     if not breaks:
         steps = round((high - low) / step) + 1
         starts = np.rint(np.linspace(0, steps, DEFAULT_BINS + 1))[1:-1] * step + low
@@ -702,7 +702,7 @@ def _with_common(
 def _breaks(
     grid: np.ndarray, counts: np.ndarray, low: float, high: float, step: float | None
 ) -> tuple[float, ...]:
-    """The grid's edges between the bounds, where they divide the rows more evenly than equal cells; else none."""
+    """Return the grid's edges between the bounds, where they divide the rows more evenly than equal cells; else none."""
     if step is not None and (high - low) / step < EACH:
         return ()
     inside = np.flatnonzero((grid[:-1] >= low - 1e-9) & (grid[:-1] <= high))
@@ -746,7 +746,7 @@ _UNITS = {"date": 86_400_000_000.0, "datetime": 1_000_000.0}
 def _dated(
     facts: dict[str, Any], kind: type[Temporal], dtype: str, form: str | None = None
 ) -> ColumnDraft:
-    """Dates and times: bounds are years, or decades. ``form`` is the format of days that are texts, by default ISO 8601."""
+    """Draft dates and times: bounds are years, or decades. ``form`` is the format of days that are texts, by default ISO 8601."""
     wide: Temporal = Datetime(
         name=facts["name"], dtype="str" if dtype == "str" else "datetime64[us]", nulls=True,
         low="1700-01-01", high="2250-12-31",
@@ -793,7 +793,7 @@ def _temporal(facts: dict[str, Any], dtype: str) -> ColumnDraft:
 
 
 def _lengths(facts: dict[str, Any], dtype: str) -> ColumnDraft:
-    """Lengths of time: bounds are powers of ten of a second."""
+    """Draft lengths of time: bounds are powers of ten of a second."""
     edges = np.array([-(10.0**p) for p in range(8, -1, -1)] + [0.0] + [10.0**p for p in range(9)])
     wide = Duration(
         name=facts["name"], dtype=dtype, nulls=True, low="-36500 days", high="36500 days"

@@ -85,7 +85,7 @@ def suggest_constraints(
     random_state: int | None = None,
     ledger: str | Path | None = None,
 ) -> Schema:
-    """The schema with rules that the rows suggest, (epsilon, delta)-differentially private for one record.
+    """Return the schema with rules that the rows suggest, (epsilon, delta)-differentially private for one record.
 
     Under a schema with a unit, privacy is for all records of one unit, of which at most so many are used as its bound says.
 
@@ -227,7 +227,7 @@ class _Suggestions:
         return self._counted(selected, shares, rows) if selected else []
 
     def _open(self, stage: str, uses: int, details: dict[str, Any]) -> tuple[Account, float]:
-        """The account of a stage, and μ of one use."""
+        """Return the account of a stage, and μ of one use."""
         mu = self.mu * math.sqrt(SHARES[stage] / uses)
         mechanism: Mechanism = NoPrivacy() if math.isinf(mu) else Gaussian(noise_multiplier=1 / mu)
         return self._ledger.open(f"suggestions: {stage}", mechanism, uses, details), mu
@@ -251,7 +251,7 @@ class _Suggestions:
         return [probabilities(c, rows, std) for c in noisy], rows
 
     def _selected(self, shares: Sequence[np.ndarray], rows: float) -> list[_Candidate]:
-        """Candidates that are drawn with probability growing with their score, one at a time."""
+        """Return candidates that are drawn with probability growing with their score, one at a time."""
         pairs = self._pairs()
         details = {
             "unit": "scores of candidate rules",
@@ -311,7 +311,7 @@ class _Suggestions:
     def _scores(
         self, a: int, b: int, counts: np.ndarray, shares: Sequence[np.ndarray], rows: float
     ) -> Any:
-        """Candidates of a pair with their scores. One row more changes each by between -2 and 1.
+        """Return candidates of a pair with their scores. One row more changes each by between -2 and 1.
 
         Parameters
         ----------
@@ -360,7 +360,7 @@ class _Suggestions:
         return sorted(out)
 
     def _comparable(self, one: Column, other: Column) -> bool:
-        """Whether the schema allows an order of two columns: numbers, or dates and times of one unit."""
+        """Return whether the schema allows an order of two columns: numbers, or dates and times of one unit."""
         if _temporal(one) or _temporal(other):
             same = one.kind == other.kind
             return same and getattr(one, "resolution", None) == getattr(other, "resolution", None)
@@ -392,7 +392,7 @@ class _Suggestions:
         return unique
 
     def _cells(self, candidate: _Candidate, index: np.ndarray) -> np.ndarray:
-        """Counts of a candidate: by the codes of both columns, or of rows that keep and that break it."""
+        """Return counts of a candidate: by the codes of both columns, or of rows that keep and that break it."""
         one, other = self._columns[candidate.a], self._columns[candidate.b]
         a, b = index[:, candidate.a], index[:, candidate.b]
         if candidate.form == "dependency":
@@ -415,7 +415,7 @@ class _Suggestions:
         std: float,
         rows: float,
     ) -> list[dict[str, Any]]:
-        """The rule if few rows break it, and clearly fewer than chance alone would."""
+        """Return the rule if few rows break it, and clearly fewer than chance alone would."""
         kept, broken = numbers
         one, other = self._columns[candidate.a], self._columns[candidate.b]
         null = float(shares[candidate.b][-1])
@@ -437,7 +437,7 @@ class _Suggestions:
     def _dependency(
         self, candidate: _Candidate, numbers: np.ndarray, std: float, rows: float
     ) -> list[dict[str, Any]]:
-        """The table of a dependency, or where some keys are too rare an implication for each value of the others."""
+        """Return the table of a dependency, or where some keys are too rare an implication for each value of the others."""
         one, other = self._columns[candidate.a], self._columns[candidate.b]
         values, most = numbers.argmax(axis=1), numbers.max(axis=1)
         # Of as many cells as there are, none of noise alone is so large.
@@ -491,7 +491,7 @@ def _temporal(column: Column) -> bool:
 
 
 def _continuous(column: Column) -> bool:
-    """Whether codes are cells, which a rule names by their ends."""
+    """Return whether codes are cells, which a rule names by their ends."""
     return isinstance(column, Numeric) or _temporal(column)
 
 
@@ -502,7 +502,7 @@ def _ordered(column: Column) -> bool:
 
 
 def _surely_after(one: Column, other: Column) -> np.ndarray:
-    """Which codes of a column are of larger amounts than some of another, whatever the values; bool (size, size)."""
+    """Return which codes of a column are of larger amounts than some of another, whatever the values; bool (size, size)."""
     lows, highs = one.code_amounts()[0], other.code_amounts()[1]
     after = np.zeros((one.size, other.size), dtype=bool)
     after[: len(lows), : len(highs)] = lows[:, None] > highs
@@ -514,7 +514,7 @@ def _value(column: Column, code: int) -> Any:
 
 
 def _values(column: Column, first: int, last: int) -> Any:
-    """Codes from first to last as a rule writes them; the code after the cells is null."""
+    """Return codes from first to last as a rule writes them; the code after the cells is null."""
     if first == column.cells:
         return [None]
     if not _continuous(column):

@@ -78,7 +78,7 @@ class Categorical(Column):
             raise InputError(f"{where}: other={shown(self.other)} is not among its categories.")
 
     def _check_types(self, where: str) -> None:
-        """InputError for categories that a Series of the declared dtype could not hold."""
+        """Raise InputError for categories that a Series of the declared dtype could not hold."""
         types = {_type_of(value) for value in self.categories}
         allowed = _HOLDS.get(base_dtype(self.dtype), set(_HOLDS))
         if self.dtype.lower() == "object":
@@ -108,7 +108,7 @@ class Categorical(Column):
 
     @property
     def value_type(self) -> str:
-        """As :attr:`Column.value_type`; for dtypes ``category`` and ``object``, by the categories."""
+        """The :attr:`Column.value_type`; for dtypes ``category`` and ``object``, by the categories."""
         base = base_dtype(self.dtype)
         if base != "category" and self.dtype.lower() != "object":
             return base
@@ -116,24 +116,24 @@ class Categorical(Column):
         return next((t.__name__ for t in (float, int, bool) if t in types), "text")
 
     def label(self, code: int) -> str:
-        """The category or what ``labels`` says of it."""
+        """Return the category or what ``labels`` says of it."""
         if code == self.cells:
             return "null"
         return labelled(self.labels, str(self.categories[code]))
 
     def domain(self, limit: int = 8) -> str:
-        """As :meth:`Column.domain`."""
+        """Implement :meth:`Column.domain`."""
         text = ", ".join(shown(value) for value in self.categories[:limit])
         if len(self.categories) > limit:
             text += f" and {len(self.categories) - limit} more"
         return f"{text} and None" if self.nulls else text
 
     def strict(self) -> Self:
-        """As :meth:`Column.strict`: without ``other``."""
+        """Implement :meth:`Column.strict`: without ``other``."""
         return replace(self, other=None)
 
     def encode(self, values: pd.Series) -> np.ndarray:
-        """As :meth:`Column.encode`; an undeclared value has the code of ``other``, if there is one."""
+        """Implement :meth:`Column.encode`; an undeclared value has the code of ``other``, if there is one."""
         nulls = self.check_nulls(values.isna().to_numpy())
         rows, distinct = self._distinct(values, nulls)
         short = _short_float(values.dtype)
@@ -150,7 +150,7 @@ class Categorical(Column):
         return table[rows]
 
     def placing(self, held: str) -> Listed | None:
-        """As :meth:`Column.placing`: where the type holds just what is listed."""
+        """Implement :meth:`Column.placing`: where the type holds just what is listed."""
         types = {"text": str, "int": int, "bool": bool}
         if held not in types or any(type(v) is not types[held] for v in self.categories):
             return None
@@ -178,13 +178,13 @@ class Categorical(Column):
         return rows, distinct
 
     def _in_dtype(self, dtype: Any) -> list[Any]:
-        """The categories as the table's dtype has them: 0.1 is another number in float32."""
+        """Return the categories as the table's dtype has them: 0.1 is another number in float32."""
         if _short_float(dtype):
             return [v if isinstance(v, str) else dtype.type(v) for v in self.categories]
         return list(self.categories)
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
-        """As :meth:`Column.decode`; nothing is drawn."""
+        """Implement :meth:`Column.decode`; nothing is drawn."""
         self.check_nulls(codes == self.cells)
         values = np.empty(self.cells + int(self.nulls), dtype=object)
         values[: self.cells] = self.categories
@@ -192,7 +192,7 @@ class Categorical(Column):
         return listed.take(codes).reset_index(drop=True)
 
     def declared_code(self, value: Any, where: str) -> int:
-        """As :meth:`Column.declared_code`."""
+        """Implement :meth:`Column.declared_code`."""
         if isinstance(value, str | int | float) and value in self.positions:
             return self.positions[value]
         raise undeclared(self, value, where)
@@ -200,7 +200,7 @@ class Categorical(Column):
     # Amounts, for rules between columns.
 
     def from_amounts(self, amounts: np.ndarray) -> pd.Series:
-        """As :meth:`Column.from_amounts`: the nearest listed number."""
+        """Implement :meth:`Column.from_amounts`: the nearest listed number."""
         listed = self.code_amounts()[0]
         nulls = np.isnan(amounts)
         order = np.argsort(listed)
@@ -211,7 +211,7 @@ class Categorical(Column):
     # Values of files and tables.
 
     def convert(self, values: pd.Series) -> pd.Series:
-        """As :meth:`Column.convert`."""
+        """Implement :meth:`Column.convert`."""
         if base_dtype(self.dtype) != "category":
             return super().convert(values)
         nulls = values.isna().to_numpy()
@@ -240,7 +240,7 @@ class Categorical(Column):
         return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), name=self.name)
 
     def check_exact(self, value: Any, dtype: str = "float64") -> None:
-        """InputError for a float that may be the rounding of another whole number than the category it equals.
+        """Raise InputError for a float that may be the rounding of another whole number than the category it equals.
 
         From 2**53 on, floats skip whole numbers (from 2**24 on in float32): where a table was read into floats,
         different categories have become one. ``dtype`` is that of the table's floats.
@@ -259,7 +259,7 @@ class Categorical(Column):
             )
 
     def _misfit(self, value: Any) -> InputError:
-        """The error for an undeclared value, which may be of another type."""
+        """Return the error for an undeclared value, which may be of another type."""
         text, base = isinstance(value, str), self.value_type
         if text != (base == "text") and base in ("text", "int", "float"):
             return InputError(

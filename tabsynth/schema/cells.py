@@ -32,7 +32,7 @@ def plain(value: Any) -> Any:
 
 
 def is_range(value: Any) -> bool:
-    """Whether a value of a condition is a range ``{"low": a, "high": b}``."""
+    """Return whether a value of a condition is a range ``{"low": a, "high": b}``."""
     return isinstance(value, Mapping) and set(value) == {"low", "high"}
 
 
@@ -42,7 +42,7 @@ def range_ends(value: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def is_null(value: Any) -> bool:
-    """Whether a scalar stands for a missing value."""
+    """Return whether a scalar stands for a missing value."""
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
@@ -158,7 +158,7 @@ def _other(cell: Any) -> OtherObject:
 
 
 def texts_of(values: pd.Series) -> np.ndarray:
-    """The text of each cell by :func:`text_of`, shape (n,); None for a null."""
+    """Return the text of each cell by :func:`text_of`, shape (n,); None for a null."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         listed = texts_of(pd.Series(values.cat.categories))
         return np.array([*listed, None], dtype=object)[values.cat.codes]
@@ -171,7 +171,7 @@ def texts_of(values: pd.Series) -> np.ndarray:
 
 
 def text_of(cell: Any) -> str:
-    """The text of a cell by its value alone, whatever type a program chose for its column.
+    """Return the text of a cell by its value alone, whatever type a program chose for its column.
 
     A null beside 7 makes it 7.0, also as the end of an interval, and a decimal beside others has as many decimals as these.
     All lists and other objects have one text: the numbers in a list may have become floats for another row.

@@ -32,13 +32,13 @@ MAX_CATEGORIES = 100_000
 
 
 def is_supported(dtype: Any) -> bool:
-    """Whether a registered kind of column has a dtype, which is a text of at most 40 characters."""
+    """Return whether a registered kind of column has a dtype, which is a text of at most 40 characters."""
     supported = {base for kind in KINDS.values() for base in kind.dtypes}
     return isinstance(dtype, str) and len(dtype) <= 40 and base_dtype(dtype) in supported
 
 
 def check_dtype(dtype: Any, where: str) -> None:
-    """InputError for a dtype that no registered kind of column has."""
+    """Raise InputError for a dtype that no registered kind of column has."""
     if not is_supported(dtype):
         raise InputError(
             f"{where}: dtype {shown(str(dtype))} is not supported; use text, whole numbers, reals,"
@@ -198,15 +198,15 @@ class Column:
         raise NotImplementedError
 
     def label(self, code: int) -> str:
-        """What a code stands for, for people."""
+        """Return what a code stands for, for people."""
         raise NotImplementedError
 
     def domain(self, limit: int = 8) -> str:
-        """What values the column has, for people; of a list, at most ``limit`` values."""
+        """Return what values the column has, for people; of a list, at most ``limit`` values."""
         raise NotImplementedError
 
     def encode(self, values: pd.Series) -> np.ndarray:
-        """Codes of values, shape (n,) int64.
+        """Return codes of values, shape (n,) int64.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class Column:
         raise NotImplementedError
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
-        """Values of codes, shape (n,), in the column's dtype.
+        """Return values of codes, shape (n,), in the column's dtype.
 
         ``rng`` draws a value of those that a code stands for; ``within``, from :meth:`restriction`, limits
         which.
@@ -226,7 +226,7 @@ class Column:
     # What most kinds take as it is.
 
     def placing(self, held: str) -> Placing | None:
-        """How a database finds the codes of values that it holds in a type.
+        """Return how a database finds the codes of values that it holds in a type.
 
         Parameters
         ----------
@@ -276,15 +276,15 @@ class Column:
         return base_dtype(self.dtype)
 
     def strict(self) -> Self:
-        """The column that takes declared values only, and nothing in place of others."""
+        """Return the column that takes declared values only, and nothing in place of others."""
         return self
 
     def scores(self) -> np.ndarray | None:
-        """A number for each code, shape (size,), NaN for null: ranks. None where codes have no order."""
+        """Return a number for each code, shape (size,), NaN for null: ranks. None where codes have no order."""
         return with_null(np.arange(self.cells, dtype=float), self.nulls) if self.ordered else None
 
     def axis(self) -> tuple[str, np.ndarray] | None:
-        """The kind of axis that the values have, and the edges of the codes on it, shape (cells + 1,).
+        """Return the kind of axis that the values have, and the edges of the codes on it, shape (cells + 1,).
 
         ``number``: numbers. ``date``: days since 1970 in UTC. ``time``: hours since midnight. ``duration``: hours.
         None for a column whose codes have no width.
@@ -292,7 +292,7 @@ class Column:
         return None
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-        """The number of the group of each code, shape (size,), for coarser counts.
+        """Return the number of the group of each code, shape (size,), for coarser counts.
 
         Parameters
         ----------
@@ -318,17 +318,17 @@ class Column:
         return None
 
     def detail_codes(self, values: pd.Series) -> np.ndarray:
-        """Codes of :attr:`detail`, shape (n,), of values in the column's dtype."""
+        """Return codes of :attr:`detail`, shape (n,), of values in the column's dtype."""
         raise NotImplementedError
 
     def detail_possible(self) -> np.ndarray:
-        """Whether a code has a value of each code of :attr:`detail`, bool, shape (size, detail.size)."""
+        """Return whether a code has a value of each code of :attr:`detail`, bool, shape (size, detail.size)."""
         raise NotImplementedError
 
     def decode_detailed(
         self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
-        """As :meth:`decode`, of values that are as the codes of :attr:`detail` say, where a code has any."""
+        """Implement :meth:`decode`, of values that are as the codes of :attr:`detail` say, where a code has any."""
         raise NotImplementedError
 
     def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
@@ -338,7 +338,7 @@ class Column:
     # Amounts, for rules between columns.
 
     def amounts(self, values: pd.Series) -> np.ndarray:
-        """Values as numbers, shape (n,) float64, NaN for null: of dates days, of other times their resolution.
+        """Return values as numbers, shape (n,) float64, NaN for null: of dates days, of other times their resolution.
 
         Raises
         ------
@@ -352,14 +352,14 @@ class Column:
         return values.astype(object).where(values.notna(), np.nan).to_numpy(dtype=float)
 
     def from_amounts(self, amounts: np.ndarray) -> pd.Series:
-        """Values of amounts, shape (n,); NaN becomes null. Amounts outside the bounds become the nearest bound."""
+        """Return values of amounts, shape (n,); NaN becomes null. Amounts outside the bounds become the nearest bound."""
         raise InputError(
             f"Column {shown(self.name)} of kind {self.kind} cannot be computed from others by an expression;"
             " declare a table."
         )
 
     def code_amounts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The least and the largest amount of each code, shape (cells,) each."""
+        """Return the least and the largest amount of each code, shape (cells,) each."""
         numbers = self.amounts(pd.Series(list(self.categories), dtype=object))
         return numbers, numbers
 
@@ -371,7 +371,7 @@ class Column:
     # Conditions and combinations of values.
 
     def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
-        """Codes that listed values, none of them null, fill; int64.
+        """Return codes that listed values, none of them null, fill; int64.
 
         Raises
         ------
@@ -381,14 +381,14 @@ class Column:
         return np.array([self.declared_code(value, where) for value in values], dtype=np.int64)
 
     def declared_code(self, value: Any, where: str) -> int:
-        """The code of one value of a combination or an end of a range."""
+        """Return the code of one value of a combination or an end of a range."""
         try:
             return int(self.strict().encode(pd.Series([value], dtype=object))[0])
         except InputError:
             raise undeclared(self, value, where) from None
 
     def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
-        """The first and the last code of a range of values, both ends included.
+        """Return the first and the last code of a range of values, both ends included.
 
         Raises
         ------
@@ -403,7 +403,7 @@ class Column:
         return first, last
 
     def mask(self, values: Any, where: str) -> np.ndarray:
-        """Which codes a list of values (None for null) or a range means, bool, shape (size,)."""
+        """Return which codes a list of values (None for null) or a range means, bool, shape (size,)."""
         mask = np.zeros(self.size, dtype=bool)
         if isinstance(values, Mapping):
             if not is_range(values):
@@ -423,7 +423,7 @@ class Column:
         return mask
 
     def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, Any]:
-        """What a condition, any of some values and ranges, leaves of each code.
+        """Return what a condition, any of some values and ranges, leaves of each code.
 
         Returns
         -------
@@ -443,17 +443,17 @@ class Column:
         return allowed, None
 
     def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
-        """Which values, all of them declared, are among those that :meth:`restriction` leaves; bool, shape (n,)."""
+        """Return which values, all of them declared, are among those that :meth:`restriction` leaves; bool, shape (n,)."""
         return np.asarray(shares[self.encode(values)] > 0)
 
     def stated(self, value: Any) -> Any:
-        """A value or range of a condition as a certificate names it, JSON-ready: None for null."""
+        """Return a value or range of a condition as a certificate names it, JSON-ready: None for null."""
         if is_range(value):
             return dict(zip(("low", "high"), range_ends(value), strict=True))
         return None if is_null(value) else plain(value)
 
     def keep_given(self, decoded: pd.Series, given: pd.Series, where: np.ndarray) -> pd.Series:
-        """Decoded values, with the given ones back where the mask ``where`` is True.
+        """Return decoded values, with the given ones back where the mask ``where`` is True.
 
         Only kinds whose codes stand for several values have anything to put back.
         """
@@ -462,7 +462,7 @@ class Column:
     # Values of files and tables.
 
     def parse(self, texts: pd.Series) -> pd.Series:
-        """Texts of a file (nulls as NaN) in the column's dtype.
+        """Return texts of a file (nulls as NaN) in the column's dtype.
 
         Raises
         ------
@@ -480,7 +480,7 @@ class Column:
         return self.to_series(values, nulls)
 
     def convert(self, values: pd.Series) -> pd.Series:
-        """Values of a file with types, or of a counter, in the column's dtype; numbers never become texts.
+        """Return values of a file with types, or of a counter, in the column's dtype; numbers never become texts.
 
         Raises
         ------
@@ -505,14 +505,14 @@ class Column:
         return self.to_series(converted, nulls)
 
     def check_exact(self, value: Any, dtype: str = "float64") -> None:
-        """InputError for a float that may stand for several listed values; others pass."""
+        """Raise InputError for a float that may stand for several listed values; others pass."""
 
     def substitute(self, number: Any) -> Any:
         """Return what stands for a number that the dtype cannot hold; None if it is refused."""
         return self.other
 
     def to_series(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
-        """A Series of the column's dtype from Python values, shape (n,); ``nulls`` is a mask."""
+        """Return a Series of the column's dtype from Python values, shape (n,); ``nulls`` is a mask."""
         self.check_nulls(nulls)
         filled = values.copy()
         filled[nulls] = np.nan if base_dtype(self.dtype) == "float" else None
@@ -528,7 +528,7 @@ class Column:
             ) from None
 
     def check_nulls(self, nulls: np.ndarray) -> np.ndarray:
-        """The mask of nulls, shape (n,), as it is; InputError where it has one and the column allows none."""
+        """Return the mask of nulls, shape (n,), as it is; InputError where it has one and the column allows none."""
         if nulls.any() and not self.nulls:
             raise InputError(
                 f"Column {shown(self.name)} has a null, and the schema allows none there; fill it, or"
@@ -604,7 +604,7 @@ def provenance_in_words(column: Column) -> str:
 
 
 def merge_rare(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-    """Groups of codes without an order, shape (size,): rare codes, together at most ``merged`` of the rows, with rare neighbours.
+    """Return groups of codes without an order, shape (size,): rare codes, together at most ``merged`` of the rows, with rare neighbours.
 
     Codes of a classification are often declared in its order, so that neighbours are alike; where they are not, such groups are as good as others.
     """
@@ -618,7 +618,7 @@ def merge_rare(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
 
 
 def _merge_neighbours(shares: np.ndarray, least: float) -> np.ndarray:
-    """Groups of neighbouring codes that have at least ``least`` of the rows each."""
+    """Return groups of neighbouring codes that have at least ``least`` of the rows each."""
     groups = np.zeros(len(shares), dtype=np.int64)
     group, total = 0, 0.0
     for code, share in enumerate(shares):
@@ -658,7 +658,7 @@ def register(kind: type[Column]) -> None:
 
 
 def column_from(item: Mapping[str, Any], where: str) -> Column:
-    """Inverse of :meth:`Column.to_dict`; refuses what it does not know."""
+    """Return the column of a dict from :meth:`Column.to_dict`; refuse what it does not know."""
     values = dict(item)
     column = f"column {shown(values.get('name'))}"
     chosen = values.get("kind")

@@ -11,7 +11,7 @@ from tabsynth.schema.cells import is_range
 
 
 def code_of(column: Any, value: Any, argument: str = "where", null: str = "") -> int:
-    """The code of one declared value.
+    """Return the code of one declared value.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def code_of(column: Any, value: Any, argument: str = "where", null: str = "") ->
 
 
 def has_no(column: Any, value: Any, argument: str = "where", null: str = "") -> InputError:
-    """The error for an undeclared value or range of a condition."""
+    """Return the error for an undeclared value or range of a condition."""
     null = f" (null: {null})" if null and column.nulls else ""
     what = f"value {shown(value)}"
     if is_range(value):
@@ -38,4 +38,5 @@ def has_no(column: Any, value: Any, argument: str = "where", null: str = "") -> 
 
 
 def undeclared(column: Any, value: Any, where: str) -> InputError:
+    """Return the error for an undeclared value of a combination."""
     return InputError(f"{where}: it has no value {shown(value)}; it has {column.domain()}.")

@@ -20,7 +20,7 @@ from tabsynth.tables.frames import to_pandas
 
 
 def truths_of(values: pd.Series) -> np.ndarray:
-    """Values as 1 and 0, shape (n,), NaN for what is no truth value."""
+    """Return values as 1 and 0, shape (n,), NaN for what is no truth value."""
     if base_dtype(str(values.dtype)) == "bool":
         return values.astype("boolean").to_numpy(dtype=float, na_value=np.nan)
     lower = values.astype(object).map(lambda v: str(v).strip().lower())
@@ -28,7 +28,7 @@ def truths_of(values: pd.Series) -> np.ndarray:
 
 
 def conformed(table: Any, schema: Schema) -> pd.DataFrame:
-    """A table whose released columns hold declared values only; what a row becomes depends on that row alone.
+    """Return a table whose released columns hold declared values only; what a row becomes depends on that row alone.
 
     Of a released column a draft promises nothing for every row: a value that is none of its kind becomes null, or
     where the column has no nulls its lower bound or its category ``other``.

@@ -57,7 +57,7 @@ class Rule:
     text: str
 
     def broken(self, table: pd.DataFrame) -> np.ndarray:
-        """Which rows of a table in the schema's dtypes break the rule, bool, shape (n,)."""
+        """Return which rows of a table in the schema's dtypes break the rule, bool, shape (n,)."""
         raise NotImplementedError
 
 
@@ -100,7 +100,7 @@ class Derived(Rule):
         return self.lookup[tuple(codes)]
 
     def values(self, table: pd.DataFrame) -> pd.Series:
-        """Values of the target, shape (n,), by those of the sources in a table."""
+        """Return values of the target, shape (n,), by those of the sources in a table."""
         if self.expression is not None:
             return self.target.from_amounts(self._amounts(table)).set_axis(table.index)
         assert self.given is not None
@@ -169,7 +169,7 @@ class Order(Rule):
         return wrong
 
     def repaired(self, table: pd.DataFrame) -> pd.DataFrame:
-        """A table whose broken rows have the values of these columns sorted; equal ones of a strict order stay."""
+        """Return a table whose broken rows have the values of these columns sorted; equal ones of a strict order stay."""
         wrong = self.broken(table)
         if not wrong.any():
             return table
@@ -187,7 +187,7 @@ class Order(Rule):
         return table
 
     def feasible(self, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
-        """Whether each row has values in its cells that satisfy the order.
+        """Return whether each row has values in its cells that satisfy the order.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class Order(Rule):
         return possible
 
     def drawn(self, lows: np.ndarray, highs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Amounts in cells that satisfy the order, uniform from left to right; shape of ``lows``."""
+        """Return amounts in cells that satisfy the order, uniform from left to right; shape of ``lows``."""
         count, width = lows.shape
         # The largest amounts that leave room for the columns to the right.
         room = highs.copy()
@@ -234,7 +234,7 @@ class Order(Rule):
         return 1e-9 * (column.amount_step or 1.0)
 
     def _after(self, column: Column, last: np.ndarray, lows: np.ndarray) -> np.ndarray:
-        """The least amount of a column that is at least ``lows`` and may follow ``last``."""
+        """Return the least amount of a column that is at least ``lows`` and may follow ``last``."""
         step = column.amount_step
         if step is None:
             follower = np.nextafter(last, np.inf) if self.strict else last
@@ -307,7 +307,7 @@ def _on_steps(
     most: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Amounts from ``least`` to ``most``, uniform over the column's steps, of which ``origin`` is one; shape (n,)."""
+    """Return amounts from ``least`` to ``most``, uniform over the column's steps, of which ``origin`` is one; shape (n,)."""
     step = column.amount_step
     if step is None:
         return least + np.maximum(most - least, 0) * rng.random(len(least))
@@ -340,7 +340,7 @@ class Implication(Rule):
         return tuple(column.name for column in self.columns)
 
     def broken_codes(self, codes: Sequence[np.ndarray]) -> np.ndarray:
-        """Which rows of codes, by column, break the rule; bool, shape (n,)."""
+        """Return which rows of codes, by column, break the rule; bool, shape (n,)."""
         split = len(self.conditions)
         met = [m[c] for m, c in zip(self.conditions, codes[:split], strict=True)]
         kept = [m[c] for m, c in zip(self.consequences, codes[split:], strict=True)]
@@ -398,7 +398,7 @@ def _is_interval(ends: Any) -> bool:
 
 
 def rules_from(columns: Columns, constraints: Sequence[Any]) -> tuple[Rule, ...]:
-    """The rules of a schema's ``constraints``.
+    """Return the rules of a schema's ``constraints``.
 
     Raises
     ------
@@ -512,7 +512,7 @@ def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
 
 
 def _target_code(column: Column, value: Any, where: str) -> tuple[int, Any]:
-    """The code of a value of the derived column, and the value as the column has it."""
+    """Return the code of a value of the derived column, and the value as the column has it."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return _code(column, None, where), None
     where = f"{where}, column {shown(column.name)}"
@@ -527,7 +527,7 @@ def _target_code(column: Column, value: Any, where: str) -> tuple[int, Any]:
 
 
 def _code(column: Column, value: Any, where: str) -> int:
-    """The code of a value of a table, which as the key of a JSON object is text."""
+    """Return the code of a value of a table, which as the key of a JSON object is text."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return int(column.mask([None], f"{where}, column {shown(column.name)}").argmax())
     where = f"{where}, column {shown(column.name)}"
@@ -625,7 +625,7 @@ def _sum(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
 
 
 def _check_possible(rule: Order | Sum, where: str) -> None:
-    """InputError for texts, and where the bounds of the columns allow no values that satisfy the rule."""
+    """Raise InputError for texts, and where the bounds of the columns allow no values that satisfy the rule."""
     ends = [column.code_amounts() for column in rule.columns]
     lows, highs = (
         np.array([[np.nanmin(e[0]) for e in ends]]),
@@ -674,7 +674,7 @@ def _words(side: Mapping[str, Any]) -> str:
 
 
 def _check_together(rules: Sequence[Rule]) -> None:
-    """InputError for rules that derive a column twice, or in a circle."""
+    """Raise InputError for rules that derive a column twice, or in a circle."""
     made: dict[str, tuple[str, ...]] = {}
     for rule in rules:
         if isinstance(rule, Derived):
@@ -722,7 +722,7 @@ def made_by(rules: Sequence[Rule]) -> dict[str, Rule]:
 
 
 def plainly(item: Any) -> Any:
-    """A constraint as JSON writes it: lists for tuples, Python's own numbers."""
+    """Return a constraint as JSON writes it: lists for tuples, Python's own numbers."""
     if isinstance(item, Mapping):
         return {str(key): plainly(value) for key, value in item.items()}
     if isinstance(item, list | tuple | range):

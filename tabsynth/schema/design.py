@@ -96,7 +96,7 @@ class Design:
 
     @classmethod
     def among(cls, options: Mapping[str, Any]) -> "Design":
-        """The design that some of these options declare, such as those of a draft."""
+        """Return the design that some of these options declare, such as those of a draft."""
         return cls(**{part.name: options.get(part.name) for part in fields(cls)})
 
     @property
@@ -114,7 +114,7 @@ class Design:
         return asdict(self)
 
     def stated(self) -> dict[str, Any]:
-        """What a certificate says of it: as :meth:`to_dict`, and the most that one unit of privacy adds to a count."""
+        """Return what a certificate says of it: as :meth:`to_dict`, and the most that one unit of privacy adds to a count."""
         return {**self.to_dict(), "largest_contribution": self.bound} if self else {}
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Design:
     def problems(
         self, table: pd.DataFrame, decimal: str | None = None, *, needed: bool = False
     ) -> list[tuple[str, Any, str]]:
-        """What a table has in these columns that cannot be used: column, value and message of each problem.
+        """Return what a table has in these columns that cannot be used: column, value and message of each problem.
 
         ``needed``: whether it must have the columns, as a table to be fitted does.
         """
@@ -183,12 +183,12 @@ class Design:
         return out
 
     def weights(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
-        """Weights of a table without problems, clipped at the cap, in multiples of :attr:`step`, shape (n,) float64."""
+        """Return weights of a table without problems, clipped at the cap, in multiples of :attr:`step`, shape (n,) float64."""
         most, step = float(self.max_weight or 0), self.step or 1.0
         return np.asarray(np.floor(np.minimum(self._given(table, decimal), most) / step) * step)
 
     def clipped(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
-        """Which rows of a table without problems have a weight above the cap, bool, shape (n,)."""
+        """Return which rows of a table without problems have a weight above the cap, bool, shape (n,)."""
         return np.asarray(self._given(table, decimal) > float(self.max_weight or 0))
 
     def _given(self, table: pd.DataFrame, decimal: str | None) -> np.ndarray:
@@ -196,12 +196,12 @@ class Design:
         return self._numbers(table.iloc[:, names.index(str(self.weight))], decimal)
 
     def _numbers(self, values: pd.Series, decimal: str | None) -> np.ndarray:
-        """Weights as numbers, NaN for what is none."""
+        """Return weights as numbers, NaN for what is none."""
         return numbers_of(values, decimal=decimal)
 
 
 def neighbour_of(unit: str | None) -> str:
-    """What only one of two neighbouring tables has, in words: a record, or those of a unit of that column."""
+    """Return what only one of two neighbouring tables has, in words: a record, or those of a unit of that column."""
     return "one record" if unit is None else f"all records of one {shown(unit)}"
 
 
@@ -220,7 +220,7 @@ NO_DESIGN = Design()
 
 
 def design_from(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a schema that its file's ``weight`` and ``unit`` give."""
+    """Return the parameters of a schema that its file's ``weight`` and ``unit`` give."""
     weight, unit = (
         part if isinstance(part := data.get(name), Mapping) else {} for name in ("weight", "unit")
     )

@@ -31,7 +31,7 @@ def base_dtype(dtype: str) -> str:
 
 
 def in_dtype(values: pd.Series, dtype: Any) -> pd.Series:
-    """Values of dtype object in another one. pandas 2 has no dtype of texts, and writes missing ones as ``"None"``."""
+    """Return values of dtype object in another one. pandas 2 has no dtype of texts, and writes missing ones as ``"None"``."""
     converted = values.astype(dtype)
     if dtype == "str" and converted.dtype == object:
         converted = converted.where(values.notna(), None)
@@ -39,14 +39,14 @@ def in_dtype(values: pd.Series, dtype: Any) -> pd.Series:
 
 
 def with_nulls(dtype: str) -> str:
-    """The dtype of the same values that holds missing ones, too."""
+    """Return the dtype of the same values that holds missing ones, too."""
     if re.fullmatch(r"u?int\d+", dtype):
         return dtype.replace("int", "Int").replace("uI", "UI")
     return "boolean" if dtype == "bool" else dtype
 
 
 def check_range(dtype: str, where: str, low: Any, high: Any) -> None:
-    """InputError for values between ``low`` and ``high`` that a dtype of whole numbers cannot hold."""
+    """Raise InputError for values between ``low`` and ``high`` that a dtype of whole numbers cannot hold."""
     match = re.match(r"(u?)int(\d+)", dtype.lower())
     if match is None:
         return

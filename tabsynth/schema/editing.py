@@ -146,7 +146,7 @@ def with_design(schema: Schema, **parameters: Any) -> Schema:
 
 
 def parse_bounds(text: str) -> tuple[Any, Any]:
-    """The bounds in ``0..120``; numbers where both are, else texts such as dates."""
+    """Return the bounds in ``0..120``; numbers where both are, else texts such as dates."""
     low, dots, high = text.partition("..")
     if not dots or not low.strip() or not high.strip():
         raise InputError(f"Expected bounds like 0..120, got {text!r}.")
@@ -157,7 +157,7 @@ def parse_bounds(text: str) -> tuple[Any, Any]:
 
 
 def parse_values(text: str) -> list[str]:
-    """The values in ``f,m``; one with a comma is in double quotes."""
+    """Return the values in ``f,m``; one with a comma is in double quotes."""
     values = [value.strip() for value in next(csv.reader([text], skipinitialspace=True), [])]
     if not values:
         raise InputError(f"Expected values like f,m, got {text!r}.")
@@ -165,7 +165,7 @@ def parse_values(text: str) -> list[str]:
 
 
 def number(text: str) -> int | float | None:
-    """A text as a whole number or a float; None if it is neither."""
+    """Return a text as a whole number or a float; None if it is neither."""
     for kind in (int, float):
         try:
             value = kind(text)
@@ -186,7 +186,7 @@ def _in_dtype(text: Any, dtype: Any) -> Any:
 
 
 def differences(first: Schema, second: Schema) -> list[str]:
-    """What changes from one schema to another, a line each; none where they are equal."""
+    """Return what changes from one schema to another, a line each; none where they are equal."""
     before, after = first.to_dict(), second.to_dict()
     out = [f"column {shown(n)}: removed" for n in first.names if n not in second.names]
     out += [

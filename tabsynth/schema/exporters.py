@@ -79,14 +79,14 @@ def _sdv_2(column: Column) -> dict[str, Any]:
 
 
 def _decimal_places(resolution: Any) -> int | None:
-    """How many decimal places multiples of a resolution have, such as 2 of 0.25; None without one."""
+    """Return how many decimal places multiples of a resolution have, such as 2 of 0.25; None without one."""
     if not resolution:
         return None
     return next((p for p in range(16) if float(resolution * 10**p).is_integer()), None)
 
 
 def to_frictionless(schema: Schema) -> dict[str, Any]:
-    """A frictionless Table Schema; categories with labels are in the form of its version 2.
+    """Return a frictionless Table Schema; categories with labels are in the form of its version 2.
 
     Properties that begin with ``tabsynth:`` say what was drafted or released, so that an import keeps it.
     """

@@ -138,7 +138,7 @@ class Expression:
         raise InputError(f"{self._where}: write col('name of a column').")
 
     def __call__(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The result for columns of numbers, shape (n,) each; NaN where one of them is, or nothing is defined."""
+        """Return the result for columns of numbers, shape (n,) each; NaN where one of them is, or nothing is defined."""
         with np.errstate(all="ignore"):
             result = np.asarray(self._of(self._tree, columns), dtype=float)
         nulls = np.any([np.isnan(columns[name]) for name in self.names], axis=0)

@@ -164,7 +164,7 @@ class Hierarchical(Column):
         return under
 
     def below(self, node: Value) -> tuple[Value, ...]:
-        """The listed codes at and below a node."""
+        """Return the listed codes at and below a node."""
         return tuple(self.codes[place] for place in self._under.get(str(node), ()))
 
     @cached_property
@@ -183,7 +183,7 @@ class Hierarchical(Column):
         return self._runs()
 
     def _runs(self) -> tuple[tuple[tuple[str, ...], ...], np.ndarray]:
-        """As :attr:`nodes`, of codes without a level that would do: neighbours by the hierarchy, as many in each."""
+        """Implement :meth:`nodes`, of codes without a level that would do: neighbours by the hierarchy, as many in each."""
         order = sorted(range(len(self.codes)), key=lambda place: self.paths[place])
         length = -(-len(order) // MODELLED)
         of = np.empty(len(order), dtype=np.int64)
@@ -193,7 +193,7 @@ class Hierarchical(Column):
 
     @cached_property
     def detail(self) -> Categorical | None:
-        """As :attr:`Column.detail`: what a code adds to its node, or its number within it."""
+        """The :attr:`Column.detail`: what a code adds to its node, or its number within it."""
         if len(self.nodes[0]) == len(self.codes):
             return None
         texts = tuple(dict.fromkeys(self._details))
@@ -232,7 +232,7 @@ class Hierarchical(Column):
 
     @property
     def written(self) -> tuple[Value, ...]:
-        """As :attr:`Column.written`."""
+        """The :attr:`Column.written`."""
         return self.codes
 
     @property
@@ -242,30 +242,30 @@ class Hierarchical(Column):
 
     @property
     def value_type(self) -> str:
-        """As :attr:`Column.value_type`."""
+        """The :attr:`Column.value_type`."""
         return self.listed.value_type
 
     def label(self, code: int) -> str:
-        """The code or node, or what ``labels`` says of it."""
+        """Return the code or node, or what ``labels`` says of it."""
         if code == self.cells:
             return "null"
         name = self.nodes[0][code][-1]
         return labelled(self.labels, name)
 
     def domain(self, limit: int = 8) -> str:
-        """As :meth:`Column.domain`."""
+        """Implement :meth:`Column.domain`."""
         return self.listed.domain(limit)
 
     def strict(self) -> Self:
-        """As :meth:`Column.strict`: without ``other`` and ``shorten``."""
+        """Implement :meth:`Column.strict`: without ``other`` and ``shorten``."""
         return replace(self, other=None, shorten=False)
 
     def encode(self, values: pd.Series) -> np.ndarray:
-        """As :meth:`Column.encode`."""
+        """Implement :meth:`Column.encode`."""
         return np.append(self.nodes[1], self.cells)[self._listed_places(values)]
 
     def placing(self, held: str) -> Listed | None:
-        """As :meth:`Column.placing`; codes that are shortened are found by :meth:`encode` only."""
+        """Implement :meth:`Column.placing`; codes that are shortened are found by :meth:`encode` only."""
         listed = None if self.shorten else self.listed.placing(held)
         if listed is None:
             return None
@@ -274,11 +274,11 @@ class Hierarchical(Column):
         return Listed({value: int(of[place]) for value, place in listed.codes.items()}, other)
 
     def _listed_places(self, values: pd.Series) -> np.ndarray:
-        """The place in the list of each value; null is the last."""
+        """Return the place in the list of each value; null is the last."""
         return self.listed.encode(self._shortened(values))
 
     def _shortened(self, values: pd.Series) -> pd.Series:
-        """Values with unlisted codes replaced by the longest listed code that they begin with, value by value."""
+        """Return values with unlisted codes replaced by the longest listed code that they begin with, value by value."""
         if not self.shorten:
             return values
         known = {str(code): code for code in self.codes}
@@ -298,7 +298,7 @@ class Hierarchical(Column):
         return pd.Series(cells, index=values.index, name=values.name, dtype=object)
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
-        """As :meth:`Column.decode`: of a node every code is as likely, or of those that ``within`` allows."""
+        """Implement :meth:`Column.decode`: of a node every code is as likely, or of those that ``within`` allows."""
         allowed = np.arange(len(self.codes)) if within is None else np.flatnonzero(within[:-1])
         of = self.nodes[1][allowed]
         order = allowed[np.argsort(of, kind="stable")]
@@ -312,14 +312,14 @@ class Hierarchical(Column):
     # The detail.
 
     def detail_codes(self, values: pd.Series) -> np.ndarray:
-        """As :meth:`Column.detail_codes`; the last one for null."""
+        """Implement :meth:`Column.detail_codes`; the last one for null."""
         assert self.detail is not None
         last = self.detail.cells - 1
         of = np.array([*(self.detail.positions[text] for text in self._details), last])
         return of[self._listed_places(values)]
 
     def detail_possible(self) -> np.ndarray:
-        """As :meth:`Column.detail_possible`."""
+        """Implement :meth:`Column.detail_possible`."""
         possible = self._places >= 0
         if not self.nulls:
             return possible
@@ -328,7 +328,7 @@ class Hierarchical(Column):
     def decode_detailed(
         self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
-        """As :meth:`Column.decode_detailed`; where a node has no such code, any of its codes."""
+        """Implement :meth:`Column.decode_detailed`; where a node has no such code, any of its codes."""
         nulls = codes == self.cells
         places = np.where(nulls, len(self.codes), self._places[np.where(nulls, 0, codes), details])
         lost = places < 0 if within is None else (places < 0) | ~(within[places] | nulls)
@@ -337,7 +337,7 @@ class Hierarchical(Column):
         return self.listed.decode(places, rng)
 
     def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
-        """As :meth:`Column.detail_restriction`: those that an allowed code has, unless whole nodes are allowed."""
+        """Implement :meth:`Column.detail_restriction`: those that an allowed code has, unless whole nodes are allowed."""
         shares, within = self.restriction(values)
         if within is None or self.detail is None:
             return None
@@ -350,7 +350,7 @@ class Hierarchical(Column):
     # Groups: rare codes are counted with what is beside and below their nodes.
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-        """As :meth:`Column.groups`: codes of fewer rows are one group with the others of their node, level by level.
+        """Implement :meth:`Column.groups`: codes of fewer rows are one group with the others of their node, level by level.
 
         What is rare at the top is merged as values without an order are. The shares are released ones.
         """
@@ -372,7 +372,7 @@ class Hierarchical(Column):
     # Conditions and combinations of values.
 
     def _allowed(self, values: Sequence[Any], where: str) -> np.ndarray:
-        """Which listed codes some codes and nodes mean, bool, shape (codes + 1,); nulls are passed over."""
+        """Return which listed codes some codes and nodes mean, bool, shape (codes + 1,); nulls are passed over."""
         allowed = np.zeros(len(self.codes) + 1, dtype=bool)
         for value in values:
             if is_null(value):
@@ -384,7 +384,7 @@ class Hierarchical(Column):
         return allowed
 
     def mask(self, values: Any, where: str) -> np.ndarray:
-        """As :meth:`Column.mask`; a node means all codes at and below it.
+        """Implement :meth:`Column.mask`; a node means all codes at and below it.
 
         Raises
         ------
@@ -407,7 +407,7 @@ class Hierarchical(Column):
         return mask
 
     def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray | None]:
-        """As :meth:`Column.restriction`; a node means all codes at and below it.
+        """Implement :meth:`Column.restriction`; a node means all codes at and below it.
 
         ``within`` says which listed codes are allowed, where these are parts of what category codes stand for.
         """
@@ -426,7 +426,7 @@ class Hierarchical(Column):
         return shares, allowed if partly else None
 
     def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
-        """As :meth:`Column.satisfies`, code by code."""
+        """Implement :meth:`Column.satisfies`, code by code."""
         kept = super().satisfies(values, shares, within)
         if within is None:
             return kept
@@ -434,7 +434,7 @@ class Hierarchical(Column):
         return kept & (within[places] | (places == len(self.codes)))
 
     def declared_code(self, value: Any, where: str) -> int:
-        """As :meth:`Column.declared_code`: of one code, not of what is below it."""
+        """Implement :meth:`Column.declared_code`: of one code, not of what is below it."""
         place = self.listed.declared_code(value, where)
         if self.detail is not None:
             raise InputError(
@@ -446,15 +446,15 @@ class Hierarchical(Column):
     # Values of files and tables.
 
     def parse(self, texts: pd.Series) -> pd.Series:
-        """As :meth:`Column.parse`."""
+        """Implement :meth:`Column.parse`."""
         return self.listed.parse(self._shortened(texts))
 
     def convert(self, values: pd.Series) -> pd.Series:
-        """As :meth:`Column.convert`."""
+        """Implement :meth:`Column.convert`."""
         return self.listed.convert(self._shortened(values))
 
     def to_series(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
-        """As :meth:`Column.to_series`."""
+        """Implement :meth:`Column.to_series`."""
         return self.listed.to_series(values, nulls)
 
 

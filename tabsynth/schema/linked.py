@@ -120,7 +120,7 @@ class TableKeys:
 
     @classmethod
     def from_dict(cls, data: Any, where: str) -> "TableKeys":
-        """Inverse of :meth:`to_dict`."""
+        """Return what a dict from :meth:`to_dict` describes."""
         if isinstance(data, cls):
             return data
         known = [field.name for field in fields(cls)]
@@ -333,11 +333,11 @@ class LinkedSchema:
         return tuple(self.tables)
 
     def children(self, name: str) -> tuple[str, ...]:
-        """The tables whose rows belong to rows of a table."""
+        """Return the tables whose rows belong to rows of a table."""
         return tuple(child for child, keys in self.keys.items() if keys.parent == name)
 
     def lineage(self, name: str) -> tuple[str, ...]:
-        """The tables from the root down to a table, both included."""
+        """Return the tables from the root down to a table, both included."""
         line = [name]
         while (parent := self.keys[line[0]].parent) is not None:
             line.insert(0, parent)
@@ -386,7 +386,7 @@ class LinkedSchema:
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "linked schema") -> "LinkedSchema":
-        """Inverse of :meth:`to_dict`; refuses what it does not know.
+        """Return what a dict from :meth:`to_dict` describes; refuse what it does not know.
 
         Raises
         ------
@@ -418,7 +418,7 @@ class LinkedSchema:
         return cls.from_dict(parse_json(text, path, "linked schema"), str(path))
 
     def to_json(self) -> str:
-        """The text of the file: one table after the other, each schema as a schema file has it."""
+        """Return the text of the file: one table after the other, each schema as a schema file has it."""
         parts = []
         for name, schema in self.tables.items():
             text = schema.to_json().rstrip().replace("\n", "\n      ")

@@ -26,7 +26,7 @@ EXACT = 2**53  # up to it, whole numbers are floats
 
 @lru_cache(maxsize=64)
 def with_reasons(kind: Any) -> Any:
-    """The class of columns of a kind that have reasons for missing."""
+    """Return the class of columns of a kind that have reasons for missing."""
     if issubclass(kind, WithReasons):
         return kind
     # A column of numbers may hold texts beside them, such as "N".
@@ -147,7 +147,7 @@ class WithReasons:
     # Which values are reasons.
 
     def reason_codes(self, values: pd.Series) -> np.ndarray:
-        """The place of the reason that each value stands for, shape (n,); -1 for other values and null."""
+        """Return the place of the reason that each value stands for, shape (n,); -1 for other values and null."""
         out = np.full(len(values), -1, dtype=np.int64)
         if base_dtype(str(values.dtype)) not in ("text", "category", "unsupported"):
             for place, reason in enumerate(self.reasons):
@@ -183,14 +183,14 @@ class WithReasons:
         return -1
 
     def _inner_values(self, values: pd.Series) -> pd.Series:
-        """Values that are no reasons as ``inner`` encodes them."""
+        """Return values that are no reasons as ``inner`` encodes them."""
         if self.inner.dtype == self.dtype:
             return values
         inner: pd.Series = self.inner.convert(values)
         return inner
 
     def _joined(self, made: pd.Series, marks: np.ndarray) -> pd.Series:
-        """Values of ``inner`` and, where ``marks`` is not -1, reasons; in the column's dtype."""
+        """Return values of ``inner`` and, where ``marks`` is not -1, reasons; in the column's dtype."""
         cells = np.empty(len(marks), dtype=object)
         reasons = np.empty(len(self.reasons) + 1, dtype=object)
         reasons[:-1] = self.reasons
@@ -207,7 +207,7 @@ class WithReasons:
         return in_dtype(pd.Series(cells, dtype=object, name=self.name), self.dtype)
 
     def _split(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The place of the reason of each code, or -1; and the codes of ``inner`` of the others."""
+        """Return the place of the reason of each code, or -1; and the codes of ``inner`` of the others."""
         cells = self.inner.cells
         marks = np.where((codes >= cells) & (codes < cells + len(self.missing)), codes - cells, -1)
         rest = codes[marks < 0]
@@ -237,11 +237,11 @@ class WithReasons:
 
     @property
     def written(self) -> tuple[Any, ...]:
-        """As :attr:`Column.written`."""
+        """The :attr:`Column.written`."""
         return (*self.inner.written, *self.missing)
 
     def label(self, code: int) -> str:
-        """As :meth:`Column.label`; of a reason what it means."""
+        """Implement :meth:`Column.label`; of a reason what it means."""
         place = code - self.cells
         if 0 <= place < len(self.missing):
             key = list(self.missing)[place]
@@ -249,28 +249,28 @@ class WithReasons:
         return str(self.inner.label(min(code, self.cells)))
 
     def domain(self, limit: int = 8) -> str:
-        """As :meth:`Column.domain`."""
+        """Implement :meth:`Column.domain`."""
         keys = ", ".join(shown(key) for key in list(self.missing)[:limit])
         return f"{self.inner.domain(limit)}, and for missing values {keys}"
 
     def scores(self) -> np.ndarray | None:
-        """As :meth:`Column.scores`; NaN for reasons."""
+        """Implement :meth:`Column.scores`; NaN for reasons."""
         scores = self.inner.scores()
         return None if scores is None else self._outer(scores, np.full(len(self.missing), np.nan))
 
     def axis(self) -> tuple[str, np.ndarray] | None:
-        """As :meth:`Column.axis`."""
+        """Implement :meth:`Column.axis`."""
         axis: tuple[str, np.ndarray] | None = self.inner.axis()
         return axis
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-        """As :meth:`Column.groups`; each reason is a group of its own."""
+        """Implement :meth:`Column.groups`; each reason is a group of its own."""
         own = np.delete(shares, np.arange(self.cells, self.cells + len(self.missing)))
         groups = self.inner.groups(own, least, merged)
         return self._outer(groups, groups.max() + 1 + np.arange(len(self.missing)))
 
     def encode(self, values: pd.Series) -> np.ndarray:
-        """As :meth:`Column.encode`."""
+        """Implement :meth:`Column.encode`."""
         marks = self.reason_codes(values)
         codes = self.cells + marks
         rest = marks < 0
@@ -279,7 +279,7 @@ class WithReasons:
         return codes
 
     def placing(self, held: str) -> Placing | None:
-        """As :meth:`Column.placing`: where reasons are numbers among numbers, or texts among texts."""
+        """Implement :meth:`Column.placing`: where reasons are numbers among numbers, or texts among texts."""
         inner = self.inner.placing(held)
         codes = {reason: self.cells + place for place, reason in enumerate(self.reasons)}
         if held == "text" and isinstance(inner, Listed) and all(isinstance(r, str) for r in codes):
@@ -294,12 +294,12 @@ class WithReasons:
         return None
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
-        """As :meth:`Column.decode`."""
+        """Implement :meth:`Column.decode`."""
         marks, own = self._split(codes)
         return self._joined(self.inner.decode(own, rng, within), marks)
 
     def keep_given(self, decoded: pd.Series, given: pd.Series, where: np.ndarray) -> pd.Series:
-        """As :meth:`Column.keep_given`; reasons are kept."""
+        """Implement :meth:`Column.keep_given`; reasons are kept."""
         marks = self.reason_codes(decoded)
         rest = marks < 0
         own, kept = (
@@ -312,18 +312,18 @@ class WithReasons:
 
     @property
     def detail(self) -> Any:
-        """As :attr:`Column.detail`."""
+        """The :attr:`Column.detail`."""
         return self.inner.detail
 
     def detail_codes(self, values: pd.Series) -> np.ndarray:
-        """As :meth:`Column.detail_codes`."""
+        """Implement :meth:`Column.detail_codes`."""
         marks = self.reason_codes(values)
         codes = np.full(len(values), self.detail.size - 1, dtype=np.int64)
         codes[marks < 0] = self.inner.detail_codes(self.inner.convert(values[marks < 0]))
         return codes
 
     def detail_possible(self) -> np.ndarray:
-        """As :meth:`Column.detail_possible`."""
+        """Implement :meth:`Column.detail_possible`."""
         last = np.zeros((len(self.missing), self.detail.size), dtype=bool)
         last[:, -1] = True
         return self._outer(self.inner.detail_possible(), last)
@@ -331,12 +331,12 @@ class WithReasons:
     def decode_detailed(
         self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
-        """As :meth:`Column.decode_detailed`."""
+        """Implement :meth:`Column.decode_detailed`."""
         marks, own = self._split(codes)
         return self._joined(self.inner.decode_detailed(own, details[marks < 0], rng, within), marks)
 
     def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
-        """As :meth:`Column.detail_restriction`."""
+        """Implement :meth:`Column.detail_restriction`."""
         codes, rest = self._named(values)
         details: np.ndarray | None = self.inner.detail_restriction(rest) if rest else None
         if details is not None and codes:
@@ -346,53 +346,53 @@ class WithReasons:
     # Amounts: reasons have none.
 
     def amounts(self, values: pd.Series) -> np.ndarray:
-        """As :meth:`Column.amounts`; NaN for reasons."""
+        """Implement :meth:`Column.amounts`; NaN for reasons."""
         amounts = np.full(len(values), np.nan)
         rest = self.reason_codes(values) < 0
         amounts[rest] = self.inner.amounts(self._inner_values(values[rest]))
         return amounts
 
     def from_amounts(self, amounts: np.ndarray) -> pd.Series:
-        """As :meth:`Column.from_amounts`."""
+        """Implement :meth:`Column.from_amounts`."""
         return self._joined(self.inner.from_amounts(amounts), np.full(len(amounts), -1))
 
     def code_amounts(self) -> tuple[np.ndarray, np.ndarray]:
-        """As :meth:`Column.code_amounts`."""
+        """Implement :meth:`Column.code_amounts`."""
         lows, highs = self.inner.code_amounts()
         return lows, highs
 
     @property
     def amount_step(self) -> float | None:
-        """As :attr:`Column.amount_step`."""
+        """The :attr:`Column.amount_step`."""
         step: float | None = self.inner.amount_step
         return step
 
     # Conditions and combinations of values.
 
     def _named(self, values: Sequence[Any]) -> tuple[list[int], list[Any]]:
-        """The codes of the reasons among some values of a condition, and the other values."""
+        """Return the codes of the reasons among some values of a condition, and the other values."""
         places = [-1 if isinstance(value, Mapping) else self._reason_of(value) for value in values]
         rest = [v for v, place in zip(values, places, strict=True) if place < 0]
         return [self.cells + place for place in places if place >= 0], rest
 
     def declared_code(self, value: Any, where: str) -> int:
-        """As :meth:`Column.declared_code`."""
+        """Implement :meth:`Column.declared_code`."""
         codes, rest = self._named([value])
         return int(self.inner.declared_code(value, where)) if rest else codes[0]
 
     def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
-        """As :meth:`Column.declared_codes`."""
+        """Implement :meth:`Column.declared_codes`."""
         codes, rest = self._named(values)
         own = self.inner.declared_codes(rest, where) if rest else np.empty(0, dtype=np.int64)
         return np.concatenate([own, np.array(codes, dtype=np.int64)])
 
     def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
-        """As :meth:`Column.code_range`: of values."""
+        """Implement :meth:`Column.code_range`: of values."""
         first, last = self.inner.code_range(low, high, where)
         return first, last
 
     def mask(self, values: Any, where: str) -> np.ndarray:
-        """As :meth:`Column.mask`."""
+        """Implement :meth:`Column.mask`."""
         codes, rest = ([], values) if isinstance(values, Mapping) else self._named(values)
         nothing = np.zeros(self.inner.size, dtype=bool)
         own = self.inner.mask(rest, where) if rest else nothing
@@ -401,7 +401,7 @@ class WithReasons:
         return mask
 
     def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, Any]:
-        """As :meth:`Column.restriction`."""
+        """Implement :meth:`Column.restriction`."""
         codes, rest = self._named(values)
         nothing = np.zeros(self.inner.size, dtype=bool), None
         own, within = self.inner.restriction(rest) if rest else nothing
@@ -410,7 +410,7 @@ class WithReasons:
         return shares, within
 
     def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
-        """As :meth:`Column.satisfies`."""
+        """Implement :meth:`Column.satisfies`."""
         marks = self.reason_codes(values)
         kept = shares[self.cells + np.maximum(marks, 0)] > 0
         own = np.delete(shares, np.arange(self.cells, self.cells + len(self.missing)))
@@ -419,18 +419,18 @@ class WithReasons:
         return np.asarray(kept)
 
     def stated(self, value: Any) -> Any:
-        """As :meth:`Column.stated`; of a reason what stands for it."""
+        """Implement :meth:`Column.stated`; of a reason what stands for it."""
         codes, rest = self._named([value])
         return self.inner.stated(value) if rest else list(self.missing)[codes[0] - self.cells]
 
     # Values of files and tables.
 
     def parse(self, texts: pd.Series) -> pd.Series:
-        """As :meth:`Column.parse`."""
+        """Implement :meth:`Column.parse`."""
         return self._read(texts, self.inner.parse)
 
     def convert(self, values: pd.Series) -> pd.Series:
-        """As :meth:`Column.convert`."""
+        """Implement :meth:`Column.convert`."""
         if str(values.dtype) == self.dtype and base_dtype(self.dtype) not in ("text", "category"):
             return values
         return self._read(values, self.inner.convert)
@@ -440,7 +440,7 @@ class WithReasons:
         return self._joined(read(values[marks < 0]), marks).set_axis(values.index)
 
     def to_series(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
-        """As :meth:`Column.to_series`."""
+        """Implement :meth:`Column.to_series`."""
         marks = self.reason_codes(_series(values))
         rest = marks < 0
         return self._joined(self.inner.to_series(values[rest], nulls[rest]), marks)
@@ -460,7 +460,7 @@ def _number(text: str) -> float | None:
 
 
 def _equal(cell: Any, reason: Any) -> bool:
-    """Whether a cell that is no text is the value of a reason."""
+    """Return whether a cell that is no text is the value of a reason."""
     try:
         return bool(cell is not None and not isinstance(reason, str) and cell == reason)
     except (TypeError, ValueError):
@@ -468,7 +468,7 @@ def _equal(cell: Any, reason: Any) -> bool:
 
 
 def _written(value: Any, dtype: str) -> Any:
-    """A number in a column of texts, or of any values where the dtype is ``object``."""
+    """Return a number in a column of texts, or of any values where the dtype is ``object``."""
     value = plain(value)
     if value is None or dtype == "object":
         return value

@@ -36,7 +36,7 @@ _ONE_MARK = re.compile(r"(\d+)(?:,(\d+)|\.(\d*))", re.ASCII)
 
 
 def plain_number(text: str, decimal: str | None = None) -> str | None:
-    """A number in the form ``-1234.5``; None for a text that is none, or that has two meanings.
+    """Return a number in the form ``-1234.5``; None for a text that is none, or that has two meanings.
 
     Parameters
     ----------
@@ -49,19 +49,19 @@ def plain_number(text: str, decimal: str | None = None) -> str | None:
 
 
 def decimal_mark(text: str) -> str | None:
-    """The decimal mark that a text shows by itself, by a fraction or by the other mark between thousands; else None."""
+    """Return the decimal mark that a text shows by itself, by a fraction or by the other mark between thousands; else None."""
     return _parts(text, None)[1]
 
 
 def one_group(text: str) -> str | None:
-    """The mark of a number such as ``1,234`` or ``1.234``, which may be a decimal mark or one of thousands; else None."""
+    """Return the mark of a number such as ``1,234`` or ``1.234``, which may be a decimal mark or one of thousands; else None."""
     signed = _signed(text)
     match = _ONE_GROUP.fullmatch(signed[1]) if signed else None
     return match[1] if match else None
 
 
 def with_plain_numbers(values: pd.Series, decimal: str | None) -> pd.Series:
-    """Values whose texts are in the form of :func:`plain_number` where they are numbers; all others as they are."""
+    """Return values whose texts are in the form of :func:`plain_number` where they are numbers; all others as they are."""
     if pd.api.types.is_numeric_dtype(values.dtype):
         return values
     plain = once_each(
@@ -125,7 +125,7 @@ def floats_of(values: pd.Series) -> np.ndarray:
 
 
 def once_each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function of texts that remembers what it gave, as long as it is kept itself; other values are asked each time."""
+    """Return a function of texts that remembers what it gave, as long as it is kept itself; other values are asked each time."""
     answers: dict[str, Any] = {}
 
     def remembered(value: Any) -> Any:
@@ -139,7 +139,7 @@ def once_each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _signed(text: str) -> tuple[str, str] | None:
-    """The sign and the digits with their marks; None for what is no number."""
+    """Return the sign and the digits with their marks; None for what is no number."""
     if len(text) > LONGEST:
         return None
     match = _SIGNED.fullmatch(text.strip().replace("\u2212", "-"))
@@ -149,7 +149,7 @@ def _signed(text: str) -> tuple[str, str] | None:
 
 
 def _parts(text: str, decimal: str | None) -> tuple[str | None, str | None]:
-    """The plain number, and the decimal mark that the text shows."""
+    """Return the plain number, and the decimal mark that the text shows."""
     if decimal is None and len(text) <= LONGEST and _PLAIN.fullmatch(text):
         return text, "." if one_group(text) is None and "." in text else None
     signed = _signed(text)

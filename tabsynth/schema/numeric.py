@@ -55,7 +55,7 @@ class StepRanges:
         )  # steps of the ranges before each
 
     def below(self, steps: np.ndarray) -> np.ndarray:
-        """How many of them are below each of ``steps``."""
+        """Return how many of them are below each of ``steps``."""
         counts = np.stack([self._before[:-1], self._before[1:]], axis=1)
         return np.interp(steps, self._ends.ravel(), counts.ravel())
 
@@ -167,7 +167,7 @@ class Numeric(Column):
             before = multiple
 
     def _check_breaks(self, where: str) -> None:
-        """InputError unless breaks rise from ``low`` to ``high`` and lie on the steps, if there are any."""
+        """Raise InputError unless breaks rise from ``low`` to ``high`` and lie on the steps, if there are any."""
         if self.bins is not None:
             raise InputError(f"{where}: declare bins or breaks, not both.")
         if len(self.breaks) >= MAX_CATEGORIES:
@@ -203,7 +203,7 @@ class Numeric(Column):
         return self.resolution
 
     def edges(self) -> np.ndarray:
-        """Edges of the cells, shape (cells + 1,)."""
+        """Return edges of the cells, shape (cells + 1,)."""
         (low, high), step = self.bounds, self.step
         if not self.breaks:
             return equal_edges(low, high, step, self.bins)
@@ -218,19 +218,19 @@ class Numeric(Column):
         return len(self.edges()) - 1
 
     def cell_ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """The least and the largest value of each cell, shape (cells,) each."""
+        """Return the least and the largest value of each cell, shape (cells,) each."""
         edges, half = self.edges(), (self.step or 0.0) / 2
         return edges[:-1] + half, edges[1:] - half
 
     def cell_steps(self) -> tuple[np.ndarray, np.ndarray]:
-        """The first step of each cell, and how many it has; shape (cells,) each."""
+        """Return the first step of each cell, and how many it has; shape (cells,) each."""
         assert self.step is not None
         edges, step = self.edges(), self.step
         first = np.round((edges[:-1] + step / 2 - self.bounds[0]) / step)
         return first, np.round(np.diff(edges) / step)
 
     def numbers_at(self, steps: np.ndarray | float) -> np.ndarray:
-        """The numbers at some steps."""
+        """Return the numbers at some steps."""
         assert self.low is not None and self.step is not None
         # Decimal rounding takes off the rounding error of step * rank, e.g. 0.1 * 3.
         digits = max(_decimals(self.low), _decimals(self.step))
@@ -239,7 +239,7 @@ class Numeric(Column):
         return np.round(self.low + self.step * np.asarray(steps), digits)
 
     def steps_between(self, low: float, high: float) -> tuple[float, float]:
-        """The first and the last step from one number to another, both included; first > last: none."""
+        """Return the first and the last step from one number to another, both included; first > last: none."""
         assert self.low is not None and self.step is not None
         tolerance = np.full(2, STEP_TOLERANCE * self.step)
         if self.dtype.lower() in SHORT_FLOATS:  # whose 0.1 is a little more, or less
@@ -252,14 +252,14 @@ class Numeric(Column):
     # Labels, scores, groups.
 
     def label(self, code: int) -> str:
-        """The least and the largest value of a cell; of one value what ``labels`` says of it."""
+        """Return the least and the largest value of a cell; of one value what ``labels`` says of it."""
         if code == self.cells:
             return "null"
         low, high = (ends[code] for ends in self.cell_ends())
         return labelled(self.labels, f"{low:.10g}") if low == high else f"{low:.10g}–{high:.10g}"
 
     def domain(self, limit: int = 8) -> str:
-        """As :meth:`Column.domain`."""
+        """Implement :meth:`Column.domain`."""
         whole = "whole " if base_dtype(self.dtype) == "int" else ""
         text = f"{whole}numbers from {self.low:.10g} to {self.high:.10g}"
         if self.resolution is not None and not (whole and self.step == 1):
@@ -267,22 +267,22 @@ class Numeric(Column):
         return f"{text} and None" if self.nulls else text
 
     def scores(self) -> np.ndarray:
-        """Midpoints of the cells; NaN for null."""
+        """Return midpoints of the cells; NaN for null."""
         edges = self.edges()
         return with_null((edges[:-1] + edges[1:]) / 2, self.nulls)
 
     def axis(self) -> tuple[str, np.ndarray]:
-        """As :meth:`Column.axis`; a value with steps is as wide as a step."""
+        """Implement :meth:`Column.axis`; a value with steps is as wide as a step."""
         return "number", self.edges()
 
     # Values to codes and back.
 
     def strict(self) -> Self:
-        """As :meth:`Column.strict`: without ``clip``."""
+        """Implement :meth:`Column.strict`: without ``clip``."""
         return replace(self, clip=False)
 
     def encode(self, values: pd.Series) -> np.ndarray:
-        """As :meth:`Column.encode`: the cell of each number.
+        """Implement :meth:`Column.encode`: the cell of each number.
 
         Refused are what is no number, infinities, and numbers outside the declared bounds, unless ``clip``.
         """
@@ -327,7 +327,7 @@ class Numeric(Column):
         return np.where(nulls, len(edges) - 1, cells).astype(np.int64)
 
     def placing(self, held: str) -> Cells | None:
-        """As :meth:`Column.placing`: in numbers of 64-bit floats. Of whole numbers only where the type holds no others."""
+        """Implement :meth:`Column.placing`: in numbers of 64-bit floats. Of whole numbers only where the type holds no others."""
         whole, own = base_dtype(self.dtype) == "int", self.dtype.lower()
         if held != "int" and (whole or held not in ("float32", "float64")):
             return None
@@ -337,7 +337,7 @@ class Numeric(Column):
         return Cells(tuple(self.edges()[1:-1].tolist()), low, high, self.clip)
 
     def _bounds_in(self, dtype: str) -> tuple[float, float]:
-        """The declared bounds as a table of ``dtype`` has them: 0.1 is a little more in float32."""
+        """Return the declared bounds as a table of ``dtype`` has them: 0.1 is a little more in float32."""
         low, high = self.bounds
         if dtype.lower() not in SHORT_FLOATS:
             return low, high
@@ -378,7 +378,7 @@ class Numeric(Column):
         return pd.Series(numbers, dtype=self.dtype, name=self.name)
 
     def _whole_series(self, numbers: np.ndarray, nulls: np.ndarray) -> pd.Series:
-        """A Series of the column's dtype from whole numbers in floats, shape (n,)."""
+        """Return a Series of the column's dtype from whole numbers in floats, shape (n,)."""
         known = re.fullmatch(r"U?Int\d+|u?int\d+", self.dtype)
         if known is None or max(map(abs, self.bounds)) > MAX_EXACT:
             whole = np.empty(len(numbers), dtype=object)
@@ -391,7 +391,7 @@ class Numeric(Column):
         return pd.Series(pd.arrays.IntegerArray(values, nulls), name=self.name)
 
     def _narrowed(self, numbers: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Numbers in the column's short floats, moved back into the cell that rounding took them from."""
+        """Return numbers in the column's short floats, moved back into the cell that rounding took them from."""
         low, high = self.bounds
         short = numbers.astype(self.dtype.lower())
         over = (short >= right) | (short > high)
@@ -400,7 +400,7 @@ class Numeric(Column):
         return np.where(under, np.nextafter(short, short.dtype.type(np.inf)), short)
 
     def keep_given(self, decoded: pd.Series, given: pd.Series, where: np.ndarray) -> pd.Series:
-        """As :meth:`Column.keep_given`; given numbers are clipped as :meth:`encode` does."""
+        """Implement :meth:`Column.keep_given`; given numbers are clipped as :meth:`encode` does."""
         nulls = decoded.isna().to_numpy()
         kept = where & ~nulls
         values = np.array(decoded, dtype=object)
@@ -421,7 +421,7 @@ class Numeric(Column):
 
     @property
     def detail(self) -> Categorical | None:
-        """As :attr:`Column.detail`: whether values are multiples that people prefer."""
+        """The :attr:`Column.detail`: whether values are multiples that people prefer."""
         if not self.heaping:
             return None
         categories = (*(f"multiple of {number:g}" for number in self.heaping), "other")
@@ -442,7 +442,7 @@ class Numeric(Column):
         return codes
 
     def detail_possible(self) -> np.ndarray:
-        """Whether a cell has a value of each code of :meth:`detail_codes`, bool, shape (size, len(heaping) + 1).
+        """Return whether a cell has a value of each code of :meth:`detail_codes`, bool, shape (size, len(heaping) + 1).
 
         Of cells with many values all are said to be possible; null has the last one.
         """
@@ -458,7 +458,7 @@ class Numeric(Column):
     def decode_detailed(
         self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
-        """As :meth:`decode`, of values that are multiples as :meth:`detail_codes` says, where the cell has any.
+        """Implement :meth:`decode`, of values that are multiples as :meth:`detail_codes` says, where the cell has any.
 
         Parameters
         ----------
@@ -491,7 +491,7 @@ class Numeric(Column):
     # Amounts, for rules between columns.
 
     def from_amounts(self, amounts: np.ndarray) -> pd.Series:
-        """As :meth:`Column.from_amounts`, on the declared steps."""
+        """Implement :meth:`Column.from_amounts`, on the declared steps."""
         nulls = np.isnan(amounts)
         low, high = self.bounds
         numbers = np.clip(np.where(nulls, low, amounts), low, high)
@@ -504,19 +504,19 @@ class Numeric(Column):
         return self.to_series(whole, nulls)
 
     def code_amounts(self) -> tuple[np.ndarray, np.ndarray]:
-        """As :meth:`Column.code_amounts`."""
+        """Implement :meth:`Column.code_amounts`."""
         lows, highs = self.cell_ends()
         return np.maximum(lows, self.bounds[0]), np.minimum(highs, self.bounds[1])
 
     @property
     def amount_step(self) -> float | None:
-        """As :meth:`Column.amount_step`: the resolution."""
+        """The :attr:`Column.amount_step`: the resolution."""
         return self.step
 
     # Conditions and combinations of values.
 
     def _declared_number(self, value: Any, where: str) -> float:
-        """A number within the bounds; InputError for everything else."""
+        """Return a number within the bounds; InputError for everything else."""
         low, high = self.bounds
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not low <= value <= high:
@@ -524,7 +524,7 @@ class Numeric(Column):
         return float(value)
 
     def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
-        """As :meth:`Column.code_range`: the cells between two numbers."""
+        """Implement :meth:`Column.code_range`: the cells between two numbers."""
         given = low
         low, high = self._declared_number(low, where), self._declared_number(high, where)
         if low > high:
@@ -544,7 +544,7 @@ class Numeric(Column):
         return first, last
 
     def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
-        """As :meth:`Column.declared_codes`: a cell is filled only if all its numbers are listed."""
+        """Implement :meth:`Column.declared_codes`: a cell is filled only if all its numbers are listed."""
         numbers = np.unique([self._declared_number(value, where) for value in values])
         step = self.step
         if step is None:
@@ -568,7 +568,7 @@ class Numeric(Column):
         return cells
 
     def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, StepRanges | None]:
-        """As :meth:`Column.restriction`; a number or range of a column with steps allows some steps of a cell."""
+        """Implement :meth:`Column.restriction`; a number or range of a column with steps allows some steps of a cell."""
         numbers = [value for value in values if not is_null(value)]
         if self.step is None or not numbers:
             return super().restriction(values)
@@ -584,7 +584,7 @@ class Numeric(Column):
     def satisfies(
         self, values: pd.Series, shares: np.ndarray, within: StepRanges | None
     ) -> np.ndarray:
-        """As :meth:`Column.satisfies`, step by step."""
+        """Implement :meth:`Column.satisfies`, step by step."""
         kept = super().satisfies(values, shares, within)
         if within is None:
             return kept
@@ -593,7 +593,7 @@ class Numeric(Column):
         return np.where(np.isnan(amounts), kept, within.below(steps + 1) > within.below(steps))
 
     def _step_range(self, value: Any) -> tuple[float, float]:
-        """The first and the last step of a range or a number; one without any is refused."""
+        """Return the first and the last step of a range or a number; one without any is refused."""
         if is_range(value):
             where = f"where: column {shown(self.name)}"
             low, high = (self._declared_number(end, where) for end in range_ends(value))
@@ -606,7 +606,7 @@ class Numeric(Column):
         return first, last
 
     def stated(self, value: Any) -> Any:
-        """As :meth:`Column.stated`; a number of a column without steps stands for its cell."""
+        """Implement :meth:`Column.stated`; a number of a column without steps stands for its cell."""
         if self.step is not None or is_range(value) or is_null(value):
             return super().stated(value)
         edges, cell = self.edges(), code_of(self, value)
@@ -614,18 +614,18 @@ class Numeric(Column):
 
 
 def step_count(low: float, high: float, step: float) -> int:
-    """How many steps there are between the bounds, both included."""
+    """Return how many steps there are between the bounds, both included."""
     return math.floor((high - low) / step + COUNT_TOLERANCE) + 1
 
 
 def off_steps(numbers: np.ndarray, low: float, step: float) -> np.ndarray:
-    """Which numbers are no steps above ``low``; the shape of ``numbers``, bool."""
+    """Return which numbers are no steps above ``low``; the shape of ``numbers``, bool."""
     ranks = (numbers - low) / step
     return np.abs(ranks - np.round(ranks)) > STEP_TOLERANCE
 
 
 def equal_edges(low: float, high: float, step: float | None, bins: int | None) -> np.ndarray:
-    """Edges of cells of one width, or, where their values are steps, of whole steps."""
+    """Return edges of cells of one width, or, where their values are steps, of whole steps."""
     if step is None:
         return np.linspace(low, max(high, np.nextafter(low, np.inf)), (bins or DEFAULT_BINS) + 1)
     steps = step_count(low, high, step)
@@ -634,12 +634,12 @@ def equal_edges(low: float, high: float, step: float | None, bins: int | None) -
 
 
 def _between_steps(low: float, step: float, first: np.ndarray) -> np.ndarray:
-    """Edges half a step below the first steps of cells, so that no value lies on an edge."""
+    """Return edges half a step below the first steps of cells, so that no value lies on an edge."""
     return low + step * (first - 0.5)
 
 
 def _decimals(number: float) -> int:
-    """How many decimals a number has as it is written."""
+    """Return how many decimals a number has as it is written."""
     exponent = Decimal(repr(float(number))).normalize().as_tuple().exponent
     return max(0, -int(exponent))
 

@@ -21,7 +21,7 @@ class Ordinal(Categorical):
     ordered: ClassVar[bool] = True
 
     def scores(self) -> np.ndarray | None:
-        """The values themselves where all are numbers, else their ranks; NaN for null."""
+        """Return the values themselves where all are numbers, else their ranks; NaN for null."""
         if all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.categories):
             return with_null(np.array(self.categories, dtype=float), self.nulls)
         return super().scores()

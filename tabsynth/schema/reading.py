@@ -17,6 +17,7 @@ TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FAL
 
 
 def parse_text(column: Any, text: str) -> Any:
+    """Return the value that a text of a file stands for, in the type of the column's dtype."""
     base = column.value_type
     try:
         if base in ("int", "float"):
@@ -42,7 +43,7 @@ def parse_text(column: Any, text: str) -> Any:
 
 
 def convert_value(column: Any, value: Any) -> Any:
-    """A value as a number or truth value of the column's dtype."""
+    """Return a value as a number or truth value of the column's dtype."""
     base = base_dtype(column.dtype)
     value = native(value)
     if isinstance(value, str):
@@ -64,7 +65,7 @@ def convert_value(column: Any, value: Any) -> Any:
 
 
 def all_within(column: Any, values: pd.Series) -> bool:
-    """Whether all whole numbers fit the column's dtype."""
+    """Return whether all whole numbers fit the column's dtype."""
     present = values.dropna()
     limits = np.iinfo(column.dtype.lower())
     return len(present) == 0 or all(
@@ -73,7 +74,7 @@ def all_within(column: Any, values: pd.Series) -> bool:
 
 
 def within_dtype(column: Any, number: int) -> Any:
-    """A whole number that fits the column's dtype, or what the column takes in its place."""
+    """Return a whole number that fits the column's dtype, or what the column takes in its place."""
     if base_dtype(column.dtype) != "int":
         return number
     limits = np.iinfo(column.dtype.lower())
@@ -106,6 +107,7 @@ def not_of_type(column: Any, value: Any) -> Any:
 
 
 def outside(column: Any, value: Any) -> InputError:
+    """Return the error for a value outside the declared categories."""
     return InputError(
         f"Column {shown(column.name)}: {shown(value)} is outside its declared categories; correct"
         " it, declare it in the schema, or declare an 'other' category to take such values."

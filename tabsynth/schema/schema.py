@@ -51,7 +51,7 @@ Zero = dict[int, np.ndarray]  # by column number, which of its category codes, b
 
 
 def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any], ...]:
-    """The combinations with lists of values as tuples; refuses, in one line, what cannot be one."""
+    """Return the combinations with lists of values as tuples; refuse, in one line, what cannot be one."""
     if not isinstance(impossible, list | tuple):
         raise InputError(f"Expected impossible to be a list of dicts, got {shown(impossible)}.")
     if len(impossible) > MAX_COMBINATIONS:
@@ -277,7 +277,7 @@ class Schema:
             )
 
     def _check_design(self) -> None:
-        """InputError if the weight or the unit would be learned."""
+        """Raise InputError if the weight or the unit would be learned."""
         learned = {column.name for column in self.columns if column.learned}
         made = {c.name for c in self.columns if getattr(c, "generated", False)}
         for what, name, taken in (
@@ -290,7 +290,7 @@ class Schema:
                 )
 
     def _check_released(self) -> None:
-        """InputError unless the mechanisms of a private draft are listed where columns were released by one."""
+        """Raise InputError unless the mechanisms of a private draft are listed where columns were released by one."""
         names = [column.name for column in self.columns if column.provenance == "released"]
         if self.released is not None and (of := self.released.get("unit")) != self.unit:
             raise InputError(
@@ -482,7 +482,7 @@ class Schema:
         return replace(self, **parameters)
 
     def select(self, names: Sequence[str]) -> "Schema":
-        """The schema of the given columns, in the given order.
+        """Return the schema of the given columns, in the given order.
 
         It keeps the impossible combinations that lie within these columns: of the others, the part
         that does is possible. Columns that are left out stay so.
@@ -582,7 +582,7 @@ class Schema:
     def refusal(
         self, table: pd.DataFrame, what: str, cause: InputError, *, parse: bool = False
     ) -> InputError:
-        """The error for a table that was refused: with all of its problems, or ``cause`` where there is no other."""
+        """Return the error for a table that was refused: with all of its problems, or ``cause`` where there is no other."""
         problems = [
             str(problem)
             for problem in self.validate(table, parse=parse)
@@ -597,7 +597,7 @@ class Schema:
         return TableError(what, problems, str(cause))
 
     def _broken_rules(self, frame: pd.DataFrame, parse: bool) -> list[Problem]:
-        """The first row that breaks each rule, of a table whose values all fit."""
+        """Return the first row that breaks each rule, of a table whose values all fit."""
         read = {
             c.name: _reader(c, frame[c.name], parse, self.decimal)(frame[c.name])
             for c in self.columns
@@ -654,7 +654,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "schema", text: str | None = None) -> "Schema":
-        """Inverse of :meth:`to_dict`; refuses what it does not know.
+        """Return what a dict from :meth:`to_dict` describes; refuse what it does not know.
 
         Parameters
         ----------
@@ -701,7 +701,7 @@ class Schema:
         return cls.from_dict(parse_json(text, path, "schema"), str(path), text)
 
     def to_json(self) -> str:
-        """The text of the schema file: one column a line, so that it reads and diffs well."""
+        """Return the text of the schema file: one column a line, so that it reads and diffs well."""
         facts = self.to_dict()
         lists = [(name, facts.pop(name)) for name in LISTS if name in facts]
         parts = [json.dumps(facts)[1:-1]]
@@ -716,7 +716,7 @@ class Schema:
 
 
 def _values(values: Any) -> str:
-    """Values of a combination for people."""
+    """Return values of a combination for people."""
     if isinstance(values, Mapping):
         return f"{values['low']} to {values['high']}"
     texts = ["null" if value is None else str(value) for value in values[:4]]
@@ -726,7 +726,7 @@ def _values(values: Any) -> str:
 def _reader(
     column: Column, values: pd.Series, parse: bool, decimal: str | None
 ) -> Callable[[pd.Series], pd.Series]:
-    """What makes values of a column's dtype of those of a table."""
+    """Return what makes values of a column's dtype of those of a table."""
     if not parse:
         return lambda series: series
     texts = pd.api.types.infer_dtype(values, skipna=True) in ("string", "empty")
@@ -734,7 +734,7 @@ def _reader(
 
 
 def read_values(column: Column, values: pd.Series, texts: bool, decimal: str | None) -> pd.Series:
-    """Values of a file in the column's dtype: by :meth:`Column.parse` if they are ``texts``, else by its ``convert``.
+    """Return values of a file in the column's dtype: by :meth:`Column.parse` if they are ``texts``, else by its ``convert``.
 
     Texts of numbers are read by the declared ``decimal`` mark.
     """
@@ -744,7 +744,7 @@ def read_values(column: Column, values: pd.Series, texts: bool, decimal: str | N
 
 
 def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:
-    """The columns that are not read, each with its reason; refuses what cannot be one."""
+    """Return the columns that are not read, each with its reason; refuse what cannot be one."""
     if not isinstance(items, list | tuple):
         raise InputError(f"Expected left_out to be a list of dicts, got {shown(items)}.")
     _check_columns(len(names) + len(items))
@@ -787,7 +787,7 @@ def refuse_no_rows(rows: int, what: str) -> None:
 
 
 def duplicates(names: Sequence[str]) -> list[str]:
-    """Names that occur more than once, in order of their second occurrence."""
+    """Return names that occur more than once, in order of their second occurrence."""
     seen: set[str] = set()
     repeated = []
     for name in names:

@@ -108,7 +108,7 @@ _EXPECTED = {
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of schema files with columns of the registered kinds."""
+    """Return the JSON Schema (2020-12) of schema files with columns of the registered kinds."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "tabsynth schema file",
@@ -142,7 +142,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _column_schema(kinds: Sequence[str]) -> dict[str, Any]:
-    """The JSON Schema of a column that is of one of some kinds."""
+    """Return the JSON Schema of a column that is of one of some kinds."""
     properties: dict[str, dict[str, Any]] = {"name": {}, "kind": {"enum": [*kinds]}}
     for kind in kinds:
         described = _descriptions(KINDS[kind])
@@ -169,7 +169,7 @@ def _json_type_names(types: type | tuple[type, ...]) -> list[str]:
 
 
 def _descriptions(kind: type[Column]) -> dict[str, str]:
-    """The text of each parameter in the numpydoc sections of a kind and the classes that it extends."""
+    """Return the text of each parameter in the numpydoc sections of a kind and the classes that it extends."""
     out: dict[str, str] = {}
     for of in reversed([base for base in kind.__mro__ if issubclass(base, Column)]):
         section = re.search(r"Parameters\n +-+\n(.*?)(\n *\n|\Z)", of.__doc__ or "", re.DOTALL)
@@ -266,7 +266,7 @@ def _validator_of(kinds: tuple[str, ...], classes: tuple[type[Column], ...]) -> 
 
 
 def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[Any], bool, str]]:
-    """A problem that jsonschema found, as :func:`_problems` gives it."""
+    """Return a problem that jsonschema found, as :func:`_problems` gives it."""
     path = [*parent, *error.absolute_path]
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path]
     fact = "".join(steps).removeprefix(".")

@@ -70,11 +70,11 @@ class Temporal(Column):
     # What a kind defines.
 
     def _numbers(self, values: pd.Series) -> np.ndarray:
-        """Units of values without nulls, shape (n,) float64; NaN for what is no value of the kind."""
+        """Return units of values without nulls, shape (n,) float64; NaN for what is no value of the kind."""
         raise NotImplementedError
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
-        """Values of whole numbers of units, in the column's dtype."""
+        """Return values of whole numbers of units, in the column's dtype."""
         raise NotImplementedError
 
     # Facts.
@@ -100,7 +100,7 @@ class Temporal(Column):
         return -math.inf, math.inf
 
     def unit_of(self, text: Any, where: str) -> int:
-        """The number of units of one value, of the column's type or a text as the bounds are.
+        """Return the number of units of one value, of the column's type or a text as the bounds are.
 
         Raises
         ------
@@ -137,7 +137,7 @@ class Temporal(Column):
         )
 
     def text_of(self, number: float) -> str:
-        """A number of units as text."""
+        """Return a number of units as text."""
         return str(self._values(np.array([int(number)], dtype=np.int64)).iloc[0])
 
     @property
@@ -146,30 +146,30 @@ class Temporal(Column):
         return self.units.cells
 
     def label(self, code: int) -> str:
-        """The first and the last value of a cell."""
+        """Return the first and the last value of a cell."""
         if code == self.cells:
             return "null"
         first, last = (self.text_of(ends[code]) for ends in self.units.cell_ends())
         return labelled(self.labels, first) if first == last else f"{first} to {last}"
 
     def domain(self, limit: int = 8) -> str:
-        """As :meth:`Column.domain`."""
+        """Implement :meth:`Column.domain`."""
         return f"{self.kind}s from {self.low} to {self.high}" + " and None" * self.nulls
 
     def scores(self) -> np.ndarray:
-        """Midpoints of the cells in units; NaN for null."""
+        """Return midpoints of the cells in units; NaN for null."""
         return self.units.scores()
 
     def axis(self) -> tuple[str, np.ndarray]:
-        """As :meth:`Column.axis`; a unit begins at its value."""
+        """Implement :meth:`Column.axis`; a unit begins at its value."""
         return self._on_axis(self.units.edges() + 0.5)
 
     def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
-        """The kind of axis, and numbers of units on it."""
+        """Return the kind of axis, and numbers of units on it."""
         raise NotImplementedError
 
     def strict(self) -> Self:
-        """As :meth:`Column.strict`: without ``clip``."""
+        """Implement :meth:`Column.strict`: without ``clip``."""
         return replace(self, clip=False)
 
     # Amounts.
@@ -182,14 +182,14 @@ class Temporal(Column):
         return numbers
 
     def from_amounts(self, amounts: np.ndarray) -> pd.Series:
-        """As :meth:`Column.from_amounts`."""
+        """Implement :meth:`Column.from_amounts`."""
         nulls = np.isnan(amounts)
         low, high = self.units.bounds
         numbers = np.clip(np.where(nulls, low, np.round(amounts)), low, high).astype(np.int64)
         return self._with_nulls(numbers, nulls)
 
     def code_amounts(self) -> tuple[np.ndarray, np.ndarray]:
-        """As :meth:`Column.code_amounts`."""
+        """Implement :meth:`Column.code_amounts`."""
         return self.units.code_amounts()
 
     @property
@@ -200,7 +200,7 @@ class Temporal(Column):
     # Values to codes and back.
 
     def encode(self, values: pd.Series) -> np.ndarray:
-        """As :meth:`Column.encode`: the cell of each value."""
+        """Implement :meth:`Column.encode`: the cell of each value."""
         nulls = self.check_nulls(values.isna().to_numpy())
         numbers = np.full(len(values), np.nan)
         present = values[~nulls]
@@ -221,7 +221,7 @@ class Temporal(Column):
         )
 
     def placing(self, held: str) -> Cells | None:
-        """As :meth:`Column.placing`: a cell begins where its first unit does."""
+        """Implement :meth:`Column.placing`: a cell begins where its first unit does."""
         first = self.units.cell_steps()[0][1:].astype(np.int64) + int(self.units.bounds[0])
         low, high = (int(bound) for bound in self.units.bounds)
         try:
@@ -232,11 +232,11 @@ class Temporal(Column):
         return None if None in ends else Cells(starts, *ends, self.clip)
 
     def _start(self, held: str, unit: int) -> Any:
-        """The first moment of a unit, in a type of a database; None where the type does not hold the kind."""
+        """Return the first moment of a unit, in a type of a database; None where the type does not hold the kind."""
         return None
 
     def _last(self, held: str, unit: int) -> Any:
-        """The last moment of a unit, at microseconds."""
+        """Return the last moment of a unit, at microseconds."""
         return None
 
     def _not_of_type(self, value: Any) -> Any:
@@ -260,7 +260,7 @@ class Temporal(Column):
         return values.rename(self.name)
 
     def keep_given(self, decoded: pd.Series, given: pd.Series, where: np.ndarray) -> pd.Series:
-        """As :meth:`Column.keep_given`."""
+        """Implement :meth:`Column.keep_given`."""
         numbers = self.amounts(decoded)
         kept = where & ~np.isnan(numbers)
         numbers[kept] = self.amounts(given[kept])
@@ -269,7 +269,7 @@ class Temporal(Column):
     # Values of files and tables.
 
     def parse(self, texts: pd.Series) -> pd.Series:
-        """As :meth:`Column.parse`."""
+        """Implement :meth:`Column.parse`."""
         return self.convert(texts)
 
     def convert(self, values: pd.Series) -> pd.Series:
@@ -301,19 +301,19 @@ class Temporal(Column):
         return number
 
     def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
-        """As :meth:`Column.code_range`."""
+        """Implement :meth:`Column.code_range`."""
         return self.units.code_range(
             self._declared_number(low, where), self._declared_number(high, where), where
         )
 
     def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
-        """As :meth:`Column.declared_codes`."""
+        """Implement :meth:`Column.declared_codes`."""
         return self.units.declared_codes(
             [self._declared_number(value, where) for value in values], where
         )
 
     def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, StepRanges | None]:
-        """As :meth:`Column.restriction`."""
+        """Implement :meth:`Column.restriction`."""
         where = f"where: column {shown(self.name)}"
 
         def in_units(value: Any) -> Any:
@@ -333,12 +333,12 @@ class Temporal(Column):
     def satisfies(
         self, values: pd.Series, shares: np.ndarray, within: StepRanges | None
     ) -> np.ndarray:
-        """As :meth:`Column.satisfies`."""
+        """Implement :meth:`Column.satisfies`."""
         units = pd.Series(self.amounts(values)).astype("Int64")
         return self.units.satisfies(units, shares, within)
 
     def stated(self, value: Any) -> Any:
-        """As :meth:`Column.stated`."""
+        """Implement :meth:`Column.stated`."""
         if is_range(value):
             return {name: str(end) for name, end in value.items()}
         return None if is_null(value) else str(value)
@@ -368,7 +368,7 @@ def _limits(dtype: str, of_objects: tuple[int, int]) -> tuple[int, int]:
 
 
 def instants_of(values: pd.Series, form: str | None) -> np.ndarray:
-    """Microseconds since 1970, shape (n,) float64, NaN for what is no date or time; zones are UTC."""
+    """Return microseconds since 1970, shape (n,) float64, NaN for what is no date or time; zones are UTC."""
     if base_dtype(str(values.dtype)) != "datetime":
         return _instants_of_cells(values.astype(object), form)
     if getattr(values.dtype, "tz", None) is not None:
@@ -427,7 +427,7 @@ def _of_object(cell: Any) -> float:
 
 
 def _check_format(column: Any, where: str) -> None:
-    """InputError for a format of texts that dates cannot be written and read by."""
+    """Raise InputError for a format of texts that dates cannot be written and read by."""
     form = column.format
     if form is None:
         return
@@ -509,7 +509,7 @@ class Date(Temporal):
         return "date", units
 
     def text_of(self, number: float) -> str:
-        """The date in ISO 8601."""
+        """Return the date in ISO 8601."""
         return str(np.datetime64(int(number), "D"))
 
 
@@ -585,7 +585,7 @@ class Datetime(Temporal):
         return "date", units * microseconds_of(self.resolution, self.name) / MICROSECONDS_A_DAY
 
     def text_of(self, number: float) -> str:
-        """The instant in ISO 8601."""
+        """Return the instant in ISO 8601."""
         instant = np.datetime64(int(number) * microseconds_of(self.resolution, self.name), "us")
         return str(pd.Timestamp(instant))
 
@@ -775,7 +775,7 @@ def _length_of(value: Any) -> float:
 
 
 def microseconds_of(resolution: Any, where: str) -> int:
-    """Microseconds of a unit.
+    """Return microseconds of a unit.
 
     Raises
     ------

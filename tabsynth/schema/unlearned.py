@@ -46,7 +46,7 @@ class Text(Column):
         return False
 
     def generate(self, rows: int, rng: np.random.Generator) -> pd.Series:
-        """New values, if the column is :attr:`generated`."""
+        """Return new values, if the column is :attr:`generated`."""
         raise InputError(f"Column {shown(self.name)} is not generated.")
 
     @property
@@ -60,11 +60,11 @@ class Text(Column):
         return 1
 
     def label(self, code: int) -> str:
-        """Always the same."""
+        """Return the same text for every code."""
         return "not learned"
 
     def domain(self, limit: int = 8) -> str:
-        """As :meth:`Column.domain`."""
+        """Implement :meth:`Column.domain`."""
         return "values that are not learned"
 
     def encode(self, values: pd.Series) -> np.ndarray:
@@ -72,7 +72,7 @@ class Text(Column):
         return np.zeros(len(values), dtype=np.int64)
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
-        """As :meth:`generate`."""
+        """Implement :meth:`generate`."""
         return self.generate(len(codes), rng)
 
 

@@ -44,7 +44,7 @@ class Problem:
 def column_problems(
     names: Sequence[str], declared: Sequence[str], optional: Sequence[str]
 ) -> list[Problem]:
-    """Columns of a table that are missing, unknown or there twice.
+    """Return columns of a table that are missing, unknown or there twice.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def column_problems(
 def value_problems(
     column: Column, values: pd.Series, read: Callable[[pd.Series], pd.Series]
 ) -> tuple[list[Problem], np.ndarray]:
-    """Values that a column does not take, each once and at most :data:`MOST_VALUES`; and category codes.
+    """Return values that a column does not take, each once and at most :data:`MOST_VALUES`; and category codes.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def value_problems(
 
 
 def _distinct(values: pd.Series) -> tuple[np.ndarray, pd.Series]:
-    """The number of each row's value among the distinct ones, shape (n,); and these, by their first row."""
+    """Return the number of each row's value among the distinct ones, shape (n,); and these, by their first row."""
     if values.dtype != object:
         rows, _ = pd.factorize(values, use_na_sentinel=False)
     else:  # where 1, 1.0 and True are equal

@@ -20,7 +20,7 @@ _JSON: tuple[Any, ...] = (csvw, sdv, frictionless, nist)
 
 
 def import_schema(path: str | Path, change: Edit | None = None) -> Schema:
-    """A schema from a codebook or from the metadata of another program; the content tells the format.
+    """Return a schema from a codebook or from the metadata of another program; the content tells the format.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ def _rows(text: str) -> tuple[list[str], list[list[str]]]:
 
 
 def matches(text: str) -> bool:
-    """Whether a text is a CSV table with a column ``name`` and one of kinds, values or bounds."""
+    """Return whether a text is a CSV table with a column ``name`` and one of kinds, values or bounds."""
     try:
         header, _ = _rows(text)
     except csv.Error:
@@ -33,7 +33,7 @@ def matches(text: str) -> bool:
 
 
 def declarations(text: str, where: str) -> Iterator[Declaration]:
-    """What the codebook states of each column.
+    """Return what the codebook states of each column.
 
     Raises
     ------

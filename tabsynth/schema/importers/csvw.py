@@ -18,7 +18,7 @@ TEMPORAL = {"date": "date", "dateTime": "datetime", "datetime": "datetime", "tim
 
 
 def matches(data: Any) -> bool:
-    """Whether a JSON value is CSVW metadata."""
+    """Return whether a JSON value is CSVW metadata."""
     return isinstance(data, dict) and "csvw" in str(data.get("@context", ""))
 
 
@@ -33,7 +33,7 @@ def _table(data: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
-    """Texts that mean null in any column."""
+    """Return texts that mean null in any column."""
     table = _table(data, where)
     out: list[str] = []
     for item in (data, table, *table["columns"]):
@@ -43,7 +43,7 @@ def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
 
 
 def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
-    """What the metadata states of each column that is not virtual.
+    """Return what the metadata states of each column that is not virtual.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def _facts(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str | None:
-    """A text, the first of a list, or one of those by language."""
+    """Return a text, the first of a list, or one of those by language."""
     if isinstance(value, dict):
         value = next(iter(value.values()), None)
     if isinstance(value, list):

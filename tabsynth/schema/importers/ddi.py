@@ -13,7 +13,7 @@ from tabsynth.schema.importers.declaration import Declaration, bound, codes, tex
 
 
 def parse(data: bytes, where: str) -> Any:
-    """The root element. A document type declaration is refused, because it may define entities.
+    """Return the root element. A document type declaration is refused, because it may define entities.
 
     Raises
     ------
@@ -48,12 +48,12 @@ def _text(element: Any, name: str) -> str | None:
 
 
 def matches(root: Any) -> bool:
-    """Whether an XML document is a DDI codebook."""
+    """Return whether an XML document is a DDI codebook."""
     return _name(root).lower() == "codebook"
 
 
 def declarations(root: Any, where: str) -> Iterator[Declaration]:
-    """What the codebook states of each variable.
+    """Return what the codebook states of each variable.
 
     Raises
     ------

@@ -37,14 +37,14 @@ class Declaration:
 
 
 def identifier(name: str, reason: str) -> Declaration:
-    """A column that identifies people or records: of the kind ``identifier`` where there is one, else left out."""
+    """Return a column that identifies people or records: of the kind ``identifier`` where there is one, else left out."""
     if "identifier" in KINDS:
         return Declaration(name=name, facts={"kind": "identifier", "dtype": "str"})
     return Declaration(name=name, left_out=reason)
 
 
 def codes(values: Sequence[Any]) -> list[Any]:
-    """Texts as whole numbers where all are whole numbers as written; else as they are."""
+    """Return texts as whole numbers where all are whole numbers as written; else as they are."""
     if values and all(isinstance(v, str) and _WHOLE.fullmatch(v) for v in values):
         return [int(value) for value in values]
     return [*values]
@@ -57,7 +57,7 @@ def schema_of(
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     released: Mapping[str, Any] | None = None,
 ) -> Schema:
-    """The schema of what a format states, with what a person adds.
+    """Return the schema of what a format states, with what a person adds.
 
     Parameters
     ----------
@@ -113,13 +113,13 @@ def schema_of(
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in one text, at most :data:`MOST_NAMED`."""
+    """Return names in one text, at most :data:`MOST_NAMED`."""
     text = ", ".join(names[:MOST_NAMED])
     return text if len(names) <= MOST_NAMED else f"{text} and {len(names) - MOST_NAMED} more"
 
 
 def _complete(facts: dict[str, Any]) -> dict[str, Any]:
-    """Facts with the kind and the dtype that follow from categories or bounds."""
+    """Return facts with the kind and the dtype that follow from categories or bounds."""
     if facts.get("categories"):
         facts["categories"] = [*facts["categories"]]
         types = {type(value) for value in facts["categories"]}
@@ -140,12 +140,12 @@ def _complete(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def bound(value: Any) -> Any:
-    """An end of a range as a number; None where there is none."""
+    """Return an end of a range as a number; None where there is none."""
     if isinstance(value, str):
         return number(value.strip())
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def text_of(value: Any) -> str | None:
-    """A description: text that is not empty, or None."""
+    """Return a description: text that is not empty, or None."""
     return value.strip() if isinstance(value, str) and value.strip() else None

@@ -20,7 +20,7 @@ _IDENTIFYING = ("email", "uri", "uuid", "binary")
 
 
 def matches(data: Any) -> bool:
-    """Whether a JSON value is a Table Schema or a data package."""
+    """Return whether a JSON value is a Table Schema or a data package."""
     return isinstance(data, dict) and (
         isinstance(data.get("fields"), list) or isinstance(data.get("resources"), list)
     )
@@ -39,7 +39,7 @@ def _table(data: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
-    """Texts that mean null; the empty one by default."""
+    """Return texts that mean null; the empty one by default."""
     given = _table(data, where).get("missingValues", [""])
     values = [v.get("value") if isinstance(v, dict) else v for v in given]
     return [value for value in values if isinstance(value, str)]
@@ -51,7 +51,7 @@ def released_of(data: dict[str, Any], where: str) -> Any:
 
 
 def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
-    """What the Table Schema states of each field.
+    """Return what the Table Schema states of each field.
 
     Raises
     ------

@@ -12,13 +12,13 @@ OLD_STATA = range(0x69, 0x77)  # the first byte is the version, 105 to 118
 
 
 def matches(head: bytes, path: Path) -> bool:
-    """Whether the first bytes of a file are those of an SPSS or a Stata file."""
+    """Return whether the first bytes of a file are those of an SPSS or a Stata file."""
     old = path.suffix.lower() == ".dta" and len(head) > 0 and head[0] in OLD_STATA
     return head.startswith((*SPSS, STATA)) or old
 
 
 def declarations(path: Path, head: bytes) -> Iterator[Declaration]:
-    """What the file states of each variable.
+    """Return what the file states of each variable.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def _facts(name: str, about: Any) -> dict[str, Any]:
 
 
 def _in_ranges(value: Any, ranges: Any) -> bool:
-    """Whether a value is one of those that the file declares missing."""
+    """Return whether a value is one of those that the file declares missing."""
     text = isinstance(value, str)
     alike = [r for r in ranges if isinstance(r["lo"], str) == text]
     return any(r["lo"] <= value <= r["hi"] for r in alike)

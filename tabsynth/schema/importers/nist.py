@@ -14,7 +14,7 @@ NULL_LABEL = re.compile(r"(?i)n/a\b")
 
 
 def matches(data: Any) -> bool:
-    """Whether a JSON value is such a dictionary."""
+    """Return whether a JSON value is such a dictionary."""
     items = [*data.values()] if isinstance(data, dict) else []
     return bool(items) and all(
         isinstance(item, dict) and isinstance(item.get("description"), str) for item in items
@@ -22,13 +22,13 @@ def matches(data: Any) -> bool:
 
 
 def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
-    """The codes that mean null in some column."""
+    """Return the codes that mean null in some column."""
     labelled = (pair for item in data.values() for pair in _values(item).items())
     return [*dict.fromkeys(code for code, label in labelled if _is_null(label))]
 
 
 def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
-    """What the dictionary states of each column."""
+    """Return what the dictionary states of each column."""
     for name, item in data.items():
         values = _values(item)
         listed = {k: v for k, v in values.items() if k not in ("min", "max") and not _is_null(v)}

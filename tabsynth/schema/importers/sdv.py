@@ -22,7 +22,7 @@ OTHER_TYPES = ("boolean", "categorical", "ordinal", "numerical", "datetime", "un
 
 
 def matches(data: Any) -> bool:
-    """Whether a JSON value is SDV metadata."""
+    """Return whether a JSON value is SDV metadata."""
     if not isinstance(data, dict):
         return False
     old = isinstance(data.get("fields"), dict)
@@ -30,7 +30,7 @@ def matches(data: Any) -> bool:
 
 
 def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
-    """What the metadata states of each column.
+    """Return what the metadata states of each column.
 
     Raises
     ------
