@@ -26,6 +26,7 @@ Spends = list[tuple[Gaussian | SubsampledGaussian, int]]
 
 
 def poisson_steps(sigma: float, rate: float, steps: int) -> Spends:
+    """Return a sampled Gaussian and how often it is used."""
     return [(SubsampledGaussian(noise_multiplier=sigma, sampling_rate=rate), steps)]
 
 
@@ -54,6 +55,7 @@ FINER = 2.9375
 
 
 def by_dp_accounting(spends: Spends, delta: float, interval: float) -> float:
+    """Return ε by the accountant of dp_accounting with a grid of this interval."""
     events = []
     for mechanism, count in spends:
         event = dpa.GaussianDpEvent(mechanism.noise_multiplier)

@@ -56,6 +56,7 @@ class Run:
 
     @property
     def key(self) -> str:
+        """The key of the row of this run."""
         return f"{self.table}-{self.system}-eps{self.epsilon:g}-seed{self.seed}"
 
 

@@ -112,4 +112,5 @@ def by_system(config: Config, results: Mapping[str, dict]) -> list[str]:
 
 
 def rows_of_system(config: Config, results: Mapping[str, dict], system: str) -> list[dict]:
+    """Return the rows of one system."""
     return [row for r in config.runs() if r.system == system and (row := results.get(r.key))]

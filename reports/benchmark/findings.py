@@ -44,10 +44,12 @@ def places(
 
 
 def format_figure(value: float, figure: Figure) -> str:
+    """Return a figure with its digits."""
     return f"{value:.{figure.digits}f}"
 
 
 def cell_name(config: Config, block: Block) -> str:
+    """Return table and epsilon of a cell as text."""
     return f"{config.tables[block[0]].title}, ε = {block[1]:g}"
 
 

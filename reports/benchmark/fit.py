@@ -53,6 +53,7 @@ def fit_and_sample(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[st
 
 
 def main(path: str, table: str, system: str, epsilon: str, seed: str, out: str) -> dict[str, Any]:
+    """Fit one system on one table and return the cost."""
     config = configs.load(Path(path))
     limit_cpu(config.limit(system))
     chosen = config.tables[table]

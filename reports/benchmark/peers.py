@@ -126,6 +126,7 @@ def main(
     out: str,
     options: str = "{}",
 ) -> dict[str, float]:
+    """Fit one peer on one table and return the cost."""
     limit_cpu(int(limit))
     rows = pd.read_csv(Path(folder) / "train.csv")
     sizes = json.loads((Path(folder) / "sizes.json").read_text())

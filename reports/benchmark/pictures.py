@@ -19,6 +19,7 @@ IN_COST = ("tvd2", "dwpre_weighted_mean")
 
 
 def colours(config: Config) -> dict[str, str]:
+    """Return the colour of each system."""
     return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(config.systems)}
 
 

@@ -46,6 +46,7 @@ class Rank:
 
 
 def blocks(config: Config) -> list[Block]:
+    """Return the cells of a benchmark: table and epsilon."""
     return [(table, epsilon) for table in config.tables for epsilon in sorted(config.epsilons)]
 
 

@@ -24,6 +24,7 @@ from tabsynth.errors import TabsynthError  # noqa: E402
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
     out = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     out.add_argument("--config", type=Path, default=HERE / "config.toml")
     out.add_argument("--write", action="store_true", help="only write the page, from the store")
@@ -33,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(options: argparse.Namespace) -> None:
+    """Make the missing runs and write the page."""
     config = configs.load(options.config)
     if options.again and not options.only:
         sys.exit("--again needs --only: name the runs that are to be made again.")

@@ -71,6 +71,7 @@ def by_evaluation(
 
 
 def main(path: str, table: str, folder: str, *synthetic: str) -> dict[str, Any]:
+    """Return the figures of each synthetic table."""
     chosen = configs.load(Path(path)).tables[table]
     schema = chosen.schema()
     train, test = (codes(Path(folder, f"{part}.csv")) for part in ("train", "test"))
@@ -83,6 +84,7 @@ def main(path: str, table: str, folder: str, *synthetic: str) -> dict[str, Any]:
 
 
 def codes(path: Path) -> np.ndarray:
+    """Read category codes, shape (rows, columns)."""
     return pd.read_csv(path).to_numpy(np.int64)
 
 

@@ -69,6 +69,7 @@ def table_of_files(title: str, schema: Path, rows: Path) -> Table:
 def categories_column(
     name: str, values: str, *, ordered: bool = False, nulls: bool = False
 ) -> Column:
+    """Return a column of the categories in a text, separated by spaces."""
     return Column(
         name=name,
         kind="ordinal" if ordered else "categorical",
@@ -82,6 +83,7 @@ def categories_column(
 def numeric_column(
     name: str, low: float, high: float, dtype: str = "int64", **facts: object
 ) -> Column:
+    """Return a numeric column of the census excerpts."""
     facts = {"resolution": 1.0, "clip": True, "source": NIST} | facts
     return Column(name=name, kind="numeric", dtype=dtype, low=low, high=high, **facts)  # type: ignore[arg-type]
 
@@ -123,6 +125,7 @@ def census_24() -> Schema:
 
 
 def adult() -> Schema:
+    """Return the schema of Adult."""
     sizes = json.loads(data_file("adult_domain.json").read_text())
     return Schema(
         [
@@ -145,6 +148,7 @@ def census_rows(schema: Schema) -> pd.DataFrame:
 
 
 def adult_rows(schema: Schema) -> pd.DataFrame:
+    """Return the rows of Adult."""
     return parse_rows(pd.read_csv(data_file("adult.csv"), dtype=str), schema)
 
 

@@ -209,6 +209,7 @@ def retained_f1(config: Config, results: Mapping[str, dict], first: str) -> list
 def rank_table(
     config: Config, results: Mapping[str, dict], ranks: Mapping[str, Mapping[str, Rank]]
 ) -> list[str]:
+    """Return the table of mean ranks, with the cells that ended."""
     lines = ["| system | " + " | ".join(f.title for f in FIGURES) + " | cells that ended |"]
     lines.append("|" + "---|" * (len(FIGURES) + 2))
     for name, system in config.systems.items():
@@ -243,6 +244,7 @@ def of_table(config: Config, results: Mapping[str, dict], table: str) -> list[st
 
 
 def line(title: str, epsilon: float | None, rows: list[dict], *, fresh: bool = False) -> str:
+    """Return the line of a system, or of a reference, in the table of all figures."""
     head = f"| {title} | " + ("–" if epsilon is None else f"{epsilon:g}")
     wide = len(FIGURES) + 2
     if not rows:

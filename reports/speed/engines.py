@@ -15,6 +15,7 @@ from tabsynth.training.private_step import DPSGD, minus_scores
 
 
 def engines(s: Setting) -> dict[str, Step]:
+    """Return the private step of each engine."""
     return {
         "ours": s.private(minus_scores, DPSGD()),
         "opacus, ghost clipping": _opacus_ghost(s),

@@ -48,22 +48,27 @@ class Setting:
         self.critics: list[nn.Sequential] = []
 
     def critic(self) -> nn.Sequential:
+        """Return a new critic."""
         rng, sizes = torch.Generator().manual_seed(0), [self.width, self.hidden, self.hidden, 1]
         self.critics.append(mlp(sizes, rng, activation="leaky-relu").to(self.device))
         return self.critics[-1]
 
     def optimizer(self, critic: nn.Module) -> torch.optim.Optimizer:
+        """Return the optimiser of a critic."""
         return torch.optim.RMSprop(critic.parameters(), lr=LR)
 
     def draw(self) -> Tensor:
+        """Draw a batch of rows."""
         return self.table[self.numbers(self.rows, self.batch)]
 
     def numbers(self, high: int, count: int) -> Tensor:
+        """Draw integers below ``high``."""
         return torch.randint(0, high, (count,), generator=self.rng, device=self.device)
 
     # The ordinary steps.
 
     def ordinary(self, losses: Callable[[nn.Module, Tensor], Tensor], fake: bool = False) -> Step:
+        """Return an ordinary step of a new critic."""
         critic = self.critic()
         optimizer = self.optimizer(critic)
 
@@ -82,6 +87,7 @@ class Setting:
     def private(
         self, losses: Callable[[nn.Module, Tensor], Tensor], rule: StepRule, fake: bool = False
     ) -> Step:
+        """Return a private step of a new critic."""
         critic, ledger, rate = self.critic(), Ledger(math.inf, 1e-5), self.batch / self.rows
         account = ledger.open(
             "critic", SubsampledGaussian(noise_multiplier=self.noise, sampling_rate=rate), 10**9
@@ -111,6 +117,7 @@ class Penalised:
         self.setting, self.rng = setting, setting.rng
 
     def __call__(self, critic: nn.Module, rows: Tensor) -> Tensor:
+        """Return the loss of each row, with its gradient penalty."""
         partner = self.setting.fake[self.setting.numbers(self.setting.batch, len(rows))]
         rho = torch.rand(len(rows), 1, generator=self.rng, device=rows.device)
         scores = critic_scores(critic, partner) - critic_scores(critic, rows)
@@ -118,6 +125,7 @@ class Penalised:
 
 
 def steps_of(s: Setting) -> tuple[dict[str, Step], list[tuple[str, str]]]:
+    """Return the steps of a setting, and which private step is compared with which ordinary one."""
     steps = {
         "scores": s.ordinary(minus_scores),
         "scores, DP-SGD": s.private(minus_scores, DPSGD()),
@@ -134,6 +142,7 @@ def steps_of(s: Setting) -> tuple[dict[str, Step], list[tuple[str, str]]]:
 
 
 def settings(device: str = "cpu") -> dict[str, Setting]:
+    """Return the settings that are compared, by name."""
     width = census_width()
     return {
         "64 → 256 → 256 → 1, batch 512": Setting(64, 512, device=device),

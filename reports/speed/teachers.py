@@ -27,6 +27,7 @@ class Round:
         self.rng = torch.Generator().manual_seed(1)
 
     def batched_step(self) -> Step:
+        """Return the step of all teachers as one batched network."""
         teachers = Teachers(self.count, self.widths, self.rng)
         trainer = TeacherTrainer(teachers, self.rows, None, self.shard, LR)
 
@@ -36,6 +37,7 @@ class Round:
         return step
 
     def loop_step(self) -> Step:
+        """Return the step of all teachers as modules in a loop."""
         modules: list[nn.Module] = []
         optimizers: list[torch.optim.Optimizer] = []
         shards: list[Tensor] = []

@@ -160,6 +160,7 @@ def fit(folder: str, method: str, way: str, at: float, pipe: Any) -> None:
 
 
 def start(folder: Path, method: str, way: str, at: float = 0) -> tuple[Any, Any]:
+    """Start a fit in a process of its own, and return the process and its pipe."""
     ours, theirs = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(target=fit, args=(str(folder), method, way, at, theirs))
     with STARTING:  # the fork server takes one at a time
@@ -184,6 +185,7 @@ def whole(folder: Path, method: str, way: str) -> dict[str, Any]:
 
 
 def prepare_folder(folder: Path, subject: str, way: str) -> Path:
+    """Make the folder of a fit, with a project ledger where the way has one."""
     folder.mkdir()
     if way != CHECKPOINT:
         unit = make_model(subject).schema.unit
@@ -217,6 +219,7 @@ def logged_uses(folder: Path) -> Counter[tuple[str, str]]:
 
 
 def spent(entries: list[Entry]) -> Counter[tuple[str, str]]:
+    """Return the charged uses by run and purpose."""
     result: Counter[tuple[str, str]] = Counter()
     for entry in entries:
         result[entry.run, entry.purpose] += entry.spent

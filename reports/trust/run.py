@@ -34,10 +34,12 @@ def record(name: str) -> dict[str, Any]:
 
 
 def format_figure(value: float | None) -> str:
+    """Return a figure with three digits, an en dash where there is none."""
     return "–" if value is None else f"{value:.3g}"
 
 
 def audit_rows(results: list[dict[str, Any]]) -> list[list[str]]:
+    """Return the cells of each audit."""
     rows = []
     for r in results:
         # Where μ is not claimed the statistic is no Gaussian one: its distance and bound are not those of a μ.
@@ -70,12 +72,14 @@ def results(hashes: Modules) -> list[dict[str, Any]]:
 
 
 def audits(hashes: Modules) -> str:
+    """Return the table of audits."""
     head = ["method", "attack", "of", "ε claimed", "μ claimed", "μ seen", "μ at least"]
     head += ["ε at least", "runs", "verdict", "code"]
     return table(head, audit_rows(results(hashes)))
 
 
 def count_audits() -> dict[str, Any]:
+    """Return how many audits there are, and how many refute or are inconclusive."""
     entries = AUDITS.rows(record("audits")).values()
     verdicts = [r["verdict"] for entry in entries for r in entry["results"]]
     counts = {name: verdicts.count(name) for name in ("refuted", "inconclusive")}
@@ -91,6 +95,7 @@ def black_box() -> dict[str, Any]:
 
 
 def replays(hashes: Modules) -> str:
+    """Return the table of replays."""
     rows, stored = [], record("replays")
     for name, system in REPLAYS.rows(stored).items():
         cells = list(system["neighbours"].values())
@@ -109,6 +114,7 @@ def replays(hashes: Modules) -> str:
 
 
 def count_replays() -> dict[str, Any]:
+    """Return how many replays there are, and how many agree."""
     cells = [c for s in record("replays")["systems"].values() for c in s["neighbours"].values()]
     return {
         "replays": sum(c["runs"] for c in cells),
@@ -118,6 +124,7 @@ def count_replays() -> dict[str, Any]:
 
 
 def kills(hashes: Modules) -> str:
+    """Return the table of killed fits."""
     rows, stored = [], record("kill_points")
     for name, cell in KILL_POINTS.rows(stored).items():
         method, way = name.split(", ")
@@ -129,6 +136,7 @@ def kills(hashes: Modules) -> str:
 
 
 def readers(hashes: Modules) -> str:
+    """Return the table of readers of files."""
     stored = record("fuzz")
     rows = [
         [
@@ -148,6 +156,7 @@ def current(hashes: Modules) -> str:
 
 
 def mutants() -> dict[str, Any]:
+    """Return how many mutants there are, and how many were killed."""
     outcomes = record("mutants")["mutants"]
     states = [m["outcome"] for m in (outcomes.values() if isinstance(outcomes, dict) else outcomes)]
     return {"mutants": len(states), "killed": states.count("killed")}
@@ -282,6 +291,7 @@ def report() -> int:
 
 
 def main() -> int:
+    """Write the page, or list the stale rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stale", action="store_true", help="list the rows to measure again")
     if parser.parse_args().stale:
