@@ -22,7 +22,7 @@ from tabsynth.privacy.noise.counts import shares_by_cells
 from tabsynth.schema.column import Column
 from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.fitting import Plan
+from tabsynth.synthesizers.plan import Plan
 
 __all__ = [
     "AdvantagePlan",

@@ -182,13 +182,13 @@ def _counted(
     schema: Schema, rows: int, epsilon: float, delta: float, wanted: Sequence[tuple[int, ...]]
 ) -> tuple[list[Counted], Resolution]:
     """All that a fit would count, and in which groups of values."""
-    model = MargNet(schema, epsilon=epsilon, delta=delta, rows=rows)
+    model, settings = MargNet(schema, epsilon=epsilon, delta=delta, rows=rows), MargNetConfig()
     nothing: Any = None  # neither rows nor a ledger: nothing is read
     plan = model.plan(estimate_time=False)
     marginals = PrivateMarginals(
         nothing,
         schema.learned,
-        model._settings(),
+        settings,
         rows,
         [
             spend for spend in plan.spends if spend.purpose != INTERACTIONS
@@ -196,7 +196,7 @@ def _counted(
         nothing,
         nothing,
         nothing,
-        parsed_workload(schema.learned, None, None, model._settings()),
+        parsed_workload(schema.learned, None, None, settings),
         derived_groups(schema),
         schema.design,
     )

@@ -13,7 +13,7 @@ from tabsynth import Hierarchical, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
 from tabsynth.schema import Column
-from tabsynth.synthesizers.base import counting
+from tabsynth.synthesizers.estimator import as_counter
 from tabsynth.tables import RowCounter
 from tabsynth.tables.frames import to_pandas
 
@@ -59,7 +59,7 @@ class Breaking(RowCounter):
     """A table that breaks before its second answer: that of the first release, after the comparison with the schema."""
 
     def __init__(self, table: Any, fault: Callable[[], Any]) -> None:
-        self.table, self.fault, self.answered = counting(table), fault, 0
+        self.table, self.fault, self.answered = as_counter(table), fault, 0
         self.most_cells, self.check = self.table.most_cells, self.table.check
 
     def count(self, columns: tuple[str, ...]) -> Any:

@@ -18,7 +18,7 @@ from tabsynth.evaluation.publishing import PrivateEvaluation
 from tabsynth.report import Report
 from tabsynth.report.report import VIEWS
 from tabsynth.schema import Column, TableKeys
-from tabsynth.synthesizers.model_file import write_model
+from tabsynth.synthesizers.model import write_model
 
 PACKAGE = Path(__file__).parents[1] / "tabsynth"
 OWNER, USUAL = 0o600, 0o644
@@ -219,7 +219,7 @@ def test_models_and_tables_that_claim_no_privacy(tmp_path, monkeypatch, facts, p
         assert mode(path.with_name(f"{path.name}.certificate.json")) == USUAL
         write_table(table, path)
         assert {mode(path)} == expected
-    monkeypatch.setattr("tabsynth.synthesizers.base.STREAMED", 10)
+    monkeypatch.setattr("tabsynth.synthesizers.estimator.STREAMED", 10)
     model.sample_to(tmp_path / "parts.parquet", 30)
     assert {mode(tmp_path / "parts.parquet")} == expected
 

@@ -220,9 +220,9 @@ def charged(method: str) -> set[str]:
                 continue
             purposes |= {spend.purpose.rpartition(": ")[2] for spend in planned.spends}
     if "warm_start" in inspect.signature(makers[0]).parameters:  # from a fit that released no total
-        warm = SimpleNamespace(trained_=SimpleNamespace(population=None))
+        warm = SimpleNamespace(model_=SimpleNamespace(population=None))
         for make in makers:
-            purposes |= {*make(**needed, warm_start=warm)._once()}
+            purposes |= {*make(**needed, warm_start=warm).make_method(make().schema)._once()}
     return purposes
 
 
@@ -267,9 +267,12 @@ def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():
     """By default it is trained with charged steps, on a public table if there is one, and not after a warm start."""
     schema = Schema([Ordinal(name="a", dtype="int64", categories=range(3))])
     make = partial(tabsynth.DPWGAN, schema, epsilon=1.0)
-    assert make()._training() == "dp-sgd"
-    assert make(public=pd.DataFrame({"a": [1]}), provenance="made up")._training() == "public"
-    assert make(warm_start=object())._training() is None
+    assert make().make_method(schema)._training() == "dp-sgd"
+    assert (
+        make(public=pd.DataFrame({"a": [1]}), provenance="made up").make_method(schema)._training()
+        == "public"
+    )
+    assert make(warm_start=object()).make_method(schema)._training() is None
     page = " ".join((EXPLANATION / "methods" / "dp-wgan.md").read_text("utf-8").split())
     assert "By default the first is done, or the second if there is a public table." in page
     assert "After a warm start there is no autoencoder" in page

@@ -42,7 +42,7 @@ def test_a_table_is_estimated_from_all_counts_that_show_it():
     config = MargNetConfig(steps=1, components=2, triples_share=0.0)
     model = MargNet(declared, epsilon=1.0, rows=rows, random_state=0, config=config).fit(table)
     information = np.zeros((len(every), len(every)))
-    sets = [m for m in model.trained_.measured.counts if len(m.columns) < 3]
+    sets = [m for m in model.model_.measured.counts if len(m.columns) < 3]
     for m in sets:
         cell = np.ravel_multi_index(every[:, m.columns].T, m.counts.shape)
         indicator = np.eye(m.counts.size)[:, cell]
@@ -75,7 +75,7 @@ def test_a_plan_has_the_noise_of_a_fit_to_uniform_rows():
     model = MargNet(declared, epsilon=1.0, rows=rows, random_state=0, config=config).fit(table)
     planned, _ = _counted(declared, rows, 1.0, 1e-5, [(0, 1)])
     joint = {c.columns: c.std for c in planned if len(c.columns) > 1}
-    fitted = {m.columns: m.std for m in model.trained_.measured.counts if len(m.columns) > 1}
+    fitted = {m.columns: m.std for m in model.model_.measured.counts if len(m.columns) > 1}
     assert joint.keys() == fitted.keys()
     assert all(joint[s] == pytest.approx(fitted[s], rel=1e-6) for s in joint)
 

@@ -15,13 +15,13 @@ from tabsynth.table_errors import plan_tables
 
 def planned_rows(model: MargNet, people: Population, seed: int) -> dict[str, Any]:
     """Return the planned error and the realised ones of every counted pair of columns: root mean squares over cells, in rows."""
-    measured = model.trained_.measured
+    measured = model.model_.measured
     names, by = people.schema.learned.names, measured.resolution
     counted = {m.columns for m in measured.counts if len(m.columns) == 2}
     pairs = [pair for pair in combinations(range(len(names)), 2) if pair in counted]
     tables = [[names[j] for j in pair] for pair in pairs]
     plans = plan_tables(tables, people.schema, people.rows, model.ledger_.epsilon)
-    private = model.encoder_.to_index(people.draw(seed))
+    private = model.model_.encoder.to_index(people.draw(seed))
     reference = Reference(model, random_state=seed)
     synthetic = reference.codes[: reference.rows]
     out: dict[str, Any] = {}

@@ -220,7 +220,7 @@ def _measure_fit(
         {k: v for k, v in m["details"].items() if k in ("columns", "pairs", "triples")}
         for m in noisy
     ]
-    p = model.trained_.generator.probabilities.cpu().numpy()
+    p = model.model_.generator.probabilities.cpu().numpy()
     out["model"] = hashlib.sha256(p.tobytes()).hexdigest()[:16]
     return {**out, "seconds": round(time.perf_counter() - started, 2), **measured.figures()}
 
@@ -248,14 +248,14 @@ def pairs(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
     from itertools import combinations
 
     from tabsynth.privacy.noise.counts import by_value
-    from tabsynth.synthesizers.base import counting
+    from tabsynth.synthesizers.estimator import as_counter
     from tabsynth.tables.counter import check_values
 
     schema, folder = made_codes.schema(columns), data / f"{rows}-{columns}"
     sets = list(combinations(range(columns), 2))
     if engine == "numpy":
         return _with_numpy(folder, sets, schema.sizes)
-    counter = counting(table_of(engine, folder))
+    counter = as_counter(table_of(engine, folder))
     check_values(schema, counter)
     measured, started = Processes(), time.perf_counter()
     counter.count_all(schema, sets, [by_value(schema.sizes)] * len(sets))

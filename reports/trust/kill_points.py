@@ -57,7 +57,7 @@ from tabsynth.privacy.ledger import ledger as ledgers
 from tabsynth.privacy.ledger.journal import Entry, Journal
 from tabsynth.privacy.ledger.ledger import Account, Ledger
 from tabsynth.schema import Column
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.checkpoint import EARLIER
 
@@ -295,7 +295,7 @@ def judge(folder: Path, method: str, way: str, by: str) -> Point:
         assert key[0] == run or final[key] == reserved[key]
     plan = Counter({e.purpose: e.granted for e in entries if e.run == run})
     planned = Counter(
-        {s.purpose: s.count for s in make_model(method)._spends(Ledger(EPSILON, DELTA))}
+        {s.purpose: s.count for s in make_model(method).plan(estimate_time=False).spends}
     )
     assert plan == planned, f"{name}: {plan} was granted, {planned} planned"
     within([e for e in entries if way != LEDGER or e.run == run], EPSILON)

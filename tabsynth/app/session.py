@@ -459,7 +459,7 @@ class Session:
         reading = dict(self.reading)
         fitted: dict[str, Any] = {}
 
-        from tabsynth.synthesizers.fitting import interrupted_cost
+        from tabsynth.synthesizers.session import interrupted_cost
 
         def work(job: Job) -> list[str]:
             from tabsynth.synthesizers import METHODS
@@ -473,7 +473,7 @@ class Session:
                 **given,
             )
             fitted["model"] = model
-            model._check_domain()  # what a fit refuses is refused before the table is read
+            model.check()  # what a fit refuses is refused before the table is read
             job.step("reading the table", 0, 0)
             rows = read_table(table, schema, **reading)
             job.step("beginning", 0, 0)
@@ -486,7 +486,7 @@ class Session:
 
         def cancelled() -> list[str]:
             model = fitted.get("model")
-            if not hasattr(model, "ledger_"):
+            if model is None or not hasattr(model, "ledger_"):
                 return ["Cancelled before anything was charged."]
             cost = interrupted_cost(model)
             return [

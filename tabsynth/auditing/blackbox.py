@@ -34,7 +34,7 @@ from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
 from tabsynth.privacy.certificate.certificate import code
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
@@ -288,7 +288,7 @@ def make_small_fit(setting: Setting, datasets: NeighbouringDatasets | LinkedData
     def fit(table: Any) -> Codes:
         model: Synthesizer = estimator(datasets.schema, **given)
         model.fit(table)
-        drawn = model.trained_.generator.sample(setting.rows, Randomness().torch())
+        drawn = model.model_.generator.sample(setting.rows, Randomness().torch())
         if isinstance(datasets, LinkedDatasets):
             records = LinkedEncoder(datasets.schema).to_rows(drawn)
             return {name: rows.codes for name, rows in records.items()}

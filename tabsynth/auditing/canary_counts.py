@@ -40,10 +40,10 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.privacy.noise.samplers import Bits, Keystream
 from tabsynth.synthesizers import MargNet
-from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 from tabsynth.synthesizers.margnet.selection import Workload, parsed_workload
+from tabsynth.synthesizers.method import PlannedSpend
 from tabsynth.training.loop import Progress, TrainingMonitor
 
 METHOD = "margnet"

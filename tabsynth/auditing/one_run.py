@@ -30,7 +30,7 @@ from tabsynth.privacy.ledger.ledger import Account
 from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.margnet import measurement as measuring
 from tabsynth.training.clipping import FactoredGradients
 from tabsynth.training.loop import Progress

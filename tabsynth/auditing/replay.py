@@ -36,16 +36,15 @@ from tabsynth.auditing.run_trace import (
     RunTrace,
     record_logs,
 )
-from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.rows import rows_of
+from tabsynth.encoding.rows import key_of, rows_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import LAPLACE
 from tabsynth.privacy.ledger.ledger import recorded_by
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer, counting
-from tabsynth.synthesizers.model_file import read_model
+from tabsynth.synthesizers.estimator import Synthesizer, as_counter
+from tabsynth.synthesizers.model import read_model
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training import checkpoint as index
@@ -66,7 +65,7 @@ def make_files(model: Synthesizer, place: Path) -> dict[str, Any]:
     files: dict[str, Any] = {"checkpoint": place / CHECKPOINT}
     if getattr(model, "warm_start", None) is None:
         files["ledger"] = place / LEDGER
-        unit = model._design.unit
+        unit = model.design.unit
         ProjectLedger.create(files["ledger"], epsilon=math.inf, delta=model.delta, unit=unit)
     return files
 
@@ -269,16 +268,16 @@ def replay(
     """
     if math.isinf(model.epsilon) or model.time_limit is not None:
         raise InputError("A replay needs a finite epsilon and no time_limit; change the model.")
-    table, neighbour = counting(table), counting(neighbour)
+    table, neighbour = as_counter(table), as_counter(neighbour)
     randomness = None  # a counter has no records, and the method that takes it draws no batches
     if not isinstance(table, RowCounter):
-        design, both = model._design, (to_pandas(table), to_pandas(neighbour))
-        key = clone(model).set_params(random_state=seed)._key()
+        design, both = model.design, (to_pandas(table), to_pandas(neighbour))
+        key = key_of(seed)
         if model.schema is None:
             codes, mark = _contents(*both), dict(model.draft_options or {}).get("decimal")
             kept = [(part, frame, mark) for part, frame in zip(codes, both, strict=True)]
         else:
-            encoder = TableEncoder(model.schema, model._encoding())
+            encoder = model.make_method(model.schema).encoder
             mark = model.schema.decimal
             kept = [(*encoder._encoded(frame, "table", bool(design)), mark) for frame in both]
         one, other = (

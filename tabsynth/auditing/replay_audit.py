@@ -14,7 +14,7 @@ from tabsynth.auditing.replay import NeighbourReplay, replay_on_neighbours
 from tabsynth.auditing.replay_linked import replay_linked_neighbours
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.loop import Progress
 

@@ -329,7 +329,7 @@ def sample(
     from tabsynth.privacy.certificate.certificate import certify
     from tabsynth.privacy.certificate.completeness import check_complete
     from tabsynth.synthesizers import load
-    from tabsynth.synthesizers.base import numbered
+    from tabsynth.synthesizers.sampling import numbered_paths
     from tabsynth.tables.files import suffix
 
     written = writing.options
@@ -352,7 +352,7 @@ def sample(
     pairs = (
         [(out, result)]
         if draw.implicates is None
-        else zip(numbered(out, draw.implicates), result, strict=True)
+        else zip(numbered_paths(out, draw.implicates), result, strict=True)
     )
     for table, certificate in pairs:
         if key is not None:

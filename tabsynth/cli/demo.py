@@ -62,7 +62,7 @@ def demo(
     synthesizers = {
         method: METHODS[method](facts, **parameters) for method in ("margnet", "dp-wgan")
     }
-    synthesizers["margnet"]._check_parameters()
+    synthesizers["margnet"].check()
     folders = {"margnet": make_folder(out), "dp-wgan": make_folder(out / "dp-wgan")}
     rows = {"table": len(table), "train": len(train), "test": len(test)}
     say(BEFORE.format(out=out, epsilon=epsilon, **rows))

@@ -29,19 +29,19 @@ def fit_and_print(
     reading of the table are parts of it. ``count`` is that of :meth:`Synthesizer.fit`.
     """
     started = time.monotonic() if started is None else started
-    from tabsynth.synthesizers.base import LEAST_LIMIT
+    from tabsynth.synthesizers.method import design_notes
+    from tabsynth.synthesizers.session import LEAST_LIMIT
     from tabsynth.training.checkpoint import standing
 
     drafts = synthesizer.schema is None
     stands = [] if checkpoint is None else standing(checkpoint)
     if drafts:
         say("No schema is given: it is drafted privately, as a part of the budget.")
-        for line in synthesizer._design_notes():
+        for line in design_notes(synthesizer.design):
             say(f"  {line}")
     else:
-        synthesizer._check_domain()
-        if ledger is not None and not stands:  # a resumed fit is checked by its checkpoint's plan
-            synthesizer._check_project(ledger)
+        # A resumed fit is checked by its checkpoint's plan.
+        synthesizer.check(None if stands else ledger)
         say(str(synthesizer.plan()))
     for line in [*stands, *([] if ledger is None else [ledger_status(ledger)])]:
         say(line)
@@ -104,13 +104,13 @@ def _print_draft(schema: "Schema") -> None:
 
 def _interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | None) -> None:
     """Save the model if there is one, and print its privacy cost."""
-    from tabsynth.synthesizers.fitting import interrupted_cost
+    from tabsynth.synthesizers.session import interrupted_cost
 
     cost = interrupted_cost(synthesizer)
     resume = (
         "" if checkpoint is None else f" Run the same command again to resume from {checkpoint}."
     )
-    if not hasattr(synthesizer, "trained_"):
+    if not hasattr(synthesizer, "model_"):
         fail(f"Interrupted before there was a model. {cost}{resume}", INTERRUPTED)
     synthesizer.save(out)
     fail(f"Interrupted; the model so far is in {out}. {cost}{resume}", INTERRUPTED)

@@ -717,8 +717,8 @@ def class_argument(synthesizer: Any, text: str) -> dict[str, Any]:
         raise InputError(
             f"A model of method {synthesizer.method} takes no --class-value; leave it out, or use pate-acgan."
         )
-    column = synthesizer.encoder_.schema[synthesizer.config_["label"]]
-    value = parse_value(synthesizer.encoder_.schema, column, text, "--class-value")
+    column = synthesizer.model_.encoder.schema[synthesizer.model_.config["label"]]
+    value = parse_value(synthesizer.model_.encoder.schema, column, text, "--class-value")
     return {"label": pd.NA if value is None else value}
 
 
@@ -726,7 +726,7 @@ def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
     """Convert ``--where`` to an argument of ``sample``."""
     from tabsynth.synthesizers.conditions import parse_where
 
-    return {"where": parse_where(synthesizer.encoder_.whole, texts)}
+    return {"where": parse_where(synthesizer.model_.encoder.whole, texts)}
 
 
 def check_decimal(options: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tabsynth.methods import METHODS
 if TYPE_CHECKING:
     from tabsynth.planning import LabelPlan, NoisePlan
     from tabsynth.schema.schema import Schema
-    from tabsynth.synthesizers.fitting import Plan
+    from tabsynth.synthesizers.plan import Plan
 
 
 OF_PATE, OF_STEPS = ("consensus", "flips", "labels", "teacher_count"), ("batches", "steps")

@@ -25,6 +25,7 @@ from tabsynth._validate import between, shown
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import number_of
 from tabsynth.synthesizers.margnet.estimator import MargNet
+from tabsynth.synthesizers.sampling import sample_unrounded
 
 NOT_SUPPORTED = "not supported by the measured marginals"
 NO_ROWS = "no synthetic rows"
@@ -159,11 +160,8 @@ class Reference:
         self.measured = check_counts(model)
         rows = int(min(max(self.measured.rows, LEAST_ROWS), MOST_ROWS))
         seed = model.random_state if random_state is None else random_state
-        for_codes, for_cells = model._streams(seed)
         # Without rounding, which the noisy counts correct in any case, at a tenth of the time.
-        draw = model._stream_sampler()
-        codes = model._holding_rules(lambda more: draw(more, for_codes), rows, for_cells)
-        self._set(model, model.encoder_.from_index(codes, for_cells), seed)
+        self._set(model, sample_unrounded(model.model_, rows, seed), seed)
 
     @classmethod
     def of_table(cls, model: Any, table: pd.DataFrame, random_state: int | None = None) -> Self:
@@ -174,7 +172,7 @@ class Reference:
         return made
 
     def _set(self, model: Any, table: pd.DataFrame, seed: int | None) -> None:
-        self.encoder, self.rows, self.n = model.encoder_, len(table), self.measured.rows
+        self.encoder, self.rows, self.n = model.model_.encoder, len(table), self.measured.rows
         rng = Randomness(None if seed is None else int(seed) + 2**65).numpy()
         codes = self.encoder.codes_of(table)
         mixed = np.stack(
@@ -433,7 +431,7 @@ def check_counts(model: Any) -> Any:
         raise InputError(
             "Intervals assume independent rows that count once; this fit has survey weights or a unit of several rows."
         )
-    measured = model.trained_.measured
+    measured = model.model_.measured
     if measured is None:
         raise InputError(
             "This model holds no noisy counts: its file is of an earlier version, or there are more than 4,000,000; fit it"

@@ -1,7 +1,6 @@
 """The public estimators and their configurations."""
 
-from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.synthesizers.fitting import Plan
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.gan.adversarial import CriticConfig, WarmStartConfig
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpgan import DPGAN, DPGANConfig
@@ -13,6 +12,7 @@ from tabsynth.synthesizers.margnet.estimator import MargNet
 from tabsynth.synthesizers.pate.config import MarginalsConfig, NetworksConfig, PATEConfig
 from tabsynth.synthesizers.pate.estimator import PATEGAN
 from tabsynth.synthesizers.pate.pateacgan import PATEACGAN
+from tabsynth.synthesizers.plan import Plan
 from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.private_step import StepConfig

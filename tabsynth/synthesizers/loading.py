@@ -1,4 +1,4 @@
-"""From a model file back to a fitted synthesizer."""
+"""The estimators of the registered methods, and a fitted synthesizer from a model file."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -7,12 +7,12 @@ from pathlib import Path
 from tabsynth import methods
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError
-from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.synthesizers.model_file import read_model
+from tabsynth.synthesizers.estimator import Synthesizer
+from tabsynth.synthesizers.model import read_model
 
 
 class Estimators(Mapping[str, type[Synthesizer]]):
-    """From the name of every method of a registration to its estimator, imported at the first use."""
+    """The estimator of every registered method by name, imported at the first use."""
 
     def __init__(self, registered: Mapping[str, methods.Method]) -> None:
         self.registered = registered
@@ -36,7 +36,7 @@ LINKED = Estimators(methods.LINKED)
 
 
 def load(path: str | Path) -> Synthesizer:
-    """A fitted synthesizer from a file that :meth:`Synthesizer.save` wrote.
+    """Load a fitted synthesizer from a file that :meth:`Synthesizer.save` wrote.
 
     Raises
     ------
@@ -48,4 +48,4 @@ def load(path: str | Path) -> Synthesizer:
     method = METHODS.get(name) or LINKED.get(name)
     if method is None:
         raise FileFormatError(f"{path} is a model of unknown method {shown(facts.get('method'))}.")
-    return method._from_file(facts, weights, path)
+    return method.from_file(facts, weights, path)

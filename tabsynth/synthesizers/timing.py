@@ -1,17 +1,17 @@
-"""How long a fit will take, measured on made-up rows before the table is read."""
+"""The time that a fit will take, measured on made-up rows before the table is read."""
 
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from tabsynth._random import Randomness
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.synthesizers.fitting import PlannedSpend
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.method import Method, PlannedSpend
 from tabsynth.training.loop import TrainingMonitor
 
 TRIAL_STEPS = 11
@@ -22,7 +22,7 @@ POWER, CLASSES, DEPENDENT, MODES = 1.5, 8, 0.6, 3
 
 
 def made_up_rows(sizes: Sequence[int], rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Category codes of made-up rows, shape (rows, columns): skewed columns that depend on a hidden class.
+    """Make up category codes of rows, shape (rows, columns): skewed columns that depend on a hidden class.
 
     Parameters
     ----------
@@ -41,19 +41,19 @@ def made_up_rows(sizes: Sequence[int], rows: int, rng: np.random.Generator) -> n
     return np.stack(columns, axis=1)
 
 
-def estimated_seconds(model: Any, spends: Sequence[PlannedSpend], rows: int) -> float:
-    """Seconds that a fit of ``rows`` rows will take here. No private row is touched.
+def estimate_seconds(method: Method, spends: Sequence[PlannedSpend], rows: int) -> float:
+    """Estimate the seconds that a fit of ``rows`` rows will take here. No private row is touched.
 
     Parameters
     ----------
-    model : Synthesizer
-        It is not changed.
+    method : TableMethod
     spends : sequence of PlannedSpend
         Its plan.
     """
+    assert isinstance(method.schema, Schema)
     made_up, rng = min(rows, TRIAL_ROWS), np.random.default_rng(0)
-    index: PrivateRows = made_up_rows(model.schema.learned.sizes, made_up, rng)
-    if (cap := model.schema.design.max_weight) is not None:
+    index: PrivateRows = made_up_rows(method.schema.learned.sizes, made_up, rng)
+    if (cap := method.schema.design.max_weight) is not None:
         index = Rows(codes_of(index), cap * rng.random(made_up) ** POWER)
     few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
     times: dict[str, list[float]] = {}
@@ -62,11 +62,11 @@ def estimated_seconds(model: Any, spends: Sequence[PlannedSpend], rows: int) -> 
         trial_steps=TRIAL_STEPS,
     )
     started = time.monotonic()
-    ledger = Ledger(math.inf, model.delta)
-    trial = model._train(index, few, ledger, Randomness(0), monitor)
+    ledger = Ledger(math.inf, method.delta)
+    trial = method.train(index, few, ledger, Randomness(0), monitor)
     private, public = time.monotonic() - started, 0.0
     charged = {s.purpose: s.count for s in spends}
-    for stage, steps in {**charged, **model._free_steps(), **trial.likely_steps}.items():
+    for stage, steps in {**charged, **method.free_steps(), **trial.likely_steps}.items():
         stamps = times.get(stage, [])
         if len(stamps) >= TRIAL_STEPS:
             # The first steps warm up (imports, allocators): they say nothing of the others.

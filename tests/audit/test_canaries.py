@@ -34,9 +34,9 @@ from tabsynth.auditing.neighbouring_datasets import (
 from tabsynth.auditing.outcomes import INCONCLUSIVE, NOT_REFUTED, REFUTED
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote, SubsampledGaussian
 from tabsynth.privacy.noise.counts import NoisyCounts
-from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
+from tabsynth.synthesizers.method import PlannedSpend
 from tabsynth.synthesizers.pate.aggregation import NoisyAggregator
 from tabsynth.training.bounds import Bounds
 from tabsynth.training.clipping import PerExampleClipper

@@ -25,7 +25,7 @@ from tabsynth.auditing.run_trace import MechanismCall
 from tabsynth.cli import app
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import code
-from tabsynth.synthesizers import MargNet
+from tabsynth.synthesizers.margnet.estimator import MargNetMethod
 from tabsynth.training.bounds import Bounds
 
 
@@ -100,13 +100,13 @@ def test_a_claim_that_does_not_hold_has_exit_code_1(tmp_path, monkeypatch):
 
 def test_a_replay_that_differs_has_exit_code_1(tmp_path, monkeypatch):
     """A count of the rows that is reports without noise is named, on the screen and on the page."""
-    right = MargNet._train
+    right = MargNetMethod.train
 
     def reports(self, table, *rest):
         logging.getLogger("tabsynth.fit").debug("%d rows", len(table))
         return right(self, table, *rest)
 
-    monkeypatch.setattr(MargNet, "_train", reports)
+    monkeypatch.setattr(MargNetMethod, "train", reports)
     words = ("--method", "margnet", "--epsilon", 8, "--kind", "replay", "--seeds", 2)
     done = audit(*words, "-o", tmp_path)
     assert done.exit_code == 1, done.output

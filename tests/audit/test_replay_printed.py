@@ -16,7 +16,7 @@ from tabsynth.auditing.replay import find_misprint, replay
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.run_trace import MechanismCall
 from tabsynth.privacy.certificate import certificate as certificates
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.private_step import PrivateStep
 from tabsynth.training.sums import TensorNoise

@@ -20,7 +20,7 @@ from tabsynth.auditing.replay_neighbours import KINDS, neighbours
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
 from tabsynth.schema import Column
-from tabsynth.synthesizers.base import counting
+from tabsynth.synthesizers.estimator import as_counter
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import RowCounter
 from tabsynth.tables.counter import count_by
@@ -54,7 +54,7 @@ def in_form(form: str, table: pd.DataFrame, folder: Path) -> Any:
 
 def rows_of(read: Any) -> Counter[Any]:
     """The records as category codes; of a counter, what it answers about sets of columns."""
-    read = counting(read)
+    read = as_counter(read)
     if isinstance(read, RowCounter):
         counts = read.count_all(READ_SCHEMA, COLUMNS)
         return Counter(

@@ -60,7 +60,7 @@ def test_every_method_and_option_is_covered() -> None:
         for option in names:
             assert option in default or repr(option) in text, option
     grouped = [make_tiny_model(name, SCHEMA, epsilon=EPSILON) for name in system_names("dp-gan")]
-    assert {m._gan().clipping.grouping for m in grouped} == set(GROUPINGS)
+    assert {m.make_method(SCHEMA)._gan().clipping.grouping for m in grouped} == set(GROUPINGS)
     for method, kind in METHODS.items():
         models = [make_tiny_model(name, SCHEMA, epsilon=EPSILON) for name in system_names(method)]
         defaults = {n: p.default for n, p in inspect.signature(kind).parameters.items()}
@@ -68,9 +68,11 @@ def test_every_method_and_option_is_covered() -> None:
         assert set(defaults) - chosen <= OF_NO_SYSTEM, method
         if "encoding" not in defaults:
             continue
-        used = {s for m in models for s in _schemes(m._encoding())}
+        used = {s for m in models for s in _schemes(m.make_method(SCHEMA).encoding)}
         assert used == {"base-N" if s.startswith("base-") else s for s in SCHEMES}, method
-        assert {m._training() for m in models} == {*TRAININGS, None} - {"no-noise"}, method
+        assert {m.make_method(SCHEMA)._training() for m in models} == {*TRAININGS, None} - {
+            "no-noise"
+        }, method
 
 
 def _schemes(encoding: str | Mapping[str, str]) -> set[str]:

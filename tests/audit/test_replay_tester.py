@@ -20,6 +20,7 @@ from tabsynth.privacy.noise import counts
 from tabsynth.schema import Column
 from tabsynth.synthesizers.gan import estimator as counting
 from tabsynth.synthesizers.gan.adversarial import Adversarial
+from tabsynth.synthesizers.gan.dpwgan import DPWGANMethod
 from tabsynth.training import bounds, private_step
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import PrivateStep
@@ -249,13 +250,19 @@ class Sampling(MargNet):
         return super().sample(n, **given).assign(r=self._one())
 
 
+class RefusingMethod(DPWGANMethod):
+    """Refuses an odd table."""
+
+    def train(self, rows: np.ndarray, *args: Any) -> Any:
+        if len(rows) == 41:
+            raise InputError("41 rows are too many.")
+        return super().train(rows, *args)
+
+
 class Refusing(DPWGAN):
     """Refuses an odd table."""
 
-    def _train(self, index: np.ndarray, *args: Any, **given: Any) -> Any:
-        if len(index) == 41:
-            raise InputError("41 rows are too many.")
-        return super()._train(index, *args, **given)
+    method_class = RefusingMethod
 
 
 OF_ESTIMATORS: dict[str, tuple[type, str, str]] = {
@@ -283,7 +290,7 @@ def test_what_cannot_be_replayed_is_refused() -> None:
     for changes in ({"epsilon": float("inf")}, {"time_limit": 5.0}):
         with pytest.raises(InputError, match="replay needs"):
             replay(of(MargNet, "margnet").set_params(**changes), *pair())
-    assert not hasattr(model, "trained_")
+    assert not hasattr(model, "model_")
 
 
 @pytest.mark.slow

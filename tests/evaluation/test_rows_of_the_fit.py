@@ -96,7 +96,7 @@ def test_learned_has_all_details_and_no_identifier(details: int, identifiers: in
     wanted = [name for c in heaped for name in (c.name, f"{c.name} (heaping)")]
     assert schema.learned.names == (*wanted, "a")
     assert (schema.learned is schema) == (not heaped and not keys)
-    MargNet(schema, epsilon=1.0)._check_parameters()
+    MargNet(schema, epsilon=1.0).check()
 
 
 def test_a_row_that_the_fit_leaves_out_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ from tabsynth.schema.importers import import_schema
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.model_file import read_model
+from tabsynth.synthesizers.model import read_model
 from tabsynth.synthesizers.settings import with_settings
 from tabsynth.tables.files import read_any, read_linked
 from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, write_index
@@ -201,7 +201,7 @@ def models(folder: Path) -> Reader:
         put(path, data)
         model = load(path)
         table = model.sample(3, random_state=0)
-        model.encoder_.schema.check_columns(table)
+        model.model_.encoder.schema.check_columns(table)
         json.dumps(table.attrs["certificate"], allow_nan=False).encode()
 
     return Reader(make, read)

@@ -12,7 +12,6 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.inference import pool
 from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.base import numbered
 from tabsynth.synthesizers.margnet.implicates import (
     SUMS_WEIGHT,
     ScoreSums,
@@ -22,6 +21,7 @@ from tabsynth.synthesizers.margnet.implicates import (
 from tabsynth.synthesizers.margnet.measurement import Measurements
 from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture
+from tabsynth.synthesizers.sampling import numbered_paths
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_implicates_are_tables_of_the_model(model):
     )
     counted = tables[0].attrs["certificate"]["training"]["counted"]
     assert ["sex", "region"] in counted and all(len(names) in (2, 3) for names in counted)
-    assert len(counted) == sum(len(m.columns) > 1 for m in model.trained_.measured.counts)
+    assert len(counted) == sum(len(m.columns) > 1 for m in model.model_.measured.counts)
     assert "counted" not in model.certificate()["training"]
     again = model.sample(implicates=3, random_state=5)
     for one, other in zip(tables, again, strict=True):
@@ -52,7 +52,7 @@ def test_implicates_differ_as_the_noise_says(model):
     """The share of a sex: between implicates it varies with the noise that is known of its estimate."""
     tables = model.sample(implicates=12, random_state=1)
     shares = [(t["sex"] == "f").mean() for t in tables]
-    counts = [m for m in model.trained_.measured.counts if 0 in m.columns]
+    counts = [m for m in model.model_.measured.counts if 0 in m.columns]
     over = [m.counts.size // 2 for m in counts]
     precision = sum(1 / (m.std**2 * cells) for m, cells in zip(counts, over, strict=True))
     noise = 1 / np.sqrt(precision) / model.rows_ / np.sqrt(2)  # the total is fixed
@@ -70,7 +70,7 @@ def test_without_noise_implicates_have_the_same_means():
 
 
 def test_files_are_numbered(model, tmp_path):
-    assert [p.name for p in numbered("x/y.csv.gz", 2)] == ["y-1.csv.gz", "y-2.csv.gz"]
+    assert [p.name for p in numbered_paths("x/y.csv.gz", 2)] == ["y-1.csv.gz", "y-2.csv.gz"]
     certificates = model.sample_to(tmp_path / "out.csv", 30, implicates=2, random_state=1)
     assert [c.name for c in certificates] == [
         "out-1.csv.certificate.json",
@@ -104,7 +104,7 @@ def test_bad_input_is_one_line(model, tmp_path):
             call()
     assert not list(tmp_path.iterdir())
     gan = DPWGAN(model.schema, epsilon=1.0)
-    gan.trained_ = model.trained_  # a fit is not needed to be refused
+    gan.model_ = model.model_  # a fit is not needed to be refused
     with pytest.raises(InputError, match="Method dp-wgan has no noisy counts"):
         gan.sample(implicates=2)
 
@@ -187,7 +187,7 @@ def test_a_warning_where_the_counts_are_noise(columns, warned, caplog):
         table["b"] = table["a"]
     schema = Schema([Categorical(name=c, dtype="int64", categories=(0, 1)) for c in table])
     model = MargNet(schema, epsilon=1.0, random_state=0, config=MargNetConfig(steps=20)).fit(table)
-    shown = associations_shown(model.trained_.measured.counts)
+    shown = associations_shown(model.model_.measured.counts)
     assert (shown < 0.5) == warned
     model.sample(20, implicates=2)
     warnings = [r for r in caplog.records if "prefer the functions of tabsynth.inference" in r.msg]

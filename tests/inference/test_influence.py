@@ -125,7 +125,7 @@ def test_a_number_that_does_not_change_has_no_interval(noisy):
 
 
 def test_what_no_count_shows_is_not_supported(noisy):
-    measured = noisy.trained_.measured
+    measured = noisy.model_.measured
     pairs = [m for m in measured.counts if len(m.columns) < 3]  # as if no triple had been counted
     model = _with(noisy, replace(measured, counts=pairs))
     reference = Reference(model, random_state=0)
@@ -148,15 +148,15 @@ def _with(model, measured):
     from copy import copy
 
     out = copy(model)
-    out.trained_ = replace(model.trained_, measured=measured)
+    out.model_ = replace(model.model_, measured=measured)
     return out
 
 
 @pytest.mark.slow
 def test_standard_errors_are_those_of_simulated_noise(exact, noisy):
     """Counts are drawn again around their true values, with the noise that the fit states."""
-    measured = noisy.trained_.measured
-    codes = noisy.encoder_.to_index(TABLE)
+    measured = noisy.model_.measured
+    codes = noisy.model_.encoder.to_index(TABLE)
     truth = [
         count_rows(codes, m.columns, measured.resolution.of(m.columns)) for m in measured.counts
     ]
@@ -193,7 +193,7 @@ def test_standard_errors_are_those_of_simulated_noise(exact, noisy):
 def test_counts_are_in_the_model_file(noisy, tmp_path):
     noisy.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
-    one, other = noisy.trained_.measured, loaded.trained_.measured
+    one, other = noisy.model_.measured, loaded.model_.measured
     for m, n in zip(one.counts, other.counts, strict=True):
         assert m.columns == n.columns and m.std == n.std and np.array_equal(m.counts, n.counts)
     columns = ["estimate", "standard_error", "low", "high"]
@@ -204,9 +204,9 @@ def test_counts_are_in_the_model_file(noisy, tmp_path):
 def test_kept_counts_are_the_noisy_ones(noisy, tmp_path):
     """Of a model and of its file: they differ from the exact counts by noise of the size that is stated, cell by cell."""
     noisy.save(tmp_path / "model")
-    codes = noisy.encoder_.to_index(TABLE)
+    codes = noisy.model_.encoder.to_index(TABLE)
     for model in (noisy, load(tmp_path / "model")):
-        measured, apart = model.trained_.measured, []
+        measured, apart = model.model_.measured, []
         for m in measured.counts:
             exact_counts = count_rows(codes, m.columns, measured.resolution.of(m.columns))
             apart.append(((m.counts - exact_counts) / m.std).ravel())
@@ -215,7 +215,7 @@ def test_kept_counts_are_the_noisy_ones(noisy, tmp_path):
 
 
 def test_damaged_counts_are_refused(noisy):
-    facts, tensors = noisy._file_facts(), noisy._file_tensors()
+    facts, tensors = noisy.model_.file_facts(), noisy.model_.file_tensors()
     for change in (
         {"sets": facts["measured"]["sets"][:-1]},
         {"sets": [[[0, 0], 1.0], *facts["measured"]["sets"][1:]]},
@@ -226,17 +226,17 @@ def test_damaged_counts_are_refused(noisy):
     ):
         changed = {**facts, "measured": {**facts["measured"], **change}}
         with pytest.raises(Exception, match=r"model: the model's noisy counts are damaged\.$"):
-            type(noisy)._from_file(changed, dict(tensors), "model")
+            type(noisy).from_file(changed, dict(tensors), "model")
     groups = {**tensors, "measured.pairs": tensors["measured.pairs"] + 1}
     with pytest.raises(Exception, match="noisy counts are damaged"):
-        type(noisy)._from_file(facts, groups, "model")
+        type(noisy).from_file(facts, groups, "model")
 
 
 def test_older_files_have_no_counts(noisy):
-    facts, tensors = noisy._file_facts(), noisy._file_tensors()
+    facts, tensors = noisy.model_.file_facts(), noisy.model_.file_tensors()
     facts.pop("measured")
     kept = {name: t for name, t in tensors.items() if not name.startswith("measured")}
-    old = type(noisy)._from_file(facts, kept, "model")
+    old = type(noisy).from_file(facts, kept, "model")
     with pytest.raises(InputError, match="holds no noisy counts"):
         mean(old, "age")
     with pytest.raises(InputError, match="holds none"):
@@ -289,7 +289,7 @@ def test_equations_are_solved_alike_by_iterations(noisy, monkeypatch):
 
 @pytest.mark.slow
 def test_a_function_of_many_columns_is_called_for_a_sample_of_rows(noisy, monkeypatch):
-    measured = noisy.trained_.measured
+    measured = noisy.model_.measured
     pairs = [m for m in measured.counts if len(m.columns) < 3]
     reference = Reference(_with(noisy, replace(measured, counts=pairs)), random_state=0)
     monkeypatch.setattr(analyses, "MOST_CALLS", 440)

@@ -75,7 +75,7 @@ def test_a_synthesizer_of_ours_is_fitted_for_every_shadow_and_is_private(tmp_pat
         config=EvaluationConfig(m=20, k=(1,), shadow=lambda frame: frame, shadow_fits=16),
     )
     assert copier.evaluation["shadow_membership"].low > 0.5  # so few fits catch a copier, too
-    assert not hasattr(model, "trained_")  # the user's own was copied
+    assert not hasattr(model, "model_")  # the user's own was copied
     evaluation.to_html(tmp_path / "report.html")
     assert "shadow models" in (tmp_path / "report.html").read_text("utf-8")
     assert any("None of 1 other attacks (shadow models)" in line for line in evaluation.summary())

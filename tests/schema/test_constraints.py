@@ -507,8 +507,8 @@ def test_combinations_do_not_move_single_columns(monkeypatch: pytest.MonkeyPatch
     model = MargNet(schema, epsilon=1, config=config).fit(table)
     made = model.sample(4_000)
     assert not any(rule.broken(made).any() for rule in schema.row_rules)
-    mixture = model.trained_.generator
-    boxes = disjoint_boxes(model.encoder_.zeros)
+    mixture = model.model_.generator
+    boxes = disjoint_boxes(model.model_.encoder.zeros)
     assert mixture.log_probability(boxes) < np.log(0.8)
     learned = float(mixture.probabilities.mean(0)[20])
     assert abs(made.industry.isna().mean() - learned) < 0.02

@@ -29,7 +29,7 @@ from tabsynth.schema import Column
 from tabsynth.schema.editing import Edit, edit, with_design
 from tabsynth.schema.exporters import to_frictionless
 from tabsynth.schema.importers import import_schema
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 from tabsynth.tables.labelled import with_labels
 

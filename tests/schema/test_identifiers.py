@@ -280,13 +280,13 @@ def test_a_fit_refuses_drafted_identifiers_whatever_was_accepted(epsilon: float)
     assert "'mrn' (its name is that of an identifier)" in message
     assert "\n" not in message and "ann@" not in message and not hasattr(model, "ledger_")
     declared = schema_of(provenance="declared")
-    MargNet(declared, epsilon=1.0, accept_drafted_domain=True)._check_domain()
+    MargNet(declared, epsilon=1.0, accept_drafted_domain=True).check()
 
 
 def test_a_refusal_names_no_more_columns_than_a_line_holds() -> None:
     schema = Schema([texts("a", "b", name=f"patient{i}_id") for i in range(50)])
     with pytest.raises(InputError, match="and 30 more"):
-        MargNet(schema, epsilon=1.0)._check_domain()
+        MargNet(schema, epsilon=1.0).check()
 
 
 @pytest.mark.slow

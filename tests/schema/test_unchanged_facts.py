@@ -22,6 +22,7 @@ from tabsynth.schema.editing import Edit, differences, edit
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
+from tabsynth.synthesizers.model import Trained
 
 WORDS = "declared, unchanged from a draft of the rows"
 
@@ -181,10 +182,7 @@ def test_linked_tables_say_so_by_table() -> None:
         {"homes": own, "people": own}, {"homes": {"key": "home"}, "people": child}
     )
     model = LinkedMargNet(schema, epsilon=1.0)
-    monitor = type("Monitor", (), {"stopped": None})()
-    trained = type("Trained", (), {"curves": {}, "notes": {"children": []}})()
-    model.ledger_ = model._earlier()
-    public = model._facts(monitor, trained)["public"]
+    public = model.make_method(schema).public_facts(Trained(generator=None, curves={}))
     assert set(public["unchanged_from_draft"]) == {
         f"{t}.{c}" for t in schema.names for c in own.names
     }

@@ -7,7 +7,7 @@ import pandas as pd
 
 from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Schema
 from tabsynth.schema import Column
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpgan import VARIANTS, DPGANConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig

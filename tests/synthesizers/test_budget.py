@@ -24,7 +24,7 @@ from tabsynth.privacy.certificate.certificate import rounded_up
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.synthesizers import METHODS
-from tabsynth.synthesizers.fitting import interrupted_cost
+from tabsynth.synthesizers.session import interrupted_cost
 
 torch.set_num_threads(1)
 
@@ -347,7 +347,7 @@ def test_seeds(tmp_path: Path) -> None:
     assert any(
         not torch.equal(a, b)
         for a, b in zip(
-            free.trained_.weights().values(), second.trained_.weights().values(), strict=True
+            free.model_.weights().values(), second.model_.weights().values(), strict=True
         )
     )
     assert not free.sample(30).equals(free.sample(30))
@@ -366,17 +366,28 @@ def test_artefacts_hold_no_private_state(tmp_path: Path) -> None:
     """R18: no critic, no encoder half, no RNG, no rows; curves are of generated rows."""
     table = frame()
     model = small(epsilon=math.inf).fit(table)
-    assert set(model.trained_.weights()) == {
+    assert set(model.model_.weights()) == {
         *(f"body.{i}.{part}" for i in (0, 3) for part in ("weight", "bias")),
         *(f"body.1.{part}" for part in ("weight", "bias")),
         *(f"body.1.{part}" for part in ("running_mean", "running_var", "num_batches_tracked")),
         *(f"decoder.{i}.{part}" for i in (0, 2) for part in ("weight", "bias")),
     }
-    assert set(model.trained_.curves) == {"critic's score of generated rows"}
+    assert set(model.model_.curves) == {"critic's score of generated rows"}
     holdout = repr({k: v for k, v in vars(model).items() if k.endswith("_")})
     assert "PrivateTable" not in holdout and "Generator object" not in holdout
-    names = {"ledger_", "config_", "encoder_", "trained_", "seeded_", "facts_", "table_kind_"}
-    assert {k for k in vars(model) if k.endswith("_")} == names
+    assert {k for k in vars(model) if k.endswith("_")} == {"ledger_", "model_", "seeded_"}
+    trained = {
+        "generator",
+        "curves",
+        "notes",
+        "rows",
+        "population",
+        "likely_steps",
+        "measured",
+        "tables",
+    }
+    stated = {"method", "encoder", "config", "table_kind", "ledger", "facts", "seeded"}
+    assert {*vars(model.model_)} == trained | stated
 
 
 def test_certificates_follow_the_fit_not_later_parameters(tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ from tabsynth.privacy.certificate.signing import make_keys
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.synthesizers import METHODS, load
-from tabsynth.synthesizers.fitting import STATED, noise_facts
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.gan.adversarial import Adversarial
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.estimator import TEACHERS
 from tabsynth.synthesizers.pate.pateacgan import MODES
+from tabsynth.synthesizers.session import STATED, noise_facts
 from tabsynth.training.bounds import BOUNDS, GROUPINGS
 from tabsynth.training.private_step import STEP_RULES
 
@@ -67,15 +67,16 @@ def test_certificates_of_every_method(tmp_path, method):
 def test_noise_of_a_gpu_is_called_so(monkeypatch):
     """Where gradients are summed there, now or in the fit that this one starts from."""
     first, counts = (make(rows=60, device="cpu").fit(frame()) for make in (small, margnet))
-    monkeypatch.setattr("tabsynth.synthesizers.base.device_of", lambda _: torch.device("cuda"))
-    first.facts_["noise"] = noise_facts(first)
-    assert first.facts_["noise"]["exact"] is False and noise_facts(counts)["exact"] is True
+    monkeypatch.setattr("tabsynth.synthesizers.estimator.device_of", lambda _: torch.device("cuda"))
+    first.model_.facts["noise"] = noise_facts(first.make_method(first.schema), first.ledger_)
+    assert first.model_.facts["noise"]["exact"] is False
+    assert noise_facts(counts.make_method(counts.schema), counts.ledger_)["exact"] is True
     monkeypatch.undo()
     warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first, device="cpu").fit(frame())
-    assert warm.facts_["noise"]["exact"] is False
-    del first.facts_["noise"]  # a model file of before
+    assert warm.model_.facts["noise"]["exact"] is False
+    del first.model_.facts["noise"]  # a model file of before
     warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first, device="cpu").fit(frame())
-    assert warm.facts_["noise"] is None
+    assert warm.model_.facts["noise"] is None
 
 
 def test_sample_signs(tmp_path, monkeypatch):

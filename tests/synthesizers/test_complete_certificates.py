@@ -15,7 +15,7 @@ from tabsynth.privacy.certificate.certificate import attached
 from tabsynth.privacy.certificate.completeness import find_missing_mechanisms
 from tabsynth.privacy.certificate.signing import make_keys
 from tabsynth.privacy.certificate.verification import verify
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
@@ -89,7 +89,7 @@ def test_no_honest_certificate_is_refused(option: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(released, "RELEASED_ROWS", 300)
     model = OPTIONS[option]()
     columns = list(model.schema.names)
-    if not hasattr(model, "trained_"):
+    if not hasattr(model, "model_"):
         model.fit(frame()[columns])
     certificate = model.certificate()
     assert find_missing_mechanisms(certificate) == []

@@ -76,14 +76,14 @@ def test_completions_of_all_dtypes(model: MargNet) -> None:
     for name in SCHEMA.names:
         expected = holed[name].notna().to_numpy()
         pd.testing.assert_series_equal(created[name][expected], whole[name][expected])
-    model.encoder_.to_index(created)  # nothing in it is impossible
+    model.model_.encoder.to_index(created)  # nothing in it is impossible
     odd = pd.DataFrame(
         {"c": ["odd", None], "F": pd.array([99, 1], dtype="Int64"), "u": [300.0, None]}
     )
     created = model.complete(odd)
     assert created["c"][0] == "mid" and created["F"].tolist() == [5, 1] and created["u"][0] == 255
     assert created.dtypes.equals(whole.dtypes)
-    model.encoder_.to_index(created)
+    model.model_.encoder.to_index(created)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]", "object", "float32"])

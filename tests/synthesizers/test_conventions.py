@@ -181,9 +181,9 @@ def test_encodings_train_and_sample(encoding: Any, autoencoder: str | None, tmp_
 def test_a_preset_has_its_codes(given: dict[str, Any], width: int, tmp_path: Path) -> None:
     """One-hot by default, one number a column of ``source``, and what is asked for of either; a file keeps it."""
     estimator = small(autoencoder=None, **given).fit(frame())
-    assert estimator.encoder_.layout.width == width
+    assert estimator.model_.encoder.layout.width == width
     estimator.save(tmp_path / "m")
-    assert load(tmp_path / "m").encoder_.layout.width == width
+    assert load(tmp_path / "m").model_.encoder.layout.width == width
 
 
 @pytest.mark.slow

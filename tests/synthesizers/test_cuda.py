@@ -40,7 +40,7 @@ def test_fit_and_sample_on_cuda() -> None:
     config = with_settings(WGANConfig(), **FEW)
     model = DPWGAN(SCHEMA, epsilon=2.0, device="cuda", random_state=1, config=config)
     model.fit(table())
-    assert next(iter(model.trained_.weights().values())).is_cuda
+    assert next(iter(model.model_.weights().values())).is_cuda
     first, second = model.sample(50), model.sample(50)
     pd.testing.assert_frame_equal(first, second)
     assert 1.98 <= model.certificate()["epsilon"] <= 2.0
@@ -65,7 +65,7 @@ def test_pate_on_cuda(kind: str) -> None:
     parameters: dict[str, Any] = {"epsilon": 2.0, "device": "cuda", "config": config}
     parameters |= {"teachers": kind, "teacher_count": 9}
     model = PATEGAN(SCHEMA, **parameters).fit(table())
-    assert next(iter(model.trained_.weights().values())).is_cuda and len(model.sample(9)) == 9
+    assert next(iter(model.model_.weights().values())).is_cuda and len(model.sample(9)) == 9
     for mode in "ABC":
         classes = PATEACGAN(SCHEMA, label="a", mode=mode, **parameters).fit(table())
         assert set(classes.sample(20, label="x")["a"]) == {"x"}
@@ -82,6 +82,6 @@ def test_margnet_on_cuda_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> 
     created = []
     for device in ("cpu", "cuda"):
         model = MargNet(three, epsilon=200.0, device=device, random_state=1, config=config)
-        created.append(model.fit(frame).trained_.weights()["probabilities"].cpu())
+        created.append(model.fit(frame).model_.weights()["probabilities"].cpu())
         assert (model.sample(20, where={"a": "x"})["a"] == "x").all()
     torch.testing.assert_close(created[0], created[1], rtol=1e-3, atol=1e-4)

@@ -351,15 +351,15 @@ def test_declared_tables_are_read_once_and_charged(
     assert certificate["public"]["tables"] == [list(TABLE), ["state", "job"]]
     assert certificate["mechanisms"][0]["details"]["levels"] == 7
     charged = certificate["mechanisms"][0]["noise_multiplier"]
-    stds = [std for counts in fitted.trained_.tables for std in counts.stds]
+    stds = [std for counts in fitted.model_.tables for std in counts.stds]
     assert math.fsum(std**-2 for std in stds) == pytest.approx(charged**-2)
 
 
 def test_counts_have_the_noise_that_they_state() -> None:
     """Noisy counts are around the exact ones, with their standard deviation, at each level; and none is exact."""
     fitted = model(epsilon=0.5, random_state=None, config={"steps": 1}).fit(frame())
-    (counts,) = fitted.trained_.tables
-    codes = fitted.encoder_.to_index(frame())
+    (counts,) = fitted.model_.tables
+    codes = fitted.model_.encoder.to_index(frame())
     exact = np.bincount(counts.table.cells(codes), minlength=42).reshape(counts.table.shape)
     errors = [
         (found - wanted).ravel() / std
@@ -393,7 +393,7 @@ def test_frozen_counts_freeze_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_number_of_rows_follows_from_all_counts() -> None:
     """Declared tables have less noise than one-way counts, and each level shows the number of rows."""
     errors = [
-        [abs(MargNet(SCHEMA, epsilon=0.2, random_state=seed, tables=tables, config=MargNetConfig(**SMALL | {"steps": 1})).fit(frame()).trained_.rows - 800) for seed in range(6)]
+        [abs(MargNet(SCHEMA, epsilon=0.2, random_state=seed, tables=tables, config=MargNetConfig(**SMALL | {"steps": 1})).fit(frame()).model_.rows - 800) for seed in range(6)]
         for tables in (None, [TABLE])
     ]  # fmt: skip
     assert np.mean(errors[1]) < np.mean(errors[0])
@@ -427,4 +427,4 @@ def test_levels_do_not_follow_from_the_rows() -> None:
     fitted = model(config={"steps": 1}).fit(rows[rows.region == "south"])
     certificate = fitted.certificate()
     assert certificate["mechanisms"][0]["details"]["levels"] == 4
-    assert len(fitted.trained_.tables[0].counts) == 4
+    assert len(fitted.model_.tables[0].counts) == 4

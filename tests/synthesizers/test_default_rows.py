@@ -13,8 +13,8 @@ from tabsynth import InputError, MargNet, load
 from tabsynth.auditing.replay import replay
 from tabsynth.errors import FileFormatError
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.synthesizers.model_file import read_model, write_model
+from tabsynth.synthesizers.estimator import Synthesizer
+from tabsynth.synthesizers.model import read_model, write_model
 
 torch.set_num_threads(1)
 

@@ -52,7 +52,10 @@ def test_a_released_count_refuses_no_fit(caplog: pytest.LogCaptureFixture) -> No
     make that noise larger, and are no reason to stop."""
     model = small_dpgan(epsilon=0.2)
     model.config = with_settings(
-        model._gan(), clipping__bound="quantile", clipping__max_norm=1.0, step__sampling_rate=0.1
+        model.make_method(SCHEMA)._gan(),
+        clipping__bound="quantile",
+        clipping__max_norm=1.0,
+        step__sampling_rate=0.1,
     )
     model.fit(frame(6))
     assert model.ledger_.spent <= 0.2 and "noised quantile" in caplog.text
@@ -66,7 +69,7 @@ def test_with_an_autoencoder(autoencoder: str) -> None:
     model = small_dpgan(autoencoder=autoencoder, public=public, provenance=provenance).fit(frame())
     listed = [item["purpose"] for item in model.certificate()["mechanisms"]]
     assert ("autoencoder" in listed) == (autoencoder != "public")
-    assert any(name.startswith("decoder") for name in model.trained_.weights())
+    assert any(name.startswith("decoder") for name in model.model_.weights())
 
 
 @pytest.mark.slow
@@ -96,7 +99,7 @@ def test_a_physical_batch_changes_nothing() -> None:
             config={**config, "step__physical_batch": size}, rows=60, random_state=1, device="cpu"
         )
         .fit(frame())
-        .trained_.weights()
+        .model_.weights()
         for size in (None, 13)
     ]
     for name, weight in results[0].items():
@@ -152,7 +155,7 @@ def test_a_declared_public_table_is_not_compared_with_private_rows() -> None:
         result = replay(model, one, other)
         assert result.passed, result.first_difference
     public_facts = model.fit(table).certificate()["public"]["public_table"]
-    index = np.ascontiguousarray(model.encoder_.to_index(frame()), dtype="<i8")
+    index = np.ascontiguousarray(model.model_.encoder.to_index(frame()), dtype="<i8")
     assert public_facts == {
         "rows": len(table),
         "sha256_of_value_numbers": hashlib.sha256(index.tobytes()).hexdigest(),
@@ -162,7 +165,7 @@ def test_a_declared_public_table_is_not_compared_with_private_rows() -> None:
 
 
 def exact_overlap(table: pd.DataFrame, public: pd.DataFrame) -> float:
-    encoder = small_dpgan().fit(frame()).encoder_
+    encoder = small_dpgan().fit(frame()).model_.encoder
     ledger = Ledger(math.inf, 1e-5)
     account = ledger.open("overlap", NoPrivacy(), 1)
     private = PrivateTable(encoder.to_index(table), ledger)
@@ -209,6 +212,7 @@ def test_the_overlap_on_the_certificate() -> None:
 def test_step_rules_are_of_critic_and_autoencoder(rule: str) -> None:
     """One word for both; the price is the same, and the certificate says which."""
     model = DPGAN(SCHEMA, epsilon=3.0, step_rule=rule, autoencoder="dp-sgd")
-    assert (model._gan().step.rule, model._autoencoder().step.rule) == (rule, rule)
+    made = model.make_method(SCHEMA)
+    assert (made._gan().step.rule, made._autoencoder().step.rule) == (rule, rule)
     plain = DPGAN(SCHEMA, epsilon=3.0, autoencoder="dp-sgd")
     assert model.plan(estimate_time=False).spends == plain.plan(estimate_time=False).spends

@@ -62,8 +62,8 @@ def small(**changes: Any) -> MargNet:
 
 
 def triples_of(model: MargNet) -> list[tuple[int, ...]]:
-    assert model.trained_.measured is not None
-    return [m.columns for m in model.trained_.measured.counts if len(m.columns) == 3]
+    assert model.model_.measured is not None
+    return [m.columns for m in model.model_.measured.counts if len(m.columns) == 3]
 
 
 def sum_modulo(k: int) -> np.ndarray:
@@ -267,8 +267,8 @@ def test_an_exclusive_or_is_counted_and_charged(
 def test_a_triple_whose_pairs_are_not_worth_counting() -> None:
     """Where pairs are scored, those of an exclusive or are counted with it."""
     model = small(max_unscored=0).fit(table(related=True))
-    assert model.trained_.measured is not None
-    counted = [m.columns for m in model.trained_.measured.counts]
+    assert model.model_.measured is not None
+    counted = [m.columns for m in model.model_.measured.counts]
     assert {(0, 1), (0, 2), (1, 2), (0, 1, 2)} <= set(counted)
 
 
@@ -302,8 +302,8 @@ def test_an_exclusive_or_in_a_table_of_the_benchmark() -> None:
 def test_all_pairs_of_the_columns_of_a_triple_are_counted() -> None:
     """Where pairs are scored, too: those of an exclusive or with other columns, which are independent of it."""
     model = small(max_unscored=0).fit(table(related=True))
-    assert model.trained_.measured is not None
-    counted = {m.columns for m in model.trained_.measured.counts}
+    assert model.model_.measured is not None
+    counted = {m.columns for m in model.model_.measured.counts}
     assert (0, 1, 2) in counted
     assert {pair for pair in combinations(range(5), 2) if pair != (3, 4)} <= counted
 

@@ -106,7 +106,7 @@ def test_names_with_an_equals_sign() -> None:
 
 def test_a_conditional_share_is_that_of_bayes(free: MargNet) -> None:
     """The share of b, given k and v, by hand from the mixture's probabilities."""
-    p = free.trained_.generator.probabilities.cpu().double().numpy()
+    p = free.model_.generator.probabilities.cpu().double().numpy()
     k, v, b = 0, 4 + 3, 4 + 22 + 8 + 1  # positions of k = "x", v = 3, b = True in a row of codes
     both = (p[:, k] * p[:, v]).sum()
     wanted = (p[:, k] * p[:, v] * p[:, b]).sum() / both
@@ -148,7 +148,7 @@ def test_wrong_conditions_are_one_line(free: MargNet, where: Any, part: str) -> 
 
 def test_a_condition_of_probability_0() -> None:
     model = net(random_state=0).fit(frame(50))
-    p = model.trained_.generator.probabilities
+    p = model.model_.generator.probabilities
     p[:, 2] = 0  # k = "z"
     with pytest.raises(
         InputError, match=r"condition \{'k': 'z'\} is of probability 0 in the fitted"
@@ -260,10 +260,13 @@ def test_the_fit_knows_what_is_impossible() -> None:
     zeros += [{"age": {"low": 5, "high": 29}, c: [None]} for c in "wxyz"]
     model = MargNet(Schema(columns, impossible=zeros), epsilon=0.3, random_state=1)
     synthetic = model.fit(table.assign(age=age)).sample(2000, random_state=1)
-    generator = model.trained_.generator
-    assert generator.log_probability(boxes_of(generator, model.encoder_)) > math.log(0.97)
+    generator = model.model_.generator
+    assert generator.log_probability(boxes_of(generator, model.model_.encoder)) > math.log(0.97)
     assert abs((synthetic["age"] < 5).mean() - 0.15) < 0.05
-    assert model._free_steps() == {"generator": 3000, "structural zeros": 300}
+    assert model.make_method(model.schema).free_steps() == {
+        "generator": 3000,
+        "structural zeros": 300,
+    }
 
 
 def test_impossible_rows_have_their_part_of_a_time_limit(
@@ -312,7 +315,10 @@ def test_conditions_and_zeros_hold_together(bound: MargNet, data: st.DataObject)
         assert "impossible by the schema" in str(error) and "\n" not in str(error)
         return
     assert allowed(synthetic).all()
-    index, column = bound.encoder_.to_index(synthetic), {n: j for j, n in enumerate(ZEROS.names)}
+    index, column = (
+        bound.model_.encoder.to_index(synthetic),
+        {n: j for j, n in enumerate(ZEROS.names)},
+    )
     for name, values in where.items():
         if name == "r":
             cells = {min(math.floor(value * 4) + 4, 7) for value in values}

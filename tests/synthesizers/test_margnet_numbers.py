@@ -59,7 +59,7 @@ def model() -> MargNet:
     estimator = MargNet(SCHEMA, epsilon=2.0, random_state=0, config=config).fit(
         pd.DataFrame(columns)
     )
-    generator = estimator.trained_.generator
+    generator = estimator.model_.generator
     logits = 2 * torch.randn(6, generator.layout.width, generator=torch.Generator().manual_seed(1))
     blocks = generator.layout.blocks
     parts = [torch.softmax(logits[:, b.start : b.stop], 1) for b in blocks]
@@ -118,7 +118,7 @@ VALUES = {**NUMBERS, "hours": [*NUMBERS["hours"], None], "g": ["a", "b"]}
 
 def joint(model: MargNet) -> np.ndarray:
     """The probability of every number of ``VALUES`` with every other, where the schema allows it."""
-    generator = model.trained_.generator
+    generator = model.model_.generator
     p = generator.probabilities.cpu().double().numpy()
     parts = []
     for name, values in VALUES.items():
@@ -142,8 +142,8 @@ def test_rows_follow_bayes_number_by_number(model: MargNet, where: dict[str, Any
         if name in where:
             inside = np.isin(np.arange(len(values)), positions(name, where[name]))
             wanted = wanted * np.expand_dims(inside, [i for i in range(4) if i != axis])
-    boxes = boxes_of(model.trained_.generator, model.encoder_, Condition(SCHEMA, where))
-    log_probability = model.trained_.generator.log_probability(boxes)
+    boxes = boxes_of(model.model_.generator, model.model_.encoder, Condition(SCHEMA, where))
+    log_probability = model.model_.generator.log_probability(boxes)
     assert log_probability == pytest.approx(math.log(wanted.sum()), abs=1e-5)
     synthetic = model.sample(20_000, where=where, random_state=0)
     for axis, (name, values) in enumerate(VALUES.items()):

@@ -90,7 +90,7 @@ def test_the_noise_is_what_the_ledger_says(epsilon: float) -> None:
 
         patch.setattr(NoisyCounts, "measure", measure)
         model = small(epsilon=epsilon, random_state=0).fit(frame(500))
-    index = model.encoder_.to_index(frame(500))
+    index = model.model_.encoder.to_index(frame(500))
     widths = {len(m.columns) for m, _ in seen[1]}
     # Triples where the noise leaves them clear, columns again where it is high.
     assert widths == ({1, 2} if epsilon < 1 else {2, 3})
@@ -299,7 +299,7 @@ def test_declared_rows_scale_the_counts(caplog: pytest.LogCaptureFixture) -> Non
         for rows in (None, declared):
             caplog.clear()
             model = small(random_state=0, rows=rows, epsilon=epsilon).fit(frame(60))
-            (curve,) = model.trained_.curves.values()
+            (curve,) = model.model_.curves.values()
             results.append(curve["value"][0])
             assert model.certificate()["public"]["rows"] == rows
         assert (results[0] == results[1]) == refuted
@@ -569,5 +569,5 @@ def test_wide_columns_are_counted_alone() -> None:
 def test_settings_of_earlier_files_are_left_out() -> None:
     settings = asdict(MargNetConfig())
     config = {**settings, "interaction_groups": 4, "workload": None, "target": None}
-    model = MargNet._from_config(SCHEMA, config, epsilon=1.0, delta=1e-5, encoding="one-hot")
-    assert model.config == MargNetConfig()
+    parameters = MargNet.parameters_from(SCHEMA, {"config": config})
+    assert parameters == {"workload": None, "target": None, "config": MargNetConfig()}

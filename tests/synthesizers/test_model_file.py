@@ -22,7 +22,7 @@ from tabsynth.synthesizers.gan.adversarial import CriticConfig
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.gan.generator import GeneratorConfig
-from tabsynth.synthesizers.model_file import read_model, write_model
+from tabsynth.synthesizers.model import read_model, write_model
 from tabsynth.training.private_step import StepConfig
 
 torch.set_num_threads(1)
@@ -280,9 +280,9 @@ def test_flipped_bytes(data: st.DataObject, held: bytes, tmp_path: Path) -> None
     path.write_bytes(bytes(raw))
     try:
         model = load(path)
-        device = next(iter(model.trained_.weights().values())).device
-        synthetic = model.trained_.generator.sample(5, torch.Generator(device).manual_seed(0))
-        table = model.encoder_.from_index(synthetic, np.random.default_rng(0))
+        device = next(iter(model.model_.weights().values())).device
+        synthetic = model.model_.generator.sample(5, torch.Generator(device).manual_seed(0))
+        table = model.model_.encoder.from_index(synthetic, np.random.default_rng(0))
     except TabsynthError as error:
         assert "\n" not in str(error)
         return

@@ -1,10 +1,10 @@
 """A method that is registered here only takes part in everything, without an edit elsewhere."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -30,8 +30,8 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import estimated_rows, noisy_marginals, probabilities
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers import METHODS, Synthesizer, load
-from tabsynth.synthesizers.base import Trained
-from tabsynth.synthesizers.fitting import PlannedSpend
+from tabsynth.synthesizers.method import PlannedSpend, TableMethod
+from tabsynth.synthesizers.model import Trained
 from tabsynth.training.loop import TrainingMonitor
 
 NAME = "independent"
@@ -53,21 +53,19 @@ class Columns(torch.nn.Module):
         return all(bool((p >= 0).all()) and float(p.sum()) > 0 for p in self.buffers())
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class Independent(Synthesizer):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class IndependentMethod(TableMethod):
     """Noisy one-way counts, and nothing else."""
 
-    method: ClassVar[str] = NAME
-
-    def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
+    def plan(self, earlier: Ledger) -> list[PlannedSpend]:
         noise = (1 + 1e-9) / gaussian_mu(self.epsilon, self.delta)
         mechanism = Gaussian(noise_multiplier=noise) if math.isfinite(self.epsilon) else NoPrivacy()
         return [PlannedSpend(purpose=ONE_WAY, mechanism=mechanism, count=1)]
 
-    def _train(
+    def train(
         self,
-        index: np.ndarray,
-        spends: list[PlannedSpend],
+        rows: np.ndarray,
+        spends: Sequence[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
         monitor: TrainingMonitor,
@@ -75,26 +73,35 @@ class Independent(Synthesizer):
         sizes, (spend,) = self.schema.sizes, spends
         details = {"l2_sensitivity": math.sqrt(len(sizes)), "unit": "counts", "columns": len(sizes)}
         account = ledger.open(spend.purpose, spend.mechanism, spend.count, details)
-        table, bits = PrivateTable(index, ledger), randomness.noise()
+        table, bits = PrivateTable(rows, ledger), randomness.noise()
         counts = noisy_marginals(table, account, sizes, bits)
-        rows, generator = estimated_rows(counts), Columns(sizes)
+        number, generator = estimated_rows(counts), Columns(sizes)
         for p, c in zip(generator.buffers(), counts, strict=True):
-            p.copy_(torch.from_numpy(probabilities(c, rows, 1.0)))
+            p.copy_(torch.from_numpy(probabilities(c, number, 1.0)))
         return Trained(generator=generator, curves={})
 
-    def _config(self) -> dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
         return {}
 
-    @classmethod
-    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
-        shared.pop("encoding")
-        return cls(schema, **shared)
-
-    def _size(self) -> int:
+    def size(self) -> int:
         return sum(self.schema.sizes)
 
-    def _empty(self) -> Columns:
+    def make_empty(self) -> Columns:
         return Columns(self.schema.sizes)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Independent(Synthesizer):
+    """Noisy one-way counts, and nothing else."""
+
+    method: ClassVar[str] = NAME
+
+    def make_method(self, schema: Schema) -> IndependentMethod:
+        return IndependentMethod(**self.shared_settings(), schema=schema)
+
+    @classmethod
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
 
 
 def small_parameters(schema: Schema, rows: int) -> dict[str, Any]:

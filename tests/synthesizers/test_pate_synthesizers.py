@@ -22,7 +22,7 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
-from tabsynth.synthesizers.pate.estimator import recommended
+from tabsynth.synthesizers.pate.estimator import Voting, VotingMethod, recommended
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.teachers import PATENetworks
 from tabsynth.training import checkpoint as checkpoints
@@ -100,11 +100,11 @@ def test_no_teacher_leaves_the_fit(
     assert [times.sub("", m) for m in first] == [times.sub("", m) for m in second] != []
     model.save(tmp_path / "m")
     loaded = load(tmp_path / "m")
-    assert set(loaded.trained_.weights()) == set(model.trained_.generator.state_dict())
-    assert all(11 not in w.shape for w in loaded.trained_.weights().values())
-    holdout = [model.trained_.generator, *model.trained_.generator.modules()]
+    assert set(loaded.model_.weights()) == set(model.model_.generator.state_dict())
+    assert all(11 not in w.shape for w in loaded.model_.weights().values())
+    holdout = [model.model_.generator, *model.model_.generator.modules()]
     assert not any("each" in type(part).__name__ for part in holdout)
-    names = set(model.trained_.curves)
+    names = set(model.model_.curves)
     assert names <= {"student's distance of generated rows, by labels"}
     pd.testing.assert_frame_equal(loaded.sample(9, random_state=1), model.sample(9, random_state=1))
     assert facts(load(tmp_path / "m")) == facts(model)
@@ -187,19 +187,23 @@ def test_a_time_limit_stops_with_a_valid_model() -> None:
     assert model.certificate()["training"]["stopped"] == "time limit" and len(model.sample(4)) == 4
 
 
+def teachers_of(model: Voting) -> int:
+    method = model.make_method(SCHEMA)
+    assert isinstance(method, VotingMethod)
+    return method._teacher_count()
+
+
 def test_teachers_follow_public_facts_alone() -> None:
     """R14: the declared rows, or a nominal number; never the table."""
-    assert PATEGAN(SCHEMA, epsilon=1.0, rows=19_077)._teacher_count() == recommended(
-        19_077, 1.0, 1e-5
-    )
-    assert PATEGAN(SCHEMA, epsilon=1.0)._teacher_count() == recommended(20_000, 1.0, 1e-5) >= 300
-    assert PATEGAN(SCHEMA, epsilon=1.0, teachers="networks")._teacher_count() == 20
-    assert [PATEGAN(SCHEMA, epsilon=math.inf, rows=n)._teacher_count() for n in (1, 7, 19)] == [
+    assert teachers_of(PATEGAN(SCHEMA, epsilon=1.0, rows=19_077)) == recommended(19_077, 1.0, 1e-5)
+    assert teachers_of(PATEGAN(SCHEMA, epsilon=1.0)) == recommended(20_000, 1.0, 1e-5) >= 300
+    assert teachers_of(PATEGAN(SCHEMA, epsilon=1.0, teachers="networks")) == 20
+    assert [teachers_of(PATEGAN(SCHEMA, epsilon=math.inf, rows=n)) for n in (1, 7, 19)] == [
         2,
         2,
         2,
     ]
-    assert PATEGAN(SCHEMA, epsilon=1e-3, rows=10**7)._teacher_count() <= MOST_TEACHERS
+    assert teachers_of(PATEGAN(SCHEMA, epsilon=1e-3, rows=10**7)) <= MOST_TEACHERS
     plans = [
         small_pate(teacher_count=None).fit(frame(n)).certificate()["mechanisms"] for n in (9, 90)
     ]
@@ -343,7 +347,7 @@ def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> 
 def test_a_fit_keeps_its_label() -> None:
     """Whatever parameters are set after it."""
     model = small_acgan().fit(frame())
-    fitted, other = model.config_["label"], "b"
+    fitted, other = model.model_.config["label"], "b"
     model.set_params(label=other)
     table = model.sample(20, label="x")
     assert set(table[fitted]) == {"x"}
@@ -457,8 +461,11 @@ def test_declared_shares_are_on_the_certificate(tmp_path: Path) -> None:
     assert set(model.sample(60)[model.label].dropna()) == {"x", "y"}  # though no step was done
     model.save(tmp_path / "m")
     loaded = load(tmp_path / "m")
-    assert isinstance(loaded, PATEACGAN) and loaded._shares().tolist()[:3] == shares
-    assert loaded.teacher_count == model._teacher_count()
+    assert (
+        isinstance(loaded, PATEACGAN)
+        and loaded.make_method(SCHEMA)._shares().tolist()[:3] == shares
+    )
+    assert loaded.teacher_count == teachers_of(model)
 
 
 def test_votes_that_would_be_thrown_away_are_refused() -> None:
@@ -524,7 +531,7 @@ def test_the_networks_of_the_paper_of_pate_acgan(tmp_path: Path) -> None:
     votes = plan.spends[1].mechanism
     assert isinstance(votes, NoisyVote)
     assert (votes.accounting, votes.teachers) == ("laplace", 8)
-    assert planned._networks_config() == paper_config()
+    assert planned.make_method(SCHEMA)._networks_config() == paper_config()
     requested = PATEACGAN(SCHEMA, epsilon=2.0, label="k", teachers="networks", mode="A")
     assert [s.purpose for s in requested.plan(estimate_time=False).spends] == [
         "one-way counts",

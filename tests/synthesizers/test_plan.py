@@ -7,7 +7,8 @@ import pytest
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
 from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
-from tabsynth.synthesizers.fitting import Plan, PlannedSpend, duration, planned
+from tabsynth.synthesizers.method import PlannedSpend
+from tabsynth.synthesizers.plan import Plan, duration, planned_ledger
 
 COUNTS = PlannedSpend(purpose="one-way counts", mechanism=Gaussian(noise_multiplier=4.5), count=1)
 CRITIC = PlannedSpend(
@@ -48,16 +49,16 @@ def test_plan_in_words() -> None:
 def test_a_plan_counts_what_was_spent_before() -> None:
     """Alone it has the accountant's epsilon; after earlier outputs that of the filter, the budget itself."""
     ledger = Ledger(1.5, 1e-5)
-    alone = planned([COUNTS], ledger)
+    alone = planned_ledger([COUNTS], ledger)
     assert alone.spent == epsilon_of([(COUNTS.mechanism, 1)], 1e-5)
     assert alone.accountant()["name"] == "exact Gaussian"
     before = {"purpose": "x", **Gaussian(noise_multiplier=4.5).to_dict(), "count": 1}
-    both = planned([COUNTS], Ledger.from_list(1.5, 1e-5, as_earlier([before])))
+    both = planned_ledger([COUNTS], Ledger.from_list(1.5, 1e-5, as_earlier([before])))
     assert both.spent == 1.5 > epsilon_of([(COUNTS.mechanism, 2)], 1e-5) > alone.spent
     assert both.accountant()["name"] == "Rényi filter"
-    more = planned([COUNTS], Ledger.from_list(1.0, 1e-5, as_earlier([before] * 9)))
+    more = planned_ledger([COUNTS], Ledger.from_list(1.0, 1e-5, as_earlier([before] * 9)))
     assert more.spent > epsilon_of([(COUNTS.mechanism, 10)], 1e-5) > 1.0
-    assert planned([COUNTS, FREE], ledger).spent == math.inf
+    assert planned_ledger([COUNTS, FREE], ledger).spent == math.inf
 
 
 @pytest.mark.parametrize(

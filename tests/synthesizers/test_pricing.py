@@ -12,8 +12,9 @@ from tabsynth import MargNet
 from tabsynth._random import Randomness
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers import timing
-from tabsynth.synthesizers.base import Trained
-from tabsynth.synthesizers.timing import TRIAL_ROWS, TRIAL_STEPS, estimated_seconds, made_up_rows
+from tabsynth.synthesizers.margnet.estimator import MargNetMethod
+from tabsynth.synthesizers.model import Trained
+from tabsynth.synthesizers.timing import TRIAL_ROWS, TRIAL_STEPS, estimate_seconds, made_up_rows
 from tabsynth.training.loop import TrainingMonitor
 
 
@@ -26,7 +27,9 @@ def test_only_what_reads_rows_is_scaled(
     clock = [0.0]
     monkeypatch.setattr(timing, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
-    def train(index: np.ndarray, spends: Any, ledger: Ledger, *args: Any) -> Trained:
+    def train(
+        method: MargNetMethod, index: np.ndarray, spends: Any, ledger: Ledger, *args: Any
+    ) -> Trained:
         monitor = args[1]
         assert len(index) == TRIAL_ROWS and monitor.trial_steps == TRIAL_STEPS
         clock[0] += 4
@@ -37,10 +40,10 @@ def test_only_what_reads_rows_is_scaled(
         return Trained(generator=None, curves={}, likely_steps=steps)
 
     model = MargNet(SCHEMA, epsilon=1.0)
-    monkeypatch.setattr(model, "_train", train)
-    monkeypatch.setattr(model, "_free_steps", lambda: {"generator": 101})
+    monkeypatch.setattr(MargNetMethod, "train", train)
+    monkeypatch.setattr(MargNetMethod, "free_steps", lambda _: {"generator": 101})
     spends = model.plan(estimate_time=False).spends
-    result = estimated_seconds(model, list(spends), times * TRIAL_ROWS)
+    result = estimate_seconds(model.make_method(SCHEMA), spends, times * TRIAL_ROWS)
     assert result == pytest.approx(7 * times + (50 if likely is None else 25))
 
 
@@ -60,10 +63,12 @@ def test_a_fit_that_reaches_the_noise_early_takes_fewer_steps() -> None:
     told = {}
     for epsilon in (0.2, 10.0):
         model = MargNet(SCHEMA, epsilon=epsilon, rows=2_000)
-        spends = model._spends(model._earlier())
+        spends = model.plan(estimate_time=False).spends
         rows = made_up_rows(SCHEMA.learned.sizes, 2_000, np.random.default_rng(0))
         monitor = TrainingMonitor(trial_steps=11)
-        trial = model._train(rows, spends, Ledger(math.inf, 1e-5), Randomness(0), monitor)
+        trial = model.make_method(SCHEMA).train(
+            rows, spends, Ledger(math.inf, 1e-5), Randomness(0), monitor
+        )
         told[epsilon] = trial.likely_steps["generator"]
     assert 0 < told[0.2] < told[10.0] <= 3_000
 

@@ -111,7 +111,7 @@ def test_a_fit_past_the_limit_reads_nothing(project: Path, reads: list[str]) -> 
     margnet(left).fit(frame(), ledger=project)  # what is said to be left is left
     assert 0.99 < ProjectLedger.read(project).share <= 1.0
     with pytest.raises(BudgetError, match="exceed its limit"):
-        margnet(0.5)._check_project(project)
+        margnet(0.5).check(project)
 
 
 def test_what_cannot_be_counted_is_refused(project: Path, tmp_path: Path) -> None:

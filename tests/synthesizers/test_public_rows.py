@@ -48,7 +48,9 @@ def test_domain_does_not_follow_the_rows(edge: pd.DataFrame) -> None:
     plain, edged = small(random_state=0), small(random_state=0)
     plain.fit(frame(30))
     edged.fit(pd.concat([frame(30), edge], ignore_index=True))
-    for one, other in zip(plain.encoder_.layout.blocks, edged.encoder_.layout.blocks, strict=True):
+    for one, other in zip(
+        plain.model_.encoder.layout.blocks, edged.model_.encoder.layout.blocks, strict=True
+    ):
         assert (one.column, one.start, one.stop, one.head) == (
             other.column,
             other.start,
@@ -77,7 +79,7 @@ def test_the_generator_step_reads_no_row() -> None:
             patch.setattr(counting, "noisy_marginals", lambda *a: [np.ones(s) * 10 for s in a[2]])
             model = small(random_state=0, config=wgan(), autoencoder_config=coder())
             model.fit(table)
-        results.append([w.cpu().numpy().tobytes() for w in model.trained_.weights().values()])
+        results.append([w.cpu().numpy().tobytes() for w in model.model_.weights().values()])
     assert results[0] == results[1]
 
 
@@ -136,9 +138,9 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool, unexplained: f
                 SCHEMA, epsilon=1.0, random_state=0, device="cpu", config=config, **prior
             ).fit(table)
         assert len(asked) == 2 + scored
-        weights = [w.cpu().numpy().tobytes() for w in model.trained_.weights().values()]
+        weights = [w.cpu().numpy().tobytes() for w in model.model_.weights().values()]
         seen.append((asked, facts(model), weights, model.sample(40, random_state=3).to_csv()))
-    assert (model.trained_.generator.rows is not None) == public
+    assert (model.model_.generator.rows is not None) == public
     if public:
         followed = "follows the public table" if unexplained else "as without a public table"
         assert seen[0][1]["public"]["public_table"]["budget"] == followed

@@ -20,7 +20,7 @@ from tabsynth.privacy.accounting.accountants import gaussian_delta
 from tabsynth.privacy.ledger import ledger as ledgers
 from tabsynth.privacy.ledger.journal import Journal
 from tabsynth.privacy.ledger.ledger import as_earlier
-from tabsynth.synthesizers.fitting import Run
+from tabsynth.synthesizers.session import FitSession
 from tabsynth.training import checkpoint as checkpoints
 
 torch.set_num_threads(1)
@@ -224,13 +224,13 @@ def test_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_parts_draw_other_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """R17: with one seed, no part of a fit repeats the noise of another; the parts themselves repeat."""
     drawn: list[float] = []
-    real = Run._randomness
+    real = FitSession._randomness
 
-    def noted(run: Run) -> Any:
+    def noted(run: FitSession) -> Any:
         drawn.append(real(run).numpy().standard_normal())
         return real(run)
 
-    monkeypatch.setattr(Run, "_randomness", noted)
+    monkeypatch.setattr(FitSession, "_randomness", noted)
     for folder in ("a", "b"):
         for at in (3, 6):
             one, stop = model(random_state=1), crash_at("critic", at, RuntimeError)

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from tabsynth import DPWGAN, MargNet, Numeric, Schema
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 
 torch.set_num_threads(1)
 

@@ -14,6 +14,7 @@ from tabsynth import InputError, MargNet, Schema, load, read_table, verify
 from tabsynth.schema import Column
 from tabsynth.synthesizers import base
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.estimator import MargNetModel
 from tabsynth.tables.arrow_files import write_parquet_parts
 
 SCHEMA = Schema(
@@ -81,7 +82,7 @@ def test_the_rows_are_those_of_the_model(model: MargNet, tmp_path: Path) -> None
     table, whole = pd.read_parquet(path), model.sample(n, random_state=2)
     assert table.dtypes.to_dict() == whole.dtypes.to_dict() and len(table) == n
     assert (table["years"] <= table["age"]).all()
-    encoder = model.encoder_
+    encoder = model.model_.encoder
     one, other = (encoder.to_index(t) for t in (read_table(path, SCHEMA), whole))
     for j, size in enumerate(SCHEMA.learned.sizes):
         shares = [np.bincount(index[:, j], minlength=size) / n for index in (one, other)]
@@ -115,11 +116,11 @@ def test_what_fails_leaves_no_file(
         parts.append(rows)
         if len(parts) == 3:
             raise KeyboardInterrupt
-        return model._sampler(None)[0](rows, rng)
+        return model.model_.sampler(None)[0](rows, rng)
 
-    draw = model._sampler(None)[0]
+    draw = model.model_.sampler(None)[0]
     monkeypatch.setattr(
-        MargNet, "_stream_sampler", lambda self: lambda rows, rng: failing(draw, rows, rng)
+        MargNetModel, "stream_sampler", lambda self: lambda rows, rng: failing(draw, rows, rng)
     )
     with pytest.raises(KeyboardInterrupt):
         model.sample_to(tmp_path / "t.parquet", 20_000)

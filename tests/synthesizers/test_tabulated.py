@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tabsynth.synthesizers.margnet.tabulated import (
     shared_sums,
 )
 from tabsynth.synthesizers.mixture import Mixture
-from tabsynth.synthesizers.model_file import read_model, write_model
+from tabsynth.synthesizers.model import read_model, write_model
 
 OTHERS = [("state", "group", "job"), ("pay", "sex")]
 
@@ -42,10 +43,10 @@ def several() -> MargNet:
 
 def deviations(made: MargNet, rows: pd.DataFrame) -> list[list[float]]:
     """Of each declared table and level the largest distance of the counts of rows from the fitted ones, scaled."""
-    codes = made.encoder_.to_index(rows)
+    codes = made.model_.encoder.to_index(rows)
     out = []
-    tables = made.trained_.tables
-    values = fitted_tables(tables, made.rows_, made.trained_.generator, made.encoder_.zeros)
+    tables = made.model_.tables
+    values = fitted_tables(tables, made.rows_, made.model_.generator, made.model_.encoder.zeros)
     for counts, wanted in zip(tables, values, strict=True):
         table = counts.table
         found = np.bincount(table.cells(codes), minlength=wanted.size).reshape(table.shape)
@@ -94,8 +95,8 @@ def test_large_tables_are_combined_in_parts(
 
 
 def test_tables_agree_on_what_they_share(several: MargNet) -> None:
-    counts = several.trained_.tables
-    first, second, third = fitted_tables(counts, 800.0, several.trained_.generator)
+    counts = several.model_.tables
+    first, second, third = fitted_tables(counts, 800.0, several.model_.generator)
     by_town = first.sum(axis=2)
     state = np.array([0, 0, 1, 1, 1, 2, 2])
     sums = np.zeros((3, 3))
@@ -136,10 +137,10 @@ def test_samples_hold_rules_and_still_agree() -> None:
 
 def test_conditions_restrict_the_tables(fitted: MargNet) -> None:
     """Of a condition on its columns the cells are those of the table; of another one, those that the mixture gives."""
-    counts = fitted.trained_.tables[0]
-    (values,) = fitted_tables([counts], 800, fitted.trained_.generator)
+    counts = fitted.model_.tables[0]
+    (values,) = fitted_tables([counts], 800, fitted.model_.generator)
     rows = fitted.sample(600, where={"town": "t4"})
-    found = counts.table.cells(fitted.encoder_.to_index(rows))
+    found = counts.table.cells(fitted.model_.encoder.to_index(rows))
     wanted = values[4] * 600 / values[4].sum()
     cells = np.bincount(found, minlength=values.size).reshape(values.shape)
     assert np.abs(cells[4] - wanted).max() < 1 and cells.sum() == cells[4].sum() == 600
@@ -151,11 +152,11 @@ def test_conditions_restrict_the_tables(fitted: MargNet) -> None:
 
 def test_a_condition_weighs_cells_by_the_mixture(fitted: MargNet) -> None:
     """The share of a cell under a condition, by enumeration of all rows of codes."""
-    encoder, generator = fitted.encoder_, fitted.trained_.generator
+    encoder, generator = fitted.model_.encoder, fitted.model_.generator
     sizes = encoder.schema.sizes
     job = encoder.schema.names.index("job")
     within = {job: np.array([0.0, 1.0, 0.0, 1.0])}
-    draw = TabulatedRows(generator, encoder, fitted.trained_.tables, 800, within)
+    draw = TabulatedRows(generator, encoder, fitted.model_.tables, 800, within)
     grid = np.indices(sizes).reshape(len(sizes), -1)
     starts = [block.start for block in generator.layout.blocks]
     p = generator.matrix()
@@ -166,15 +167,15 @@ def test_a_condition_weighs_cells_by_the_mixture(fitted: MargNet) -> None:
     cells = table.cells(grid.T)
     whole = np.bincount(cells, joint, minlength=42)
     some = np.bincount(cells, joint * within[job][grid[job]], minlength=42)
-    (values,) = fitted_tables(fitted.trained_.tables, 800, fitted.trained_.generator)
+    (values,) = fitted_tables(fitted.model_.tables, 800, fitted.model_.generator)
     np.testing.assert_allclose(draw.fitted[0].ravel(), values.ravel() * some / whole, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("number", "column"), [(1, "age"), (1, "job"), (3, "age")])
 def test_components_of_cells_follow_bayes_rule(several: MargNet, number: int, column: str) -> None:
     """The probability of a component in the cells of tables, under a condition, by enumeration of all rows of codes."""
-    encoder, generator = several.encoder_, several.trained_.generator
-    tables = several.trained_.tables[:number]
+    encoder, generator = several.model_.encoder, several.model_.generator
+    tables = several.model_.tables[:number]
     sizes, p = encoder.schema.sizes, generator.matrix()
     restricted = encoder.schema.names.index(column)
     within = {restricted: np.arange(sizes[restricted]) % 3 > 0.0}
@@ -257,19 +258,22 @@ def test_joint_counts_of_columns_without_rows_follow_the_weights() -> None:
 
 
 def test_parts_of_a_stream_agree(fitted: MargNet) -> None:
-    draw, rng = fitted._stream_sampler(), torch.Generator().manual_seed(0)
+    draw, rng = fitted.model_.stream_sampler(), torch.Generator().manual_seed(0)
     for rows in (400, 401):
-        sample = fitted.encoder_.from_index(draw(rows, rng), np.random.default_rng(0))
+        sample = fitted.model_.encoder.from_index(draw(rows, rng), np.random.default_rng(0))
         assert max(deviations(fitted, sample)[0]) < 1
 
 
 @pytest.mark.slow
 def test_implicates_differ_as_their_noise(fitted: MargNet) -> None:
     """Each agrees with its own tables, which differ from the fitted ones by noise of the same size."""
-    (counts,) = fitted.trained_.tables
-    made = list(fitted._implicates(2, 0))
-    tables = [m.trained_.tables[0] for m in made]
-    for one, sample in zip(made, (m.sample(800) for m in made), strict=True):
+    (counts,) = fitted.model_.tables
+    models = list(fitted.model_.implicates(2, 0))
+    tables = [m.tables[0] for m in models]
+    for each in models:
+        one = copy(fitted)
+        one.model_ = each
+        sample = one.sample(800)
         assert max(deviations(one, sample)[0]) < 1
     for other in tables:
         errors = [
@@ -308,7 +312,7 @@ def test_the_model_file_has_the_tables(several: MargNet, tmp_path: Path) -> None
 def test_rows_of_cells(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
     """Exactly so many rows in each cell, of one or two boxes, and the rest of the mixture given the cell."""
     monkeypatch.setattr(mixtures, "CELLS", cells_at_once)
-    encoder_layout = model().fit(frame(50)).encoder_.layout
+    encoder_layout = model().fit(frame(50)).model_.encoder.layout
     generator = torch.Generator().manual_seed(0)
     sizes = encoder_layout.sizes
     p = torch.cat([torch.rand(4, n, generator=generator).pow(3).softmax(1) for n in sizes], 1)
@@ -337,7 +341,7 @@ def test_rows_of_cells(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> N
 
 def test_the_loss_of_tables_is_by_enumeration() -> None:
     """Squared errors in units of the noise at each level, of all rows of codes; the gradient by differences."""
-    encoder = model().fit(frame(50)).encoder_
+    encoder = model().fit(frame(50)).model_.encoder
     layout = encoder.layout
     tables = declared_tables(SCHEMA, [TABLE, ("pay",), ("job", "state", "age", "sex")], 10_000)
     rng = np.random.default_rng(0)
@@ -375,9 +379,9 @@ def test_the_mixture_is_near_to_declared_tables() -> None:
     """The fit's targets have their precision: with little noise the mixture expects the declared counts."""
     config = {"steps": 1200, "components": 60}
     made = model(epsilon=200.0, config=config).fit(frame())
-    table = made.trained_.tables[0].table
-    found = expected_table(table, made.trained_.generator).ravel()
-    real = np.bincount(table.cells(made.encoder_.to_index(frame())), minlength=42) / 800
+    table = made.model_.tables[0].table
+    found = expected_table(table, made.model_.generator).ravel()
+    real = np.bincount(table.cells(made.model_.encoder.to_index(frame())), minlength=42) / 800
     assert np.abs(found - real).sum() / 2 < 0.05
 
 
@@ -385,7 +389,7 @@ def test_expected_triples_of_many_boxes_are_those_of_each(
     fitted: MargNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the average of each component over the boxes, against the sum of all boxes; triples with three restricted columns are left out."""
-    mixture = fitted.trained_.generator
+    mixture = fitted.model_.generator
     assert isinstance(mixture, Mixture)
     sizes, rng = mixture.layout.sizes, np.random.default_rng(0)
     halves = [np.arange(sizes[j]) < sizes[j] // 2 for j in range(3)]

@@ -15,8 +15,8 @@ from tabsynth import Categorical, MargNet, Numeric, Schema
 from tabsynth.cli import commands
 from tabsynth.cli import fit as command
 from tabsynth.privacy.certificate.verification import verify
-from tabsynth.synthesizers import METHODS, MargNetConfig, base, drafted_fits
-from tabsynth.synthesizers.fitting import Run
+from tabsynth.synthesizers import METHODS, MargNetConfig
+from tabsynth.synthesizers.session import LEAST_LIMIT, FitSession
 from tabsynth.training.loop import TrainingMonitor
 
 torch.set_num_threads(1)
@@ -71,7 +71,7 @@ def test_a_command_counts_its_imports_its_plan_and_its_reading(
     for limit in ("30s", "3s"):
         done = run(*FIT, "--epsilon", 1, "--time-limit", limit, cwd=tmp_path)
         assert f"stops at the time limit of {limit[:-1]} s" in done.stdout
-    assert limits == [pytest.approx(17.5), base.LEAST_LIMIT]
+    assert limits == [pytest.approx(17.5), LEAST_LIMIT]
     assert "Stopped early: time limit" in done.stdout
     run("sample", "model.tabsynth", "-n", 5, "-o", "s.csv", cwd=tmp_path)
 
@@ -79,23 +79,25 @@ def test_a_command_counts_its_imports_its_plan_and_its_reading(
 def test_a_draft_is_a_part_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock of which the draft takes 4 s of 5."""
     clock = [0.0]
-    drafted = Run.draft
+    drafted = FitSession.draft
 
-    def slow(self: Run, *args: Any) -> Schema:
+    def slow(self: FitSession, *args: Any) -> Schema:
         clock[0] += 4
         return drafted(self, *args)
 
-    monkeypatch.setattr(drafted_fits, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(Run, "draft", slow)
+    monkeypatch.setattr(
+        "tabsynth.synthesizers.session.time", SimpleNamespace(monotonic=lambda: clock[0])
+    )
+    monkeypatch.setattr(FitSession, "draft", slow)
     left: list[float] = []
-    train = Run.train
+    train = FitSession.train
 
-    def timed(self: Run, index: Any, monitor: TrainingMonitor) -> Any:
+    def timed(self: FitSession, method: Any, rows: Any, monitor: TrainingMonitor) -> Any:
         left.append(monitor.deadline - clock[0])
         monitor.deadline = None
-        return train(self, index, monitor)
+        return train(self, method, rows, monitor)
 
-    monkeypatch.setattr(Run, "train", timed)
+    monkeypatch.setattr(FitSession, "train", timed)
     config = MargNetConfig(components=5, latent_dim=3, hidden=(4,), steps=3)
     MargNet(epsilon=8.0, config=config, time_limit=5.0).fit(make_people(2_000))
     assert left == [pytest.approx(1.0)]

@@ -15,7 +15,7 @@ from fitted_tables import SCHEMA, coder, frame, small, small_acgan, small_dpgan,
 
 from tabsynth import Schema
 from tabsynth.errors import InputError
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.pate.aggregation import deal
 from tabsynth.training.private_step import WeightedInputs, codes_of
 from tabsynth.training.units import MOST_ROWS, UnitRows
@@ -116,8 +116,8 @@ def test_a_physical_batch_changes_nothing() -> None:
         for size in (None, 7)
     ]
     one, other = (model.set_params(epsilon=math.inf).fit(visits()) for model in fits)
-    for name, weight in one.trained_.weights().items():
-        torch.testing.assert_close(weight, other.trained_.weights()[name], rtol=1e-3, atol=1e-4)
+    for name, weight in one.model_.weights().items():
+        torch.testing.assert_close(weight, other.model_.weights()[name], rtol=1e-3, atol=1e-4)
 
 
 def test_a_warm_start_protects_the_same_unit() -> None:

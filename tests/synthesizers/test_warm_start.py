@@ -14,7 +14,7 @@ from tabsynth.privacy.accounting.accountants import PrivacyFilter
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable, as_earlier
 from tabsynth.schema import Column
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -93,7 +93,7 @@ def test_the_released_table_is_free(margnet: MargNet) -> None:
         "row count": 1,
         "critic": 8,
     }
-    assert any("warm start" in name for name in model.trained_.curves)
+    assert any("warm start" in name for name in model.model_.curves)
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_what_the_presets_do_after_one(margnet: MargNet) -> None:
     model = DPWGAN(SCHEMA, epsilon=3.0, public=frame(5), provenance="made up")
     spends = {s.purpose: s.count for s in model.plan(estimate_time=False).spends}
     assert spends == {"one-way counts": 1, "critic": WGANConfig().step.count}
-    assert "autoencoder" in model._free_steps() and "warm start" in model._free_steps()
+    assert {"autoencoder", "warm start"} <= {*model.make_method(SCHEMA).free_steps()}
 
 
 def test_a_loaded_model_is_a_warm_start(margnet: MargNet, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from tabsynth.synthesizers.margnet import selection
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.margnet.weighting import WeightClasses, WeightedColumns
 from tabsynth.synthesizers.mixture import Mixture
-from tabsynth.synthesizers.model_file import population_from
+from tabsynth.synthesizers.model import Population
 from tabsynth.synthesizers.pate.aggregation import deal
 from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
 from tabsynth.synthesizers.settings import with_settings
@@ -338,10 +338,10 @@ def test_the_bounds_of_classes_of_weights_hold_them() -> None:
 def test_a_file_with_another_interval_of_the_population_is_damaged(ends) -> None:
     damaged = FileFormatError("damaged")
     with pytest.raises(FileFormatError, match="damaged"):
-        population_from({"population": 5.0, "population_interval": ends}, damaged)
-    assert population_from({"population": 5.0}, damaged) == (5.0, None)
-    assert population_from({"population_interval": [1.0, 2.0]}, damaged) == (None, (1.0, 2.0))
-    assert population_from({}, damaged) == (None, None)
+        Population.from_facts({"population": 5.0, "population_interval": ends}, damaged)
+    assert Population.from_facts({"population": 5.0}, damaged) == Population(total=5.0)
+    assert Population.from_facts({"population_interval": [1.0, 2.0]}, damaged) is None
+    assert Population.from_facts({}, damaged) is None
 
 
 def test_weights_of_samples_that_there_cannot_be() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from systems import gan, linked, margnet, pate
 from systems.form import Request, Systems
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.loading import LINKED, METHODS
 
 DRAFTS = "drafts"  # an option of a system of any method: the fit drafts its schema

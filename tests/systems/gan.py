@@ -8,7 +8,7 @@ from typing import Any
 from systems.form import Parameters, Request, Systems, draw_rows, with_unit, with_weight
 from tabsynth.auditing.fixtures.gan import TINY, TINY_CODER
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.synthesizers.gan.dpgan import VARIANTS
 from tabsynth.synthesizers.gan.dpwgan import DPWGAN, WGANConfig, source_wgan

@@ -25,7 +25,7 @@ from hypothesis import example, given, settings
 from tabsynth import BudgetError, InputError, MargNet, Schema
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
-from tabsynth.synthesizers.base import counting
+from tabsynth.synthesizers.estimator import as_counter
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import ParquetCounter, engines
 from tabsynth.tables.databases import duckdb_table, spark_table
@@ -386,8 +386,8 @@ def test_what_an_engine_cannot_encode_is_refused(monkeypatch: pytest.MonkeyPatch
 
 def test_only_lazy_tables_are_engines() -> None:
     eager = polars.from_arrow(some_rows(3))
-    assert counting(eager) is eager and counting(7) == 7
-    assert isinstance(counting(eager.lazy()), EngineCounter)
+    assert as_counter(eager) is eager and as_counter(7) == 7
+    assert isinstance(as_counter(eager.lazy()), EngineCounter)
     with pytest.raises(InputError, match="a lazy table of DuckDB, Polars or Spark, got DataFrame"):
         EngineCounter(eager)
     with pytest.raises(InputError, match="A draft of a schema needs rows"):

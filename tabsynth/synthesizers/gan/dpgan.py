@@ -35,7 +35,7 @@ from tabsynth.synthesizers.gan.adversarial import (
     CriticLoss,
     WarmStartConfig,
 )
-from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN
+from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN, CriticMethod
 from tabsynth.synthesizers.gan.generator import GeneratorConfig
 from tabsynth.synthesizers.settings import check_parts, with_settings
 from tabsynth.training.bounds import Clipping
@@ -99,6 +99,33 @@ VARIANTS: dict[str, DPGANConfig] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DPGANMethod(CriticMethod):
+    """The method of :class:`DPGAN`."""
+
+    choices = ("variant",)
+    config_class = DPGANConfig
+
+    variant: str = "advanced"
+    config: DPGANConfig | None = None
+
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be used."""
+        one_of("variant", self.variant, tuple(VARIANTS))
+        super().check_settings()
+
+    def _networks_config(self) -> DPGANConfig:
+        if self.config is not None:
+            return self.config
+        config = VARIANTS[self.variant]
+        if self.warm_start is not None and config.warm_start.critic_steps:
+            return with_settings(config, step__count=WARM_CRITIC_STEPS)
+        return config
+
+    def _starts_from_marginals(self) -> bool:
+        return self._networks_config().start_from_counts
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPGAN(CriticalGAN):
     """dp-GAN (Zhang, Ji, Wang 2018, arXiv:1801.01594), for tables.
@@ -131,23 +158,7 @@ class DPGAN(CriticalGAN):
     """
 
     method: ClassVar[str] = "dp-gan"
-    choices = ("variant",)
-    config_class = DPGANConfig
+    method_class = DPGANMethod
 
     variant: str = "advanced"
     config: DPGANConfig | None = None
-
-    def _check(self) -> None:
-        one_of("variant", self.variant, tuple(VARIANTS))
-        super()._check()
-
-    def _networks_config(self) -> DPGANConfig:
-        if self.config is not None:
-            return self.config
-        config = VARIANTS[self.variant]
-        if self.warm_start is not None and config.warm_start.critic_steps:
-            return with_settings(config, step__count=WARM_CRITIC_STEPS)
-        return config
-
-    def _starts_from_marginals(self) -> bool:
-        return self._networks_config().start_from_counts

@@ -31,7 +31,7 @@ from tabsynth.synthesizers.gan.adversarial import (
     WarmStartConfig,
 )
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
-from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN
+from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN, CriticMethod
 from tabsynth.synthesizers.gan.generator import GeneratorConfig
 from tabsynth.synthesizers.settings import check_parts, with_settings
 from tabsynth.training.bounds import Clipping
@@ -114,6 +114,45 @@ PRESETS = ("default", "source")
 SOURCE_ROWS = 13_508  # training rows of the document: 70% of 19,297
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DPWGANMethod(CriticMethod):
+    """The method of :class:`DPWGAN`."""
+
+    choices = ("preset",)
+    config_class = WGANConfig
+
+    preset: str = "default"
+    config: WGANConfig | None = None
+
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be used."""
+        one_of("preset", self.preset, PRESETS)
+        super().check_settings()
+
+    def _networks_config(self) -> WGANConfig:
+        if self.config is not None:
+            return self.config
+        if self.preset == "source":
+            return source_wgan(self.rows or SOURCE_ROWS)
+        if self.warm_start is not None:
+            return with_settings(
+                WGANConfig(), step__count=WARM_CRITIC_STEPS, generator__averaging=0.99
+            )
+        return WGANConfig()
+
+    def _coder_config(self) -> AutoencoderConfig:
+        if self.preset == "source" and self.autoencoder_config is None:
+            return source_autoencoder(self.rows or SOURCE_ROWS)
+        return super()._coder_config()
+
+    def _starts_from_marginals(self) -> bool:
+        return self.preset != "source"
+
+    def settings(self) -> dict[str, Any]:
+        """Return the public settings that a certificate states besides parameters, JSON-ready."""
+        return {**super().settings(), "weight_clip": self._gan().weight_clip}
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPWGAN(CriticalGAN):
     """Wasserstein GAN whose critic is trained with DP-SGD (Xie et al. 2018), for tables.
@@ -177,41 +216,14 @@ class DPWGAN(CriticalGAN):
     """
 
     method: ClassVar[str] = "dp-wgan"
-    choices = ("preset",)
-    config_class = WGANConfig
+    method_class = DPWGANMethod
 
     preset: str = "default"
     autoencoder: str | None = "preset"
     encoding: str | Mapping[str, str] = "preset"
     config: WGANConfig | None = None
 
-    def _check(self) -> None:
-        one_of("preset", self.preset, PRESETS)
-        super()._check()
-
     def _encoding(self) -> str | Mapping[str, str]:
         if self.encoding != "preset":
             return self.encoding
         return "ordinal" if self.preset == "source" else "one-hot"
-
-    def _networks_config(self) -> WGANConfig:
-        if self.config is not None:
-            return self.config
-        if self.preset == "source":
-            return source_wgan(self.rows or SOURCE_ROWS)
-        if self.warm_start is not None:
-            return with_settings(
-                WGANConfig(), step__count=WARM_CRITIC_STEPS, generator__averaging=0.99
-            )
-        return WGANConfig()
-
-    def _coder_config(self) -> AutoencoderConfig:
-        if self.preset == "source" and self.autoencoder_config is None:
-            return source_autoencoder(self.rows or SOURCE_ROWS)
-        return super()._coder_config()
-
-    def _starts_from_marginals(self) -> bool:
-        return self.preset != "source"
-
-    def _stated(self) -> dict[str, Any]:
-        return {**super()._stated(), "weight_clip": self._gan().weight_clip}

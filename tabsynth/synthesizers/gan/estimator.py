@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -39,10 +39,10 @@ from tabsynth.privacy.noise.counts import (
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.design import NO_DESIGN, Design
-from tabsynth.schema.schema import Schema, refuse_no_rows
-from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained, check_provenance
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.fitting import PlannedSpend
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.gan.adversarial import (
     CRITIC_OF_0_2,
     GENERATED,
@@ -75,9 +75,17 @@ from tabsynth.synthesizers.gan.public import (
     released_rows,
     together,
 )
+from tabsynth.synthesizers.method import (
+    PlannedSpend,
+    TableMethod,
+    check_provenance,
+    check_table_schema,
+    public_codes,
+)
+from tabsynth.synthesizers.model import FittedModel, Population, Sampler, Trained
 from tabsynth.synthesizers.settings import read_settings, with_settings
 from tabsynth.tables.counter import RowCounter
-from tabsynth.tables.frames import parts_of, to_pandas
+from tabsynth.tables.frames import parts_of
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import weights
 from tabsynth.training.private_step import (
@@ -238,17 +246,14 @@ class FirstCounts:
         The number of rows that divisors use.
     marginals : list of ndarray or None
         One-way distributions, where they were measured.
-    population : float or None
+    population : Population or None
         The total of the weights, where rows have any and it was measured.
-    population_interval : tuple of float or None
-        Its 95% interval.
     overlap : dict
         The noisy number of private rows that are public too, with its 95% interval, where it is charged.
     """
 
     rows: float
-    population: float | None = None
-    population_interval: tuple[float, float] | None = None
+    population: Population | None = None
     marginals: list[np.ndarray] | None = None
     overlap: dict[str, Any] = field(default_factory=dict)
 
@@ -265,8 +270,7 @@ def first_counts(
 ) -> FirstCounts:
     """Release every count that has an account; ``declared`` is the number of rows where it is public."""
     rows, marginals, overlap = float(declared or 0), None, {}
-    population: float | None = None
-    ends: tuple[float, float] | None = None
+    population: Population | None = None
     if ONE_WAY in accounts:
         account = accounts[ONE_WAY]
         released = monitor.once(
@@ -283,16 +287,18 @@ def first_counts(
         if design.weight is None:
             total = rows = rows or estimated_rows(counts)
         else:
-            total = population = estimated_rows(counts)
-            ends = interval(population, noise_of_estimated_rows(sizes, std))
+            total = estimated_rows(counts)
+            ends = interval(total, noise_of_estimated_rows(sizes, std))
+            population = Population(total=total, interval=ends)
         marginals = [probabilities(c, total, std) for c in counts]
     if TOTAL in accounts:
         account = accounts[TOTAL]
         released = monitor.once(
             TOTAL, lambda: {"total": np.array(noisy_total(table, account, bits, design.bound))}
         )
-        population = float(released["total"])
-        ends = interval(population, account.whole_table_noise * design.bound)
+        total = float(released["total"])
+        ends = interval(total, account.whole_table_noise * design.bound)
+        population = Population(total=total, interval=ends)
     if COUNT in accounts:
         account = accounts[COUNT]
         released = monitor.once(
@@ -311,7 +317,6 @@ def first_counts(
     return FirstCounts(
         rows=rows,
         population=population,
-        population_interval=ends,
         marginals=marginals,
         overlap=overlap,
     )
@@ -401,14 +406,24 @@ class Networks:
 PUBLIC_TABLE, RELEASED = "rows of the public table", "rows released by the warm start"
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class GAN(Synthesizer):
+@dataclass(frozen=True, kw_only=True)
+class NetworksModel(FittedModel[TableEncoder]):
+    """A fitted generator network."""
+
+    def sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """Return a sampler of codes; rows that are to be chosen from are not rounded to pair counts."""
+        return partial(self.generator.sample, rounded=condition is None), False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworksMethod(TableMethod):
     """A generator and what it learns by: a critic of private steps, or a student of noisy votes.
 
     Subclasses say what trains the networks (``_trainer``), name the class of the configuration (``config_class``), and
     say whether the generator starts from noisy one-way counts.
     """
 
+    model_class: ClassVar[type[FittedModel[Any]]] = NetworksModel
     no_design: ClassVar[tuple[str, ...]] = ()
     choices: ClassVar[tuple[str, ...]]  # parameters that a model file keeps besides
     config_class: ClassVar[Any]
@@ -418,8 +433,6 @@ class GAN(Synthesizer):
     public: Any = None
     provenance: str | None = None
     overlap: str = "declined"
-    warm_start: Synthesizer | None = None
-    encoding: str | Mapping[str, str] = "one-hot"
     config: Any = None
     autoencoder_config: AutoencoderConfig | None = None
 
@@ -440,9 +453,6 @@ class GAN(Synthesizer):
     def _starts_from_marginals(self) -> bool:
         return True
 
-    def _encoding(self) -> str | Mapping[str, str]:
-        return self.encoding
-
     # Parameters.
 
     def _learned(self) -> tuple[TrainingMechanism, ...]:
@@ -455,14 +465,6 @@ class GAN(Synthesizer):
     def _autoencoder(self) -> AutoencoderConfig | None:
         return None if self._training() is None else self._coder_config()
 
-    def __sklearn_clone__(self) -> Self:
-        """A clone is not fitted, but its warm start is: that is a parameter, not a part to refit."""
-        parameters = {
-            name: value if name == "warm_start" else clone(value, safe=False)
-            for name, value in self.get_params(deep=False).items()
-        }
-        return type(self)(**parameters)
-
     def _training(self) -> str | None:
         """How the autoencoder learns: ``dp-sgd``, ``public``, ``no-noise``, or None without one."""
         if self.autoencoder != "preset":
@@ -473,7 +475,8 @@ class GAN(Synthesizer):
             return "public"
         return "no-noise" if math.isinf(self.epsilon) else "dp-sgd"
 
-    def _check(self) -> None:
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be used."""
         one_of("autoencoder", self.autoencoder, ("preset", *TRAININGS, None))
         if self._training() == "no-noise" and math.isfinite(self.epsilon):
             raise InputError(
@@ -482,16 +485,9 @@ class GAN(Synthesizer):
             )
         if self._training() == "public" and self.public is None and self.warm_start is None:
             raise InputError("autoencoder='public' needs a public table or a warm_start: give one.")
-        kinds = {"config": self.config_class, "autoencoder_config": AutoencoderConfig}
-        for name, kind in kinds.items():
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, kind):
-                raise InputError(f"Expected {name} to be a {kind.__name__}, got {shown(value)}.")
         self._check_sources()
         self._check_units()
-        self._public_index(
-            TableEncoder(self.schema, self._encoding())
-        )  # refused before any spending
+        _ = self.public_index  # refused before any spending
 
     def _stepped(self) -> list[StepConfig]:
         """Return the private steps of the networks that are trained with any."""
@@ -531,22 +527,16 @@ class GAN(Synthesizer):
         if self.warm_start is not None:
             check_warm_start(self.warm_start, self.schema, self.epsilon, self.delta)
 
-    def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
-        if self.public is None:
-            return None
-        index = encoder.to_index(to_pandas(self.public, "public table"), "public table")
-        refuse_no_rows(len(index), "public table")
-        return index
+    @cached_property
+    def public_index(self) -> np.ndarray | None:
+        """Category codes of the public table."""
+        return public_codes(self.encoder, self.public)
 
     # The budget.
 
-    def _earlier_spends(self) -> list[dict[str, Any]]:
-        own = super()._earlier_spends()
-        return own if self.warm_start is None else together(self.warm_start, own)
-
-    def _seeded(self) -> bool:
-        warm = self.warm_start
-        return super()._seeded() or (warm is not None and warm.seeded_)
+    def with_sources(self, spends: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return earlier spends with those of the warm start."""
+        return spends if self.warm_start is None else together(self.warm_start, spends)
 
     def _once(self) -> tuple[str, ...]:
         """Counts that are released once, before training."""
@@ -563,11 +553,13 @@ class GAN(Synthesizer):
 
     def _once_of_weights(self, others: Sequence[str]) -> list[str]:
         """What weighted rows need besides: their number, and the total of their weights, where these are not released."""
-        released = getattr(getattr(self.warm_start, "trained_", None), "population", None)
+        warm = self.warm_start
+        released = None if warm is None else warm.model_.population
         count = [COUNT] if self.rows is None and COUNT not in others else []
         return [*count, *([TOTAL] if ONE_WAY not in others and released is None else [])]
 
-    def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
+    def plan(self, earlier: Ledger) -> list[PlannedSpend]:
+        """Return the mechanisms of a fit, after what a ledger has charged."""
         return self._allocation().spends(self.epsilon, self.delta, earlier)
 
     def _allocation(self) -> BudgetAllocation:
@@ -579,7 +571,8 @@ class GAN(Synthesizer):
             design=self.schema.design,
         )
 
-    def _free_steps(self) -> dict[str, int]:
+    def free_steps(self) -> dict[str, int]:
+        """Return the number of steps of each stage that reads no private row."""
         free = {}
         config = self._autoencoder()
         if config is not None and self._training() == "public":
@@ -588,16 +581,16 @@ class GAN(Synthesizer):
 
     # Training.
 
-    def _train(
+    def train(
         self,
-        index: PrivateRows,
-        spends: list[PlannedSpend],
+        rows: PrivateRows,
+        spends: Sequence[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
         monitor: TrainingMonitor,
     ) -> Trained:
-        device = self._device()
-        networks = self._networks(TableEncoder(self.schema, self._encoding()).layout)
+        """Release the first counts, and train the networks."""
+        device, networks = self.device, self._networks()
         # Streams are drawn in a fixed order, so that a seed means the same run whatever is skipped.
         counts_noise, init_rng = randomness.noise(), randomness.torch()
         private, public = randomness.torch(device), randomness.torch(device)
@@ -611,24 +604,25 @@ class GAN(Synthesizer):
             for s in spends
         }
         free = self._free_index(randomness.numpy(), monitor)
-        rows = PrivateTable(index, ledger)
-        design = self.schema.design
-        counts = first_counts(rows, accounts, sizes, self.rows, free, counts_noise, monitor, design)
+        design, table = self.schema.design, PrivateTable(rows, ledger)
+        counts = first_counts(
+            table, accounts, sizes, self.rows, free, counts_noise, monitor, design
+        )
         marginals, population = counts.marginals, counts.population
-        ends = counts.population_interval
         if design.weight is not None and population is None and self.warm_start is not None:
-            earlier = self.warm_start.trained_
-            population, ends = earlier.population, earlier.population_interval
+            population = self.warm_start.model_.population
         if self.warm_start is not None and free is not None:
             marginals = one_way(free, sizes)
         gan = networks.train(
             TrainingContext(
-                table=PrivateTable(self._inputs(networks, index), ledger),
+                table=PrivateTable(self._inputs(networks, rows), ledger),
                 accounts=accounts,
                 rows=counts.rows,
                 streams=streams,
                 monitor=monitor,
-                total=None if population is None else population / float(design.max_weight or 1),
+                total=None
+                if population is None
+                else population.total / float(design.max_weight or 1),
                 max_rows_per_unit=design.rows,
                 marginals=marginals,
                 public_codes=None if free is None else self._codes(networks, free),
@@ -641,37 +635,31 @@ class GAN(Synthesizer):
             notes=counts.overlap,
             rows=counts.rows or None,  # 0: neither declared nor counted
             population=population,
-            population_interval=ends,
         )
 
-    def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
-        """As :meth:`Synthesizer._sampler`; rows that are to be chosen from are not rounded to pair counts."""
-        return partial(self.trained_.generator.sample, rounded=condition is None), False
-
-    def _networks(self, layout: Layout) -> Networks:
+    def _networks(self) -> Networks:
         return Networks(
             trainer=self._trainer(),
             generator=self._gan().generator,
             autoencoder=self._autoencoder(),
-            layout=layout,
-            device=self._device(),
+            layout=self.encoder.layout,
+            device=self.device,
         )
 
     def _codes(self, networks: Networks, index: np.ndarray) -> Tensor:
         return torch.from_numpy(networks.layout.encode(index)).to(networks.device)
 
-    def _rows(self, encoder: TableEncoder, table: Any) -> PrivateRows:
+    def encode_rows(self, table: Any, key: bytes) -> PrivateRows:
         """Write the category codes once, in parts, to a file that is mapped to memory."""
-        whole = encoder.whole
+        schema, encoder = self.schema, self.encoder
         if isinstance(table, RowCounter):
-            parts = table.rows(whole)
-        elif whole.released is None:
+            parts = table.rows(schema)
+        elif schema.released is None:
             parts = parts_of(table)
         else:
-            parts = (conformed(part, whole) for part in parts_of(table))
-        return stored(map(encoder.to_records, parts), encoder.layout.sizes).bounded(
-            whole.design, self._key()
-        )
+            parts = (conformed(part, schema) for part in parts_of(table))
+        records = stored(map(encoder.to_records, parts), encoder.layout.sizes)
+        return records.bounded(schema.design, key)
 
     def _inputs(self, networks: Networks, rows: PrivateRows) -> PrivateInputs | UnitRows:
         """Network inputs of private rows, with what each counts and the unit of each."""
@@ -688,11 +676,10 @@ class GAN(Synthesizer):
         return UnitRows(inputs, units, self.schema.design.rows)
 
     def _free_index(self, rng: np.random.Generator, monitor: TrainingMonitor) -> np.ndarray | None:
-        """Category codes of the public table, or of a sample of the warm start."""
-        encoder = TableEncoder(self.schema, self._encoding())
+        """Return category codes of the public table, or of a sample of the warm start."""
         if self.warm_start is None:
-            return self._public_index(encoder)
-        warm, width = self.warm_start, encoder.layout.width
+            return self.public_index
+        warm, width = self.warm_start, self.encoder.layout.width
         rows = released_rows(width) if monitor.trial_steps is None else 1000
         # Kept, so that a fit that is resumed after a crash uses the same table.
         return monitor.once(WARM_START, lambda: {"index": released_index(warm, rows, rng)})["index"]
@@ -705,30 +692,33 @@ class GAN(Synthesizer):
             return PUBLIC_TABLE
         return None if self.warm_start is None else RELEASED
 
-    def _stated(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
+        """Return the public settings that a certificate states besides parameters, JSON-ready."""
         training = self._training()
         learned = training if training != "public" else self._free_rows()
         return {"autoencoder": learned}
 
-    def _public_facts(self) -> dict[str, Any] | None:
-        facts = super()._public_facts()
+    def public_table_facts(self) -> dict[str, Any] | None:
+        """Return what a certificate says of the public table."""
+        facts = super().public_table_facts()
         return None if facts is None else {**facts, "provenance": self.provenance}
 
-    def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
-        facts = super()._facts(monitor, trained)
-        public, warm = facts["public"], self.warm_start
+    def public_facts(self, trained: Trained) -> dict[str, Any]:
+        """Return the public facts that a certificate states, JSON-ready."""
+        public, warm = super().public_facts(trained), self.warm_start
         if public["public_table"] is not None:
             public["public_table"]["overlap"] = trained.notes or "declined: not counted"
         if warm is not None:
             public["warm_start"] = {
                 "method": warm.method,
                 "sha256_of_weights": fingerprint(warm),
-                "settings": warm.facts_.get("settings"),
-                "public": warm.facts_["public"],
+                "settings": warm.model_.facts.get("settings"),
+                "public": warm.model_.facts["public"],
             }
-        return facts
+        return public
 
-    def _config(self) -> dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
+        """Return what rebuilds an untrained generator, JSON-ready."""
         autoencoder = self._autoencoder()
         return {
             **{name: getattr(self, name) for name in self.choices},
@@ -737,26 +727,67 @@ class GAN(Synthesizer):
             "autoencoder_config": None if autoencoder is None else asdict(autoencoder),
         }
 
+    def size(self) -> int:
+        """Return the number of weights of the generator."""
+        return self._networks().size()
+
+    def make_empty(self) -> TableGenerator:
+        """Make an untrained generator, for the weights of a file."""
+        return self._networks().empty()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GAN(Synthesizer):
+    """The parameters of a method with a generator network."""
+
+    method_class: ClassVar[type[NetworksMethod]]
+
+    autoencoder: str | None = None
+    public: Any = None
+    provenance: str | None = None
+    overlap: str = "declined"
+    warm_start: Synthesizer | None = None
+    encoding: str | Mapping[str, str] = "one-hot"
+    config: Any = None
+    autoencoder_config: AutoencoderConfig | None = None
+
+    def __sklearn_clone__(self) -> Self:
+        """Return a clone that is not fitted; its warm start is, for that is a parameter and not a part to refit."""
+        parameters = {
+            name: value if name == "warm_start" else clone(value, safe=False)
+            for name, value in self.get_params(deep=False).items()
+        }
+        return type(self)(**parameters)
+
+    def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
+        """Make the method for a schema."""
+        kinds = {"config": self.method_class.config_class, "autoencoder_config": AutoencoderConfig}
+        for name, kind in kinds.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise InputError(f"Expected {name} to be a {kind.__name__}, got {shown(value)}.")
+        names = {field.name for field in fields(self.method_class)}
+        parameters = {n: v for n, v in self.get_params(deep=False).items() if n in names}
+        encoding = self._encoding()
+        shared = {**self.shared_settings(), "schema": check_table_schema(schema)}
+        return self.method_class(**{**parameters, "encoding": encoding, **shared})
+
+    def _encoding(self) -> str | Mapping[str, str]:
+        return self.encoding
+
     @classmethod
-    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a fit from the facts of its model file."""
+        config, method = facts["config"], cls.method_class
         autoencoder = config["autoencoder_config"]
-        return cls(
-            schema,
-            **{name: config[name] for name in (*cls.choices, "autoencoder")},
-            config=read_settings(cls.config_class(), config["config"], cls.config_of_0_2),
-            autoencoder_config=(
-                None
-                if autoencoder is None
-                else read_settings(AutoencoderConfig(), autoencoder, AUTOENCODER_OF_0_2)
-            ),
-            **shared,
-        )
-
-    def _size(self) -> int:
-        return self._networks(self.encoder_.layout).size()
-
-    def _empty(self) -> TableGenerator:
-        return self._networks(self.encoder_.layout).empty()
+        if autoencoder is not None:
+            autoencoder = read_settings(AutoencoderConfig(), autoencoder, AUTOENCODER_OF_0_2)
+        return {
+            **{name: config[name] for name in (*method.choices, "autoencoder")},
+            "encoding": facts["encoding"],
+            "config": read_settings(method.config_class(), config["config"], method.config_of_0_2),
+            "autoencoder_config": autoencoder,
+        }
 
 
 # Private steps after a warm start: what is left of the budget is worth no more, and fewer are quicker.
@@ -765,9 +796,9 @@ WARM_CRITIC_STEPS = 400
 Configured = TypeVar("Configured")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class CriticalGAN(GAN):
-    """A GAN whose critic is trained with private steps."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CriticMethod(NetworksMethod):
+    """A method whose critic is trained with private steps."""
 
     config_of_0_2 = CRITIC_OF_0_2
 
@@ -778,9 +809,10 @@ class CriticalGAN(GAN):
     ) -> Callable[[TableGenerator, torch.Generator, MomentPenalty], GeneratorTraining]:
         return partial(Adversarial, self._gan())
 
-    def _check(self) -> None:
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be used."""
         one_of("step_rule", self.step_rule, (*STEP_RULES, None))
-        super()._check()
+        super().check_settings()
 
     def _learned(self) -> tuple[TrainingMechanism, ...]:
         config = self._gan()
@@ -791,8 +823,9 @@ class CriticalGAN(GAN):
     def _stepped(self) -> list[StepConfig]:
         return [*super()._stepped(), self._gan().step]
 
-    def _free_steps(self) -> dict[str, int]:
-        free, config = super()._free_steps(), self._gan().warm_start
+    def free_steps(self) -> dict[str, int]:
+        """Return the number of steps of each stage that reads no private row."""
+        free, config = super().free_steps(), self._gan().warm_start
         if self.public is not None or self.warm_start is not None:
             free[WARM_START] = config.critic_steps
         if self.warm_start is not None:
@@ -811,3 +844,10 @@ class CriticalGAN(GAN):
         if self.step_rule is None:
             return config
         return with_settings(config, step__rule=self.step_rule, step__radius=None)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CriticalGAN(GAN):
+    """The parameters of a GAN whose critic is trained with private steps."""
+
+    step_rule: str | None = None

@@ -16,7 +16,9 @@ from tabsynth.privacy.noise import samplers as noise
 from tabsynth.privacy.noise.counts import COUNTED_ROWS, probabilities
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.estimator import Synthesizer
+from tabsynth.synthesizers.method import WarmStart
+from tabsynth.synthesizers.sampling import Request, sample_table
 
 RELEASED_ROWS = 50_000  # drawn from a warm start: its second moments to about half a percent
 RELEASED_CODES = 25_000_000  # of those rows in all: fewer rows of a wide table
@@ -24,9 +26,9 @@ RELEASED_CODES = 25_000_000  # of those rows in all: fewer rows of a wide table
 
 def check_warm_start(warm: Any, schema: Schema, epsilon: float, delta: float) -> None:
     """Refuse what is not a fitted synthesizer of the same schema that leaves some budget."""
-    if not isinstance(warm, Synthesizer) or not hasattr(warm, "trained_"):
+    if not isinstance(warm, Synthesizer) or not hasattr(warm, "model_"):
         raise InputError(f"Expected warm_start to be a fitted synthesizer, got {shown(warm)}.")
-    if warm.encoder_.schema.fingerprint() != schema.fingerprint():
+    if warm.model_.encoder.schema.fingerprint() != schema.fingerprint():
         raise InputError("warm_start was fitted with another schema; fit both with the same one.")
     spent = Ledger.from_list(epsilon, delta, as_earlier(warm.ledger_.to_list()))
     if spent.used_up:
@@ -41,23 +43,23 @@ def released_rows(width: int) -> int:
     return min(RELEASED_ROWS, max(1000, RELEASED_CODES // width))
 
 
-def fingerprint(warm: Synthesizer) -> str:
+def fingerprint(warm: WarmStart) -> str:
     """SHA-256 of what a fitted synthesizer samples from."""
     digest = hashlib.sha256()
-    for name, tensor in sorted(warm.trained_.weights().items()):
+    for name, tensor in sorted(warm.model_.weights().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 
-def spends_of(warm: Synthesizer) -> list[dict[str, Any]]:
+def spends_of(warm: WarmStart) -> list[dict[str, Any]]:
     """What a warm start has spent, as a ledger takes it; each line says whose it is."""
     origin = {"warm_start": warm.method, "sha256_of_weights": fingerprint(warm)}
     items = warm.ledger_.to_list()
     return as_earlier({**item, "details": {**item["details"], **origin}} for item in items)
 
 
-def together(warm: Synthesizer, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def together(warm: WarmStart, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a warm start has spent, then what this synthesizer has; a warm start counts once."""
     origin = fingerprint(warm)
     if any(item["details"].get("sha256_of_weights") == origin for item in own):
@@ -65,10 +67,10 @@ def together(warm: Synthesizer, own: list[dict[str, Any]]) -> list[dict[str, Any
     return [*spends_of(warm), *own]
 
 
-def released_index(warm: Synthesizer, rows: int, rng: np.random.Generator) -> np.ndarray:
+def released_index(warm: WarmStart, rows: int, rng: np.random.Generator) -> np.ndarray:
     """Category codes of a sample of a warm start, shape (rows, columns): free post-processing."""
-    table = warm.sample(rows, random_state=int(rng.integers(2**62)))
-    return TableEncoder(warm.encoder_.whole).to_index(table, "warm start's table")
+    table = sample_table(warm.model_, int(rng.integers(2**62)), Request(n=rows))
+    return TableEncoder(warm.model_.encoder.whole).to_index(table, "warm start's table")
 
 
 def one_way(index: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:

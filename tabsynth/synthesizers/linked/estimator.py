@@ -1,11 +1,9 @@
 """MargNet for linked tables: mixtures of the records of each table, fitted to noisy counts under one ledger."""
 
-import json
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -22,38 +20,20 @@ from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
-from tabsynth.privacy.certificate.certificate import (
-    attach,
-    code,
-    epsilon_to_json,
-    unchanged_facts,
-    versions,
-)
+from tabsynth.privacy.certificate.certificate import attach, unchanged_facts
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import share_interval, stated_share
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.linked import LinkedSchema
-from tabsynth.synthesizers.base import (
-    Synthesizer,
-    Trained,
-    check_identifiers,
-    check_size,
-    state_weights,
-)
-from tabsynth.synthesizers.fitting import (
-    Plan,
-    PlannedSpend,
-    Run,
-    noise_facts,
-    stated_settings,
-)
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.linked.conditions import LinkedCondition, tables_where
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.linked.network import ContextFit
 from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, MargNetFit
-from tabsynth.synthesizers.margnet.estimator import least_noise
+from tabsynth.synthesizers.margnet.estimator import least_noise, settings_from
 from tabsynth.synthesizers.margnet.measurement import (
     Measurements,
     OneWay,
@@ -62,15 +42,32 @@ from tabsynth.synthesizers.margnet.measurement import (
 )
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
+from tabsynth.synthesizers.method import (
+    DAMAGES,
+    Method,
+    PlannedSpend,
+    check_identifiers,
+    weight_notes,
+)
 from tabsynth.synthesizers.mixture import EVERYTHING, Box
-from tabsynth.synthesizers.model_file import (
-    MAX_ROWS,
-    population_facts,
-    population_from,
-    take_facts,
+from tabsynth.synthesizers.model import (
+    FittedModel,
+    Population,
+    Trained,
+    certificate_facts,
+    file_ledger,
+    file_rows,
+)
+from tabsynth.synthesizers.plan import Plan
+from tabsynth.synthesizers.sampling import (
+    add_weights,
+    check_size,
+    check_weights,
+    number_of_rows,
+    random_streams,
+    state_weights,
 )
 from tabsynth.tables.files import write_table
-from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
 
 # What pairs of later children must be worth to be counted, as a multiple of what those of the root must be. More of the
@@ -202,6 +199,270 @@ def _is(column: Any, role: str, table: str) -> bool:
     return bool(column.role == role and column.table == table)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LinkedModel(FittedModel[LinkedEncoder]):
+    """A fitted model of linked tables."""
+
+    def schema_facts(self) -> dict[str, Any]:
+        """Return what a model file says of the schema."""
+        return {"schema": self.encoder.schema.to_dict()}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinkedMethod(Method):
+    """The method of :class:`LinkedMargNet`.
+
+    Attributes
+    ----------
+    root_share : float
+    config : MargNetConfig
+    """
+
+    stops_early: ClassVar[bool] = True
+    composition: ClassVar[str] = GAUSSIAN_FILTER
+    model_class: ClassVar[type[FittedModel[Any]]] = LinkedModel
+
+    schema: LinkedSchema
+    root_share: float
+    config: MargNetConfig
+
+    @cached_property
+    def encoder(self) -> LinkedEncoder:
+        """The encoder of tables, made once."""
+        return LinkedEncoder(self.schema)
+
+    @cached_property
+    def weighted(self) -> WeightedColumns | None:
+        """The columns of the root's records with the classes of survey weights; None where rows have none."""
+        columns = self.encoder.records[self.schema.root].columns
+        cap = self.schema.design.max_weight
+        return None if cap is None else WeightedColumns.of(columns, cap, self.config)
+
+    def check(self) -> None:
+        """Refuse settings that cannot be used."""
+        between("root_share", self.root_share, 0, 1, low_open=True, high_open=True)
+        _ = self.encoder  # a column too large for one-hot codes is refused here
+
+    def check_identifiers(self) -> None:
+        """Refuse drafted columns that identify people or records."""
+        for schema in self.schema.tables.values():
+            check_identifiers(schema)
+
+    def encode_rows(self, table: Any, key: bytes) -> dict[str, Rows | SharedRows]:
+        """Return the records of each table."""
+        return self.encoder.to_rows(self.encoder.to_tables(table))
+
+    def _shares(self) -> dict[str, float]:
+        """Return the share of the privacy budget of each table with records."""
+        records = self.encoder.records
+        children = len(records) - 1
+        root = self.root_share if children else 1.0
+        return {
+            name: root if name == self.schema.root else (1 - root) / children for name in records
+        }
+
+    def plan(self, earlier: Ledger) -> list[PlannedSpend]:
+        """Return one Gaussian mechanism for each stage of each table, which together use up what a ledger has left."""
+        noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
+        encoder, spends = self.encoder, []
+        for name, share in self._shares().items():
+            weighted = self.weighted if name == self.schema.root else None
+            domain = weighted or encoder.records[name]
+            config = self.config if weighted is None else weighted.config
+            first, last = _modelled(encoder.records[name], weighted)
+            for stage, part in stages(domain, config, first=first, last=last).items():
+                mechanism = (
+                    NoPrivacy()
+                    if noise is None
+                    else Gaussian(noise_multiplier=noise / math.sqrt(share * part))
+                )
+                spends.append(
+                    PlannedSpend(purpose=f"{name}: {stage}", mechanism=mechanism, count=1)
+                )
+        return spends
+
+    def _components(self) -> int:
+        """Return the number of components of the mixture of the root's records."""
+        domain = self.weighted or self.encoder.records[self.schema.root]
+        return self.config.rows_of_mixture(len(domain.columns))
+
+    def design_notes(self) -> list[str]:
+        """Return what a plan says of survey weights and of the unit."""
+        bounds = [
+            f"{keys.max_children} rows of {name} for each row of {keys.parent}"
+            for name, keys in self.schema.keys.items()
+            if keys.parent is not None
+        ]
+        protected = f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
+        return [protected, *weight_notes(self.schema.design)]
+
+    def free_steps(self) -> dict[str, int]:
+        """Return the number of steps of each table's fit."""
+        return {f"{name}: {STAGE}": self.config.steps for name in self.encoder.records}
+
+    def train(
+        self,
+        rows: dict[str, Rows | SharedRows],
+        spends: Sequence[PlannedSpend],
+        ledger: Ledger,
+        randomness: Randomness,
+        monitor: TrainingMonitor,
+    ) -> Trained:
+        """Count the records of each table with noise, and fit a mixture of each to the counts."""
+        noise, init_rng = randomness.noise(), randomness.torch()
+        config, encoder = self.config, self.encoder
+        measured: dict[str, Measurements] = {}
+        notes: list[str] = []
+        weighted, root = self.weighted, encoder.records[self.schema.root]
+        for name, records in encoder.records.items():
+            by_class, of_table = weighted if records is root else None, rows[name]
+            if by_class is not None:
+                assert isinstance(of_table, Rows)
+                of_table = by_class.rows(of_table)
+            marginals = private_marginals(
+                encoder,
+                name,
+                PrivateTable(of_table, ledger),
+                config,
+                self.rows,
+                spends,
+                noise,
+                monitor,
+                by_class,
+            )
+            one_way = marginals.one_way()
+            notes += _more_children(records, one_way)
+            measured[name] = marginals.joint(one_way, marginals.select(one_way))
+            if records is not root:
+                measured[name] = toward_first(
+                    records, measured[name], root, measured[self.schema.root]
+                )
+        count, population = measured[self.schema.root].rows, None
+        components = self._components()
+        generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
+        groups = int(min(max(count, LEAST_GROUPS), MOST_GROUPS))
+        curves: dict[str, dict[str, list[float]]] = {}
+        # Later children are counted by row, so they are fitted with contexts of rows: their law given a context is taken to
+        # be that of the population. The root becomes that of the population after all fits.
+        for left, (name, counted) in zip(
+            range(len(measured), 0, -1), measured.items(), strict=True
+        ):
+            layout = encoder.records[name].layout
+            if weighted is not None and name == self.schema.root:
+                layout = weighted.layout(layout)
+            given = (
+                layout,
+                config,
+                counted.counts,
+                counted.rows,
+                init_rng,
+                counted.resolution,
+                self.device,
+            )
+            if name == self.schema.root:
+                fit = MargNetFit(layout, replace(config, components=components), *given[2:])
+            else:
+                pool = partial(generator.contexts, name, groups, init_rng)
+                fit = ContextFit(generator.network(name), pool, *given)
+            fit.fit(monitor, f"{name}: ", 1 / left)
+            if isinstance(fit, MargNetFit) and name == self.schema.root:
+                mixture = fit.mixture()
+                generator.set_root(
+                    mixture if weighted is None else weighted.of_rows(mixture, root.layout)
+                )
+            curves |= {f"{name}: {of}": curve for of, curve in fit.curves.items()}
+        if weighted is not None:
+            mixture, total = weighted.of_population(mixture, root.layout, count)
+            population = weighted.within_interval(total, measured[self.schema.root].counts)
+            generator.set_root(mixture)
+        return Trained(
+            generator=generator.to(self.device),
+            curves=curves,
+            rows=count,
+            population=population,
+            notes={"children": notes},
+        )
+
+    def public_facts(self, trained: Trained) -> dict[str, Any]:
+        """Return the public facts that a certificate states, JSON-ready."""
+        schema = self.schema
+        columns = [(t, c) for t, s in schema.tables.items() for c in s.generated]
+        declared = [(f"{t}.{c.name}", c) for t, c in columns if c.provenance == "declared"]
+        return {
+            "schema_sha256": schema.fingerprint(),
+            "declared": [name for name, _ in declared],
+            "drafted": list(schema.drafted),
+            **unchanged_facts(schema.unchanged_facts),
+            "left_out": [f"{t}.{n}" for t, s in schema.tables.items() for n in s.names_left_out],
+            "sources": {name: column.source for name, column in declared},
+            "accepted_drafted_domain": bool(schema.drafted) and self.accept_drafted_domain,
+            "rows": None if self.rows is None else int(self.rows),
+            "public_table": None,
+            "design": schema.design.stated(),
+            "tables": {name: keys.to_dict() for name, keys in schema.keys.items()},
+        }
+
+    def training_facts(self, trained: Trained) -> dict[str, Any]:
+        """Return what a certificate states of the training."""
+        return {**super().training_facts(trained), "notes": trained.notes["children"]}
+
+    def configuration(self) -> dict[str, Any]:
+        """Return what rebuilds an untrained generator, JSON-ready."""
+        return {"root_share": self.root_share, **asdict(self.config)}
+
+    def restore(
+        self, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: object
+    ) -> FittedModel[LinkedEncoder]:
+        """Rebuild the fitted model from the facts and tensors of its file."""
+        damaged = FileFormatError(f"{path}: the model's facts are damaged or incomplete.")
+        try:
+            ledger = file_ledger(facts, self.schema, self.epsilon, self.delta)
+            statement, seeded = certificate_facts(facts["facts"]), bool(facts["seeded"])
+            config = facts["config"]
+            if statement["public"]["schema_sha256"] != self.schema.fingerprint():
+                raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
+            rows = file_rows(facts, damaged)
+            if rows is None:
+                raise damaged
+            # An untrusted file must not make us build more than it holds.
+            components = self._components()
+            if self._size(components) > sum(tensor.numel() for tensor in tensors.values()):
+                raise damaged
+            generator = LinkedGenerator(self.encoder, components, self.config.hidden)
+            generator.load_state_dict(tensors)
+            if not generator.sound():
+                raise FileFormatError(
+                    f"{path} holds weights that are not probabilities; it is damaged."
+                )
+        except TabsynthError:
+            raise
+        except DAMAGES:
+            raise damaged from None
+        return LinkedModel(
+            method=self.name,
+            generator=generator.to(self.device).eval(),
+            curves={},
+            rows=rows,
+            population=Population.from_facts(facts, damaged),
+            encoder=self.encoder,
+            config=config,
+            ledger=ledger,
+            facts=statement,
+            seeded=seeded,
+        )
+
+    def _size(self, components: int) -> int:
+        """Return at most the number of weights of the generator."""
+        widths = {
+            name: sum(records.sizes[: len(records.context) + len(records.drawn)])
+            for name, records in self.encoder.records.items()
+        }
+        hidden = self.config.hidden
+        return components * widths.pop(self.schema.root) + sum(
+            min(hidden) * width for width in widths.values()
+        )
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinkedMargNet(Synthesizer):
     """A generator of linked tables, such as households and persons, or patients, stays and events.
@@ -246,10 +507,9 @@ class LinkedMargNet(Synthesizer):
     """
 
     method: ClassVar[str] = "linked-margnet"
-    stops_early: ClassVar[bool] = True
-    composition: ClassVar[str] = GAUSSIAN_FILTER
 
     schema: LinkedSchema = field(default=None, kw_only=False)  # type: ignore[assignment]
+    model_: FittedModel[LinkedEncoder] = field(init=False)  # type: ignore[assignment]
     root_share: float = 0.4
     config: MargNetConfig | None = None
 
@@ -280,15 +540,8 @@ class LinkedMargNet(Synthesizer):
         BudgetError
             If the fit would exceed the budget, or that of the project.
         """
-        started = time.monotonic()
-        self._check_parameters()
-        self._check_domain()
-        with Run(self, checkpoint, ledger) as run:
-            if run.finished:
-                run.restore_model()
-            else:
-                self._fit_run(run, tables, TableKind(PANDAS, {}), progress, started)
-        return self
+        _ = self._linked(self.schema)
+        return super().fit(tables, progress=progress, checkpoint=checkpoint, ledger=ledger)
 
     def sample(  # type: ignore[override]
         self,
@@ -329,32 +582,31 @@ class LinkedMargNet(Synthesizer):
         InputError
             As of :meth:`Synthesizer.sample`, also for a condition that is too rare for ``max_draws``.
         """
-        self._check_fitted()
-        self._check_weights(weights, where)
-        n = self._number_of_rows(n)
-        check_size(n, len(self.encoder_.columns(self.schema_.root)))
+        seed, model, schema = self._draw_seed(random_state), self.model_, self.schema_
+        check_weights(model, schema, weights, where)
+        n = number_of_rows(model, n)
+        root, within = schema.root, None
+        check_size(n, len(model.encoder.columns(root)))
         if max_draws is not None:
             integer("max_draws", max_draws)
-        condition = None if where is None or where == {} else LinkedCondition(self.schema_, where)
-        for_codes, for_cells = self._streams(random_state)
-        generator: LinkedGenerator = self.trained_.generator
-        root, within = self.schema_.root, None
+        condition = None if where is None or where == {} else LinkedCondition(schema, where)
+        for_codes, for_cells = random_streams(model, seed)
+        generator: LinkedGenerator = model.generator
         boxes: Sequence[Box] = EVERYTHING
         if condition is not None and condition.root is not None:
-            boxes = boxes_of(generator.root, self.encoder_.encoders[root], condition.root)
+            boxes = boxes_of(generator.root, model.encoder.encoders[root], condition.root)
             within = condition.root.within
 
         def draw(roots: int) -> dict[str, pd.DataFrame]:
             codes = generator.sample(roots, for_codes, boxes=boxes)
-            return self.encoder_.from_tables(codes, for_cells, within)
+            return model.encoder.from_tables(codes, for_cells, within)
 
         if condition is None:
             tables = draw(n)
         else:
-            tables = tables_where(condition, n, max_draws, self.encoder_, draw, for_cells)
+            tables = tables_where(condition, n, max_draws, model.encoder, draw, for_cells)
         if weights is not None:
-            column = self._weight_column(n)
-            tables[root][column.name] = self.trained_.population / n
+            add_weights(tables[root], model, schema, n)
         for name, table in tables.items():
             certificate = self.certificate()
             if condition is not None:
@@ -394,20 +646,19 @@ class LinkedMargNet(Synthesizer):
         return Path(path)
 
     def plan(self, *, estimate_time: bool = False) -> Plan:
-        """The privacy cost of :meth:`fit`, before a private row is read. There is no estimate of the time."""
+        """Return the privacy cost of :meth:`fit`, before a private row is read. There is no estimate of the time."""
         return super().plan(estimate_time=False)
 
     def notes(self) -> list[str]:
-        """How many rows of each table have more children than are used, by noisy counts; a sentence for each."""
+        """Return a sentence for each table on the rows that have more children than are used, by noisy counts."""
         self._check_fitted()
-        return list(self.facts_["training"].get("notes", []))
+        return list(self.model_.facts["training"].get("notes", []))
 
     @property
     def schema_(self) -> LinkedSchema:  # type: ignore[override]
         """The linked schema of the fitted model."""
         self._check_fitted()
-        found: LinkedSchema = self.encoder_.schema
-        return found
+        return self.model_.encoder.schema
 
     @property
     def feature_names_in_(self) -> np.ndarray:
@@ -415,292 +666,33 @@ class LinkedMargNet(Synthesizer):
         tables = self.schema_.tables.items()
         return np.array([f"{t}.{c}" for t, schema in tables for c in schema.names], dtype=object)
 
-    # What the base class asks for.
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.schema, LinkedSchema):
-            raise InputError(
-                f"Expected schema to be a LinkedSchema, got {type(self.schema).__name__}."
-            )
-        self._check_shared()
-        between("root_share", self.root_share, 0, 1, low_open=True, high_open=True)
+    def make_method(self, schema: Schema | LinkedSchema) -> LinkedMethod:
+        """Make the method for a schema."""
         if self.config is not None and not isinstance(self.config, MargNetConfig):
             raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
-        LinkedEncoder(self.schema)  # a column too large for one-hot codes is refused here
-
-    def _check_domain(self) -> None:
-        for schema in self.schema.tables.values():
-            check_identifiers(schema)
-        self._check_confirmed()
-
-    def _settings(self) -> MargNetConfig:
-        return MargNetConfig() if self.config is None else self.config
-
-    def _make_encoder(self) -> LinkedEncoder:
-        return LinkedEncoder(self.schema)
-
-    def _rows(self, encoder: Any, table: Any) -> Any:
-        return encoder.to_rows(encoder.to_tables(table))
-
-    def _shares(self, encoder: LinkedEncoder) -> dict[str, float]:
-        """Of the privacy budget, by table with records."""
-        others = len(encoder.records) - 1
-        root = self.root_share if others else 1.0
-        return {
-            name: root if name == self.schema.root else (1 - root) / others
-            for name in encoder.records
-        }
-
-    def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
-        noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
-        encoder, spends = LinkedEncoder(self.schema), []
-        for name, share in self._shares(encoder).items():
-            weighted = self._weighted(encoder) if name == self.schema.root else None
-            domain = weighted or encoder.records[name]
-            config = self._settings() if weighted is None else weighted.config
-            first, last = _modelled(encoder.records[name], weighted)
-            for stage, part in stages(domain, config, first=first, last=last).items():
-                mechanism = (
-                    NoPrivacy()
-                    if noise is None
-                    else Gaussian(noise_multiplier=noise / math.sqrt(share * part))
-                )
-                spends.append(
-                    PlannedSpend(purpose=f"{name}: {stage}", mechanism=mechanism, count=1)
-                )
-        return spends
-
-    def _weighted(self, encoder: LinkedEncoder) -> WeightedColumns | None:
-        """The columns of the root's records with the classes of survey weights; None where rows have none."""
-        columns = encoder.records[self.schema.root].columns
-        cap = self.schema.design.max_weight
-        return None if cap is None else WeightedColumns.of(columns, cap, self._settings())
-
-    def _components(self, encoder: LinkedEncoder) -> int:
-        """Of the mixture of the root's records."""
-        domain = self._weighted(encoder) or encoder.records[self.schema.root]
-        return self._settings().rows_of_mixture(len(domain.columns))
-
-    def _design_notes(self) -> list[str]:
-        bounds = [
-            f"{keys.max_children} rows of {name} for each row of {keys.parent}"
-            for name, keys in self.schema.keys.items()
-            if keys.parent is not None
-        ]
-        protected = f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
-        return [protected, *self._weight_notes()]
-
-    def _free_steps(self) -> dict[str, int]:
-        records = LinkedEncoder(self.schema).records
-        return {f"{name}: {STAGE}": self._settings().steps for name in records}
-
-    def _complete_plan(
-        self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool
-    ) -> Plan:
-        return super()._complete_plan(spends, earlier, False)
-
-    def _train(  # type: ignore[override]
-        self,
-        index: dict[str, Rows | SharedRows],
-        spends: list[PlannedSpend],
-        ledger: Ledger,
-        randomness: Randomness,
-        monitor: TrainingMonitor,
-    ) -> Trained:
-        noise, init_rng = randomness.noise(), randomness.torch()
-        config, encoder = self._settings(), LinkedEncoder(self.schema)
-        measured: dict[str, Measurements] = {}
-        notes: list[str] = []
-        weighted, root = self._weighted(encoder), encoder.records[self.schema.root]
-        for name, records in encoder.records.items():
-            by_class, rows_ = weighted if records is root else None, index[name]
-            if by_class is not None:
-                assert isinstance(rows_, Rows)
-                rows_ = by_class.rows(rows_)
-            marginals = private_marginals(
-                encoder,
-                name,
-                PrivateTable(rows_, ledger),
-                config,
-                self.rows,
-                spends,
-                noise,
-                monitor,
-                by_class,
-            )
-            one_way = marginals.one_way()
-            notes += _more_children(records, one_way)
-            measured[name] = marginals.joint(one_way, marginals.select(one_way))
-            if records is not root:
-                measured[name] = toward_first(
-                    records, measured[name], root, measured[self.schema.root]
-                )
-        rows, population, population_interval = measured[self.schema.root].rows, None, None
-        components = self._components(encoder)
-        generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
-        groups = int(min(max(rows, LEAST_GROUPS), MOST_GROUPS))
-        curves: dict[str, dict[str, list[float]]] = {}
-        # Later children are counted by row, so they are fitted with contexts of rows: their law given a context is taken to
-        # be that of the population. The root becomes that of the population after all fits.
-        for left, (name, of_table) in zip(
-            range(len(measured), 0, -1), measured.items(), strict=True
-        ):
-            layout = encoder.records[name].layout
-            if weighted is not None and name == self.schema.root:
-                layout = weighted.layout(layout)
-            given = (
-                layout,
-                config,
-                of_table.counts,
-                of_table.rows,
-                init_rng,
-                of_table.resolution,
-                self._device(),
-            )
-            if name == self.schema.root:
-                fit = MargNetFit(layout, replace(config, components=components), *given[2:])
-            else:
-                pool = partial(generator.contexts, name, groups, init_rng)
-                fit = ContextFit(generator.network(name), pool, *given)
-            fit.fit(monitor, f"{name}: ", 1 / left)
-            if isinstance(fit, MargNetFit) and name == self.schema.root:
-                mixture = fit.mixture()
-                generator.set_root(
-                    mixture if weighted is None else weighted.of_rows(mixture, root.layout)
-                )
-            curves |= {f"{name}: {of}": curve for of, curve in fit.curves.items()}
-        if weighted is not None:
-            mixture, population = weighted.of_population(mixture, root.layout, rows)
-            of_root = measured[self.schema.root].counts
-            population, population_interval = weighted.within_interval(population, of_root)
-            generator.set_root(mixture)
-        return Trained(
-            generator=generator.to(self._device()),
-            curves=curves,
-            rows=rows,
-            population=population,
-            population_interval=population_interval,
-            notes={"children": notes},
+        return LinkedMethod(
+            **self.shared_settings(),
+            schema=self._linked(schema),
+            root_share=self.root_share,
+            config=self.config or MargNetConfig(),
         )
 
-    def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
-        schema = self.schema
-        columns = [(t, c) for t, s in schema.tables.items() for c in s.generated]
-        declared = [f"{t}.{c.name}" for t, c in columns if c.provenance == "declared"]
-        return {
-            "settings": stated_settings(self),
-            "public": {
-                "schema_sha256": schema.fingerprint(),
-                "declared": declared,
-                "drafted": list(schema.drafted),
-                **unchanged_facts(schema.unchanged_facts),
-                "left_out": [
-                    f"{t}.{n}" for t, s in schema.tables.items() for n in s.names_left_out
-                ],
-                "sources": {
-                    f"{t}.{c.name}": c.source for t, c in columns if c.provenance == "declared"
-                },
-                "accepted_drafted_domain": bool(schema.drafted) and self.accept_drafted_domain,
-                "rows": None if self.rows is None else int(self.rows),
-                "public_table": None,
-                "design": schema.design.stated(),
-                "tables": {name: keys.to_dict() for name, keys in schema.keys.items()},
-            },
-            "versions": versions(),
-            "code": code(),
-            "noise": noise_facts(self),
-            "training": {
-                "stopped": monitor.stopped,
-                "curves": trained.curves,
-                "notes": trained.notes["children"],
-            },
-        }
-
-    def _config(self) -> dict[str, Any]:
-        return {"root_share": self.root_share, **asdict(self._settings())}
-
-    def _binding(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
-            "delta": self.delta,
-            "rows": self.rows,
-            "schema": self.schema.fingerprint(),
-            "config": json.loads(json.dumps(self._config())),
-        }
-
-    def _file_facts(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "schema": self.schema_.to_dict(),
-            "epsilon": epsilon_to_json(self.ledger_.epsilon),
-            "delta": self.ledger_.delta,
-            "config": self.config_,
-            "rows": self.rows_,
-            **population_facts(self.trained_),
-            "ledger": self.ledger_.to_list(),
-            "seeded": self.seeded_,
-            "facts": self.facts_,
-        }
+    @staticmethod
+    def _linked(schema: object) -> LinkedSchema:
+        if not isinstance(schema, LinkedSchema):
+            raise InputError(f"Expected schema to be a LinkedSchema, got {type(schema).__name__}.")
+        return schema
 
     @classmethod
-    def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
-        damaged = FileFormatError(f"{path}: the model's facts are damaged or incomplete.")
-        try:
-            schema = LinkedSchema.from_dict(facts["schema"], str(path))
-            epsilon = math.inf if facts["epsilon"] == "inf" else float(facts["epsilon"])
-            settings = dict(facts["config"])
-            share = float(settings.pop("root_share"))
-            config: dict[str, Any] = {
-                k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
-            }
-            model = cls(
-                schema,
-                epsilon=epsilon,
-                delta=float(facts["delta"]),
-                root_share=share,
-                config=MargNetConfig(**config),
-            )
-            take_facts(model, facts)
-            if model.facts_["public"]["schema_sha256"] != schema.fingerprint():
-                raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
-            rows = facts["rows"]
-            if not (type(rows) is int and 1 <= rows <= MAX_ROWS):
-                raise damaged
-            population, population_interval = population_from(facts, damaged)
-            model.encoder_ = encoder = LinkedEncoder(schema)
-            model.table_kind_ = TableKind(PANDAS, {})
-            # An untrusted file must not make us build more than it holds.
-            given = sum(tensor.numel() for tensor in weights.values())
-            components = model._components(encoder)
-            if model._size_of(encoder, components) > given:
-                raise damaged
-            generator = LinkedGenerator(encoder, components, model._settings().hidden)
-            generator.load_state_dict(weights)
-            if not generator.sound():
-                raise FileFormatError(
-                    f"{path} holds weights that are not probabilities; it is damaged."
-                )
-        except TabsynthError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
-            raise damaged from None
-        model.trained_ = Trained(
-            generator=generator.to(model._device()).eval(),
-            curves={},
-            rows=rows,
-            population=population,
-            population_interval=population_interval,
-        )
-        return model
+    def schema_from(cls, facts: Mapping[str, Any], path: object) -> LinkedSchema:
+        """Return the schema that a model file states."""
+        return LinkedSchema.from_dict(facts["schema"], str(path))
 
-    def _size_of(self, encoder: LinkedEncoder, components: int) -> int:
-        """At most the number of weights of the generator."""
-        widths = {
-            name: sum(records.sizes[: len(records.context) + len(records.drawn)])
-            for name, records in encoder.records.items()
-        }
-        hidden = self._settings().hidden
-        return components * widths.pop(encoder.schema.root) + sum(
-            min(hidden) * width for width in widths.values()
-        )
+    @classmethod
+    def parameters_from(
+        cls, schema: Schema | LinkedSchema, facts: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the parameters of a fit from the facts of its model file."""
+        settings = dict(facts["config"])
+        root_share = float(settings.pop("root_share"))
+        return {"root_share": root_share, "config": settings_from(settings)}

@@ -3,10 +3,8 @@
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from importlib import import_module
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,23 +14,16 @@ from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
-from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.table import Layout
+from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.schema.constraints import Derived
-from tabsynth.schema.schema import Schema, Zero, refuse_no_rows
-from tabsynth.synthesizers.base import (
-    Sampler,
-    Synthesizer,
-    Trained,
-    check_provenance,
-    check_size,
-)
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.schema import Schema, Zero
 from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.fitting import PlannedSpend
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.margnet.conditioning import (
     boxes_of,
     boxes_to_sample,
@@ -57,13 +48,23 @@ from tabsynth.synthesizers.margnet.measurement import (
 from tabsynth.synthesizers.margnet.prior import Posterior, stated_use, with_public
 from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
+from tabsynth.synthesizers.method import (
+    PlannedSpend,
+    TableMethod,
+    check_provenance,
+    check_table_schema,
+    public_codes,
+)
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
+from tabsynth.synthesizers.model import FittedModel, Sampler, Trained
+from tabsynth.synthesizers.sampling import check_size, random_streams
 from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 
 logger = logging.getLogger(__name__)
 
+HINTS = ("workload", "target", "tables")  # public, in the configuration of a model
 # Settings in model files of version 0.2.0, which are constants now. None of them changes what a fitted model gives.
 FORMER_SETTINGS = {
     "clear_components", "clear_dependence", "continuation", "counts_time", "entropy", "interaction_groups",
@@ -140,6 +141,346 @@ def least_noise(earlier: Ledger) -> float:
     return (1 + ROUNDING) / left
 
 
+def settings_from(config: Mapping[str, Any]) -> MargNetConfig:
+    """Return the settings that the configuration of a model states."""
+    settings: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v
+        for k, v in config.items()
+        if k not in HINTS and k not in FORMER_SETTINGS
+    }
+    return MargNetConfig(**settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MargNetModel(FittedModel[TableEncoder]):
+    """A fitted mixture, which is sampled given conditions, and the noisy counts that it was fitted to."""
+
+    def sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """Return a sampler of codes by Bayes' rule, given a condition, and whether its rows satisfy that."""
+        generator: Mixture = self.generator
+        if self.tables:
+            return self._sampler_of_tables(condition)
+        boxes = boxes_to_sample(generator, self.encoder, condition)
+        draw = partial(generator.sample, boxes=boxes)
+        if condition is None or not condition.box:
+            groups = derived_groups(self.encoder.whole)
+            return partial(generator.in_groups, draw, groups), True
+        # Which codes of a node rows have is held by exchanges among rows of all nodes.
+        detailed = condition.leaves_details(self.encoder.whole)
+        if detailed and generator.log_probability(boxes) > math.log(RARE_CONDITION):
+            everything = boxes_of(generator, self.encoder)
+            return partial(generator.sample, boxes=everything), False
+        return draw, True
+
+    def _sampler_of_tables(
+        self, condition: Condition | None, *, rounded: bool = True
+    ) -> tuple[Sampler, bool]:
+        """Return a sampler that draws the cells of the declared tables first, then the other columns of each row."""
+        from tabsynth.synthesizers.margnet.tabulated import TabulatedRows
+
+        detailed = condition is not None and condition.leaves_details(self.encoder.whole)
+        within = {} if condition is None or detailed else condition.box
+        rows = float(self.row_count or 1)
+        draw = TabulatedRows(
+            self.generator, self.encoder, self.tables, rows, within, rounded=rounded
+        )
+        return draw, not detailed
+
+    def stream_sampler(self) -> Sampler:
+        """Return a sampler whose rows are independent given the component, without rounding.
+
+        Of declared tables each part agrees with them.
+        """
+        if self.tables:
+            return self._sampler_of_tables(None, rounded=False)[0]
+        generator: Mixture = self.generator
+        boxes = boxes_to_sample(generator, self.encoder, None)
+        draw = partial(generator.sample, boxes=boxes, rounded=False)
+        return partial(generator.in_groups, draw, derived_groups(self.encoder.whole))
+
+    def implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
+        """Yield models whose mixtures are fitted again to the noisy counts with new noise."""
+        measured = self.measured
+        if measured is None:
+            raise InputError(
+                "Implicates follow from noisy counts, and this model holds none: it has survey weights or a unit, its file is"
+                " of an earlier version, or there are too many; leave implicates (--implicates) out."
+            )
+        if self.generator.shares is not None:
+            raise InputError(
+                "A model with a public table has no implicates; leave implicates (--implicates) out, or fit without public (--public)."
+            )
+        from tabsynth.synthesizers.margnet import implicates
+
+        clear = implicates.associations_shown(measured.counts) >= implicates.LEAST_SHOWN
+        if not clear:
+            logger.warning(
+                "Most pairs of columns have counts that are mostly noise. Implicates vary less than that noise, so that pooled"
+                " intervals of more than one column cover too little: prefer the functions of tabsynth.inference."
+            )
+        weight = implicates.SUMS_WEIGHT if clear else 0.0
+        encoder, settings = self.encoder, settings_from(self.config)
+        names = encoder.schema.names
+        # What implicates do not vary: associations of columns that were not counted together.
+        counted = [[names[j] for j in m.columns] for m in measured.counts if len(m.columns) > 1]
+        facts = {**self.facts, "training": {**self.facts["training"], "counted": counted}}
+        scores = [column.scores() for column in encoder.schema.columns]
+        for i in range(count):
+            # Streams of their own: the draws must not repeat those of samples.
+            seed = None if random_state is None else (random_state + 1) * 2**66 + i
+            noise = Randomness(seed).numpy()
+            tables = [table.with_noise(noise) for table in self.tables]
+            mixture = implicates.implicate(
+                self.generator, measured, settings, encoder.zeros, noise, scores, tables, weight
+            )
+            yield replace(self, generator=mixture, tables=tables, facts=facts)
+
+    def file_facts(self) -> dict[str, Any]:
+        """Return what a model file says besides the weights."""
+        measured = {} if self.measured is None else {"measured": self.measured.facts()}
+        tables = {"tables": file_of_tables(self.tables)[0]} if self.tables else {}
+        return super().file_facts() | measured | tables
+
+    def file_tensors(self) -> dict[str, Tensor]:
+        """Return the tensors of a model file."""
+        measured = {} if self.measured is None else self.measured.tensors()
+        tables = {KEPT_TABLES: file_of_tables(self.tables)[1]} if self.tables else {}
+        return super().file_tensors() | measured | tables
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MargNetMethod(TableMethod):
+    """The method of :class:`MargNet`.
+
+    Attributes
+    ----------
+    config : MargNetConfig
+    workload, target, tables, public, provenance
+        As in :class:`MargNet`.
+    """
+
+    stops_early: ClassVar[bool] = True
+    composition: ClassVar[str] = GAUSSIAN_FILTER
+    no_design: ClassVar[tuple[str, ...]] = ()
+    model_class: ClassVar[type[FittedModel[Any]]] = MargNetModel
+
+    config: MargNetConfig
+    workload: Sequence[Sequence[str]] | None = None
+    target: str | None = None
+    tables: Sequence[Sequence[str]] | None = None
+    public: Any = None
+    provenance: str | None = None
+
+    @cached_property
+    def public_index(self) -> np.ndarray | None:
+        """Category codes of the public table."""
+        return public_codes(self.encoder, self.public)
+
+    @cached_property
+    def declared_tables(self) -> list[DeclaredTable]:
+        """The declared tables."""
+        if self.tables is None:
+            return []
+        return declared_tables(self.schema, self.tables, self.config.max_cells)
+
+    @cached_property
+    def weighted(self) -> WeightedColumns | None:
+        """The columns with the classes of survey weights; None where rows have none."""
+        cap = self.schema.design.max_weight
+        if cap is None:
+            return None
+        return WeightedColumns.of(self.schema.learned.columns, cap, self.config)
+
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be used."""
+        check_provenance(self.public, self.provenance)
+        if self.public is None and self.provenance is not None:
+            raise InputError("provenance goes with a public table: give public.")
+        if self.public is not None and self.schema.weight is not None:
+            raise InputError(
+                "MargNet takes no public table for rows with survey weights; leave out public, or the weight."
+            )
+        # A column too large for one-hot codes is refused here.
+        if disjoint_boxes(self.encoder.zeros) == []:
+            raise InputError("The schema declares all rows impossible; take a combination out.")
+        parsed_workload(self.schema, self.workload, self.target, self.config)
+        if self.declared_tables:
+            self._check_tables()
+        _ = self.public_index  # refused before any spending
+
+    def _check_tables(self) -> None:
+        """Refuse declared tables beside what they do not go with."""
+        if self.schema.weight is not None:
+            raise InputError(
+                "Declared tables are of rows that count once; leave out tables (--table), or take the weight out of the schema."
+            )
+        if self.public is not None:
+            raise InputError(
+                "MargNet takes declared tables or a public table, not both; leave out tables (--table) or public (--public)."
+            )
+
+    def encode_rows(self, table: Any, key: bytes) -> Any:
+        """Return category codes, with weights and units where these are declared, or a counter of rows."""
+        if self.public is not None and table is self.public:
+            raise InputError("public is the private table itself; give a table that is public.")
+        if not isinstance(table, RowCounter):
+            return super().encode_rows(table, key)
+        if self.schema.design:
+            raise InputError(
+                "Counts do not show the weight or the unit of rows; fit a DataFrame, or take them out of the schema."
+            )
+        learned = self.schema.learned
+        ordered = not all(isinstance(rule, Derived) for rule in self.schema.rules)
+        if ordered or not set(learned.names) <= set(self.schema.names):
+            raise InputError(
+                "Counts do not show which rows break a rule, nor differences, heaping and codes below the nodes of a long"
+                " hierarchy; fit a DataFrame, or take these out of the schema."
+            )
+        most, cells = table.most_cells, self.config.max_cells
+        if most is not None and cells > most:
+            raise InputError(f"This table returns at most {most:,} cells; got max_cells={cells:,}.")
+        table.check(learned)
+        check_values(learned, table)
+        return table
+
+    def plan(self, earlier: Ledger) -> list[PlannedSpend]:
+        """Return one Gaussian mechanism for each stage, which together use up what a ledger has left."""
+        noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
+        return [
+            PlannedSpend(
+                purpose=purpose,
+                mechanism=NoPrivacy()
+                if noise is None
+                else Gaussian(noise_multiplier=noise / math.sqrt(share)),
+                count=1,
+            )
+            for purpose, share in self._stages().items()
+        ]
+
+    def _stages(self) -> dict[str, float]:
+        weighted = self.weighted
+        if weighted is not None:
+            return stages(weighted, weighted.config)
+        return stages(self.schema.learned, self.config, tables=bool(self.tables))
+
+    def free_steps(self) -> dict[str, int]:
+        """Return the number of steps of each stage of the generator's fit."""
+        zeros = {ZEROS: ZERO_STEPS} if self.schema.learned.impossible else {}
+        return {STAGE: self.config.steps, **zeros}
+
+    def train(
+        self,
+        rows: Any,
+        spends: Sequence[PlannedSpend],
+        ledger: Ledger,
+        randomness: Randomness,
+        monitor: TrainingMonitor,
+    ) -> Trained:
+        """Count rows with noise, and fit a mixture to the counts."""
+        noise, init_rng = randomness.noise(), randomness.torch()
+        config, encoder, weighted = self.config, self.encoder, self.weighted
+        workload = parsed_workload(self.schema, self.workload, self.target, config)
+        layout = encoder.layout
+        if weighted is not None:
+            rows, layout = weighted.rows(rows), weighted.layout(layout)
+            workload, config = weighted.workload(workload), weighted.config
+        # A trial is of made-up rows, which no public table is like; their number is another.
+        fits = monitor.trial_steps is None
+        public = self.public_index if fits else None
+        marginals = PrivateMarginals(
+            PrivateTable(rows, ledger),
+            weighted or self.schema.learned,
+            config,
+            self.rows if fits else None,
+            spends,
+            ledger,
+            noise,
+            monitor,
+            workload,
+            derived_groups(self.schema),
+            self.schema.design,
+            tables=self.declared_tables,
+            public=public,
+        )
+        estimate, measured, prior = margnet(
+            marginals, layout, encoder.zeros, config, init_rng, self.device, monitor, public
+        )
+        generator, population = estimate.mixture(), None
+        if prior is not None:
+            generator = prior.with_rows(generator)
+        if weighted is not None:
+            generator, total = weighted.of_population(generator, encoder.layout, measured.rows)
+            population = weighted.within_interval(total, measured.counts)
+        if fits and encoder.zeros:
+            warn_of_impossible(generator, encoder)
+        return Trained(
+            generator=generator,
+            curves=estimate.curves,
+            rows=measured.rows,
+            population=population,
+            measured=measured if not self.schema.design and measured.keepable else None,
+            tables=measured.tables,
+            notes={} if public is None else stated_use(prior, measured.followed),
+            likely_steps={} if fits else estimate.likely_steps(),
+        )
+
+    def public_table_facts(self) -> dict[str, Any] | None:
+        """Return what a certificate says of the public table."""
+        facts = super().public_table_facts()
+        if facts is None:
+            return None
+        return {**facts, "provenance": self.provenance, "overlap": "declined: not counted"}
+
+    def public_facts(self, trained: Trained) -> dict[str, Any]:
+        """Return the public facts that a certificate states, JSON-ready."""
+        facts = super().public_facts(trained) | self._hints()
+        if trained.notes:
+            facts["public_table"] |= trained.notes
+        return facts
+
+    def _hints(self) -> dict[str, Any]:
+        """Return workload, target, and declared tables if there are any; JSON-ready."""
+        workload = None if self.workload is None else [list(names) for names in self.workload]
+        hints: dict[str, Any] = {"workload": workload, "target": self.target}
+        return hints | ({"tables": [list(names) for names in self.tables]} if self.tables else {})
+
+    def configuration(self) -> dict[str, Any]:
+        """Return what rebuilds an untrained generator, JSON-ready."""
+        return {**self._hints(), **asdict(self.config)}
+
+    def size(self) -> int:
+        """Return the number of weights of one component, which a generator has at least."""
+        return self.encoder.layout.width
+
+    def make_empty(self) -> Mixture:
+        """Make an untrained generator, for the weights of a file."""
+        return Mixture(self.encoder.layout, shared=self.schema.weight is not None)
+
+    def restore(
+        self, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: object
+    ) -> FittedModel[TableEncoder]:
+        """Rebuild the fitted model, with the noisy counts; older files have none."""
+        counts = {name: tensors[name] for name in KEPT if name in tensors}
+        flat = tensors.get(KEPT_TABLES)
+        weights = {n: t for n, t in tensors.items() if n not in {*KEPT, KEPT_TABLES}}
+        model = super().restore(facts, weights, path)
+        if self.tables:
+            try:
+                tables = tables_of_file(self.declared_tables, facts["tables"], flat)
+            except (InputError, KeyError, TypeError, ValueError, OverflowError):
+                raise FileFormatError(f"{path}: the model's declared tables are damaged.") from None
+            model = replace(model, tables=tables)
+        if counts:
+            try:
+                measured = Measurements.of_file(
+                    facts["measured"], counts, self.encoder.schema.sizes
+                )
+            except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+                raise FileFormatError(f"{path}: the model's noisy counts are damaged.") from None
+            model = replace(model, measured=measured)
+        return model
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class MargNet(Synthesizer):
     """A generator fitted to noisy one-, two- and three-way counts, after MargNet, GEM and PrivSyn.
@@ -196,9 +537,6 @@ class MargNet(Synthesizer):
     """
 
     method: ClassVar[str] = "margnet"
-    stops_early: ClassVar[bool] = True
-    composition: ClassVar[str] = GAUSSIAN_FILTER
-    no_design: ClassVar[tuple[str, ...]] = ()
 
     workload: Sequence[Sequence[str]] | None = None
     target: str | None = None
@@ -239,17 +577,16 @@ class MargNet(Synthesizer):
             For a column or a value that the schema does not declare, and for a row whose cells it
             declares impossible, or that has no completion in the model.
         """
-        self._check_fitted()
+        seed = self._draw_seed(random_state)
         frame = to_pandas(table, "partial table")
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        check_size(max(len(frame), 1), len(self.encoder_.schema.columns))
-        for_codes, for_cells = self._streams(random_state)
-        return complete_table(
-            self.trained_.generator, self.encoder_, frame, nulls, for_codes, for_cells
-        )
+        model = self.model_
+        check_size(max(len(frame), 1), len(model.encoder.schema.columns))
+        for_codes, for_cells = random_streams(model, seed)
+        return complete_table(model.generator, model.encoder, frame, nulls, for_codes, for_cells)
 
     def fitted_tables(self) -> list[pd.DataFrame]:
-        """The declared tables as fitted: what a sample agrees with, scaled to its number of rows.
+        """Return the declared tables as fitted: what a sample agrees with, scaled to its number of rows.
 
         Returns
         -------
@@ -257,325 +594,35 @@ class MargNet(Synthesizer):
             For each table of ``tables`` a row for each cell: the labels of its values, and ``count``, of sum ``rows_``. Counts
             are not whole numbers.
         """
+        from tabsynth.synthesizers.margnet.tabulated import fitted_tables
+
         self._check_fitted()
-        tables = self.trained_.tables
-        fitted = import_module("tabsynth.synthesizers.margnet.tabulated").fitted_tables(
-            tables, float(self.rows_ or 1), self.trained_.generator, self.encoder_.zeros
+        model = self.model_
+        fitted = fitted_tables(
+            model.tables, float(self.rows_ or 1), model.generator, model.encoder.zeros
         )
-        return [of.table.frame(counts) for of, counts in zip(tables, fitted, strict=True)]
+        return [of.table.frame(counts) for of, counts in zip(model.tables, fitted, strict=True)]
 
-    def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
-        """As :meth:`Synthesizer._sampler`: by Bayes' rule from the mixture, given the condition."""
-        generator: Mixture = self.trained_.generator
-        if self.trained_.tables:
-            return self._sampler_of_tables(condition)
-        boxes = boxes_to_sample(generator, self.encoder_, condition)
-        draw = partial(generator.sample, boxes=boxes)
-        if condition is None or not condition.box:
-            groups = derived_groups(self.encoder_.whole)
-            return partial(generator.in_groups, draw, groups), True
-        # Which codes of a node rows have is held by exchanges among rows of all nodes.
-        detailed = condition.leaves_details(self.encoder_.whole)
-        if detailed and generator.log_probability(boxes) > math.log(RARE_CONDITION):
-            everything = boxes_of(generator, self.encoder_)
-            return partial(generator.sample, boxes=everything), False
-        return draw, True
-
-    def _sampler_of_tables(
-        self, condition: Condition | None, *, rounded: bool = True
-    ) -> tuple[Sampler, bool]:
-        """As :meth:`_sampler`, of a fit with declared tables: the cells of these first, then the rest of each row."""
-        trained, encoder = self.trained_, self.encoder_
-        detailed = condition is not None and condition.leaves_details(encoder.whole)
-        within = {} if condition is None or detailed else condition.box
-        draw = import_module("tabsynth.synthesizers.margnet.tabulated").TabulatedRows(
-            trained.generator,
-            encoder,
-            trained.tables,
-            float(self.rows_ or 1),
-            within,
-            rounded=rounded,
-        )
-        return draw, not detailed
-
-    def _stream_sampler(self) -> Sampler:
-        """As :meth:`Synthesizer._stream_sampler`: rows are independent given the component, without rounding.
-
-        Of declared tables each part agrees with them.
-        """
-        if self.trained_.tables:
-            return self._sampler_of_tables(None, rounded=False)[0]
-        generator: Mixture = self.trained_.generator
-        boxes = boxes_to_sample(generator, self.encoder_, None)
-        draw = partial(generator.sample, boxes=boxes, rounded=False)
-        return partial(generator.in_groups, draw, derived_groups(self.encoder_.whole))
-
-    def _implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
-        """As :meth:`Synthesizer._implicates`: of mixtures that are fitted again to the noisy counts with new noise."""
-        measured = self.trained_.measured
-        if measured is None:
-            raise InputError(
-                "Implicates follow from noisy counts, and this model holds none: it has survey weights or a unit, its file is"
-                " of an earlier version, or there are too many; leave implicates (--implicates) out."
-            )
-        if self.trained_.generator.shares is not None:
-            raise InputError(
-                "A model with a public table has no implicates; leave implicates (--implicates) out, or fit without public (--public)."
-            )
-        implicates = import_module("tabsynth.synthesizers.margnet.implicates")
-        clear = implicates.associations_shown(measured.counts) >= implicates.LEAST_SHOWN
-        if not clear:
-            logger.warning(
-                "Most pairs of columns have counts that are mostly noise. Implicates vary less than that noise, so that pooled"
-                " intervals of more than one column cover too little: prefer the functions of tabsynth.inference."
-            )
-        weight = implicates.SUMS_WEIGHT if clear else 0.0
-        names = self.encoder_.schema.names
-        # What implicates do not vary: associations of columns that were not counted together.
-        counted = [[names[j] for j in m.columns] for m in measured.counts if len(m.columns) > 1]
-        training = {**self.facts_["training"], "counted": counted}
-        scores = [column.scores() for column in self.encoder_.schema.columns]
-        for i in range(count):
-            # Streams of their own: the draws must not repeat those of samples.
-            seed = None if random_state is None else (random_state + 1) * 2**66 + i
-            noise = Randomness(seed).numpy()
-            zeros, trained, model = self.encoder_.zeros, self.trained_, copy(self)
-            tables = [table.with_noise(noise) for table in trained.tables]
-            mixture = implicates.implicate(
-                trained.generator, measured, self._settings(), zeros, noise, scores, tables, weight
-            )
-            model.trained_ = replace(trained, generator=mixture, tables=tables)
-            model.facts_ = {**self.facts_, "training": training}
-            yield model
-
-    def _settings(self) -> MargNetConfig:
-        return MargNetConfig() if self.config is None else self.config
-
-    def _check(self) -> None:
+    def make_method(self, schema: Schema | LinkedSchema) -> MargNetMethod:
+        """Make the method for a schema."""
         if self.config is not None and not isinstance(self.config, MargNetConfig):
             raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
-        check_provenance(self.public, self.provenance)
-        if self.public is None and self.provenance is not None:
-            raise InputError("provenance goes with a public table: give public.")
-        if self.public is not None and self.schema.weight is not None:
-            raise InputError(
-                "MargNet takes no public table for rows with survey weights; leave out public, or the weight."
-            )
-        encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
-        if disjoint_boxes(encoder.zeros) == []:
-            raise InputError("The schema declares all rows impossible; take a combination out.")
-        parsed_workload(self.schema, self.workload, self.target, self._settings())
-        if self._tables():
-            self._check_tables()
-        self._public_index(encoder)  # refused before any spending
-
-    def _tables(self) -> list[DeclaredTable]:
-        if self.tables is None:
-            return []
-        return declared_tables(self.schema, self.tables, self._settings().max_cells)
-
-    def _check_tables(self) -> None:
-        """Refuse declared tables beside what they do not go with."""
-        if self.schema.weight is not None:
-            raise InputError(
-                "Declared tables are of rows that count once; leave out tables (--table), or take the weight out of the schema."
-            )
-        if self.public is not None:
-            raise InputError(
-                "MargNet takes declared tables or a public table, not both; leave out tables (--table) or public (--public)."
-            )
-
-    def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
-        if self.public is None:
-            return None
-        index = encoder.to_index(to_pandas(self.public, "public table"), "public table")
-        refuse_no_rows(len(index), "public table")
-        return index
-
-    def _public_facts(self) -> dict[str, Any] | None:
-        facts = super()._public_facts()
-        if facts is None:
-            return None
-        return {**facts, "provenance": self.provenance, "overlap": "declined: not counted"}
-
-    def _rows(self, encoder: TableEncoder, table: Any) -> Any:
-        if self.public is not None and table is self.public:
-            raise InputError("public is the private table itself; give a table that is public.")
-        if not isinstance(table, RowCounter):
-            return super()._rows(encoder, table)
-        if self.schema.design:
-            raise InputError(
-                "Counts do not show the weight or the unit of rows; fit a DataFrame, or take them out of the schema."
-            )
-        learned = self.schema.learned
-        ordered = not all(isinstance(rule, Derived) for rule in self.schema.rules)
-        if ordered or not set(learned.names) <= set(self.schema.names):
-            raise InputError(
-                "Counts do not show which rows break a rule, nor differences, heaping and codes below the nodes of a long"
-                " hierarchy; fit a DataFrame, or take these out of the schema."
-            )
-        most, cells = table.most_cells, self._settings().max_cells
-        if most is not None and cells > most:
-            raise InputError(f"This table returns at most {most:,} cells; got max_cells={cells:,}.")
-        table.check(learned)
-        check_values(learned, table)
-        return table
-
-    def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
-        noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
-        return [
-            PlannedSpend(
-                purpose=purpose,
-                mechanism=NoPrivacy()
-                if noise is None
-                else Gaussian(noise_multiplier=noise / math.sqrt(share)),
-                count=1,
-            )
-            for purpose, share in self._stages().items()
-        ]
-
-    def _stages(self) -> dict[str, float]:
-        weighted = self._weighted()
-        if weighted is not None:
-            return stages(weighted, weighted.config)
-        return stages(self.schema.learned, self._settings(), tables=bool(self.tables))
-
-    def _weighted(self) -> WeightedColumns | None:
-        """The columns with the classes of survey weights; None where rows have none."""
-        cap = self.schema.design.max_weight
-        if cap is None:
-            return None
-        return WeightedColumns.of(self.schema.learned.columns, cap, self._settings())
-
-    def _free_steps(self) -> dict[str, int]:
-        zeros = {ZEROS: ZERO_STEPS} if self.schema.learned.impossible else {}
-        return {STAGE: self._settings().steps, **zeros}
-
-    def _train(
-        self,
-        index: Any,
-        spends: list[PlannedSpend],
-        ledger: Ledger,
-        randomness: Randomness,
-        monitor: TrainingMonitor,
-    ) -> Trained:
-        noise, init_rng = randomness.noise(), randomness.torch()
-        config, encoder = self._settings(), TableEncoder(self.schema)
-        workload = parsed_workload(self.schema, self.workload, self.target, config)
-        layout, weighted = encoder.layout, self._weighted()
-        if weighted is not None:
-            index, layout = weighted.rows(index), weighted.layout(layout)
-            workload, config = weighted.workload(workload), weighted.config
-        # A trial is of made-up rows, which no public table is like.
-        fits = monitor.trial_steps is None
-        public = self._public_index(encoder) if fits else None
-        marginals = PrivateMarginals(
-            PrivateTable(index, ledger),
-            weighted or self.schema.learned,
-            config,
-            self.rows if fits else None,  # a trial's table has another number of rows
-            spends,
-            ledger,
-            noise,
-            monitor,
-            workload,
-            derived_groups(self.schema),
-            self.schema.design,
-            tables=self._tables(),
-            public=public,
+        return MargNetMethod(
+            **self.shared_settings(),
+            schema=check_table_schema(schema),
+            config=self.config or MargNetConfig(),
+            workload=self.workload,
+            target=self.target,
+            tables=self.tables,
+            public=self.public,
+            provenance=self.provenance,
         )
-        estimate, measured, prior = margnet(
-            marginals,
-            layout,
-            encoder.zeros,
-            config,
-            init_rng,
-            self._device(),
-            monitor,
-            public,
-        )
-        generator, population, population_interval = estimate.mixture(), None, None
-        if prior is not None:
-            generator = prior.with_rows(generator)
-        if weighted is not None:
-            generator, population = weighted.of_population(generator, encoder.layout, measured.rows)
-            population, population_interval = weighted.within_interval(population, measured.counts)
-        if fits and encoder.zeros:
-            warn_of_impossible(generator, encoder)
-        return Trained(
-            generator=generator,
-            curves=estimate.curves,
-            rows=measured.rows,
-            population=population,
-            population_interval=population_interval,
-            measured=measured if not self.schema.design and measured.keepable else None,
-            tables=measured.tables,
-            notes={} if public is None else stated_use(prior, measured.followed),
-            likely_steps={} if fits else estimate.likely_steps(),
-        )
-
-    def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
-        facts = super()._facts(monitor, trained)
-        facts["public"] |= self._hints()
-        if trained.notes:
-            facts["public"]["public_table"] |= trained.notes
-        return facts
-
-    def _hints(self) -> dict[str, Any]:
-        """Workload, target, and declared tables if there are any; JSON-ready."""
-        workload = None if self.workload is None else [list(names) for names in self.workload]
-        hints: dict[str, Any] = {"workload": workload, "target": self.target}
-        return hints | ({"tables": [list(names) for names in self.tables]} if self.tables else {})
-
-    def _config(self) -> dict[str, Any]:
-        return {**self._hints(), **asdict(self._settings())}
 
     @classmethod
-    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> "MargNet":
-        shared.pop("encoding")  # always one-hot
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a fit from the facts of its model file."""
+        config = facts["config"]
         hints = {name: config[name] for name in ("workload", "target")}
         if "tables" in config:
             hints["tables"] = config["tables"]
-        settings: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v
-            for k, v in config.items()
-            if k not in hints and k not in FORMER_SETTINGS
-        }
-        return cls(schema, config=MargNetConfig(**settings), **hints, **shared)
-
-    def _file_facts(self) -> dict[str, Any]:
-        measured, tables = self.trained_.measured, self.trained_.tables
-        facts = super()._file_facts() | ({} if measured is None else {"measured": measured.facts()})
-        return facts | ({"tables": file_of_tables(tables)[0]} if tables else {})
-
-    def _file_tensors(self) -> dict[str, Tensor]:
-        measured, tables = self.trained_.measured, self.trained_.tables
-        tensors = super()._file_tensors() | ({} if measured is None else measured.tensors())
-        return tensors | ({KEPT_TABLES: file_of_tables(tables)[1]} if tables else {})
-
-    @classmethod
-    def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
-        """As :meth:`Synthesizer._from_file`, with the noisy counts; older files have none."""
-        kept = {name: weights.pop(name) for name in KEPT if name in weights}
-        flat = weights.pop(KEPT_TABLES, None)
-        model = super()._from_file(facts, weights, path)
-        if model.tables:
-            try:
-                tables = tables_of_file(model._tables(), facts["tables"], flat)
-            except (InputError, KeyError, TypeError, ValueError, OverflowError):
-                raise FileFormatError(f"{path}: the model's declared tables are damaged.") from None
-            model.trained_ = replace(model.trained_, tables=tables)
-        if kept:
-            try:
-                sizes = model.encoder_.schema.sizes
-                measured = Measurements.of_file(facts["measured"], kept, sizes)
-            except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-                raise FileFormatError(f"{path}: the model's noisy counts are damaged.") from None
-            model.trained_ = replace(model.trained_, measured=measured)
-        return model
-
-    def _size(self) -> int:
-        return self.encoder_.layout.width  # of one component at least
-
-    def _empty(self) -> Mixture:
-        return Mixture(self.encoder_.layout, shared=self.schema.weight is not None)
+        return {**hints, "config": settings_from(config)}

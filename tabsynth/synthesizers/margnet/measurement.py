@@ -39,7 +39,6 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
-from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.allocation import Following, PublicCounts, public_rows
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
@@ -63,6 +62,7 @@ from tabsynth.synthesizers.margnet.selection import (
     weighted_tree,
     worth_counting,
 )
+from tabsynth.synthesizers.method import PlannedSpend
 from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
 

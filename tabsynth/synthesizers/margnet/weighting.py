@@ -29,6 +29,7 @@ from tabsynth.privacy.noise.counts import Measured, interval
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.mixture import Mixture
+from tabsynth.synthesizers.model import Population
 
 CLASSES = 40  # classes of weights below the cap, as many as keep the error of their midpoints below that of noise
 WEIGHT_GROUPS = 5  # of these classes in counts with other columns
@@ -159,10 +160,8 @@ class WeightedColumns:
         p, s = (torch.from_numpy(x).float() for x in (np.concatenate(raked, axis=1), shares))
         return out.set(p, s), max(1.0, rows * float(heavy.mean()))
 
-    def within_interval(
-        self, population: float, counts: Sequence[Measured]
-    ) -> tuple[float, tuple[float, float]]:
-        """Return the size of the population, moved into its 95% interval, and the interval.
+    def within_interval(self, total: float, counts: Sequence[Measured]) -> Population:
+        """Return the size of the population, moved into its 95% interval, with the interval.
 
         The interval follows from the noise of the counts of classes, and from their widths. A fit that ended early may be
         outside.
@@ -174,7 +173,7 @@ class WeightedColumns:
             for ends in self.classes.bounds
         )
         ends = (low[0], high[1])
-        return max(1.0, float(np.clip(population, *ends))), ends
+        return Population(total=max(1.0, float(np.clip(total, *ends))), interval=ends)
 
 
 def _rake(

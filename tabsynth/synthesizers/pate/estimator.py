@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 
@@ -13,15 +13,14 @@ from tabsynth.methods import COUNT, TOTAL, VOTES
 from tabsynth.privacy.accounting.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan_labels, share_right
 from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, NoisyVote
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import NOMINAL_ROWS
-from tabsynth.synthesizers.fitting import PlannedSpend
-from tabsynth.synthesizers.gan.estimator import GAN, TrainingMechanism
+from tabsynth.synthesizers.gan.estimator import GAN, NetworksMethod, TrainingMechanism
 from tabsynth.synthesizers.gan.generator import (
     MOMENTS,
     GeneratorTraining,
     MomentPenalty,
     TableGenerator,
 )
+from tabsynth.synthesizers.method import NOMINAL_ROWS, PlannedSpend
 from tabsynth.synthesizers.pate.config import PATE_OF_0_2, PATEConfig, paper_config
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.rounds import EnsembleSettings
@@ -39,9 +38,9 @@ DESCRIBED = {
 }
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class Voting(GAN):
-    """A GAN whose student learns from the noisy votes of teachers."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VotingMethod(NetworksMethod):
+    """A method whose student learns from the noisy votes of teachers."""
 
     config_class, config_of_0_2 = PATEConfig, PATE_OF_0_2
 
@@ -50,9 +49,10 @@ class Voting(GAN):
     labels: int | None = None
     config: PATEConfig | None = None
 
-    def _check(self) -> None:
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be used."""
         one_of("teachers", self.teachers, TEACHERS)
-        super()._check()
+        super().check_settings()
         if self.teacher_count is not None:
             integer("teacher_count", self.teacher_count, least=2)  # one teacher is no majority
             if self.teacher_count > MOST_TEACHERS:
@@ -123,10 +123,11 @@ class Voting(GAN):
         columns = self.schema.learned.columns
         return partial(PATEMarginals, config, ensemble=ensemble, columns=columns)
 
-    def _free_steps(self) -> dict[str, int]:
+    def free_steps(self) -> dict[str, int]:
+        """Return the number of steps of each stage that reads no private row."""
         config = self._networks_config()
         pairs = {} if self.warm_start is None else {MOMENTS: config.pair_steps}
-        return {**super()._free_steps(), **pairs, VOTES: config.rounds * config.round_steps}
+        return {**super().free_steps(), **pairs, VOTES: config.rounds * config.round_steps}
 
     def _once(self) -> tuple[str, ...]:
         # Networks have no use for n; a private autoencoder has.
@@ -134,9 +135,10 @@ class Voting(GAN):
         read = autoencoder or self.teachers == MARGINALS
         return tuple(name for name in super()._once() if read or name not in (COUNT, TOTAL))
 
-    def _notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
+    def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
+        """Return what to know of a plan before the fit."""
         notes = [
-            *super()._notes(spends),
+            *super().notes(spends),
             f"teachers: {self._teacher_count():,} {DESCRIBED[self.teachers]}",
         ]
         for vote in (s.mechanism for s in spends if isinstance(s.mechanism, NoisyVote)):
@@ -148,20 +150,13 @@ class Voting(GAN):
                 )
         return notes
 
-    def _stated(self) -> dict[str, Any]:
-        return {**super()._stated(), "teachers": self.teachers}
+    def settings(self) -> dict[str, Any]:
+        """Return the public settings that a certificate states besides parameters, JSON-ready."""
+        return {**super().settings(), "teachers": self.teachers}
 
-    def _config(self) -> dict[str, Any]:
-        return {**super()._config(), "teacher_count": self._teacher_count()}
-
-    @classmethod
-    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
-        if "preset" in config:  # of version 0.2.0, whose parameter ``teachers`` was their number
-            settings = {**config["config"], "start_from_counts": config["preset"] != "paper"}
-            kind = NETWORKS if settings["kind"] == "network" else MARGINALS
-            count = config["teachers"]
-            config = {**config, "config": settings, "teachers": kind, "teacher_count": count}
-        return super()._from_config(schema, config, **shared)
+    def configuration(self) -> dict[str, Any]:
+        """Return what rebuilds an untrained generator, JSON-ready."""
+        return {**super().configuration(), "teacher_count": self._teacher_count()}
 
 
 @lru_cache(maxsize=64)
@@ -169,6 +164,37 @@ def recommended(rows: int, epsilon: float, delta: float) -> int:
     """The planner's number of teachers; where no label is affordable, teachers of ten rows."""
     number = plan_labels(rows, epsilon, delta).recommended if rows >= LEAST_ROWS else None
     return number or min(max(2, rows // LEAST_ROWS_EACH), MOST_TEACHERS)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PATEGANMethod(VotingMethod):
+    """The method of :class:`PATEGAN`."""
+
+    choices = ("teachers", "labels", "teacher_count")
+
+    def _starts_from_marginals(self) -> bool:
+        return self.teachers == MARGINALS or self._settings().start_from_counts
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Voting(GAN):
+    """The parameters of a GAN whose student learns from the noisy votes of teachers."""
+
+    teachers: str = MARGINALS
+    teacher_count: int | None = None
+    labels: int | None = None
+    config: PATEConfig | None = None
+
+    @classmethod
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a fit from the facts of its model file."""
+        config = facts["config"]
+        if "preset" in config:  # of version 0.2.0, whose parameter ``teachers`` was their number
+            settings = {**config["config"], "start_from_counts": config["preset"] != "paper"}
+            kind = NETWORKS if settings["kind"] == "network" else MARGINALS
+            count = config["teachers"]
+            config = {**config, "config": settings, "teachers": kind, "teacher_count": count}
+        return super().parameters_from(schema, {**facts, "config": config})
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -224,7 +250,4 @@ class PATEGAN(Voting):
     """
 
     method: ClassVar[str] = "pate-gan"
-    choices = ("teachers", "labels", "teacher_count")
-
-    def _starts_from_marginals(self) -> bool:
-        return self.teachers == MARGINALS or self._settings().start_from_counts
+    method_class = PATEGANMethod

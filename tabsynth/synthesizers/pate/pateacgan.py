@@ -3,28 +3,155 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tabsynth._validate import between, one_of, shown
-from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.methods import CLASS_VOTES
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.schema.column import Column
 from tabsynth.schema.conditions import code_of
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Sampler, Trained
 from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.gan.estimator import Networks, TrainingMechanism
+from tabsynth.synthesizers.gan.estimator import Networks, NetworksModel, TrainingMechanism
 from tabsynth.synthesizers.gan.generator import ConditionalGenerator
-from tabsynth.synthesizers.pate.estimator import NETWORKS, Voting
+from tabsynth.synthesizers.model import FittedModel, Sampler, Trained
+from tabsynth.synthesizers.pate.estimator import NETWORKS, Voting, VotingMethod
 from tabsynth.synthesizers.pate.rounds import EnsembleSettings
-from tabsynth.training.loop import TrainingMonitor
 
 MODES = ("A", "B", "C")
 MOST_CLASSES = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConditionalModel(NetworksModel):
+    """A fitted generator with a class for each row."""
+
+    def sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """Return a sampler of codes; classes of the label are drawn as a condition says."""
+        generator: ConditionalGenerator = self.generator
+        number = self.encoder.schema.names.index(self.config["label"])
+        if condition is None or number not in condition.box:
+            return super().sampler(condition)
+        classes = condition.box[number] > 0
+        exact = set(condition.box) == {number} and not condition.computed
+        noise = generator.noise_of(classes)
+        return partial(generator.sample, noise=noise, rounded=exact), exact
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PATEACGANMethod(VotingMethod):
+    """The method of :class:`PATEACGAN`."""
+
+    model_class: ClassVar[type[FittedModel[Any]]] = ConditionalModel
+    choices = ("teachers", "label", "mode", "labels", "teacher_count")
+
+    label: str
+    mode: str | None = None
+    class_shares: Mapping[Any, float] | None = None
+
+    def _mode(self) -> str:
+        if self.mode is None:
+            return "B" if self.teachers == NETWORKS else "C"
+        return self.mode
+
+    def _column(self) -> Column:
+        return self.schema.learned[self.label]
+
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be used."""
+        one_of("mode", self._mode(), MODES)
+        if not isinstance(self.label, str) or self.label not in self.schema.learned.names:
+            raise InputError(
+                f"label names column {shown(self.label)}, which the schema lacks; correct it."
+            )
+        column = self._column()
+        if not column.categories:
+            raise InputError(
+                f"The label, column {shown(self.label)}, is {column.kind}; name a categorical or ordinal one."
+            )
+        if column.size < 2:
+            raise InputError(
+                f"The label, column {shown(self.label)}, has one class alone; name a column with more."
+            )
+        if column.size > MOST_CLASSES:
+            raise InputError(
+                f"The label, column {shown(self.label)}, has {column.size} classes; name one of at most"
+                f" {MOST_CLASSES}, or declare coarser categories."
+            )
+        block = self.encoder.layout.blocks[self._number()]
+        if block.head != "softmax":
+            raise InputError(
+                f"The label, column {shown(self.label)}, must be one-hot; name the encoding of the other"
+                " columns alone."
+            )
+        self._shares()
+        super().check_settings()
+
+    def _number(self) -> int:
+        return self.schema.learned.names.index(self.label)
+
+    def _shares(self) -> np.ndarray | None:
+        """Shares of the classes, where they are declared."""
+        if self.class_shares is None:
+            return None
+        if not isinstance(self.class_shares, Mapping):
+            raise InputError(f"Expected class_shares to be a dict, got {shown(self.class_shares)}.")
+        shares = np.zeros(self._column().size)
+        for value, share in self.class_shares.items():
+            number = code_of(self._column(), value, "class_shares")
+            shares[number] = between(f"class_shares of {shown(value)}", share, 0, 1)
+        if not np.isclose(shares.sum(), 1.0, atol=1e-6):
+            raise InputError(f"Expected class_shares to sum to 1, got {shares.sum():g}.")
+        return shares
+
+    def _ensemble(self) -> EnsembleSettings:
+        return EnsembleSettings(
+            teachers=self._teacher_count(),
+            label=self._number(),
+            shares=self._shares(),
+            mode=self._mode(),
+        )
+
+    def _learned(self) -> tuple[TrainingMechanism, ...]:
+        (votes,) = super()._learned()
+        if self._mode() != "B":
+            return (votes,)
+        details = {"l2_sensitivity": 2**0.5, "unit": "votes"}
+        classes = TrainingMechanism(
+            purpose=CLASS_VOTES,
+            mechanism=lambda noise: Gaussian(noise_multiplier=noise),
+            count=votes.count,
+            details=details,
+        )
+        return (votes, classes)
+
+    def public_facts(self, trained: Trained) -> dict[str, Any]:
+        """Return the public facts that a certificate states, JSON-ready."""
+        return {**super().public_facts(trained), "class_shares": self._stated_shares()}
+
+    def settings(self) -> dict[str, Any]:
+        """Return the public settings that a certificate states besides parameters, JSON-ready."""
+        return {**super().settings(), "mode": self._mode()}
+
+    def _stated_shares(self) -> list[float] | None:
+        """The declared shares, by category code; JSON-ready."""
+        shares = self._shares()
+        return None if shares is None else shares.tolist()
+
+    def configuration(self) -> dict[str, Any]:
+        """Return what rebuilds an untrained generator, JSON-ready."""
+        return {
+            **super().configuration(),
+            "mode": self._mode(),
+            "class_shares": self._stated_shares(),
+        }
+
+    def _networks(self) -> Networks:
+        generator = partial(ConditionalGenerator, label=self._number())
+        return replace(super()._networks(), generator_class=generator)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -72,7 +199,7 @@ class PATEACGAN(Voting):
     """
 
     method: ClassVar[str] = "pate-acgan"
-    choices = ("teachers", "label", "mode", "labels", "teacher_count")
+    method_class = PATEACGANMethod
 
     label: str
     mode: str | None = None
@@ -106,8 +233,8 @@ class PATEACGAN(Voting):
         """
         self._check_fitted()
         if label is not None:
-            name = self.config_["label"]  # of this fit, whatever parameters change
-            code_of(self.encoder_.schema[name], label, "label", null="pandas.NA")
+            name = self.model_.config["label"]  # of this fit, whatever parameters change
+            code_of(self.model_.encoder.schema[name], label, "label", null="pandas.NA")
             if where is not None and name in where:
                 raise InputError(f"where and label both name column {shown(name)}; give one.")
             where = {**(where or {}), name: label}
@@ -121,116 +248,12 @@ class PATEACGAN(Voting):
             implicates=implicates,
         )
 
-    def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
-        """As :meth:`Synthesizer._sampler`; classes of the label are drawn as a condition says."""
-        generator: ConditionalGenerator = self.trained_.generator
-        number = self.encoder_.schema.names.index(self.config_["label"])
-        if condition is None or number not in condition.box:
-            return super()._sampler(condition)
-        classes = condition.box[number] > 0
-        exact = set(condition.box) == {number} and not condition.computed
-        noise = generator.noise_of(classes)
-        return partial(generator.sample, noise=noise, rounded=exact), exact
-
-    def _mode(self) -> str:
-        if self.mode is None:
-            return "B" if self.teachers == NETWORKS else "C"
-        return self.mode
-
-    def _column(self) -> Column:
-        return self.schema.learned[self.label]
-
-    def _check(self) -> None:
-        one_of("mode", self._mode(), MODES)
-        if not isinstance(self.label, str) or self.label not in self.schema.learned.names:
-            raise InputError(
-                f"label names column {shown(self.label)}, which the schema lacks; correct it."
-            )
-        column = self._column()
-        if not column.categories:
-            raise InputError(
-                f"The label, column {shown(self.label)}, is {column.kind}; name a categorical or ordinal one."
-            )
-        if column.size < 2:
-            raise InputError(
-                f"The label, column {shown(self.label)}, has one class alone; name a column with more."
-            )
-        if column.size > MOST_CLASSES:
-            raise InputError(
-                f"The label, column {shown(self.label)}, has {column.size} classes; name one of at most"
-                f" {MOST_CLASSES}, or declare coarser categories."
-            )
-        block = TableEncoder(self.schema, self.encoding).layout.blocks[self._number()]
-        if block.head != "softmax":
-            raise InputError(
-                f"The label, column {shown(self.label)}, must be one-hot; name the encoding of the other"
-                " columns alone."
-            )
-        self._shares()
-        super()._check()
-
-    def _number(self) -> int:
-        return self.schema.learned.names.index(self.label)
-
-    def _shares(self) -> np.ndarray | None:
-        """Shares of the classes, where they are declared."""
-        if self.class_shares is None:
-            return None
-        if not isinstance(self.class_shares, Mapping):
-            raise InputError(f"Expected class_shares to be a dict, got {shown(self.class_shares)}.")
-        shares = np.zeros(self._column().size)
-        for value, share in self.class_shares.items():
-            number = code_of(self._column(), value, "class_shares")
-            shares[number] = between(f"class_shares of {shown(value)}", share, 0, 1)
-        if not np.isclose(shares.sum(), 1.0, atol=1e-6):
-            raise InputError(f"Expected class_shares to sum to 1, got {shares.sum():g}.")
-        return shares
-
-    def _ensemble(self) -> EnsembleSettings:
-        return EnsembleSettings(
-            teachers=self._teacher_count(),
-            label=self._number(),
-            shares=self._shares(),
-            mode=self._mode(),
-        )
-
-    def _learned(self) -> tuple[TrainingMechanism, ...]:
-        (votes,) = super()._learned()
-        if self._mode() != "B":
-            return (votes,)
-        details = {"l2_sensitivity": 2**0.5, "unit": "votes"}
-        classes = TrainingMechanism(
-            purpose=CLASS_VOTES,
-            mechanism=lambda noise: Gaussian(noise_multiplier=noise),
-            count=votes.count,
-            details=details,
-        )
-        return (votes, classes)
-
-    def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
-        facts = super()._facts(monitor, trained)
-        facts["public"]["class_shares"] = self._stated_shares()
-        return facts
-
-    def _stated(self) -> dict[str, Any]:
-        return {**super()._stated(), "mode": self._mode()}
-
-    def _stated_shares(self) -> list[float] | None:
-        """The declared shares, by category code; JSON-ready."""
-        shares = self._shares()
-        return None if shares is None else shares.tolist()
-
-    def _config(self) -> dict[str, Any]:
-        return {**super()._config(), "mode": self._mode(), "class_shares": self._stated_shares()}
-
     @classmethod
-    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a fit from the facts of its model file."""
+        config = facts["config"]
         shares, column = config["class_shares"], schema[config["label"]]
         if shares is not None:
             values = [*column.categories, *column.reasons, *[None] * column.nulls]
             shares = dict(zip(values, shares, strict=True))
-        return super()._from_config(schema, config, class_shares=shares, **shared)
-
-    def _networks(self, layout: Layout) -> Networks:
-        generator = partial(ConditionalGenerator, label=self._number())
-        return replace(super()._networks(layout), generator_class=generator)
+        return {**super().parameters_from(schema, facts), "class_shares": shares}

@@ -1,0 +1,161 @@
+"""The plan of a fit, to be read before it starts: mechanisms, privacy cost, time and warnings."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tabsynth.privacy.accounting.calibration import UNSPENT
+from tabsynth.privacy.certificate.certificate import condition, unchanged_facts, unchanged_of
+from tabsynth.privacy.ledger.ledger import Account, Ledger
+from tabsynth.schema.design import NO_DESIGN
+from tabsynth.synthesizers.method import NOMINAL_ROWS, Method, PlannedSpend
+
+WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3  # past them a plan warns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The privacy cost of a fit, to be read before it starts.
+
+    Attributes
+    ----------
+    spends : tuple of PlannedSpend
+    epsilon, delta : float
+        The privacy cost of the whole fit.
+    accountant : str
+        Name of the accountant.
+    seconds : float or None
+        Estimated on this machine, for a table of ``rows`` rows.
+    time_limit : float or None
+        Seconds after which the fit stops.
+    adjacency : str
+        What neighbouring tables differ by.
+    rows : int
+        The number of rows the estimate is for: what the caller declared, or a nominal one. It is
+        never that of the private table.
+    notes : tuple of str
+        Warnings to be read before the fit.
+    """
+
+    method: str
+    spends: tuple[PlannedSpend, ...]
+    epsilon: float
+    delta: float
+    accountant: str
+    rows: int
+    rows_declared: bool
+    device: str
+    seconds: float | None = None
+    time_limit: float | None = None
+    notes: tuple[str, ...] = ()
+    adjacency: str = NO_DESIGN.adjacency
+
+    def lines(self) -> list[str]:
+        """Return the plan in plain words, a line each."""
+        out = [str(spend) for spend in self.spends]
+        if math.isinf(self.epsilon):
+            out.append("spends epsilon = inf: NOT private")
+        else:
+            out.append(
+                f"spends epsilon = {self.epsilon:.4g} at delta = {self.delta:g}"
+                f" ({self.accountant} accountant, {self.adjacency})"
+            )
+        if self.seconds is not None:
+            whose = "the declared" if self.rows_declared else "a table of"
+            other = "" if self.rows_declared else "; declare rows (--rows) for another number"
+            out.append(
+                f"takes about {duration(self.seconds)} on {self.device} for {whose} {self.rows:,} rows{other}"
+            )
+        elif self.time_limit is not None:
+            out.append(f"stops at the time limit of {duration(self.time_limit)}")
+        return [*out, *self.notes]
+
+    def __str__(self) -> str:
+        return f"{self.method}:\n" + "\n".join(f"  {line}" for line in self.lines())
+
+
+def planned_ledger(spends: Sequence[PlannedSpend], earlier: Ledger) -> Ledger:
+    """Return a ledger on which a plan is spent, after what was spent earlier: for its ε and its accountant."""
+    ledger = Ledger.from_list(earlier.epsilon, earlier.delta, earlier.before())
+    ledger.accounts += [Account(s.purpose, s.mechanism, s.count, s.count) for s in spends]
+    return ledger
+
+
+def complete_plan(
+    method: Method,
+    spends: Sequence[PlannedSpend],
+    earlier: Ledger,
+    *,
+    seconds: float | None,
+    time_limit: float | None,
+) -> Plan:
+    """Return the plan of a fit: its cost on top of what was spent earlier, and what else to know.
+
+    ``seconds`` is the estimated time for ``method.rows``, or for a nominal number of rows.
+    """
+    ledger = planned_ledger(spends, earlier)
+    return Plan(
+        method=method.name,
+        spends=tuple(spends),
+        epsilon=ledger.spent,
+        delta=method.delta,
+        accountant=ledger.accountant()["name"],
+        rows=method.rows or NOMINAL_ROWS,
+        rows_declared=method.rows is not None,
+        device=str(method.device),
+        seconds=seconds,
+        time_limit=time_limit,
+        notes=tuple(_plan_notes(method, spends, seconds, time_limit, ledger)),
+        adjacency=method.schema.design.adjacency,
+    )
+
+
+def _plan_notes(
+    method: Method,
+    spends: Sequence[PlannedSpend],
+    seconds: float | None,
+    limit: float | None,
+    ledger: Ledger,
+) -> list[str]:
+    notes = [*method.design_notes(), *_unspent_notes(ledger)]
+    drafted = method.schema.drafted
+    if drafted and math.isfinite(method.epsilon):
+        notes.append(
+            f"CONDITIONAL: this epsilon holds only if {condition(drafted)}; it was copied from the rows"
+            " of a table"
+        )
+    if sentence := unchanged_of(unchanged_facts(method.schema.unchanged_facts)):
+        notes.append(f"note: {sentence}")
+    if WEAK_EPSILON < method.epsilon < math.inf:
+        notes.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
+    if method.delta > WEAK_DELTA:
+        notes.append(
+            f"note: delta above {WEAK_DELTA:g} is large; choose it well below one over the number of rows"
+        )
+    if seconds is not None and limit is not None and seconds > limit:
+        charged = any(spend.count > 1 for spend in spends)
+        notes.append(
+            f"the time limit of {duration(limit)} {'may' if method.stops_early else 'will'} stop it"
+            f" early, with fewer steps{'; steps that are not taken are not charged' * charged}"
+        )
+    return [*notes, *method.notes(spends)]
+
+
+def _unspent_notes(ledger: Ledger) -> list[str]:
+    if math.isinf(ledger.epsilon):
+        return []
+    adaptive = ledger.adaptive
+    share = ledger.filter.share(ledger.spends()) if adaptive else ledger.spent / ledger.epsilon
+    unspent = 1 - share
+    if unspent <= UNSPENT:
+        return []
+    return [f"note: {unspent:.1%} of epsilon = {ledger.epsilon:g} is not used up"]
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in words: ``45 s``, ``3 min``, ``2.1 h``."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,794 @@
+"""The session of one fit: ledger, project, checkpoint, schema, randomness, time and progress."""
+
+import json
+import logging
+import math
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, is_dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from tabsynth._progress import progress_bar
+from tabsynth._random import Randomness
+from tabsynth._validate import between, integer, native, positive, shown
+from tabsynth.drafting.private_schema import (
+    OPTIONS,
+    check_design,
+    draft_on_ledger,
+    draft_share,
+    release_name,
+)
+from tabsynth.encoding.rows import key_of
+from tabsynth.errors import BudgetError, FileFormatError, InputError
+from tabsynth.privacy.accounting.accountants import RENYI, Spend, epsilon_of
+from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, mechanism_from
+from tabsynth.privacy.certificate.certificate import (
+    EXACT,
+    ON_GPU,
+    code,
+    epsilon_to_json,
+    interrupted_claim,
+    rounded_up,
+    versions,
+)
+from tabsynth.privacy.certificate.completeness import LISTED
+from tabsynth.privacy.ledger.journal import MOST_USES
+from tabsynth.privacy.ledger.ledger import EARLIER, Ledger, as_earlier, recorder
+from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger
+from tabsynth.schema.column import Column
+from tabsynth.schema.design import MOST_WEIGHTED, NO_DESIGN, Design, neighbour_of
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.method import (
+    NOMINAL_ROWS,
+    Method,
+    PlannedSpend,
+    TableMethod,
+    WarmStart,
+    device_of,
+)
+from tabsynth.synthesizers.model import MAX_ROWS, FittedModel, Trained, json_default, read_model
+from tabsynth.synthesizers.plan import Plan, complete_plan
+from tabsynth.synthesizers.timing import estimate_seconds
+from tabsynth.tables.counter import RowCounter
+from tabsynth.tables.frames import TableKind, to_pandas
+from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
+from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
+
+MAX_EPSILON = 10_000.0  # past it "private" is an empty word
+LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
+SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
+DRAFTED = "drafted by the fit"  # in place of a schema's hash
+# Parameters that may change when an interrupted fit is resumed.
+NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
+# Parameters that a certificate states, where a method has them.
+STATED = ("preset", "variant", "label")
+# Parameters with values of a schema, which a fit that drafts one cannot take.
+SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares", "tables")
+logger = logging.getLogger(__name__)
+
+
+class Estimator(Protocol):
+    """The parameters of a fit, and what earlier fits left: see :class:`Synthesizer`."""
+
+    method: ClassVar[str]
+    schema: Any
+    epsilon: float
+    delta: float
+    rows: int | None
+    time_limit: float | None
+    accept_drafted_domain: bool
+    draft_options: Mapping[str, Any] | None
+    random_state: int | None
+    device: str
+    verbose: bool
+    ledger_: Ledger
+    seeded_: bool
+
+    def get_params(self, deep: bool = ...) -> dict[str, Any]:
+        """Return the parameters by name."""
+
+    def make_method(self, schema: Schema | LinkedSchema) -> Method:
+        """Make the method for a schema."""
+
+
+class FitSession:
+    """The session of one fit. It alone asks a ledger, and it holds the files of the fit while it is open.
+
+    Parameters
+    ----------
+    estimator : Synthesizer
+        Its parameters are read; it receives ``ledger_`` and ``seeded_`` when the session ends, whatever came of the fit.
+    checkpoint : path, optional
+        The checkpoint: opened where it exists, else made when the table is about to be read.
+    ledger : path, optional
+        The project's ledger: locked while the session is open, and the only file with the fit's accounts.
+
+    Attributes
+    ----------
+    schema : Schema or LinkedSchema or None
+        Given, read from a file or a dict, or drafted on the ledger.
+    method : Method or None
+        The method for that schema.
+    spends : list of PlannedSpend
+        The plan.
+    interrupted : bool
+        Whether a person ended the training.
+    """
+
+    def __init__(
+        self,
+        estimator: Estimator,
+        *,
+        checkpoint: str | Path | None = None,
+        ledger: str | Path | None = None,
+    ) -> None:
+        self.started = time.monotonic()
+        self.estimator = estimator
+        self.path = None if checkpoint is None else Path(checkpoint)
+        self.project_path = ledger
+        self.earlier: Ledger | None = getattr(estimator, "ledger_", None)
+        self.schema = read_schema(estimator.schema)
+        self.method: Method | None = None
+        self.ledger = Ledger(math.inf, 0.5)  # until a budget is checked
+        self.charged: Ledger | None = None  # where something was charged, or may have been
+        self.spends: list[PlannedSpend] = []
+        self.project: ProjectLedger | None = None
+        self.checkpoint: Checkpoint | None = None
+        self.interrupted = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._release()
+        if self.charged is not None:
+            self.estimator.ledger_, self.estimator.seeded_ = self.charged, self.seeded
+
+    def _release(self) -> None:
+        if self.checkpoint is not None:
+            self.checkpoint.release()
+        if self.project is not None:
+            self.project.release()
+
+    @property
+    def seeded(self) -> bool:
+        """Whether any part of this fit, or an earlier one, is seeded: a known seed allows the noise to be subtracted."""
+        released = getattr(self.schema, "released", None) or {}
+        warm = self._warm_start
+        return bool(
+            self.estimator.random_state is not None
+            or getattr(self.estimator, "seeded_", False)
+            or released.get("seeded")
+            or (warm is not None and warm.seeded_)
+            or (self.checkpoint is not None and self.checkpoint.seeded)
+        )
+
+    @property
+    def _warm_start(self) -> WarmStart | None:
+        return None if self.method is None else self.method.warm_start
+
+    @property
+    def design(self) -> Design:
+        """What rows stand for: as the schema declares it, or the options of its draft."""
+        if self.schema is None:
+            return Design.among(dict(self.estimator.draft_options or {}))
+        return self.schema.design
+
+    # Before the fit.
+
+    def check(self) -> Method:
+        """Refuse what a fit refuses before it sees a table, with a project's ledger what passes its limit."""
+        method = self._checked_method()
+        self._check_domain(method)
+        if self.project_path is not None:
+            self._open()
+        return method
+
+    def plan(self, *, estimate_time: bool) -> Plan:
+        """Return the privacy cost of a fit, before a private row is read."""
+        method = self._checked_method()
+        ledger = self._earlier_ledger()
+        return self._complete_plan(method, method.plan(ledger), ledger, estimate_time)
+
+    def _complete_plan(
+        self, method: Method, spends: list[PlannedSpend], ledger: Ledger, estimate_time: bool
+    ) -> Plan:
+        limit, seconds = self.estimator.time_limit, None
+        estimate_time = estimate_time and isinstance(method, TableMethod)
+        if estimate_time and (limit is None or limit >= SHORT):
+            seconds = estimate_seconds(method, spends, method.rows or NOMINAL_ROWS)
+        return complete_plan(method, spends, ledger, seconds=seconds, time_limit=limit)
+
+    def _checked_method(self) -> Method:
+        """Return the method for the schema, whose parameters can be used."""
+        schema = self.schema
+        if schema is None:
+            raise InputError("Expected schema to be a Schema, got none; only fit drafts one.")
+        self._check_parameters()
+        declared = schema.design.parameters()
+        for name, value in dict(self.estimator.draft_options or {}).items():
+            if value is not None and declared.get(name, value) != value:
+                raise InputError(
+                    f"draft_options has {name}={shown(value)}, and the schema {name}={shown(declared[name])}; declare it in"
+                    " the schema."
+                )
+        self.method = self.estimator.make_method(schema)
+        self.method.check()
+        return self.method
+
+    def _check_parameters(self) -> None:
+        """Refuse wrong values of the parameters that all methods have, but the schema."""
+        estimator = self.estimator
+        positive("epsilon", estimator.epsilon, finite=False)
+        if MAX_EPSILON < estimator.epsilon < math.inf:
+            raise InputError(
+                f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={estimator.epsilon:g}; for a run"
+                " without privacy say so: epsilon=inf."
+            )
+        between("delta", estimator.delta, 0, 1, low_open=True, high_open=True)
+        if estimator.rows is not None:
+            integer("rows", estimator.rows)
+            between("rows", estimator.rows, 1, MAX_ROWS)
+            if self.design.weight is not None and estimator.rows > MOST_WEIGHTED:
+                raise InputError(
+                    f"Expected rows of at most {MOST_WEIGHTED:,} with survey weights, whose sums are exact up to there;"
+                    f" got {estimator.rows:,}."
+                )
+        if estimator.time_limit is not None:
+            positive("time_limit", estimator.time_limit)
+        if estimator.random_state is not None:
+            integer("random_state", estimator.random_state, least=0)
+        device_of(estimator.device)
+
+    def _check_domain(self, method: Method) -> None:
+        """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed.
+
+        Only the schema is read, whoever drafted or edited it.
+        """
+        method.check_identifiers()
+        drafted = method.schema.drafted
+        if math.isfinite(self.estimator.epsilon) and drafted and not method.accept_drafted_domain:
+            raise InputError(
+                f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
+                " may hold private facts; declare it from a public source, or confirm with"
+                " accept_drafted_domain=True (--accept-drafted-domain)."
+            )
+
+    # The fit.
+
+    def fit(
+        self, table: Any, *, progress: Progress | None = None, count: Collection[str] = ()
+    ) -> FittedModel[Any]:
+        """Fit the table by the plan, or restore the model of a complete fit from the checkpoint.
+
+        Parameters
+        ----------
+        table : DataFrame, RowCounter or dict of DataFrame
+        progress : callable, optional
+        count : collection of str
+            Noisy numbers to release; see ``count`` of :meth:`Synthesizer.fit`.
+        """
+        counted: list[str] = []
+        if count:  # most fits do without
+            from tabsynth.synthesizers.violations import check_count
+
+            counted = check_count(count)
+        if self.schema is None:
+            table, kind = self._open_and_draft(table, counted)
+        else:
+            method = self._check_before(table, counted)
+            self._open()
+            kind = method.kind_of(table)
+        if self.finished:
+            return self._restore()
+        method = self._planned_method()
+        if self.estimator.verbose or logger.isEnabledFor(logging.INFO):
+            self._show(
+                self._complete_plan(method, self.spends, self.ledger, self.estimator.verbose)
+            )
+        rows = method.encode_rows(table, key_of(self.estimator.random_state))
+        self._make_checkpoint()
+        limit = self.estimator.time_limit
+        deadline = None if limit is None else self.started + limit
+        bar = progress_bar(True, progress) if self.estimator.verbose else nullcontext(progress)
+        with bar as shown_progress:
+            monitor = TrainingMonitor(progress=shown_progress, deadline=deadline)
+            trained = self.train(method, rows, monitor)
+        fitted: FittedModel[Any] = method.model_class(
+            **vars(trained),
+            method=method.name,
+            encoder=method.encoder,
+            config=method.configuration(),
+            table_kind=kind,
+            ledger=self.ledger,
+            facts=self._facts(method, trained, monitor),
+            seeded=self.seeded,
+        )
+        if monitor.stopped is None and self.checkpoint is not None:
+            self.checkpoint.finish(fitted.save)
+        self.interrupted = monitor.stopped == INTERRUPTED
+        return fitted
+
+    def _check_before(self, table: Any, counted: Sequence[str]) -> Method:
+        """Check method and domain, and release the noisy numbers of rows that are changed or left out."""
+        method = self._checked_method()
+        self._check_domain(method)
+        names = getattr(method.schema, "identifiers", ())
+        if names and method.schema.unit is None and "repeated" not in counted:
+            logger.warning(
+                "the schema declares identifier %s and no unit, so the fit protects single rows; if somebody may have several,"
+                " declare the unit (this follows from the schema alone; count=['repeated'] or --count repeated counts them with noise)",
+                ", ".join(map(shown, names)),
+            )
+        if counted:
+            self._release_numbers(method, counted, table)
+        return method
+
+    def _release_numbers(self, method: Method, counted: Sequence[str], table: Any) -> None:
+        from tabsynth.synthesizers.violations import check_counted, release_number
+
+        if not isinstance(method, TableMethod):
+            raise InputError(
+                f"Method {method.name} takes no count={counted[0]!r} (--count {counted[0]}); leave it out."
+            )
+        on_disk = self.path is not None or self.project_path is not None
+        for option in counted:
+            check_counted(option, method.schema, table, on_disk=on_disk)
+        self._check_sources()
+        seed = self.estimator.random_state
+        method.encode_rows(table, key_of(seed))  # refuses before anything is charged
+        spent = Ledger.from_list(
+            method.epsilon, method.delta, as_earlier(self._earlier_ledger().to_list())
+        )
+        spent.unit, spent.contributions = method.schema.unit, method.schema.contributions
+        # What is released is spent, whatever comes of the rest.
+        self.earlier = self.charged = spent
+        for option in counted:
+            release_number(option, table, method.encoder, spent, seed)
+
+    def _planned_method(self) -> Method:
+        assert self.method is not None
+        return self.method
+
+    def _show(self, plan: Plan) -> None:
+        """Log the plan; with ``verbose``, show it on stderr too."""
+        logger.info("%s", plan)
+        if self.estimator.verbose:
+            console = Console(stderr=True)
+            console.print(str(plan), markup=False, highlight=False, soft_wrap=True)
+
+    def train(self, method: Method, rows: Any, monitor: TrainingMonitor) -> Trained:
+        """Train by the plan; after a crash that lost a charged release, by a new plan for the remaining budget."""
+        while True:
+            if self.project is not None:
+                self.project.begin(self.ledger.run, method.name)
+            self.ledger.unit = method.schema.unit
+            self.ledger.contributions = method.schema.contributions
+            self.charged = self.ledger
+            monitor.checkpoint = self.checkpoint
+            try:
+                return method.train(rows, self.spends, self.ledger, self._randomness(), monitor)
+            except LostRelease as lost:
+                what = str(lost)
+            except KeyboardInterrupt:
+                monitor.stopped = INTERRUPTED
+                raise
+            finally:
+                self.ledger.close(
+                    resumable=self.checkpoint is not None, whole_plan=monitor.stopped == INTERRUPTED
+                )
+            self._start_over(what)
+
+    def _start_over(self, lost: str) -> None:
+        """Make a new plan for the remaining budget."""
+        assert self.checkpoint is not None
+        logger.warning(
+            "%s: charged, but lost in a crash; the rest of the budget is planned again", lost
+        )
+        self.checkpoint.start_over()
+        try:
+            self._adopt(self.checkpoint)
+        except BudgetError as error:
+            raise BudgetError(
+                f"A crash lost the {lost} that were charged, and the rest of the budget does not suffice to repeat them:"
+                f" {error}"
+            ) from None
+
+    def _randomness(self) -> Randomness:
+        """Return streams of this part of the fit: never those of an earlier part, whose noise is drawn."""
+        seed = self.estimator.random_state
+        resumes = 0 if self.checkpoint is None else self.checkpoint.resumes
+        return Randomness(None if seed is None else int(seed) + (resumes << 128))
+
+    def _restore(self) -> FittedModel[Any]:
+        """Return the model that the finished checkpoint holds."""
+        assert self.checkpoint is not None
+        path = self.checkpoint.model()
+        facts, tensors = read_model(path)
+        method = self.method
+        if method is None:  # the fit has drafted the schema
+            method = self.estimator.make_method(Schema.from_dict(facts.get("schema"), str(path)))
+        fitted = replace(method.restore(facts, tensors, path), ledger=self.ledger)
+        self.charged = self.ledger
+        logger.info("%s: the fit was complete; its model is restored", self.path)
+        return fitted
+
+    # A draft of the schema.
+
+    def _open_and_draft(self, table: Any, counted: Sequence[str]) -> tuple[pd.DataFrame, TableKind]:
+        """Draft a schema privately, for a part of the budget, and plan the fit for the remaining budget."""
+        estimator = self.estimator
+        if counted:
+            raise InputError(
+                f"count={counted[0]!r} needs a schema that declares what is counted; a fit that drafts one has none."
+            )
+        if isinstance(table, RowCounter):
+            raise InputError("A draft of a schema needs rows; declare a schema to fit counts.")
+        for name in SPEAKS_OF_SCHEMA:
+            if getattr(estimator, name, None) is not None:
+                raise InputError(f"{name} needs a schema; a fit that drafts one does not take it.")
+        options = dict(estimator.draft_options or {})
+        names = (*OPTIONS, *NO_DESIGN.parameters())
+        for name in options.keys() - set(names):
+            raise InputError(
+                f"draft_options has {shown(name)}; its options are {', '.join(names)}."
+            )
+        # Types of a DataFrame of any library may have been inferred: as in its draft, they are not public.
+        kind, frame = TableKind(TableKind.of(table).library, {}), to_pandas(table)
+        check_design(frame, self.design, options.get("decimal"))
+        self._check_parameters()
+        nominal = estimator.make_method(self._nominal_schema(frame))
+        nominal.check()
+        self._open()
+        if not self.finished:
+            self.schema = self.draft(frame, nominal)
+            self._checked_method()
+            self._plan_after_draft()
+        return frame, kind
+
+    def _nominal_schema(self, table: pd.DataFrame) -> Schema:
+        """Return a schema with the names of a table's columns, which are public, and no fact of its rows.
+
+        It serves for what must be refused before a draft is charged.
+        """
+        design = self.design
+        columns = [
+            Column(name=str(name), kind="categorical", dtype="str", categories=("a", "b"))
+            for name in table.columns
+            if str(name) not in design.names
+        ]
+        return Schema(columns, **design.parameters())
+
+    def draft(self, table: pd.DataFrame, nominal: Method) -> Schema:
+        """Return the schema that this fit releases first, charged as all else is; from the checkpoint if that has it.
+
+        A draft of which a crash lost the result is made again, for a part of what is left. ``nominal`` is a method for
+        the columns' names, by whose plan a project's ledger admits both draft and fit.
+        """
+        estimator, design = self.estimator, self.design
+        self._make_checkpoint()
+        if self.checkpoint is not None:
+            drafted = self.checkpoint.schema()
+            if drafted is not None:
+                return Schema.from_dict(drafted, str(self.path))
+            if self.checkpoint.begun:
+                logger.warning(
+                    "the draft of the schema: charged, but lost in a crash; it is made again"
+                )
+                self.checkpoint.start_over()
+                self.ledger = self.checkpoint.ledger()
+            self.checkpoint.begin(None, seeded=self.seeded)
+        self._check_unspent(self.ledger)
+        mu = draft_share(estimator.epsilon, estimator.delta, table.shape[1] - len(design.names))
+        composition = nominal.composition
+        if self.project is not None:
+            if self.project.filter.composition == RENYI:
+                composition = RENYI  # what the project does not admit is not planned
+
+            def spends_after(ledger: Ledger) -> list[Spend]:
+                return [(spend.mechanism, spend.count) for spend in nominal.plan(ledger)]
+
+            self.project.admit_draft(self.ledger, mu, composition, spends_after)
+        self.ledger.unit = design.unit
+        self.charged = self.ledger  # what a draft spends is spent, whatever comes of the fit
+        seed = estimator.random_state
+        if seed is not None:  # neither the noise of the fit, nor that of a draft that was lost
+            resumes = 0 if self.checkpoint is None else self.checkpoint.resumes
+            seed = int(seed) + (1 << 127) + (resumes << 128)
+        options = {n: v for n, v in dict(estimator.draft_options or {}).items() if n in OPTIONS}
+        schema = draft_on_ledger(
+            table,
+            mu,
+            self.ledger,
+            random_state=seed,
+            composition=composition,
+            design=design,
+            **options,
+        )
+        if self.checkpoint is not None:
+            self.checkpoint.keep_schema(schema.to_dict())
+        return schema
+
+    def _plan_after_draft(self) -> None:
+        """Plan the fit with the drafted schema: adaptively, so that filters compose."""
+        if self.checkpoint is not None:
+            self._adopt(self.checkpoint)
+            return
+        epsilon, delta = self.estimator.epsilon, self.estimator.delta
+        before = as_earlier(self.ledger.to_list())
+        if self.project is not None:
+            ledger = self.project.ledger(epsilon, delta, earlier=before)
+        else:
+            ledger = Ledger.from_list(epsilon, delta, before)
+        self._check_unspent(ledger)
+        self._plan(ledger)
+
+    # Ledger, project and checkpoint.
+
+    @property
+    def finished(self) -> bool:
+        """Whether the checkpoint holds the model of a fit that has ended as planned."""
+        return self.checkpoint is not None and self.checkpoint.finished
+
+    def _open(self) -> None:
+        """Open the files of the fit, and plan it; without a schema there is no plan yet."""
+        self.project = None if self.project_path is None else ProjectLedger(self.project_path)
+        self._check_sources()
+        if self.path is not None and (self.path / INDEX).exists():
+            self._open_checkpoint(self.path)
+            return
+        self.ledger = self._fresh_ledger()
+        if self.method is not None:
+            self._plan(self.ledger)
+
+    def _check_sources(self) -> None:
+        """Refuse what a project's ledger cannot count, and what would be counted nowhere."""
+        project, unit = self.project, self.design.unit
+        # A recorded run is seeded so that it can be replayed, on a ledger that is thrown away.
+        if project is not None and self.seeded and recorder() is None:
+            project.refuse_seed("A seeded fit")
+        if project is not None:
+            project.check_unit(unit)
+        warm = self._warm_start
+        sources: list[tuple[str, Any, Any]] = []
+        for what, before in (
+            ("What this synthesizer was fitted to", self.earlier),
+            ("warm_start", None if warm is None else warm.ledger_),
+        ):
+            if before is not None and before.spends():
+                if before.unit != unit:
+                    raise InputError(
+                        f"{what} protects {neighbour_of(before.unit)}, and this fit {neighbour_of(unit)}; their"
+                        " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
+                    )
+                # A draft has no schema yet, but the options that the design is of.
+                used = self.design if self.schema is None else self.schema.contributions
+                if before is self.earlier and before.contributions not in (None, used):
+                    raise InputError(
+                        "What this synthesizer was fitted to has other bounds of a unit, or another cap of weights, and a"
+                        " certificate states one for all charges. Give both fits the same, or fit a new synthesizer."
+                    )
+                sources.append((what, before.project, before.run))
+        released = getattr(self.schema, "released", None)
+        if released is not None:
+            sources.append((release_name(released), released.get("project"), released.get("run")))
+        for what, project_id, run in sources:
+            check_same_ledger(what, project_id, run, project)
+
+    def _earlier_spends(self) -> list[dict[str, Any]]:
+        """Return what counts as spent before this fit begins, as a ledger lists it."""
+        released = getattr(self.schema, "released", None)
+        if self.earlier is not None:
+            spends = as_earlier(self.earlier.to_list())
+        else:
+            spends = [] if released is None else as_earlier(released["mechanisms"])
+        return spends if self.method is None else self.method.with_sources(spends)
+
+    def _earlier_ledger(self) -> Ledger:
+        """Return a ledger on which earlier fits are already charged."""
+        epsilon, delta = self.estimator.epsilon, self.estimator.delta
+        ledger = Ledger.from_list(epsilon, delta, self._earlier_spends())
+        self._check_unspent(ledger)
+        return ledger
+
+    def _fresh_ledger(self) -> Ledger:
+        """Return the ledger of a fit without a checkpoint."""
+        if self.project is None:
+            return self._earlier_ledger()
+        epsilon, delta = self.estimator.epsilon, self.estimator.delta
+        ledger = self.project.ledger(epsilon, delta, earlier=self._earlier_spends())
+        self._check_unspent(ledger)
+        return ledger
+
+    def _check_unspent(self, ledger: Ledger) -> None:
+        """Refuse a ledger that leaves nothing for another fit.
+
+        The ε that the message names is that of the model's certificate. The filter that composes it with another fit needs
+        more noise for the same ε than an accountant of a fixed list.
+        """
+        if ledger.used_up:
+            before = self.earlier
+            spent = epsilon_of(ledger.spends(), ledger.delta) if before is None else before.spent
+            raise BudgetError(
+                f"This synthesizer has already spent epsilon={rounded_up(spent)} of {ledger.epsilon:g};"
+                " another fit of the same rows adds to it: raise epsilon to pay for both, or fit a"
+                " sklearn.base.clone of it and count both budgets."
+            )
+
+    def _make_checkpoint(self) -> None:
+        """Make the checkpoint, if there is to be one: the table is sound, and about to be read."""
+        if self.path is not None and self.checkpoint is None:
+            self._open_checkpoint(self.path)
+
+    def _open_checkpoint(self, path: Path) -> None:
+        project = self.project
+        bound = self._binding()
+        if project is not None:
+            bound["ledger"] = project.project
+        self.checkpoint = Checkpoint(
+            path,
+            epsilon=self.estimator.epsilon,
+            delta=self.estimator.delta,
+            fit=bound,
+            earlier=self._before(path),
+            journal=None if project is None else project.journal,
+        )
+        self._adopt(self.checkpoint)
+
+    def _adopt(self, checkpoint: Checkpoint) -> None:
+        """Take ledger and plan from the checkpoint; make the plan where it has none."""
+        self.ledger = checkpoint.ledger()
+        if checkpoint.finished or self.method is None:
+            return
+        if checkpoint.plan is None:
+            self._check_unspent(self.ledger)
+            self._plan(self.ledger)
+        else:
+            self.spends = [_spend_from(item) for item in checkpoint.plan]
+            self._check_project()
+        checkpoint.begin([_spend_item(s) for s in self.spends], seeded=self.seeded)
+
+    def _plan(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.spends = self._planned_method().plan(ledger)
+        self._check_project()
+
+    def _check_project(self) -> None:
+        """Refuse a plan that would pass the project's limit, before anything of it is read."""
+        if self.project is not None:
+            plan = [(spend.mechanism, spend.count) for spend in self.spends]
+            self.project.check(self.ledger.run, plan)
+
+    def _before(self, path: Path) -> list[dict[str, Any]]:
+        """Return what was spent before the fit that the checkpoint is of."""
+        ledger = self.ledger if self.earlier is None else self.earlier
+        index = path / INDEX
+        if ledger.journal is not None and index.exists():
+            facts = read_index(index)
+            # This object began, or continued, the very same fit: that is not spent twice.
+            if ledger.run in (facts["run"], *facts.get("given_up", [])):
+                return ledger.of_run(EARLIER)
+        return self._earlier_spends()
+
+    def _binding(self) -> dict[str, Any]:
+        """Return which fit this is, JSON-ready: a checkpoint of another one is refused. Of public facts only."""
+        estimator = self.estimator
+        parameters = estimator.get_params(deep=False)
+        options = {
+            name: value
+            for name, value in parameters.items()
+            if name not in NOT_BOUND
+            and (value is None or isinstance(value, bool | int | float | str | np.generic))
+        }
+        facts: dict[str, Any] = {"method": estimator.method, **options}
+        facts["epsilon"] = epsilon_to_json(estimator.epsilon)
+        if self.method is None:
+            # It is drafted: all follows from the parameters, and from what is released.
+            unnamed = parameters.keys() - {*NOT_BOUND, *options}
+            others = {name: value for name, value in parameters.items() if name in unnamed}
+            facts |= {"schema": DRAFTED, "parameters": others}
+        else:
+            facts |= self.method.binding()
+        return dict(json.loads(json.dumps(facts, default=_bound_value)))
+
+    # The certificate.
+
+    def _facts(self, method: Method, trained: Trained, monitor: TrainingMonitor) -> dict[str, Any]:
+        """Return what a certificate says besides the ledger: of the fit, of the plan, and of the project's ledger."""
+        parameters = self.estimator.get_params(deep=False)
+        configs = sorted(
+            name
+            for name, value in parameters.items()
+            if name.endswith("config") and value is not None
+        )
+        before = [
+            {n: v for n, v in item.items() if n in (*LISTED, "count")}
+            for item in self.ledger.before()
+        ]
+        facts = {
+            "settings": {
+                **{name: parameters[name] for name in STATED if name in parameters},
+                **method.settings(),
+                "own_configuration": configs,
+            },
+            "public": method.public_facts(trained),
+            "versions": versions(),
+            "code": code(),
+            "noise": noise_facts(method, self.ledger),
+            "training": {"stopped": monitor.stopped, **method.training_facts(trained)},
+            "plan": {"before": before, "fit": [_spend_item(spend) for spend in self.spends]},
+        }
+        if self.project is not None:
+            facts["project"] = self.project.statement(self.ledger.run)
+        return facts
+
+
+def read_schema(schema: Any) -> Schema | LinkedSchema | None:
+    """Return a schema that is given as such, as a dict or as a file; None where the fit drafts it."""
+    if schema is None or isinstance(schema, Schema | LinkedSchema):
+        return schema
+    if isinstance(schema, Mapping):
+        return Schema.from_dict(schema)
+    if isinstance(schema, str | Path):
+        return Schema.load(schema)
+    raise InputError(
+        f"Expected schema to be a Schema, a dict, a path or None, got {shown(schema)}."
+    )
+
+
+def noise_facts(method: Method, ledger: Ledger) -> dict[str, Any] | None:
+    """Return how noise was made in this fit, and in the one that it started from; None if that one does not say."""
+    on_gpu = method.device.type != "cpu" and any(
+        isinstance(mechanism, SubsampledGaussian) for mechanism, _ in ledger.spends()
+    )
+    start = method.warm_start
+    before = EXACT if start is None else start.model_.facts.get("noise")
+    return dict(ON_GPU) if on_gpu else before and dict(before)
+
+
+def interrupted_cost(estimator: Estimator) -> str:
+    """Return a sentence on the cost of an interrupted fit: of the model that it left, or without one of its budget."""
+    ledger: Ledger | None = getattr(estimator, "ledger_", None)
+    model: FittedModel[Any] | None = getattr(estimator, "model_", None)
+    if ledger is None or not ledger.spends():
+        return "Nothing was charged."
+    if model is None:
+        # What a person saw may have decided how much was charged, which only a filter covers.
+        charged = "What was charged stays charged"
+        if ledger.project is not None:
+            return f"{charged}, and the project ledger counts it."
+        return f"{charged}: count epsilon={rounded_up(ledger.epsilon)}, its budget."
+    claim = interrupted_claim(ledger.spent, model.facts.get("project"))
+    return f"{claim[0].upper()}{claim[1:]}."
+
+
+def _spend_item(spend: PlannedSpend) -> dict[str, Any]:
+    item = {"purpose": spend.purpose, **spend.mechanism.to_dict(), "count": spend.count}
+    return {name: native(value) for name, value in item.items()}
+
+
+def _spend_from(item: dict[str, Any]) -> PlannedSpend:
+    purpose, count = item.get("purpose"), item.get("count")
+    if not isinstance(purpose, str) or type(count) is not int or not 0 <= count <= MOST_USES:
+        raise FileFormatError(f"The checkpoint's plan has a part that cannot be: {shown(item)}.")
+    return PlannedSpend(purpose=purpose, mechanism=mechanism_from(item), count=count)
+
+
+def _bound_value(value: Any) -> Any:
+    """Convert a configuration to a dict, a number of numpy to Python's; see :func:`json_default`."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return json_default(value)
