@@ -314,7 +314,7 @@ def test_nobody_is_ahead_on_a_figure_that_another_was_not_measured_by():
     assert result == {(block, "margnet"): [0.8]} | stopped
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 def test_a_fit_past_its_limit_is_stopped_and_the_next_epsilon_not_tried(people):
     config = people(1)  # less than the imports take
     Runner(config, "people-margnet").run()
@@ -353,7 +353,7 @@ def test_a_scheduler_s_end_ends_the_fit_in_hand(people):
     assert not config.store.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 def test_one_bench_from_end_to_end(people, protocol, capsys):
     config = people(120)
     Runner(config, "eps8").run()

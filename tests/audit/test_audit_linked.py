@@ -39,7 +39,7 @@ def test_the_canary_adds_its_whole_sensitivity():
         np.testing.assert_array_equal(with_canary[name].codes[:others], without[name].codes)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 @pytest.mark.parametrize("config", [None, MargNetConfig(max_unscored=0)])
 def test_right_counts_show_what_the_theory_says(config):
     result = {r.part: r for r in audit_linked_counts(8.0, runs=RUNS, config=config)}
@@ -77,7 +77,7 @@ def test_stages_that_release_nothing_are_charged_and_have_no_result():
     assert squared < 0.999 * result[WHOLE].mu_claimed ** 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 def test_children_that_count_twice_each_are_refuted(monkeypatch):
     """The event records of two stays, each with twice the weight of a root row."""
     right = records.LinkedEncoder.to_rows

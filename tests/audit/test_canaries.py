@@ -162,7 +162,7 @@ def test_canary_that_is_hardly_there_makes_the_audit_invalid(
     assert "Inconclusive" in result["critic"].sentence
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 def test_sampled_steps_have_a_bound_alone() -> None:
     result = by_part(audit_gan("dp-gan", 8.0, runs=2 * RUNS, fits=2, rate=0.3))
     critic = result["critic"]
@@ -199,7 +199,7 @@ def test_lanes_have_the_law_of_single_steps() -> None:
 # MargNet's counts.
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 def test_counts_show_what_the_theory_says() -> None:
     result = by_part(audit_counts(8.0, runs=300))
     assert result.keys() == {"one-way counts", "signs of triples", "joint counts", WHOLE}

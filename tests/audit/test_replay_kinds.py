@@ -78,7 +78,7 @@ def made_up(seed: int) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 @pytest.mark.parametrize(("name", "violations"), [("margnet", "repair"), ("dp-wgan", "drop")])
 def test_replay_of_every_kind_and_rule(name: str, violations: str) -> None:
     """A record of unusual values of every kind, or one that breaks rules, moves noised inputs and nothing else."""

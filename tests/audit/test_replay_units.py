@@ -168,7 +168,7 @@ class QuietMarginals(measurement.PrivateMarginals):
         self.counts.bound = 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 def test_a_canary_of_a_unit_shows_what_the_theory_says() -> None:
     """μ̂ of a unit of five rows, of which three are used, is near the μ that is accounted for."""
     result = {r.part: r for r in audit_counts(8.0, runs=200, unit_rows=3)}

@@ -47,7 +47,7 @@ def test_implicates_are_tables_of_the_model(model):
     assert len(model.sample(20, implicates=1, where={"sex": "f"})[0]) == 20
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 def test_implicates_differ_as_the_noise_says(model):
     """The share of a sex: between implicates it varies with the noise that is known of its estimate."""
     tables = model.sample(implicates=12, random_state=1)

@@ -194,7 +194,7 @@ def test_orders_pass_over_reasons_and_keep_them() -> None:
         Schema([low, high], constraints=[rule]).rules  # noqa: B018
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 def test_a_fit_keeps_reasons_apart_at_the_command_line(tmp_path) -> None:
     rng = np.random.default_rng(0)
     age = rng.integers(0, 80, 800)
