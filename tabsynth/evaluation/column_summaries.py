@@ -123,11 +123,11 @@ def _kept_apart(
     single = _single(column)
     if single.all() or not single.any():
         return [], []
-    most = shares.max(axis=0)
-    densities = most / np.diff(edges)
+    largest = shares.max(axis=0)
+    densities = largest / np.diff(edges)
     spikes = np.flatnonzero(single & (densities > SPIKE * float(densities[~single].max())))
-    common = spikes[most[spikes] >= SPIKE_SHARE]
-    apart = common[np.argsort(-most[common], kind="stable")][:MAX_APART]
+    common = spikes[largest[spikes] >= SPIKE_SHARE]
+    apart = common[np.argsort(-largest[common], kind="stable")][:MAX_APART]
     return sorted(apart.tolist()), np.setdiff1d(spikes, apart).tolist()
 
 
@@ -138,10 +138,10 @@ def _top(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray, int
         return [column.label(i) for i in range(cells)], shares, 0
     order = np.argsort(-shares.sum(axis=0), kind="stable")
     keep = np.sort(order[:TOP_CATEGORIES])
-    rest = shares[:, order[TOP_CATEGORIES:]].sum(axis=1, keepdims=True)
+    remainder = shares[:, order[TOP_CATEGORIES:]].sum(axis=1, keepdims=True)
     folded = cells - TOP_CATEGORIES
     labels = [column.label(int(i)) for i in keep] + [f"{folded} others"]
-    return labels, np.concatenate([shares[:, keep], rest], axis=1), folded
+    return labels, np.concatenate([shares[:, keep], remainder], axis=1), folded
 
 
 def _grouped(

@@ -159,9 +159,9 @@ def _best_table(metrics: Sequence[Metric]) -> tuple[int | None, bool]:
     best = max(range(len(values)), key=values.__getitem__)
     if not math.isfinite(values[best]) or values.count(values[best]) > 1:
         return None, False
-    others = [metric for i, metric in enumerate(metrics) if i != best]
+    rivals = [metric for i, metric in enumerate(metrics) if i != best]
     winner = metrics[best].synthetic
-    return best, all(worse(metric.synthetic, winner, first.better, first.best) for metric in others)
+    return best, all(worse(metric.synthetic, winner, first.better, first.best) for metric in rivals)
 
 
 def _goodness(metric: Metric) -> float:

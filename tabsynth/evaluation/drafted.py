@@ -79,9 +79,9 @@ def _with_amounts(
             columns[name] = draft_public(together[name])
     if len(columns) == len(schema.columns):
         return schema
-    kept = [item for item in schema.left_out if item["name"] not in columns]
+    still_left_out = [item for item in schema.left_out if item["name"] not in columns]
     ordered = [columns[name] for name in together.columns if name in columns]
-    return schema.replace(columns=ordered, left_out=kept)
+    return schema.replace(columns=ordered, left_out=still_left_out)
 
 
 def _only_in_some(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> dict[str, str]:
@@ -114,10 +114,10 @@ def _of_one_type(parts: list[pd.Series]) -> list[pd.Series]:
         return parts
     if bases <= {"int", "float", "bool"} and bases != {"bool"}:
         numbers = [part.astype("Float64") for part in parts]
-        whole = all(
+        integral = all(
             (n.dropna() % 1 == 0).all() and (n.abs().dropna() < 2**53).all() for n in numbers
         )
-        return [n.astype("Int64" if whole else "float64") for n in numbers]
+        return [n.astype("Int64" if integral else "float64") for n in numbers]
     if len(bases) == 1 and bases <= {"bool"}:
         return [part.astype("boolean") for part in parts]
     return [_texts(part) for part in parts]

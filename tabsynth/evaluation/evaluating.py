@@ -121,11 +121,11 @@ def evaluate_table(
     real_rows = named_by_text(conformed(training.rows, schema))
     both = weighing.real, synthetic_weights
     heaped = {
-        column.name: found
+        column.name: heaps
         for column in schema.columns
         if isinstance(column, Numeric)
         and (
-            found := heaping(column, real_rows[column.name], indexed_table.rows[column.name], both)
+            heaps := heaping(column, real_rows[column.name], indexed_table.rows[column.name], both)
         )
     }
     of_codes = None if weights is None else weights.train, synthetic_weights

@@ -112,17 +112,17 @@ def of_roots(
         parent = columns[table].parent
         if parent is None:
             rows = np.asarray(roots)
-            own, root = np.arange(len(rows)), np.arange(len(rows))
+            parents, root = np.arange(len(rows)), np.arange(len(rows))
         else:
             place = np.full(len(levels[parent]), -1)
             place[chosen[parent]] = np.arange(len(chosen[parent]))
-            kept = np.flatnonzero(place[level.parent] >= 0)
-            rows = kept[np.argsort(place[level.parent[kept]], kind="stable")]
-            own = place[level.parent[rows]]
-            root = out[parent].root[own]
+            children = np.flatnonzero(place[level.parent] >= 0)
+            rows = children[np.argsort(place[level.parent[children]], kind="stable")]
+            parents = place[level.parent[rows]]
+            root = out[parent].root[parents]
         chosen[table] = rows
         weights = None if level.weights is None else level.weights[rows]
-        out[table] = Level(codes=level.codes[rows], parent=own, root=root, weights=weights)
+        out[table] = Level(codes=level.codes[rows], parent=parents, root=root, weights=weights)
     return out
 
 
@@ -171,11 +171,11 @@ def with_ancestors(
 
 
 def wide_slots(
-    levels: Levels, columns: Mapping[str, LevelColumns], most: int = MAX_WIDE
+    levels: Levels, columns: Mapping[str, LevelColumns], limit: int = MAX_WIDE
 ) -> dict[str, int]:
     """Return how many rows of one parent a wide row has room for, by table.
 
-    As many as its bound and its largest group, fewer where wide rows would have more than ``most`` columns: then the
+    As many as its bound and its largest group, fewer where wide rows would have more than ``limit`` columns: then the
     table with the most slots loses one after the other. A table keeps one slot at least.
     """
     slots = {}
@@ -183,7 +183,7 @@ def wide_slots(
         if about.parent is not None:
             largest = int(sizes_of_groups(levels, columns, table).max(initial=1))
             slots[table] = max(1, min(about.most, largest))
-    while _width(columns, slots) > most and max(slots.values()) > 1:
+    while _width(columns, slots) > limit and max(slots.values()) > 1:
         slots[max(slots, key=lambda name: slots[name])] -= 1
     return slots
 
@@ -295,10 +295,10 @@ def from_wide(
     for table, inner in columns.items():
         if inner.parent is not None:
             children[inner.parent].append(table)
-    found: dict[str, list[tuple[np.ndarray, tuple[int, ...]]]] = {table: [] for table in columns}
+    visited: dict[str, list[tuple[np.ndarray, tuple[int, ...]]]] = {table: [] for table in columns}
 
     def walk(table: str, rows: np.ndarray, path: tuple[int, ...]) -> None:
-        found[table].append((rows, path))
+        visited[table].append((rows, path))
         for child in children[table]:
             size = wide[rows, place[(child, path, -1)]]
             slot = 0
@@ -312,7 +312,7 @@ def from_wide(
     numbers: dict[str, dict[tuple[int, ...], np.ndarray]] = {}
     for table, inner in columns.items():
         codes, roots, parents, paths = [], [], [], []
-        for rows, path in found[table]:
+        for rows, path in visited[table]:
             block = np.empty((len(rows), len(inner.names)), dtype=np.int64)
             for j in range(len(inner.names)):
                 column = place[(table, path, j)]
@@ -327,7 +327,7 @@ def from_wide(
         # In the order of parents; slots were visited in their order.
         parent = np.concatenate(parents)
         slot = np.concatenate(
-            [np.full(len(rows), path[-1] if path else 0) for rows, path in found[table]]
+            [np.full(len(rows), path[-1] if path else 0) for rows, path in visited[table]]
         )
         order = np.lexsort([slot, parent])
         out[table] = Level(
@@ -353,7 +353,7 @@ def _present(
     out = column[rows].copy()
     missing = out >= size
     if missing.any():
-        known = column[column < size]
-        pool: Sequence[int] | np.ndarray = known if len(known) else np.arange(size)
+        present = column[column < size]
+        pool: Sequence[int] | np.ndarray = present if len(present) else np.arange(size)
         out[missing] = rng.choice(pool, int(missing.sum()))
     return out

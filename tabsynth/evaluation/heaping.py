@@ -82,17 +82,17 @@ def clear_multiples(
     if not len(values):
         return ()
     low, high = quantiles(values, (0.01, 0.99), each)
-    finest, found = step or 0.0, [0.0]
+    finest, clear = step or 0.0, [0.0]
     for multiple in MULTIPLES:
-        finer = found[-1] or finest
-        whole = finer == 0 or bool(_is_multiple(np.array([multiple]), finer)[0])
-        if multiple <= finer or not whole or (high - low) / multiple < MIN_STEPS:
+        finer = clear[-1] or finest
+        nested = finer == 0 or bool(_is_multiple(np.array([multiple]), finer)[0])
+        if multiple <= finer or not nested or (high - low) / multiple < MIN_STEPS:
             continue
         among, of_among = those(_is_multiple(values, finer)) if finer else (values, each)
         even = finer / multiple
         if len(among) and _share(among, multiple, of_among) > even + max(MORE, even * (1 - even)):
-            found.append(multiple)
-    return tuple(found[:0:-1])
+            clear.append(multiple)
+    return tuple(clear[:0:-1])
 
 
 def _share(numbers: np.ndarray, multiple: float, weights: np.ndarray | None) -> float:

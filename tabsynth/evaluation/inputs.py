@@ -80,7 +80,7 @@ def indexed_holdout(
     schema: Schema, table: Any, train: np.ndarray, synthetic: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the same for the hold-out as :func:`kept_index`; refuse the rows of one of the other two tables, in whatever order."""
-    index, kept = kept_index(schema, table, HOLDOUT)
+    index, numbers = kept_index(schema, table, HOLDOUT)
     refuse_no_rows(len(index), HOLDOUT)
     for other, what in ((train, "training"), (synthetic, "synthetic")):
         if same_rows(index, other) or (what == "training" and overlap(train, index).all_known):
@@ -88,7 +88,7 @@ def indexed_holdout(
                 f"The hold-out holds the rows of the {what} table; give rows that the synthesizer"
                 " never saw, or none."
             )
-    return index, kept
+    return index, numbers
 
 
 def indexed_synthetic(
@@ -124,19 +124,19 @@ def indexed_synthetic(
             fits &= ~wrong
     if not fits.any():
         raise InputError(f"No row of the {SYNTHETIC} fits the schema: {undeclared[0].name}.")
-    kept = named[fits]
-    index = np.stack([c.encode(kept[c.name]) for c in schema.columns], axis=1)
+    fitting = named[fits]
+    index = np.stack([c.encode(fitting[c.name]) for c in schema.columns], axis=1)
     combinations = zeros(schema.columns, schema.impossible)
     impossible = np.zeros((len(index), len(combinations)), dtype=bool)
     for i, zero in enumerate(combinations):
         impossible[:, i] = np.all([mask[index[:, j]] for j, mask in zero.items()], axis=0)
     names = [" and ".join(f"{n} in {_short(v)}" for n, v in c.items()) for c in schema.impossible]
-    broken = [rule.broken(kept) for rule in rules]
+    broken = [rule.broken(fitting) for rule in rules]
     impossible = np.column_stack([impossible, *broken])
     names += [rule.text for rule in rules]
     left_out = len(frame) - len(index)
     metric = violations(impossible, fits, names, undeclared, weights)
-    return Synthetic(kept, index, metric, left_out, fits)
+    return Synthetic(fitting, index, metric, left_out, fits)
 
 
 def certificate_with(

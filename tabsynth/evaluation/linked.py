@@ -253,9 +253,9 @@ def _frames(tables: Any, schema: LinkedSchema, what: str) -> Frames:
         raise InputError(f"Expected the {what} to be a dict of tables, got {shown(tables)}.")
     if set(tables) != set(schema.names):
         odd = next(iter(sorted(set(schema.names) ^ set(tables), key=str)))
-        known = "is missing" if odd in schema.names else "is not in the schema"
+        problem = "is missing" if odd in schema.names else "is not in the schema"
         raise InputError(
-            f"Table {shown(odd)} of the {what} {known}; the schema has {', '.join(schema.names)}."
+            f"Table {shown(odd)} of the {what} {problem}; the schema has {', '.join(schema.names)}."
         )
     out = {}
     for name in schema.names:
@@ -322,7 +322,7 @@ def levels_of(
                     f"In {where}, {keys.parent_key}={shown(key)} has no row of {keys.parent}; give the parent's row, or"
                     " leave such rows out."
                 )
-        kept = parent >= 0
+        usable = parent >= 0
         if keys.key is not None:
             repeated = frame[keys.key].iloc[rows].duplicated() | frame[keys.key].iloc[rows].isna()
             if strict and repeated.any():
@@ -330,8 +330,8 @@ def levels_of(
                 raise InputError(
                     f"In {where}, the key {keys.key}={shown(key)} is null or repeated; each row needs a key of its own."
                 )
-            kept &= ~repeated.to_numpy()
-        codes, rows, parent = codes[kept], rows[kept], parent[kept]
+            usable &= ~repeated.to_numpy()
+        codes, rows, parent = codes[usable], rows[usable], parent[usable]
         if keys.parent is not None:
             sequence = rows
             if keys.order is not None and keys.order in frame:
@@ -391,16 +391,16 @@ def _repeats(tables: Frames, name: str, key: str) -> np.ndarray:
 def _orphans(tables: Frames, name: str, schema: LinkedSchema) -> np.ndarray:
     keys = schema.keys[name]
     assert keys.parent is not None
-    known = tables[keys.parent][schema.keys[keys.parent].key].dropna()
-    return ~tables[name][keys.parent_key].isin(known).to_numpy()
+    parent_keys = tables[keys.parent][schema.keys[keys.parent].key].dropna()
+    return ~tables[name][keys.parent_key].isin(parent_keys).to_numpy()
 
 
 def _descents(tables: Frames, name: str, parent: str, order: str) -> np.ndarray:
     """Return which rows but the first of a group have a lower place in the order than the row before."""
     values = tables[name][order]
     previous = values.groupby(tables[name][parent]).shift()
-    known = previous.notna() & values.notna()
-    return (values[known] < previous[known].astype(values.dtype)).to_numpy()
+    both_known = previous.notna() & values.notna()
+    return (values[both_known] < previous[both_known].astype(values.dtype)).to_numpy()
 
 
 def _share_metric(
@@ -433,9 +433,9 @@ def _evaluate_alone(linked: _Linked, name: str, label: str, *, with_holdout: boo
         learned = frame[[column for column in frame.columns if column in table.names]]
         if survey is None:
             return learned
-        beside = survey.beside(tables, name, named).set_axis(learned.index)
-        new = beside.columns.difference(learned.columns, sort=False)
-        return pd.concat([learned, beside[new]], axis=1)
+        survey_columns = survey.beside(tables, name, named).set_axis(learned.index)
+        new = survey_columns.columns.difference(learned.columns, sort=False)
+        return pd.concat([learned, survey_columns[new]], axis=1)
 
     return evaluate_table(
         values(frames.baseline),

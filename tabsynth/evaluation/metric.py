@@ -71,6 +71,22 @@ class Compared(NamedTuple, Generic[Item]):
         """Return a part of a metric, where ``pick`` takes its value out of each."""
         return Part(name, *self.map(lambda item: float(pick(item))), n)
 
+    def parts(
+        self,
+        names: Sequence[str],
+        pick: Callable[[Item], Sequence[float] | np.ndarray],
+        counts: int | Sequence[int] | np.ndarray = 0,
+    ) -> list[Part]:
+        """Return a part for each name, where ``pick`` takes the values of all out of each; ``counts`` are their units."""
+        values = self.map(lambda item: list(map(float, pick(item))))
+        units = [counts] * len(names) if isinstance(counts, int) else list(map(int, counts))
+        return [
+            Part(name, one, None if values.holdout is None else values.holdout[i], other, n)
+            for i, (name, one, other, n) in enumerate(
+                zip(names, values.synthetic, values.baseline, units, strict=True)
+            )
+        ]
+
 
 @dataclass(frozen=True)
 class Metric(Result):
@@ -475,9 +491,9 @@ class Evaluation(Measured):
         """The number of columns that were not predicted: of a wide table a part is drawn."""
         return len(self.columns) - len(self.prediction.columns)
 
-    def furthest_columns(self, most: int) -> tuple[ColumnSummary, ...]:
+    def furthest_columns(self, limit: int) -> tuple[ColumnSummary, ...]:
         """Return at most so many columns, those furthest apart, in the order of the table."""
-        furthest = sorted(self.columns, key=lambda item: -item.distance)[:most]
+        furthest = sorted(self.columns, key=lambda item: -item.distance)[:limit]
         return tuple(item for item in self.columns if item in furthest)
 
 

@@ -108,9 +108,9 @@ def release(
         raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
     given, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
-    whole, schema = schema, schema.coded
-    table, public = _public(whole, synthetic)
-    _check_certificate(given, whole.fingerprint())
+    declared, schema = schema, schema.coded
+    table, public = _public(declared, synthetic)
+    _check_certificate(given, declared.fingerprint())
     assert given is not None
     if delta is None:
         delta = float(given.get("delta", math.nan))
@@ -120,7 +120,7 @@ def release(
     sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
     spend = (Gaussian(noise_multiplier=sigma), count)
     with _open_ledger(ledger, given, epsilon, delta, spend, design.unit) as (own, project):
-        rows = _rows_of_fit(whole, real, rng)  # refused before it is entered
+        rows = _rows_of_fit(declared, real, rng)  # refused before it is entered
         if project is not None:
             project.begin(own.run, PURPOSE)
         account = own.open(PURPOSE, *spend)

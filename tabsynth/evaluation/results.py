@@ -176,16 +176,16 @@ class Distance(Result):
     mean: Estimate
     marginals: tuple[Marginal, ...]
 
-    def furthest(self, most: int) -> tuple[Marginal, ...]:
+    def furthest(self, limit: int) -> tuple[Marginal, ...]:
         """Return at most so many of the marginals, the furthest apart first."""
-        return tuple(sorted(self.marginals, key=lambda item: -item.value)[:most])
+        return tuple(sorted(self.marginals, key=lambda item: -item.value)[:limit])
 
-    def furthest_columns(self, most: int) -> set[str]:
+    def furthest_columns(self, limit: int) -> set[str]:
         """Return at most so many columns: those of the marginals furthest apart."""
         chosen: dict[str, None] = {}
         for marginal in self.furthest(len(self.marginals)):
             for name in marginal.columns:
-                if len(chosen) < most:
+                if len(chosen) < limit:
                     chosen[name] = None
         return set(chosen)
 
@@ -422,10 +422,10 @@ class ColumnSummary(Result):
     moments: tuple[Moments, Moments] | None = None
     heaping: Heaping | None = None
 
-    def largest(self, most: int) -> list[tuple[str, float, float]]:
+    def largest(self, limit: int) -> list[tuple[str, float, float]]:
         """Return at most so many labels with both shares, those commonest in the training table first."""
         shares = zip(self.real, self.synthetic, self.labels, strict=True)
-        ordered = sorted(shares, reverse=True)[:most]
+        ordered = sorted(shares, reverse=True)[:limit]
         return [(label, real, synthetic) for real, synthetic, label in ordered]
 
     @property
@@ -437,19 +437,19 @@ class ColumnSummary(Result):
         if not self.spans:
             return 0.0, 0.0
         spans, count = np.array(self.spans), len(self.spans)
-        least, most = float(spans[0, 0]), float(spans[-1, 1])
+        start, end = float(spans[0, 0]), float(spans[-1, 1])
         if self.axis == "rank":
-            return least, most
+            return start, end
         from_below, from_above = np.zeros((2, count), dtype=bool)
         for shares, outside in zip((self.real, self.synthetic), OUTSIDE, strict=True):
-            own = np.array(shares[:count])
-            from_below |= own.cumsum() > outside / 2
-            from_above |= own[::-1].cumsum()[::-1] > outside / 2
+            cell_shares = np.array(shares[:count])
+            from_below |= cell_shares.cumsum() > outside / 2
+            from_above |= cell_shares[::-1].cumsum()[::-1] > outside / 2
         inside = from_below & from_above
         if not inside.any():
-            return least, most
+            return start, end
         low, high = float(spans[inside][0, 0]), float(spans[inside][-1, 1])
-        return (low, high) if high - low < SHORTER * (most - least) else (least, most)
+        return (low, high) if high - low < SHORTER * (end - start) else (start, end)
 
     @property
     def outside(self) -> tuple[float, float]:

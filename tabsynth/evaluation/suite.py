@@ -104,8 +104,8 @@ def measure(
     baselines = [
         independent_columns(train, len(synthetic), rng, of_train) for _ in range(BASELINES)
     ]
-    own = np.random.default_rng([seed, 1])
-    tables = _tables(train, synthetic, holdout, baselines[0], columns, weights, own)
+    draws = np.random.default_rng([seed, 1])
+    tables = _tables(train, synthetic, holdout, baselines[0], columns, weights, draws)
     if holdout is not None:
         # Of a larger one as many rows as the synthetic table has; a smaller one is corrected for below.
         chosen = subsample(
@@ -113,8 +113,8 @@ def measure(
         )
         tables = replace(tables, holdout=holdout[chosen])
         if weights is not None and weights.holdout is not None and tables.weights is not None:
-            kept = replace(tables.weights, holdout=weights.holdout[chosen])
-            tables = replace(tables, weights=kept)
+            chosen_weights = replace(tables.weights, holdout=weights.holdout[chosen])
+            tables = replace(tables, weights=chosen_weights)
     real, compared = tables.weighted_train, tables.weighted
     ways = tuple(
         distances(
@@ -128,18 +128,18 @@ def measure(
         )
         for order in range(1, min(3, len(sizes)) + 1)
     )
-    utility = _of_utility(tables, columns, own, seed)
+    utility = _of_utility(tables, columns, draws, seed)
     config.report_progress("relations")
-    others = None
+    controls = None
     if holdout is not None:
-        others = weighted_rows(holdout, None if weights is None else weights.holdout)
-    fit, test = _fit_and_test(real, others, rng)
+        controls = weighted_rows(holdout, None if weights is None else weights.holdout)
+    fit, test = _fit_and_test(real, controls, rng)
     if holdout is None:
         baselines = [
             independent_columns(fit.codes, len(synthetic), rng, fit.weights)
             for _ in range(BASELINES)
         ]
-    prediction, by_classifier = _of_prediction(tables, fit, baselines, test, config, (rng, own))
+    prediction, by_classifier = _of_prediction(tables, fit, baselines, test, config, (rng, draws))
     if columns.target is not None:
         if tables.control is not None:
             shown, rows = tables, tables.weighted_control
@@ -147,7 +147,7 @@ def measure(
             of_fit = None if weights is None else replace(weights, train=fit.each)
             shown = replace(tables, train=fit.codes, baseline=baselines[0], weights=of_fit)
             rows = test
-        utility += train_on_synthetic(shown, rows, columns.target, own, boosting=config.boosting)
+        utility += train_on_synthetic(shown, rows, columns.target, draws, boosting=config.boosting)
     disclosure = attribute_disclosure(
         train,
         synthetic,
@@ -158,8 +158,8 @@ def measure(
         rng=rng,
         progress=config.stage("disclosure"),
     )
-    attacks = [disclosure_metric(disclosure, tables, config.k, own)]
-    attacks += _attacks(tables, min(m, MAX_ATTACKED), own, config)
+    attacks = [disclosure_metric(disclosure, tables, config.k, draws)]
+    attacks += _attacks(tables, min(m, MAX_ATTACKED), draws, config)
     counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
     counts["holdout"] = 0 if holdout is None else len(holdout)
     survey = None
@@ -209,8 +209,8 @@ def _tables(
         None if half is None or holdout is None else holdout[half] for half in (first, second)
     )
     if weights is not None and weights.holdout is not None:
-        given = weights.holdout
-        parts = (None if half is None else given[half] for half in (first, second))
+        holdout_weights = weights.holdout
+        parts = (None if half is None else holdout_weights[half] for half in (first, second))
         weights = replace(weights, reference=next(parts), control=next(parts))
     return Tables(
         train=train,

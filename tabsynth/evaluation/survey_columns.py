@@ -114,8 +114,8 @@ class Survey:
         if not isinstance(self.replicate_weights, str):
             return list(self.replicate_weights or ())
         pattern = re.compile(re.escape(self.replicate_weights) + r"_?(\d{1,6})")
-        found = [(int(match[1]), name) for name in names if (match := pattern.fullmatch(name))]
-        return [name for _, name in sorted(found) if name != self.weights]
+        numbered = [(int(match[1]), name) for name in names if (match := pattern.fullmatch(name))]
+        return [name for _, name in sorted(numbered) if name != self.weights]
 
     def takes(self, name: str) -> bool:
         """Return whether a column of this name is the survey's."""
@@ -141,10 +141,10 @@ def apart(
     """Return a table without the survey's columns that the schema does not have, and all of the survey's columns."""
     texts = [str(name) for name in frame.columns]
     of_survey = [names.takes(name) for name in texts]
-    rest = [not taken or name in declared for taken, name in zip(of_survey, texts, strict=True)]
+    is_table = [not taken or name in declared for taken, name in zip(of_survey, texts, strict=True)]
     aside = frame.loc[:, of_survey]
     aside = aside.set_axis([str(name) for name in aside.columns], axis=1).reset_index(drop=True)
-    return frame.loc[:, rest], aside
+    return frame.loc[:, is_table], aside
 
 
 @dataclass(frozen=True)
@@ -208,9 +208,9 @@ class SurveyReader:
             return out
         value = values.iloc[int(wrong.argmax())]
         expected = "finite numbers" if negative else "numbers from 0"
-        found = "a null" if pd.isna(value) else shown(value)
+        example = "a null" if pd.isna(value) else shown(value)
         self.problems.append(
-            f"The {what} has {found} among the weights of {name} ({int(wrong.sum()):,} such{' row' if wrong.sum() == 1 else ' rows'}), and weights are"
+            f"The {what} has {example} among the weights of {name} ({int(wrong.sum()):,} such{' row' if wrong.sum() == 1 else ' rows'}), and weights are"
             f" {expected}; correct it, or take the row out."
         )
         return None
@@ -275,7 +275,7 @@ class DesignColumns(NamedTuple):
     clusters: np.ndarray | None
 
     def design(
-        self, names: Survey, weights: np.ndarray, kept: np.ndarray, what: str
+        self, names: Survey, weights: np.ndarray, used: np.ndarray, what: str
     ) -> Design | None:
         """Return the survey's design, of the rows that are kept, by their numbers; None of a single row.
 
@@ -285,18 +285,18 @@ class DesignColumns(NamedTuple):
             If a stratum has one cluster, whose variance is unknown.
         """
         if self.replicates is not None:
-            return Replicated(weights[kept], self.replicates[kept], names.replicate_factor)
-        strata, clusters = (None if c is None else c[kept] for c in (self.strata, self.clusters))
-        if strata is None and clusters is None and len(kept) < 2:
+            return Replicated(weights[used], self.replicates[used], names.replicate_factor)
+        strata, clusters = (None if c is None else c[used] for c in (self.strata, self.clusters))
+        if strata is None and clusters is None and len(used) < 2:
             return None
-        of_rows = np.zeros(len(kept), dtype=np.int64)
+        of_rows = np.zeros(len(used), dtype=np.int64)
         if strata is not None:
             of_rows = np.unique(strata, return_inverse=True)[1]
-        own = np.arange(len(kept))
+        cluster_of = np.arange(len(used))
         if clusters is not None:
             both = np.column_stack([of_rows, clusters])
-            own = np.unique(both, axis=0, return_inverse=True)[1].ravel()
-        sizes = np.bincount(of_rows[np.unique(own, return_index=True)[1]])
+            cluster_of = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+        sizes = np.bincount(of_rows[np.unique(cluster_of, return_index=True)[1]])
         if (sizes == 1).any() and strata is None:
             raise InputError(
                 f"The {what} has one cluster, from which no interval follows; leave out clusters."
@@ -308,7 +308,7 @@ class DesignColumns(NamedTuple):
                 " from which no variance follows; join them with others."
             )
         return Linearised(
-            weights[kept],
+            weights[used],
             None if strata is None else of_rows,
-            None if clusters is None else own,
+            None if clusters is None else cluster_of,
         )

@@ -347,11 +347,11 @@ def infer(
         more = table.iloc[np.append(np.arange(half), np.full(ADDED, row))]
         phi[i] = (_call_analysis(analysis, more, values)[1] - values) * (half / ADDED + 1)
     influence = Influence(names, values, lambda part: phi[:, part])
-    found = estimates(reference, rows, influence, confidence, sample)
+    result = estimates(reference, rows, influence, confidence, sample)
     still = ~phi.any(axis=0)  # such as a median: its standard error would be 0
-    found.loc[still, "note"] = NO_CHANGE
-    found.loc[still, ["estimate", "standard_error", "low", "high"]] = np.nan
-    return found
+    result.loc[still, "note"] = NO_CHANGE
+    result.loc[still, ["estimate", "standard_error", "low", "high"]] = np.nan
+    return result
 
 
 def _check_cells(reference: Reference, columns: list[str]) -> None:
@@ -565,12 +565,12 @@ def _regression(
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Return predictors with an intercept, the outcome, and the names of the coefficients; rows with a null in a number are all 0."""
     count = len(rows.table)
-    kept = ~np.isnan(y)
+    complete = ~np.isnan(y)
     columns, labels = [np.ones(count)], ["intercept"]
     for name in _list_columns(predictors):
         if _column(reference, name).kind == "numeric":
             numbers = _numbers(reference, rows, name)
-            kept &= ~np.isnan(numbers)
+            complete &= ~np.isnan(numbers)
             columns.append(numbers)
             labels.append(name)
             continue
@@ -580,8 +580,8 @@ def _regression(
             columns.append((codes == code).astype(float))
             level = levels[code]
             labels.append(f"{name}[{'null' if pd.isna(level) else level}]")
-    x = np.where(kept[:, None], np.stack(columns, axis=1), 0.0)
-    return x, np.where(kept, y, 0.0), labels
+    x = np.where(complete[:, None], np.stack(columns, axis=1), 0.0)
+    return x, np.where(complete, y, 0.0), labels
 
 
 def _as_shares(out: pd.DataFrame) -> pd.DataFrame:

@@ -178,8 +178,8 @@ def _checks(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[s
     out = []
     project, code = section_of(certificate, "project"), section_of(certificate, "code")
     if project:
-        kept = section_of(project, "composition").get("name")
-        together = f"{epsilon_text(project.get('limit'))}, kept by a {_text(kept)}"
+        composition = section_of(project, "composition").get("name")
+        together = f"{epsilon_text(project.get('limit'))}, kept by a {_text(composition)}"
         out.append(
             ("ε of all fits under its ledger", f"{together}, {_text(project.get('ledger'))}")
         )

@@ -93,7 +93,8 @@ class Definition:
     def covers(self, key: str) -> bool:
         """Return whether it defines the metric of that key."""
         return any(
-            key.startswith(own[:-1]) if own.endswith("*") else key == own for own in self.keys
+            key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
+            for pattern in self.keys
         )
 
 
@@ -113,8 +114,8 @@ def definitions_of(
     keys: Iterable[str], groups: Sequence[str] = ("utility", "attacks")
 ) -> list[Definition]:
     """Return the definitions of the metrics of these keys, each once, in the order of the keys."""
-    found = (definition_of(key, groups) for key in keys)
-    return list(dict.fromkeys(item for item in found if item is not None))
+    items = (definition_of(key, groups) for key in keys)
+    return list(dict.fromkeys(item for item in items if item is not None))
 
 
 def of_group(group: str) -> list[Definition]:

@@ -181,8 +181,8 @@ def marginal_figure(marginal: ColumnSummary) -> str:
         apart = len(marginal.labels) - first
         if first and apart:
             ratio = (14, 1.1 * apart + (0.0 if apart > 1 else 0.3))
-            axes, beside = figure.subplots(1, 2, width_ratios=ratio)
-            _apart(beside, marginal, first)
+            axes, side_axes = figure.subplots(1, 2, width_ratios=ratio)
+            _apart(side_axes, marginal, first)
         else:
             axes = figure.subplots()
         if bars:
@@ -274,12 +274,12 @@ def _unit(axis: str, length: float, density: float) -> tuple[float, str]:
     """Return the length that densities are stated for, and its name: at most an eighth of the axis; no density is above 100%."""
     if axis == "rank":
         return 1.0, "per value"
-    most = min(length / 8, 1 / max(density, 1e-300))
+    longest = min(length / 8, 1 / max(density, 1e-300))
     if axis == "number":
-        power = math.floor(math.log10(most))
+        power = math.floor(math.log10(longest))
         return 10.0**power, f"per {10.0**power:,.10g}"
     units = DAYS if axis == "date" else HOURS
-    return max((unit for unit in units if unit[0] <= most), default=units[0])
+    return max((unit for unit in units if unit[0] <= longest), default=units[0])
 
 
 def _value_ticks(axes: Axes, marginal: ColumnSummary, low: float, high: float) -> None:

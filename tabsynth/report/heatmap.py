@@ -33,7 +33,7 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
     by_order = {item.order: item.synthetic for item in distances}
     if 2 not in by_order:
         return None
-    own = {marginal.columns[0]: marginal.value for marginal in by_order[1].marginals}
+    single_distances = {marginal.columns[0]: marginal.value for marginal in by_order[1].marginals}
     pairs = {marginal.columns: marginal.value for marginal in by_order[2].marginals}
     shown = _shown_columns(by_order[2], names)
     top = max([*pairs.values(), 1e-12])
@@ -44,7 +44,7 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
         parts.append(_text(label - 6, label + row * CELL + 15, a, "end"))
         parts.append(_text(label + row * CELL + 15, label - 6, a, "start", turned=True))
         for column, b in enumerate(shown[: row + 1]):
-            value = own.get(a) if a == b else pairs.get((a, b), pairs.get((b, a)))
+            value = single_distances.get(a) if a == b else pairs.get((a, b), pairs.get((b, a)))
             if value is not None:
                 name = a if a == b else f"{b} × {a}"
                 place = label + column * CELL, label + row * CELL

@@ -143,11 +143,11 @@ def page(evaluation: LinkedEvaluation) -> str:
         ],
     )
     tables = [keys, groups, worst, attacks]
-    for title, found in (
+    for title, parts in (
         ("by itself", evaluation.tables),
         ("with the columns above it", evaluation.joined),
     ):
-        tables += [_table(f"Table {name} {title}", item) for name, item in found.items()]
+        tables += [_table(f"Table {name} {title}", item) for name, item in parts.items()]
     tables.append((("Glossary", "Meaning"), [(name, [text], False) for name, text in GLOSSARY]))
     return render_page(
         f"{evaluation.label}: linked tables",
@@ -176,8 +176,8 @@ def _of_groups(evaluation: LinkedEvaluation) -> list[Metric]:
 
 def _definitions(evaluation: LinkedEvaluation) -> list[Definition]:
     """Return the definitions of the figures of groups, keys and attacks, and of the tables by themselves and joined."""
-    others = (*evaluation.tables.values(), *evaluation.joined.values())
-    keys = [m.key for item in others for m in item.metrics if m.kind == UTILITY]
+    evaluations = (*evaluation.tables.values(), *evaluation.joined.values())
+    keys = [m.key for item in evaluations for m in item.metrics if m.kind == UTILITY]
     of_groups = [m.key.rpartition(".")[2] for m in evaluation.metrics]
     return list(
         dict.fromkeys([*definitions_of(of_groups, ("linked", "attacks")), *definitions_of(keys)])

@@ -80,11 +80,11 @@ def epsilon_axis(epsilons: Sequence[float]) -> tuple[Axis, list[float]]:
     Tables of one ε stand a little apart. At least one ε must be finite.
     """
     finite = {epsilon: math.log10(epsilon) for epsilon in epsilons if math.isfinite(epsilon)}
-    least, most = min(finite.values()), max(finite.values())
-    room = max(most - least, 1.0)
-    at = {**finite, math.inf: most + 0.25 * room}
+    smallest, greatest = min(finite.values()), max(finite.values())
+    room = max(greatest - smallest, 1.0)
+    at = {**finite, math.inf: greatest + 0.25 * room}
     high = max(at[epsilon] for epsilon in epsilons) + 0.12 * room
-    low = least - 0.12 * room
+    low = smallest - 0.12 * room
     ticks: list[tuple[float, str]] = []
     for epsilon in sorted(set(epsilons)):
         text = f"{epsilon:.3g}" if math.isfinite(epsilon) else "none"
@@ -92,8 +92,8 @@ def epsilon_axis(epsilons: Sequence[float]) -> tuple[Axis, list[float]]:
             ticks.append((at[epsilon], text))
     places, seen = [], dict.fromkeys(epsilons, 0)
     for epsilon in epsilons:
-        beside = seen[epsilon] - (epsilons.count(epsilon) - 1) / 2
-        places.append(at[epsilon] + 0.02 * (high - low) * beside)
+        offset = seen[epsilon] - (epsilons.count(epsilon) - 1) / 2
+        places.append(at[epsilon] + 0.02 * (high - low) * offset)
         seen[epsilon] += 1
     return Axis("ε, on a logarithmic scale", low, high, tuple(ticks)), places
 
@@ -238,9 +238,9 @@ def _around(spot: tuple[float, float]) -> Box:
     return spot[0] - 8, spot[1] - 7, spot[0] + 8, spot[1] + 7
 
 
-def _meets(box: Box, others: Sequence[Box]) -> bool:
+def _meets(box: Box, boxes: Sequence[Box]) -> bool:
     left, top, right, bottom = box
-    return any(a <= right and left <= c and b <= bottom and top <= d for a, b, c, d in others)
+    return any(a <= right and left <= c and b <= bottom and top <= d for a, b, c, d in boxes)
 
 
 def _sorted(box: Box) -> Box:

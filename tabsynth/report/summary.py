@@ -203,8 +203,8 @@ def _distances(evaluation: Evaluation) -> str:
             references.append(f"independent columns {metric.baseline.value:.3f}")
         if metric.holdout is not None:
             references.append(f"hold-out reference {metric.holdout.value:.3f}")
-        beside = f" ({', '.join(references)})" if references else ""
-        parts.append(f"{metric.value:.3f} for {ORDERS[item.order]}{beside}")
+        in_brackets = f" ({', '.join(references)})" if references else ""
+        parts.append(f"{metric.value:.3f} for {ORDERS[item.order]}{in_brackets}")
     return (
         "The synthetic table's counts differ from the training table's by a mean total variation"
         f" distance of {'; '.join(parts)}. 0 is equal, 1 is disjoint."

@@ -231,7 +231,7 @@ def test_any_wide_row_is_a_table(seed):
 def test_slots_follow_the_bound_the_tables_and_the_width():
     levels = drawn(np.random.default_rng(0), 30, THREE, most=4)
     assert wide_slots(levels, THREE) == {"people": 4, "visits": 2}
-    narrow = wide_slots(levels, THREE, most=12)
+    narrow = wide_slots(levels, THREE, limit=12)
     wide = wide_rows(levels, THREE, narrow)
     assert len(wide.sizes) <= 12 and min(narrow.values()) >= 1
 

@@ -223,12 +223,14 @@ def find_links(
 ) -> np.ndarray:
     """Return whether the k nearest rows by either side's columns have one in common, shape (records,)."""
 
-    def work(part: np.ndarray, own: np.random.Generator) -> np.ndarray:
+    def work(part: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         out = np.empty(len(part))
         for i, record in enumerate(part):
             differs = searched.differs(record)
             one, other = (
-                nearest(searched.distance([differs[j] for j in np.flatnonzero(side)]), k, own)[0]
+                nearest(
+                    searched.distance([differs[j] for j in np.flatnonzero(side)]), k, generator
+                )[0]
                 for side in (sides, ~sides)
             )
             out[i] = len(np.intersect1d(one, other)) > 0
@@ -251,10 +253,7 @@ def _inference(
         return risk(tried[0].mean(axis=1), tried[1].mean(axis=1)), by_column
 
     risks = tables.compared_beside_control.map(attack)
-    parts = [
-        risks.part(name, lambda f, j=j: f[1][j], len(people) + len(controls))  # type: ignore[misc]
-        for j, name in enumerate(tables.names)
-    ]
+    parts = risks.parts(tables.names, lambda attacked: attacked[1], len(people) + len(controls))
     return _metric(
         "inference",
         "Inference risk",

@@ -63,9 +63,9 @@ def membership(
             table = table[rng.choice(len(table), MAX_TABLE, replace=False)]
         return GowerSearch(table, tables.sizes, ordered)
 
-    others = search(known_people)
-    width = bandwidth(surroundings(both, others, rng).steps)
-    reference_density = surroundings(both, others, rng, width).density
+    reference = search(known_people)
+    width = bandwidth(surroundings(both, reference, rng).steps)
+    reference_density = surroundings(both, reference, rng, width).density
     proximities = compared.map(lambda table: surroundings(both, search(table), rng, width))
     return [
         _presence(proximities, len(people)),
@@ -222,10 +222,13 @@ def area(positive: np.ndarray, negative: np.ndarray) -> Estimate:
 
     Half a unit of pseudo-variation keeps the interval open where the scores are apart.
     """
-    ordered, others = np.sort(negative), np.sort(positive)
+    ordered, positives_sorted = np.sort(negative), np.sort(positive)
     below = np.searchsorted(ordered, positive, "left"), np.searchsorted(ordered, positive, "right")
     wins = (below[0] + below[1]) / (2 * len(negative))
-    above = np.searchsorted(others, negative, "left"), np.searchsorted(others, negative, "right")
+    above = (
+        np.searchsorted(positives_sorted, negative, "left"),
+        np.searchsorted(positives_sorted, negative, "right"),
+    )
     losses = 1 - (above[0] + above[1]) / (2 * len(positive))
     value = float(wins.mean())
     variance = 0.0

@@ -69,8 +69,8 @@ def root_membership(
         labels=tuple(tuple(map(str, range(size))) for size in about.sizes),
     )
     people, controls = (t[rng.permutation(len(t))[:m]] for t in (about.codes, control))
-    found = membership(tables, people, controls, rng)
-    return [_of_roots(metric, root) for metric in found]
+    metrics = membership(tables, people, controls, rng)
+    return [_of_roots(metric, root) for metric in metrics]
 
 
 def root_shadow(
@@ -95,14 +95,14 @@ def root_shadow(
     about = wide_rows(train, columns, slots)
     targets = _unusual(about, TARGETS)
     total = len(train[root]) + (0 if holdout is None else len(holdout[root]))
-    others = np.setdiff1d(np.arange(total), targets)
-    rows = min(ROWS, len(others) // 2)
+    population = np.setdiff1d(np.arange(total), targets)
+    rows = min(ROWS, len(population) // 2)
     if rows < 2:
-        raise InputError(f"shadow needs four roots besides those attacked, got {len(others)}.")
+        raise InputError(f"shadow needs four roots besides those attacked, got {len(population)}.")
     half = fits // (2 * TARGETS)
     metric = shadow_membership(
         lambda roots: wide_rows(make(roots[:, 0]), columns, slots).codes,
-        others[:, None],
+        population[:, None],
         targets[:, None],
         about.sizes,
         rows=rows,

@@ -146,11 +146,11 @@ def shadow_attack(
     sizes = schema.sizes
     targets = unusual(train, sizes, TARGETS)
     people = train if holdout is None else np.concatenate([train, holdout])
-    others = people[~(people[:, None] == targets[None]).all(axis=2).any(axis=1)]
-    rows = min(ROWS, len(others) // 2)
+    population = people[~(people[:, None] == targets[None]).all(axis=2).any(axis=1)]
+    rows = min(ROWS, len(population) // 2)
     if rows < 2:
         raise InputError(
-            f"shadow needs 4 real rows or more that differ from those attacked, got {len(others)}."
+            f"shadow needs 4 real rows or more that differ from those attacked, got {len(population)}."
         )
     draws = np.random.default_rng([config.random_state, 2])
 
@@ -160,7 +160,7 @@ def shadow_attack(
     half = fits // (2 * TARGETS)
     return shadow_membership(
         synthetic_index,
-        others,
+        population,
         targets,
         sizes,
         rows=rows,

@@ -39,9 +39,9 @@ def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> 
     pairs = column_sets(len(sizes), 2, seed) if len(sizes) > 1 else []
     groups = [group_numbers(len(table), rng) for table in folded]
     by_table = []
-    for table, whole, group in zip(folded, present, groups, strict=True):
+    for table, table_rows, group in zip(folded, present, groups, strict=True):
         of_pairs = (
-            pair_counts(table, i, j, sizes, group, whole.effective_weights) for i, j in pairs
+            pair_counts(table, i, j, sizes, group, table_rows.effective_weights) for i, j in pairs
         )
         both = [(cramers_v(c), mutual_information(c)) for c in of_pairs]
         by_table.append(np.array(both).reshape(len(pairs), 2, 1 + GROUPS))
@@ -100,10 +100,7 @@ def _metric(
         return gaps[:, 0], clipped(jackknife(float(mean[0]), mean[1:], n), 0.0)
 
     comparisons = tables.weighted.map(compare)
-    parts = [
-        comparisons.part(name, lambda f, i=i: f[0][i], len(tables.synthetic))  # type: ignore[misc]
-        for i, name in enumerate(names)
-    ]
+    parts = comparisons.parts(names, lambda compared: compared[0], len(tables.synthetic))
     return Metric(
         key,
         f"{title}: mean difference",

@@ -66,7 +66,7 @@ class Counted(NamedTuple):
 
 def group_metrics(
     train: Levels,
-    others: Compared[Levels],
+    compared_tables: Compared[Levels],
     columns: Mapping[str, LevelColumns],
     table: str,
     rng: np.random.Generator,
@@ -79,7 +79,7 @@ def group_metrics(
     Parameters
     ----------
     train : dict of str to Level
-    others : Compared of dict of str to Level
+    compared_tables : Compared of dict of str to Level
         The synthetic tables, real tables of roots that no synthesizer saw, and tables of independent children.
     """
     about = columns[table]
@@ -90,17 +90,17 @@ def group_metrics(
             "Share of parents whose number of children would have to change: total variation distance of the numbers of"
             f" {table} of each row of {about.parent}, 0 included. 0 is equal, 1 is disjoint. Assigning children at random keeps"
             " the sizes, so independent children are no reference.",
-            train, others,
+            train, compared_tables,
             Counted(lambda levels: _sizes(levels, columns, table), [(0,)], (LARGEST_SIZE + 1,), ("rows",)),
             of_relations=False,
         ),
-        _between(train, others, columns, table),
+        _between(train, compared_tables, columns, table),
     ]  # fmt: skip
     if len(train[table]) and train[table].position.max() > 0:
-        metrics.append(_pairs(train, others, columns, table))
-        metrics += _differences(train, others, columns, table, rng)
+        metrics.append(_pairs(train, compared_tables, columns, table))
+        metrics += _differences(train, compared_tables, columns, table, rng)
         if about.ordered:
-            metrics += _sequences(train, others, columns, table)
+            metrics += _sequences(train, compared_tables, columns, table)
     return metrics
 
 
@@ -112,12 +112,15 @@ def _sizes(levels: Levels, columns: Mapping[str, LevelColumns], table: str) -> I
 
 
 def _between(
-    train: Levels, others: Compared[Levels], columns: Mapping[str, LevelColumns], table: str
+    train: Levels,
+    compared_tables: Compared[Levels],
+    columns: Mapping[str, LevelColumns],
+    table: str,
 ) -> Metric:
     """Compare each column of a child with each column of every table above it."""
     _, origin = with_ancestors(train, columns, table)
-    own = [i for i, (name, _) in enumerate(origin) if name == table]
-    sets = [(i, j) for i, (name, _) in enumerate(origin) if name != table for j in own]
+    child_columns = [i for i, (name, _) in enumerate(origin) if name == table]
+    sets = [(i, j) for i, (name, _) in enumerate(origin) if name != table for j in child_columns]
     names = tuple(f"{name}.{columns[name].names[j]}" for name, j in origin)
 
     def items(levels: Levels) -> Items:
@@ -128,25 +131,25 @@ def _between(
         f"{table}.between_levels", f"Parent × child, {table}",
         f"Share of rows of {table} that would have to move to make the counts of a column above and a column of {table}"
         f" equal: mean over {len(sets)} pairs of columns. 0 is equal, 1 is disjoint.",
-        train, others, Counted(items, sets, [columns[name].sizes[j] for name, j in origin], names),
+        train, compared_tables, Counted(items, sets, [columns[name].sizes[j] for name, j in origin], names),
     )  # fmt: skip
 
 
-def sibling_pairs(level: Level, most: int = OTHERS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sibling_pairs(level: Level, limit: int = OTHERS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return each row with its siblings: (row, sibling, weight), one entry for each ordered pair.
 
-    The weights of a row sum to 1, so that large groups count by their rows. In a group of more than ``most`` + 1 rows
-    each row is paired with ``most`` siblings at regular distances in the group.
+    The weights of a row sum to 1, so that large groups count by their rows. In a group of more than ``limit`` + 1 rows
+    each row is paired with ``limit`` siblings at regular distances in the group.
     """
     first = np.searchsorted(level.parent, level.parent, side="left")
     size = np.searchsorted(level.parent, level.parent, side="right") - first
     position = np.arange(len(level)) - first
     rows, siblings, weights = [], [], []
-    for step in range(1, min(int(size.max(initial=1)) - 1, most) + 1):
+    for step in range(1, min(int(size.max(initial=1)) - 1, limit) + 1):
         here = np.flatnonzero(size > step)
-        pairs = np.minimum(size[here] - 1, most)
+        pairs = np.minimum(size[here] - 1, limit)
         # 1, 2, … in small groups; spread over the whole of a large one.
-        offset = np.where(size[here] - 1 <= most, step, step * (size[here] - 1) // most)
+        offset = np.where(size[here] - 1 <= limit, step, step * (size[here] - 1) // limit)
         rows.append(here)
         siblings.append(first[here] + (position[here] + offset) % size[here])
         weights.append(1 / pairs)
@@ -157,7 +160,10 @@ def sibling_pairs(level: Level, most: int = OTHERS) -> tuple[np.ndarray, np.ndar
 
 
 def _pairs(
-    train: Levels, others: Compared[Levels], columns: Mapping[str, LevelColumns], table: str
+    train: Levels,
+    compared_tables: Compared[Levels],
+    columns: Mapping[str, LevelColumns],
+    table: str,
 ) -> Metric:
     about = columns[table]
     width = len(about.names)
@@ -174,14 +180,14 @@ def _pairs(
         f"A random row of {table} with a random sibling: share of such pairs that would have to change to make the counts"
         f" of a column of one and a column of the other equal, mean over {len(sets)} pairs of columns. The pairs have no"
         " order. 0 is equal, 1 is disjoint.",
-        train, others,
+        train, compared_tables,
         Counted(items, sets, about.sizes * 2, (*about.names, *(f"sibling's {n}" for n in about.names))),
     )  # fmt: skip
 
 
 def _differences(
     train: Levels,
-    others: Compared[Levels],
+    compared_tables: Compared[Levels],
     columns: Mapping[str, LevelColumns],
     table: str,
     rng: np.random.Generator,
@@ -192,13 +198,15 @@ def _differences(
     if not ordered:
         return []
     drawn = [
-        _apart(levels, table, ordered, rng) for levels in (train, *others) if levels is not None
+        _apart(levels, table, ordered, rng)
+        for levels in (train, *compared_tables)
+        if levels is not None
     ]
     grids = [np.unique(np.concatenate([part[i][0] for part in drawn])) for i in range(len(ordered))]
     curves = [
         [_cumulative(*part[i], grids[i]) for i in range(len(ordered))] for part in drawn
     ]  # each of shape (1 + groups, grid)
-    remaining = iter(zip(curves[1:], [t for t in others if t is not None], strict=True))
+    remaining = iter(zip(curves[1:], [t for t in compared_tables if t is not None], strict=True))
 
     def compare(_: Levels) -> tuple[np.ndarray, Estimate]:
         other, levels = next(remaining)
@@ -209,11 +217,12 @@ def _differences(
         n = min(len(train[table]), len(levels[table]))
         return gaps[:, 0], clipped(jackknife(float(mean[0]), mean[1:], n), 0.0, 1.0)
 
-    compared = others.map(compare)
-    parts = [
-        compared.part(about.names[j], lambda item, i=i: item[0][i], len(others.synthetic[table]))  # type: ignore[misc]
-        for i, (j, _) in enumerate(ordered)
-    ]
+    compared = compared_tables.map(compare)
+    parts = compared.parts(
+        [about.names[j] for j, _ in ordered],
+        lambda item: item[0],
+        len(compared_tables.synthetic[table]),
+    )
     return [
         Metric(
             f"{table}.sibling_differences",
@@ -248,8 +257,8 @@ def _apart(
     for j, score in ordered:
         values = score[level.codes[:, j]]
         apart = np.abs(values[rows] - values[siblings])
-        known = np.isfinite(apart)
-        out.append((apart[known], weights[known], groups[known]))
+        finite = np.isfinite(apart)
+        out.append((apart[finite], weights[finite], groups[finite]))
     return out
 
 
@@ -266,7 +275,10 @@ def _cumulative(
 
 
 def _sequences(
-    train: Levels, others: Compared[Levels], columns: Mapping[str, LevelColumns], table: str
+    train: Levels,
+    compared_tables: Compared[Levels],
+    columns: Mapping[str, LevelColumns],
+    table: str,
 ) -> list[Metric]:
     about = columns[table]
     width = len(about.names)
@@ -292,7 +304,7 @@ def _sequences(
             f"{table}.position", f"Position × column, {table}",
             f"Share of rows of {table} that would have to move to make the counts of a column at the first, second, … row"
             f" of a group equal: mean over {width} columns. 0 is equal, 1 is disjoint.",
-            train, others,
+            train, compared_tables,
             Counted(
                 places, [(0, 1 + j) for j in range(width)], (LAST_POSITION + 1, *about.sizes), ("position", *about.names)
             ),
@@ -311,7 +323,7 @@ def _sequences(
                 f"{table}.{key}", f"{title}, {table}",
                 f"Share of runs of {length} consecutive rows of one parent that would have to change to make the counts of a"
                 f" column's values in that order equal: mean over {width} columns. 0 is equal, 1 is disjoint.",
-                train, others, Counted(runs(length), sets, about.sizes * length, names),
+                train, compared_tables, Counted(runs(length), sets, about.sizes * length, names),
             )
         )  # fmt: skip
     return metrics
@@ -322,7 +334,7 @@ def _metric(
     title: str,
     reading: str,
     train: Levels,
-    others: Compared[Levels],
+    compared_tables: Compared[Levels],
     counted: Counted,
     *,
     of_relations: bool = True,
@@ -337,11 +349,13 @@ def _metric(
         return Items(items.codes, items.weights * weights[items.roots], items.roots)
 
     real = weigh(train)
-    compared = others.map(lambda levels: item_distance(real, weigh(levels), sets, sizes, names))
-    parts = [
-        compared.part(" × ".join(marginal.columns), lambda item, i=i: item.marginals[i].value)  # type: ignore[misc]
-        for i, marginal in enumerate(compared.synthetic.marginals)
-    ]
+    compared = compared_tables.map(
+        lambda levels: item_distance(real, weigh(levels), sets, sizes, names)
+    )
+    parts = compared.parts(
+        [" × ".join(marginal.columns) for marginal in compared.synthetic.marginals],
+        lambda item: [marginal.value for marginal in item.marginals],
+    )
     return Metric(
         key,
         title,

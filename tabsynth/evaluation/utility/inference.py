@@ -77,12 +77,8 @@ def inference(tables: Tables, column: int) -> list[Metric]:
         return []
 
     agreements = tables.weighted.map(lambda table: _agreement(real, fitted(table)))
-    parts = [
-        agreements.part(name, lambda f, i=i: f[2][i])  # type: ignore[misc]
-        for i, name in enumerate(terms.names)
-        if math.isfinite(agreements.synthetic[2][i])
-    ]
-    parts.sort(key=lambda part: part.value)
+    parts = agreements.parts(terms.names, lambda agreement: agreement[2])
+    parts = sorted((p for p in parts if math.isfinite(p.value)), key=lambda part: part.value)
     model = "linear" if numeric else "logistic"
     return [
         Metric(

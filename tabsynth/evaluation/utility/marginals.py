@@ -24,7 +24,7 @@ _ENUMERABLE = 1_000_000
 
 def distances(
     train: np.ndarray | WeightedRows,
-    others: tuple[
+    compared_tables: tuple[
         np.ndarray | WeightedRows, np.ndarray | WeightedRows, np.ndarray | WeightedRows | None
     ],
     order: int,
@@ -40,10 +40,10 @@ def distances(
     """
     sets = column_sets(len(sizes), order, seed)
     done = []
-    for i, other in enumerate(others):
+    for i, other in enumerate(compared_tables):
         done.append(None if other is None else distance(train, other, sets, names, sizes))
         if progress is not None:
-            progress((i + 1) / len(others))
+            progress((i + 1) / len(compared_tables))
     synthetic, baseline, holdout = done
     assert synthetic is not None and baseline is not None
     return Distances(order, synthetic, baseline, holdout)

@@ -227,13 +227,13 @@ def predict_column(
     class. The settings of the evaluation protocol: L2 with C = 1, L-BFGS of at most 60 iterations, tolerance 1e-3.
     """
     labels = fit[:, column]
-    others = [j for j in range(len(sizes)) if j != column]
+    predictors = [j for j in range(len(sizes)) if j != column]
     rows = counts(labels, sizes[column], weights)
-    if np.count_nonzero(rows) < 2 or not others:
+    if np.count_nonzero(rows) < 2 or not predictors:
         return np.full(len(test), rows.argmax())
     model = LogisticRegression(C=1.0, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
-    model.fit(one_hot(fit[:, others], [sizes[j] for j in others]), labels, weights)
-    return model.predict(one_hot(test[:, others], [sizes[j] for j in others]))
+    model.fit(one_hot(fit[:, predictors], [sizes[j] for j in predictors]), labels, weights)
+    return model.predict(one_hot(test[:, predictors], [sizes[j] for j in predictors]))
 
 
 def boost_column(
@@ -247,15 +247,15 @@ def boost_column(
     every = -(-len(fit) // BOOSTED_ROWS)  # evenly, for tables are often sorted
     fit, weights = fit[::every], None if weights is None else weights[::every]
     labels = fit[:, column]
-    others = [j for j in range(len(sizes)) if j != column]
+    predictors = [j for j in range(len(sizes)) if j != column]
     rows = counts(labels, sizes[column], weights)
-    if np.count_nonzero(rows) < 2 or not others:
+    if np.count_nonzero(rows) < 2 or not predictors:
         return np.full(len(test), rows.argmax())
     model = HistGradientBoostingClassifier(
         max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=0
     )
-    model.fit(fit[:, others], labels, weights)
-    return model.predict(test[:, others])
+    model.fit(fit[:, predictors], labels, weights)
+    return model.predict(test[:, predictors])
 
 
 def one_hot(index: np.ndarray, sizes: Sequence[int]) -> sparse.csr_matrix:

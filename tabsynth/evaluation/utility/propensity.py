@@ -61,8 +61,8 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
             if tables.weights is None:
                 rows = [sample_rows(t, MAX_ROWS, rng).codes for t in both]
                 return ratio(rows[0], rows[1], tables.sizes, rng)
-            most = min(MAX_ROWS, *map(len, both))
-            real, synthetic = (sample_rows(t, most, rng) for t in both)
+            limit = min(MAX_ROWS, *map(len, both))
+            real, synthetic = (sample_rows(t, limit, rng) for t in both)
             weights = np.concatenate([t.each / t.each.mean() for t in (real, synthetic)])
             return ratio(real.codes, synthetic.codes, tables.sizes, rng, weights)
 

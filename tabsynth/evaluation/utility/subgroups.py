@@ -62,10 +62,9 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
         return _Fared(excesses, gap)
 
     gaps = tables.weighted.map(judge_groups)
-    parts = [
-        gaps.part(labels[int(v)], lambda f, i=i: f.excesses[i], int(counts[v]))  # type: ignore[misc]
-        for i, v in enumerate(judged)
-    ]
+    parts = gaps.parts(
+        [labels[int(v)] for v in judged], lambda fared: fared.excesses, counts[judged]
+    )
     parts.sort(key=lambda part: -part.value)
     groups = [Group(part.name, part.n, part.value) for part in parts] if comparable else []
     gap = gaps.map(itemgetter(1))
@@ -195,9 +194,9 @@ def _block_weights(blocks: int, rng: np.random.Generator) -> np.ndarray:
 
 def _sets(columns: int, column: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
     """Return pairs of the other columns, of many a random part; of one other column, itself."""
-    others = [j for j in range(columns) if j != column]
-    order = 2 if len(others) > 1 else 1
-    sets = [tuple(others[i] for i in s) for s in column_sets(len(others), order)]
+    remaining = [j for j in range(columns) if j != column]
+    order = 2 if len(remaining) > 1 else 1
+    sets = [tuple(remaining[i] for i in s) for s in column_sets(len(remaining), order)]
     if len(sets) > MAX_PAIRS:
         sets = [sets[i] for i in rng.choice(len(sets), MAX_PAIRS, replace=False)]
     return sets

@@ -117,12 +117,12 @@ class Linearised:
 
     def mean(self, numbers: np.ndarray) -> tuple[float, float]:
         """Return the mean of numbers, shape (rows,), over the rows that are not NaN, and its error."""
-        known = np.isfinite(numbers)
-        weight = np.where(known, self.weights, 0.0)
+        finite = np.isfinite(numbers)
+        weight = np.where(finite, self.weights, 0.0)
         if weight.sum() <= 0:
             return math.nan, math.nan
-        mean = float(weight @ np.where(known, numbers, 0.0) / weight.sum())
-        return mean, self._of_rows(weight * np.where(known, numbers - mean, 0.0)) / weight.sum()
+        mean = float(weight @ np.where(finite, numbers, 0.0) / weight.sum())
+        return mean, self._of_rows(weight * np.where(finite, numbers - mean, 0.0)) / weight.sum()
 
     def total(self, numbers: np.ndarray) -> tuple[float, float]:
         """Return the sum of numbers, shape (rows,), without NaN, and its error."""
@@ -257,26 +257,33 @@ def _shares(tables: Tables, design: Design, columns: tuple[int, ...]) -> _Group:
 
     cells, rows = np.unique(keys(tables.train), return_counts=True)
     enough = rows >= LEAST_ROWS
-    kept = cells[enough]
+    judged_cells = cells[enough]
 
     def places(codes: np.ndarray) -> np.ndarray:
         own = keys(codes)
-        place = np.searchsorted(kept, own)
-        place[place == len(kept)] = 0
-        return np.where(kept[place] == own, place, -1) if len(kept) else np.full(len(own), -1)
+        place = np.searchsorted(judged_cells, own)
+        place[place == len(judged_cells)] = 0
+        return (
+            np.where(judged_cells[place] == own, place, -1)
+            if len(judged_cells)
+            else np.full(len(own), -1)
+        )
 
     def of_other(table: WeightedRows) -> np.ndarray:
         place = places(table.codes)
-        return np.bincount(place[place >= 0], table.each[place >= 0], len(kept)) / table.each.sum()
+        return (
+            np.bincount(place[place >= 0], table.each[place >= 0], len(judged_cells))
+            / table.each.sum()
+        )
 
     names = []
-    for cell in kept.tolist():
+    for cell in judged_cells.tolist():
         parts = []
         for j in reversed(columns):
             cell, code = divmod(cell, tables.sizes[j])
             parts.append(f"{tables.names[j]} = {tables.labels[j][code]}")
         names.append(", ".join(reversed(parts)))
-    values, errors = design.shares(places(tables.train), len(kept))
+    values, errors = design.shares(places(tables.train), len(judged_cells))
     others = tuple(None if t is None else of_other(t) for t in tables.weighted)
     estimates = _with_intervals(names, values, errors, rows[enough], others[0], design, (0.0, 1.0))
     name = " × ".join(tables.names[j] for j in columns)

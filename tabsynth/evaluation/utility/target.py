@@ -99,8 +99,8 @@ def train_on_synthetic(
         for table in fits:
             chances = probabilities(fit, table.codes, tested.codes, column, sizes, table.weights)
             measured.append(_scores(chances, tested.codes[:, column], groups, tested.weights))
-        train, *others = measured
-        remaining = iter(others)
+        train, *compared_scores = measured
+        remaining = iter(compared_scores)
         scores = tables.compared_beside_control.map(lambda _, left=remaining: next(left))  # type: ignore[misc]
         for i in range(len(_KINDS)):
             parts = _parts(i, scores, tables.labels[column], numbers) if named and i < 2 else ()
@@ -114,10 +114,9 @@ def _parts(
 ) -> tuple[Part, ...]:
     """Return the AUROC or AUPRC of each value that some test rows have and some have not."""
     judged = np.flatnonzero(np.isfinite(scores.synthetic.each[i])).tolist()
-    parts = [
-        scores.part(labels[v], lambda scored, v=v: scored.each[i, v], int(counts[v]))  # type: ignore[misc]
-        for v in judged
-    ]
+    parts = scores.parts(
+        [labels[v] for v in judged], lambda scored: scored.each[i, judged], counts[judged]
+    )
     return worst_first(parts, "higher", SHOWN_PARTS)
 
 

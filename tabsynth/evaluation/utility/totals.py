@@ -41,22 +41,22 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
     def measure(other: WeightedRows, scale: float) -> tuple[np.ndarray, Estimate, Estimate]:
         totals = _totals(other, columns, tables.sizes, rng, scale)
         n = min(len(other), len(tables.train))
-        whole = np.where(train[:, 0] > 0, train[:, 0], np.nan)
-        error = np.abs(totals[:, 0] / whole - 1)
+        train_totals = np.where(train[:, 0] > 0, train[:, 0], np.nan)
+        error = np.abs(totals[:, 0] / train_totals - 1)
         # Half the sum of absolute differences over the total: the share that would have to move.
         moved = 0.5 * np.abs(totals[:, 1:] - train[:, 1:]).sum(axis=1)
-        moved /= whole * max(1, len(columns))
+        moved /= train_totals * max(1, len(columns))
         return (
             totals[0],
             clipped(jackknife(float(error[0]), error[1:], n), 0.0),
             clipped(jackknife(float(moved[0]), moved[1:], n), 0.0),
         )
 
-    given, scales = tables.weighted, population_scales(tables)
+    compared, scales = tables.weighted, population_scales(tables)
     metrics = Compared(
-        measure(given.synthetic, scales.synthetic),
-        None if given.holdout is None else measure(given.holdout, scales.holdout or 1.0),
-        measure(given.baseline, scales.baseline),
+        measure(compared.synthetic, scales.synthetic),
+        None if compared.holdout is None else measure(compared.holdout, scales.holdout or 1.0),
+        measure(compared.baseline, scales.baseline),
     )
     names = [f"{tables.names[j]} = {label}" for j in columns for label in tables.labels[j]]
     out = []
@@ -153,6 +153,6 @@ def _totals(
     by_group = np.concatenate(parts, axis=1)
     lengths = np.bincount(group, minlength=GROUPS)
     total = by_group.sum(axis=0, keepdims=True)
-    kept = np.concatenate([[len(table)], len(table) - lengths])
-    rows = scale * len(table) / np.maximum(kept, 1)
+    remaining = np.concatenate([[len(table)], len(table) - lengths])
+    rows = scale * len(table) / np.maximum(remaining, 1)
     return np.concatenate([total, total - by_group]) * rows[:, None]
