@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from tabsynth import InputError, Schema, evaluate, read_table
 from tabsynth.cli import app
+from tabsynth.evaluation import Columns
 from tabsynth.evaluation.sampling import checked_totals, sampled_distances
 from tabsynth.evaluation.utility.marginals import distances
 from tabsynth.schema import Column
@@ -63,6 +64,7 @@ def test_standard_errors_are_those_of_repeated_samples() -> None:
     whole[:, 1] = np.where(rng.random(len(whole)) < 0.5, whole[:, 0], whole[:, 1])
     other = np.stack([np.minimum(whole[:, 0] + 1, 3), whole[:, 1], whole[:, 2]], axis=1)
     names, found, equal = ("a", "b", "c"), [], []
+    columns = Columns(names=names, sizes=sizes)
     for i in range(60):
         train, one, same = (
             t[rng.integers(0, len(t), k)] for t, k in ((whole, n), (other, m), (whole, m))
@@ -71,7 +73,7 @@ def test_standard_errors_are_those_of_repeated_samples() -> None:
             distances(train, (one, one, None), order, names=names, sizes=sizes) for order in (1, 2)
         ]
         evaluation = SimpleNamespace(rows={"train": n, "synthetic": m}, distances=orders)
-        sampled = sampled_distances(evaluation, {"train": (n, 50_000)}, train, names, sizes, seed=i)
+        sampled = sampled_distances(evaluation, {"train": (n, 50_000)}, train, columns, seed=i)
         found.append([(d.value, d.standard_error, d.by_chance) for d in sampled.distances])
         equal.append(
             [
