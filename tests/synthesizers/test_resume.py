@@ -74,7 +74,7 @@ def finished(folder: Path) -> dict[str, Any]:
     return certificate
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 def test_killed_at_random_points(tmp_path: Path) -> None:
     """Kill -9 at a dozen points, some of them in the same fit one after the other."""
     (tmp_path / "whole").mkdir()
