@@ -380,7 +380,7 @@ class _Draft:
         note_passed(purpose, passed)
 
     def _rest(self, drafts: Mapping[str, ColumnDraft]) -> None:
-        """Whether texts that were not released are together clearly more rows than noise, for each column."""
+        """Decide whether texts that were not released are together clearly more rows than noise, for each column."""
 
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
             return [d.rest(columns[n]) for n, d in drafts.items() if isinstance(d, TextDraft)]

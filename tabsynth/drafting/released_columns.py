@@ -261,7 +261,7 @@ def format_codes(column: Distinct, nulls: Sequence[str]) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Which of ``size`` answers each distinct value of a column has, and null; -1 for none.
+    """A question: which of ``size`` answers each distinct value of a column has, and null; -1 for none.
 
     Attributes
     ----------
@@ -283,7 +283,7 @@ class Question:
 
 @dataclass(eq=False, kw_only=True)
 class ColumnDraft:
-    """What is asked of the values of a column, and what was released of it so far.
+    """The draft of a column: the questions about its values, and what was released of it so far.
 
     Drafts of this class ask whether there are nulls, and nothing else.
     """
@@ -417,7 +417,7 @@ class GridDraft(ColumnDraft):
 
     @property
     def many_steps(self) -> bool:
-        """Whether single numbers do not have cells of their own."""
+        """True if single numbers do not have cells of their own."""
         if self.step is None or self.bounds is None or self.grid[0] != GRID_OF_NUMBERS[0]:
             return False
         low, high = self.ends()
@@ -525,7 +525,7 @@ class GridDraft(ColumnDraft):
 
 
 def _heaps(sums: np.ndarray, clear: float) -> tuple[int, ...]:
-    """Of ``HEAPS`` those of which there are more multiples than of evenly spread multiples of the next finer one.
+    """Return those of ``HEAPS`` of which there are more multiples than of evenly spread multiples of the next finer one.
 
     ``sums`` are of multiples of each but of no coarser one, and of all other numbers last.
     """

@@ -72,7 +72,7 @@ class _Candidate:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What candidates share of which one is selected."""
+        """The facts that candidates share of which one is selected."""
         return (self.form, self.a, self.b)
 
 
@@ -369,7 +369,7 @@ class _Suggestions:
     def _counted(
         self, selected: Sequence[_Candidate], shares: Sequence[np.ndarray], rows: float
     ) -> list[dict[str, Any]]:
-        """Those of the selected candidates that noisy counts confirm. A row counts once for each: √candidates."""
+        """Return those of the selected candidates that noisy counts confirm. A row counts once for each: √candidates."""
         number = len(selected)
         most = self._bound * math.sqrt(number)
         details = {"l2_sensitivity": most, "unit": "counts", "rules": number}

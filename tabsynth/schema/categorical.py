@@ -160,7 +160,7 @@ class Categorical(Column):
         return Listed(self.positions, other)
 
     def _distinct(self, values: pd.Series, nulls: np.ndarray) -> tuple[np.ndarray, Sequence[Any]]:
-        """For each row the number of its value among the distinct ones, -1 for null; and these."""
+        """Return for each row the number of its value among the distinct ones, -1 for null; and these."""
         if values.dtype != object or pd.api.types.infer_dtype(values, skipna=True) == "string":
             return pd.factorize(values, use_na_sentinel=True)
         # Values of several types: by Python's equality, which is exact between whole numbers and floats.

@@ -262,7 +262,7 @@ class Column:
 
     @property
     def reasons(self) -> tuple[Any, ...]:
-        """What stands for each reason for missing in tables; their codes come before that of null."""
+        """The values that stand for each reason for missing in tables; their codes come before that of null."""
         return ()
 
     @property
@@ -272,7 +272,7 @@ class Column:
 
     @property
     def value_type(self) -> str:
-        """Of what type values are: ``int``, ``float``, ``bool`` or ``text``."""
+        """The type of values: ``int``, ``float``, ``bool`` or ``text``."""
         return base_dtype(self.dtype)
 
     def strict(self) -> Self:

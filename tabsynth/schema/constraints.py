@@ -95,7 +95,7 @@ class Derived(Rule):
         return f"{self.target.name} follows from {', '.join(c.name for c in self.sources)}"
 
     def codes(self, codes: Sequence[np.ndarray]) -> np.ndarray:
-        """Of a table: codes of the target, shape (n,), by those of the sources."""
+        """Return codes of the target, shape (n,), by those of the sources."""
         assert self.lookup is not None
         return self.lookup[tuple(codes)]
 
@@ -318,7 +318,7 @@ def _on_steps(
 
 @dataclass(frozen=True, eq=False)
 class Implication(Rule):
-    """What rows that have some values must have.
+    """A rule that rows with some values have certain other values.
 
     Attributes
     ----------
@@ -700,7 +700,7 @@ def _check_together(rules: Sequence[Rule]) -> None:
 
 
 def made_by(rules: Sequence[Rule]) -> dict[str, Rule]:
-    """By the name of each column that is not modelled: the rule that makes it, sources first."""
+    """Return the rule that makes each column that is not modelled, by its name, sources first."""
     makers: dict[str, Rule] = {}
     for rule in rules:
         if isinstance(rule, Derived):

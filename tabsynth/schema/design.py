@@ -89,7 +89,7 @@ class Design:
 
     @property
     def step(self) -> float | None:
-        """What weights are whole multiples of, a power of two that follows from the cap; None without weights."""
+        """The number of which weights are whole multiples, a power of two that follows from the cap; None without weights."""
         if self.max_weight is None:
             return None
         return math.ldexp(1.0, math.frexp(self.max_weight)[1] - BITS)
@@ -106,11 +106,11 @@ class Design:
 
     @property
     def adjacency(self) -> str:
-        """Which tables are neighbours, in words."""
+        """The relation of neighbouring tables, in words."""
         return f"add or remove {self.neighbour}"
 
     def parameters(self) -> dict[str, Any]:
-        """As the parameters of a schema."""
+        """Return the parameters of a schema."""
         return asdict(self)
 
     def stated(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Design:
         return {**self.to_dict(), "largest_contribution": self.bound} if self else {}
 
     def to_dict(self) -> dict[str, Any]:
-        """As a schema file has it: without what is not declared."""
+        """Return the design as a schema file has it: without what is not declared."""
         out: dict[str, Any] = {}
         if self.weight is not None:
             out["weight"] = {"column": self.weight, "max": self.max_weight}

@@ -56,7 +56,7 @@ def _sdv(column: Column) -> dict[str, Any]:
 
 
 def _sdv_2(column: Column) -> dict[str, Any]:
-    """As SDV 2 has it: with the facts of the schema, as far as its metadata has a place for them."""
+    """Return the metadata of SDV 2: with the facts of the schema, as far as its metadata has a place for them."""
     out = _sdv(column)
     out.pop("computer_representation", None)
     out["range_is_nullable"] = column.nulls

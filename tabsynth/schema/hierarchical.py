@@ -136,7 +136,7 @@ class Hierarchical(Column):
 
     @cached_property
     def paths(self) -> list[tuple[str, ...]]:
-        """For each listed code the nodes from the topmost down to itself, as texts."""
+        """The paths of the listed codes: the nodes from the topmost down to itself, as texts."""
         if self.parents is None:
             return [self._prefixes(str(code)) for code in self.codes]
         above: dict[str, tuple[str, ...]] = {}
@@ -156,7 +156,7 @@ class Hierarchical(Column):
 
     @cached_property
     def _under(self) -> dict[str, list[int]]:
-        """By node: the places of the listed codes at and below it."""
+        """The places of the listed codes at and below each node."""
         under: dict[str, list[int]] = {}
         for place, path in enumerate(self.paths):
             for node in path:
@@ -169,7 +169,7 @@ class Hierarchical(Column):
 
     @cached_property
     def nodes(self) -> tuple[tuple[tuple[str, ...], ...], np.ndarray]:
-        """What the category codes stand for: of each its path; and for each listed code its category code."""
+        """The nodes for which category codes stand: of each its path; and for each listed code its category code."""
         if len(self.codes) <= MODELLED:
             return tuple(self.paths), np.arange(len(self.codes))
         for depth in range(max(map(len, self.paths)) - 1, 0, -1):
@@ -459,7 +459,7 @@ class Hierarchical(Column):
 
 
 def _tree(parents: Any, where: str) -> dict[str, str | None]:
-    """From each node to that above it; InputError for what is no tree."""
+    """Return the parent of each node; InputError for what is no tree."""
     pairs = list(parents.items()) if isinstance(parents, Mapping) else list(parents)
     tree: dict[str, str | None] = {}
     for pair in pairs:

@@ -364,13 +364,13 @@ class LinkedSchema:
 
     @property
     def design(self) -> Design:
-        """What the rows of the root stand for: each is a unit, and may have a weight."""
+        """The design of the rows of the root: each is a unit, and may have a weight."""
         weights = {**self.tables[self.root].design.parameters(), "unit": self.unit}
         return Design(**{**weights, "max_rows_per_unit": 1})
 
     @property
     def contributions(self) -> Any:
-        """What of one unit is used, which a certificate states for all its charges: its weight, and rows of each table."""
+        """The part of one unit that is used, which a certificate states for all its charges: its weight, and rows of each table."""
         rows = {name: (keys.parent, keys.max_children) for name, keys in self.keys.items()}
         return self.design, rows
 

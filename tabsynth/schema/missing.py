@@ -45,7 +45,7 @@ def _column(kind: Any, facts: dict[str, Any]) -> Any:
 
 
 class WithReasons:
-    """What columns with reasons for missing do in place of those of their kind.
+    """The methods of columns with reasons for missing, in place of those of their kind.
 
     Formal guarantees
     -----------------
@@ -114,7 +114,7 @@ class WithReasons:
 
     @cached_property
     def reasons(self) -> tuple[Any, ...]:
-        """What stands for each reason in tables, in the type of the dtype."""
+        """The values that stand for each reason in tables, in the type of the dtype."""
         return tuple(self._value(key) for key in self.missing)
 
     def _value(self, key: str) -> Any:
@@ -232,7 +232,7 @@ class WithReasons:
 
     @property
     def value_type(self) -> str:
-        """That of the values."""
+        """The type of the values."""
         return str(self.inner.value_type)
 
     @property

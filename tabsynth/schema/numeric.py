@@ -60,7 +60,7 @@ class StepRanges:
         return np.interp(steps, self._ends.ravel(), counts.ravel())
 
     def at(self, places: np.ndarray) -> np.ndarray:
-        """Those at some places, the first at place 0."""
+        """Return the steps at some places, the first at place 0."""
         number = np.searchsorted(self._before, places, side="right") - 1
         return self._ends[number, 0] + places - self._before[number]
 
@@ -428,7 +428,7 @@ class Numeric(Column):
         return Categorical(name=f"{self.name} (heaping)", dtype="str", categories=categories)
 
     def detail_codes(self, values: pd.Series) -> np.ndarray:
-        """For each value the place in ``heaping`` of the first number it is a multiple of, shape (n,) int64.
+        """Return for each value the place in ``heaping`` of the first number it is a multiple of, shape (n,) int64.
 
         ``len(heaping)`` for other values and for null.
         """

@@ -320,12 +320,12 @@ class Schema:
 
     @cached_property
     def design(self) -> Design:
-        """What rows stand for: the weight, the unit, and their bounds."""
+        """The design of the rows: the weight, the unit, and their bounds."""
         return Design(**{field.name: getattr(self, field.name) for field in fields(Design)})
 
     @property
     def contributions(self) -> Any:
-        """What of one unit is used, which a certificate states for all its charges."""
+        """The part of one unit that is used, which a certificate states for all its charges."""
         return self.design
 
     @property
@@ -348,7 +348,7 @@ class Schema:
 
     @cached_property
     def makers(self) -> dict[str, Rule]:
-        """By the name of each column that a constraint makes: the rule, sources first."""
+        """The rule that makes each column that a constraint makes, by its name, sources first."""
         return made_by(self.rules) if self.rules else {}
 
     @cached_property
@@ -418,7 +418,7 @@ class Schema:
 
     @property
     def ruled(self) -> bool:
-        """Whether sampled rows may have to be changed, so that rules and details hold."""
+        """True if sampled rows may have to be changed, so that rules and details hold."""
         detailed = any(column.detail is not None for column in self.columns)
         return bool(detailed or self.constraints or self.impossible)
 
@@ -452,7 +452,7 @@ class Schema:
 
     @property
     def confidential(self) -> bool:
-        """Whether the schema has exact facts of private rows: drafted, or released without noise or with a seed."""
+        """True if the schema has exact facts of private rows: drafted, or released without noise or with a seed."""
         released = self.released or {}
         exact = any(m["mechanism"] == NoPrivacy.name for m in released.get("mechanisms", ()))
         return bool(self.drafted or released.get("seeded") or exact)

@@ -225,7 +225,7 @@ def check_form(data: Any, where: str, text: str | None = None) -> None:
 
 
 def _problems(data: Mapping[str, Any]) -> Iterable[tuple[list[Any], bool, str]]:
-    """Of each problem the path, whether its key is meant rather than its value, and a clause."""
+    """Yield of each problem the path, whether its key is meant rather than its value, and a clause."""
     columns = data.get("columns")
     rest = {key: value for key, value in data.items() if key != "columns"}
     for error in _top_validator().iter_errors(rest):

@@ -38,7 +38,7 @@ YEARS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Temporal(Column):
-    """What the kinds of dates, times and durations share.
+    """The base class of the kinds of dates, times and durations.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class Text(Column):
 
     @property
     def generated(self) -> bool:
-        """Whether synthetic tables have the column."""
+        """True if synthetic tables have the column."""
         return False
 
     def generate(self, rows: int, rng: np.random.Generator) -> pd.Series:
@@ -126,7 +126,7 @@ class Identifier(Text):
 
     @property
     def generated(self) -> bool:
-        """Whether synthetic tables have the column."""
+        """True if synthetic tables have the column."""
         return self.pattern is not None
 
     @cached_property

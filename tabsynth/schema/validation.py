@@ -21,7 +21,7 @@ MOST_VALUES = 10  # listed for each column
 
 @dataclass(frozen=True)
 class Problem:
-    """What a table has that its schema does not take. Its text is the message.
+    """A problem: a part of a table that its schema does not take. Its text is the message.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What a format states of one column.
+    """The facts that a format states of one column.
 
     Attributes
     ----------
