@@ -85,7 +85,8 @@ def leaves() -> Iterator[list[str]]:
     """The words that name each command, and none, for options of all."""
     yield []
     for name, command in COMMANDS.items():
-        yield from [[name, part] for part in getattr(command, "commands", ())] or [[name]]
+        yield [name]
+        yield from ([name, part] for part in getattr(command, "commands", ()))
 
 
 def refused(words: list[str], *, complete: bool) -> str | None:

@@ -59,7 +59,7 @@ def read_tables(
     survey: dict[str, Any],
     sample_rows: int | None = None,
 ) -> tuple[list[Any], dict[str, int]]:
-    """The real table, the synthetic one and the hold-out, with the survey's columns, where they are given.
+    """Read the real table, the synthetic one and the hold-out, with the survey's columns, where they are given.
 
     ``options`` of reading are of the real tables; ``survey``: the arguments of :class:`tabsynth.evaluation.Survey`.
     Of a folder of Parquet files, and with ``sample_rows`` of a Parquet file, a sample is read. The second result is the
@@ -88,7 +88,7 @@ def read_tables(
 def read_undeclared(
     paths: Sequence[Path | None], options: dict[str, Any], refused: dict[str, Any]
 ) -> tuple[Any, Any, Any]:
-    """The real table, the synthetic one and the hold-out as their files have them, for a schema that is drafted.
+    """Read the real table, the synthetic one and the hold-out as their files have them, for a schema that is drafted.
 
     Raises
     ------

@@ -278,7 +278,7 @@ def _verify_folder(folder: Path, key: Path | None, prior: float | None, as_json:
 
 
 def _facts_of(verification: "Verification", prior: float | None) -> dict[str, Any]:
-    """The result for one table, JSON-ready; of a ``prior`` also what it becomes at most."""
+    """Return the result for one table, JSON-ready; of a ``prior`` also what it becomes at most."""
     bounds = verification.bounds
     attacker = None if bounds is None else bounds.to_dict()
     if attacker is not None and bounds is not None and prior is not None:
