@@ -48,7 +48,6 @@ from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.privacy.noise.votes import chance_of_yes
 from tabsynth.synthesizers import METHODS
 from tabsynth.synthesizers.pate.aggregation import NoisyAggregator, deal
-from tabsynth.synthesizers.pate.estimator import Voting
 from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import codes_of as inputs_of
 from tabsynth.training.units import UnitRows
@@ -129,7 +128,6 @@ def plan_releases(
     if mode is not None:
         given["mode"] = mode
     model = METHODS[method](schema, **given)
-    assert isinstance(model, Voting)
     spends = {s.purpose: s for s in model.plan(estimate_time=False).spends}
     vote, counts = spends[VOTES].mechanism, spends.pop(ONE_WAY)
     assert isinstance(vote, NoisyVote) and isinstance(counts.mechanism, Gaussian)

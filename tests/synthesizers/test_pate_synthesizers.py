@@ -22,7 +22,7 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
-from tabsynth.synthesizers.pate.estimator import Voting, VotingMethod, recommended
+from tabsynth.synthesizers.pate.estimator import VotingMethod, recommended
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.teachers import PATENetworks
 from tabsynth.training import checkpoint as checkpoints
@@ -187,7 +187,7 @@ def test_a_time_limit_stops_with_a_valid_model() -> None:
     assert model.certificate()["training"]["stopped"] == "time limit" and len(model.sample(4)) == 4
 
 
-def teachers_of(model: Voting) -> int:
+def teachers_of(model: PATEGAN | PATEACGAN) -> int:
     method = model.make_method(SCHEMA)
     assert isinstance(method, VotingMethod)
     return method._teacher_count()

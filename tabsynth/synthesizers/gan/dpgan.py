@@ -35,7 +35,7 @@ from tabsynth.synthesizers.gan.adversarial import (
     CriticLoss,
     WarmStartConfig,
 )
-from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN, CriticMethod
+from tabsynth.synthesizers.gan.estimator import GAN, WARM_CRITIC_STEPS, CriticMethod
 from tabsynth.synthesizers.gan.generator import GeneratorConfig
 from tabsynth.synthesizers.settings import check_parts, with_settings
 from tabsynth.training.bounds import Clipping
@@ -127,7 +127,7 @@ class DPGANMethod(CriticMethod):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DPGAN(CriticalGAN):
+class DPGAN(GAN):
     """dp-GAN (Zhang, Ji, Wang 2018, arXiv:1801.01594), for tables.
 
     Parameters
@@ -161,4 +161,5 @@ class DPGAN(CriticalGAN):
     method_class = DPGANMethod
 
     variant: str = "advanced"
+    step_rule: str | None = None
     config: DPGANConfig | None = None

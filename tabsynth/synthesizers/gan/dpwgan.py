@@ -31,7 +31,7 @@ from tabsynth.synthesizers.gan.adversarial import (
     WarmStartConfig,
 )
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
-from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN, CriticMethod
+from tabsynth.synthesizers.gan.estimator import GAN, WARM_CRITIC_STEPS, CriticMethod
 from tabsynth.synthesizers.gan.generator import GeneratorConfig
 from tabsynth.synthesizers.settings import check_parts, with_settings
 from tabsynth.training.bounds import Clipping
@@ -154,7 +154,7 @@ class DPWGANMethod(CriticMethod):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DPWGAN(CriticalGAN):
+class DPWGAN(GAN):
     """Wasserstein GAN whose critic is trained with DP-SGD (Xie et al. 2018), for tables.
 
     Parameters
@@ -221,6 +221,7 @@ class DPWGAN(CriticalGAN):
     preset: str = "default"
     autoencoder: str | None = "preset"
     encoding: str | Mapping[str, str] = "preset"
+    step_rule: str | None = None
     config: WGANConfig | None = None
 
     def _encoding(self) -> str | Mapping[str, str]:

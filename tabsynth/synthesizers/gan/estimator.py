@@ -844,10 +844,3 @@ class CriticMethod(NetworksMethod):
         if self.step_rule is None:
             return config
         return with_settings(config, step__rule=self.step_rule, step__radius=None)
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class CriticalGAN(GAN):
-    """The parameters of a GAN whose critic is trained with private steps."""
-
-    step_rule: str | None = None

@@ -176,29 +176,22 @@ class PATEGANMethod(VotingMethod):
         return self.teachers == MARGINALS or self._settings().start_from_counts
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class Voting(GAN):
-    """The parameters of a GAN whose student learns from the noisy votes of teachers."""
+def read_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts of a model file with the parameters of the present version.
 
-    teachers: str = MARGINALS
-    teacher_count: int | None = None
-    labels: int | None = None
-    config: PATEConfig | None = None
-
-    @classmethod
-    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a fit from the facts of its model file."""
-        config = facts["config"]
-        if "preset" in config:  # of version 0.2.0, whose parameter ``teachers`` was their number
-            settings = {**config["config"], "start_from_counts": config["preset"] != "paper"}
-            kind = NETWORKS if settings["kind"] == "network" else MARGINALS
-            count = config["teachers"]
-            config = {**config, "config": settings, "teachers": kind, "teacher_count": count}
-        return super().parameters_from(schema, {**facts, "config": config})
+    In version 0.2.0 the parameter ``teachers`` was their number, and the configuration said what they are.
+    """
+    config = facts["config"]
+    if "preset" not in config:
+        return facts
+    settings = {**config["config"], "start_from_counts": config["preset"] != "paper"}
+    kind = NETWORKS if settings["kind"] == "network" else MARGINALS
+    numbers = {"teachers": kind, "teacher_count": config["teachers"]}
+    return {**facts, "config": {**config, "config": settings, **numbers}}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PATEGAN(Voting):
+class PATEGAN(GAN):
     """PATE-GAN (Jordon, Yoon, van der Schaar 2019), for tables.
 
     By default teachers are no discriminators: ``teachers="marginals"`` is a method of noisy votes on the two-way
@@ -251,3 +244,13 @@ class PATEGAN(Voting):
 
     method: ClassVar[str] = "pate-gan"
     method_class = PATEGANMethod
+
+    teachers: str = MARGINALS
+    teacher_count: int | None = None
+    labels: int | None = None
+    config: PATEConfig | None = None
+
+    @classmethod
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a fit from the facts of its model file."""
+        return super().parameters_from(schema, read_facts(facts))

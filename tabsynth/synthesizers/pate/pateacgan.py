@@ -15,10 +15,11 @@ from tabsynth.schema.column import Column
 from tabsynth.schema.conditions import code_of
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.gan.estimator import Networks, NetworksModel, TrainingMechanism
+from tabsynth.synthesizers.gan.estimator import GAN, Networks, NetworksModel, TrainingMechanism
 from tabsynth.synthesizers.gan.generator import ConditionalGenerator
 from tabsynth.synthesizers.model import FittedModel, Sampler, Trained
-from tabsynth.synthesizers.pate.estimator import NETWORKS, Voting, VotingMethod
+from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers.pate.estimator import MARGINALS, NETWORKS, VotingMethod, read_facts
 from tabsynth.synthesizers.pate.rounds import EnsembleSettings
 
 MODES = ("A", "B", "C")
@@ -155,7 +156,7 @@ class PATEACGANMethod(VotingMethod):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PATEACGAN(Voting):
+class PATEACGAN(GAN):
     """PATE-GAN with an auxiliary classifier: G(z, c) makes rows of a class c, the value of one column.
 
     By default teachers are no discriminators: ``teachers="marginals"`` is a method of noisy votes on the two-way
@@ -201,6 +202,10 @@ class PATEACGAN(Voting):
     method: ClassVar[str] = "pate-acgan"
     method_class = PATEACGANMethod
 
+    teachers: str = MARGINALS
+    teacher_count: int | None = None
+    labels: int | None = None
+    config: PATEConfig | None = None
     label: str
     mode: str | None = None
     class_shares: Mapping[Any, float] | None = None
@@ -256,4 +261,4 @@ class PATEACGAN(Voting):
         if shares is not None:
             values = [*column.categories, *column.reasons, *[None] * column.nulls]
             shares = dict(zip(values, shares, strict=True))
-        return {**super().parameters_from(schema, facts), "class_shares": shares}
+        return {**super().parameters_from(schema, read_facts(facts)), "class_shares": shares}
