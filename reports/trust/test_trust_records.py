@@ -548,7 +548,7 @@ def test_a_stale_system_is_replayed_from_its_first_seed(measure, monkeypatch):
     assert done == plan
     assert list(kept["systems"]) == ["margnet", "margnet, target", last]
     assert kept["systems"]["margnet"]["seeds"] == [0, 1]
-    assert kept["systems"]["margnet"]["compared"] == 6  # nothing of the earlier code
+    assert kept["systems"]["margnet"]["compared"] == 6  # no result of the code before
     assert kept["systems"]["margnet"]["neighbours"]["outlier, added"]["runs"] == 2
     assert len(kept["modules"]) == 1
     words[-1] = "3"
