@@ -19,7 +19,7 @@ from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import gaussian_delta
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.journal import Journal, _chain_hash, _line
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.ledger.ledger import Ledger
 
 DELTA = 1e-5
 FORMATS = "schema: formats of columns"
@@ -35,20 +35,6 @@ def table() -> pd.DataFrame:
 def project(tmp_path: Path) -> Path:
     ProjectLedger.create(tmp_path / "project.ledger", epsilon=4.0)
     return tmp_path / "project.ledger"
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The purposes of all reads of private rows."""
-    results: list[str] = []
-    real = PrivateTable.read
-
-    def read(table: Any, account: Any, uses: int = 1) -> Any:
-        results.append(account.purpose)
-        return real(table, account, uses)
-
-    monkeypatch.setattr(PrivateTable, "read", read)
-    return results
 
 
 def entries(project: Path | None, folder: Path) -> list[Any]:

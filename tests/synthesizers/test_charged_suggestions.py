@@ -13,7 +13,6 @@ from command_lines import refused, run
 from tabsynth import BudgetError, Categorical, InputError, MargNet, Schema, draft_private
 from tabsynth.drafting import suggest_constraints, suggestions
 from tabsynth.privacy import ProjectLedger
-from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.synthesizers import MargNetConfig
 
 DECLARED = Schema(
@@ -43,20 +42,6 @@ def margnet(schema: Schema, epsilon: float) -> MargNet:
 def project(tmp_path: Path) -> Path:
     ProjectLedger.create(tmp_path / "project.ledger", epsilon=6.0)
     return tmp_path / "project.ledger"
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The purposes of all reads of private rows."""
-    results: list[str] = []
-    real = PrivateTable.read
-
-    def read(rows: Any, account: Any, uses: int = 1) -> Any:
-        results.append(account.purpose)
-        return real(rows, account, uses)
-
-    monkeypatch.setattr(PrivateTable, "read", read)
-    return results
 
 
 @pytest.mark.parametrize("drafted", [True, False])
