@@ -95,7 +95,7 @@ def _refuse_folder(target: Path) -> None:
 def size_of(
     path: str | Path, what: str, most: int, error: type[TabsynthError] = FileFormatError
 ) -> int:
-    """Bytes of a regular file of at most ``most``: a pipe or a device may never end."""
+    """Return bytes of a regular file of at most ``most``: a pipe or a device may never end."""
     try:
         status = os.stat(path)
     except OSError as cause:
@@ -110,12 +110,12 @@ def size_of(
 
 
 def read_json(path: str | Path, what: str) -> Any:
-    """The JSON value of a UTF-8 file; ``what`` it should be is named in errors."""
+    """Return the JSON value of a UTF-8 file; ``what`` it should be is named in errors."""
     return parse_json(read_json_text(path, what), path, what)
 
 
 def read_json_text(path: str | Path, what: str) -> str:
-    """The text of a UTF-8 file of at most :data:`MAX_JSON_BYTES`, without its byte order mark."""
+    """Return the text of a UTF-8 file of at most :data:`MAX_JSON_BYTES`, without its byte order mark."""
     size_of(path, what, MAX_JSON_BYTES)
     try:
         with open(path, "rb") as file:
@@ -127,7 +127,7 @@ def read_json_text(path: str | Path, what: str) -> str:
 
 
 def parse_json(text: str, path: str | Path, what: str) -> Any:
-    """A JSON value as RFC 8259 has it, of bounded size: finite numbers, no key twice, Unicode texts.
+    """Return a JSON value as RFC 8259 has it, of bounded size: finite numbers, no key twice, Unicode texts.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def parse_json(text: str, path: str | Path, what: str) -> Any:
 
 
 def position(text: str, path: Sequence[str | int], key: bool = False) -> tuple[int, int]:
-    """Line and column, from 1, of a value in a JSON text that :func:`parse_json` takes.
+    """Return the line and column, from 1, of a value in a JSON text that :func:`parse_json` takes.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def _skip_space(text: str, place: int) -> int:
 
 
 def _member(text: str, place: int, name: str | int, of_key: bool) -> int | None:
-    """Where a member of the object or list at ``place`` begins: its value or its key."""
+    """Return the place where a member of the object or list at ``place`` begins: its value or its key."""
     decoder, kind = json.JSONDecoder(), text[place : place + 1]
     if kind not in ("{", "["):
         return None
@@ -209,7 +209,7 @@ class _Refused(ValueError):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Readers differ in which of two equal keys they take, so that a file could say two things."""
+    """Make an object, and refuse equal keys: readers differ in which they take, so that a file could say two things."""
     members = dict(pairs)
     if len(members) < len(pairs):
         counts = Counter(key for key, _ in pairs)
@@ -245,7 +245,7 @@ def _check_depth(value: Any) -> None:
 
 
 def json_ready(value: Any, not_finite: Callable[[float], Any] = lambda _: None) -> Any:
-    """A value as JSON has it: dicts with text keys, lists, texts, finite numbers, truth values and None.
+    """Return a value as JSON has it: dicts with text keys, lists, texts, finite numbers, truth values and None.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def write_text(path: str | Path, text: str, *, confidential: bool = False) -> No
 
 
 def sha256(path: str | Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
+    """Return the SHA-256 of a file, hexadecimal."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -31,21 +31,21 @@ class Randomness:
         self._sequence = np.random.SeedSequence(random_state)
 
     def noise(self) -> Keystream:
-        """The next stream, for noise and for the coins of private batches."""
+        """Return the next stream, for noise and for the coins of private batches."""
         words = self._sequence.spawn(1)[0].generate_state(8, np.uint32)
         return Keystream(_bytes(words) if self.seeded else None)
 
     def numpy(self) -> np.random.Generator:
-        """The next stream, for numpy."""
+        """Return the next stream, for numpy."""
         return np.random.default_rng(self._sequence.spawn(1)[0])
 
     def torch(self, device: torch.device | str = "cpu") -> torch.Generator:
-        """The next stream, for torch on ``device``."""
+        """Return the next stream, for torch on ``device``."""
         return _stream(self._sequence.spawn(1)[0].generate_state(MT_WORDS, np.uint32), device)
 
 
 def keystream(generator: torch.Generator) -> Keystream:
-    """A stream for noise whose key is drawn from a generator: as good as that one's seed."""
+    """Return a stream for noise whose key is drawn from a generator: as good as that one's seed."""
     if torch.equal(generator.get_state(), torch.Generator(generator.device).get_state()):
         raise ValueError("this generator was never seeded: its bits are known to everybody")
     words = torch.empty(8, dtype=torch.int64, device=generator.device)

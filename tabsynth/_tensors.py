@@ -19,7 +19,7 @@ MAX_HEADER_BYTES = 32 * 2**20  # the facts in it are JSON within JSON
 
 
 def packed(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
-    """The bytes of a file of tensors.
+    """Return the bytes of a file of tensors.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def packed(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def digest(text: str, tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of facts, as JSON, and tensors."""
+    """Return the SHA-256 of facts, as JSON, and tensors."""
     result = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         result.update(name.encode())
@@ -52,7 +52,7 @@ def read_tensors(
     max_tensors: int,
     dtypes: Collection[str] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Facts and tensors of a file that :func:`packed` made; all limits are checked before tensors are read.
+    """Return facts and tensors of a file that :func:`packed` made; all limits are checked before tensors are read.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def read_tensors(
 
 
 def _facts(metadata: Mapping[str, str], path: Path, what: str, format: str) -> dict[str, Any]:
-    """What the header says besides the tensors; refuses another format, or version."""
+    """Return the facts of the header besides the tensors, and refuse another format or version."""
     text = metadata.get("tabsynth")
     if text is None:
         raise FileFormatError(f"{path} holds weights, but is not a tabsynth {what}.")

@@ -21,7 +21,7 @@ def native(value: Any) -> Any:
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """``repr`` on one line, cut to ``limit`` characters."""
+    """Return ``repr`` on one line, cut to ``limit`` characters."""
     value = native(value)
     try:
         text = repr(value[:limit] if isinstance(value, str | list) else value)
@@ -40,7 +40,7 @@ def shown_text(value: object) -> str:
 
 
 def real(name: str, value: Any) -> float:
-    """Any real number but NaN."""
+    """Return any real number but NaN."""
     try:
         if not isinstance(value, bool) and isinstance(value, Real) and not math.isnan(value):
             return float(value)
@@ -50,7 +50,7 @@ def real(name: str, value: Any) -> float:
 
 
 def positive(name: str, value: Any, *, finite: bool = True) -> float:
-    """A number > 0; ``finite=False`` admits infinity."""
+    """Return a number > 0; ``finite=False`` admits infinity."""
     number = real(name, value)
     if number <= 0 or (finite and math.isinf(number)):
         raise InputError(f"Expected {name} > 0, got {name}={shown(value)}.")
@@ -66,7 +66,7 @@ def between(
     low_open: bool = False,
     high_open: bool = False,
 ) -> float:
-    """A number in [low, high], with either end open on request."""
+    """Return a number in [low, high], with either end open on request."""
     number = real(name, value)
     below = number <= low if low_open else number < low
     above = number >= high if high_open else number > high
@@ -77,14 +77,14 @@ def between(
 
 
 def integer(name: str, value: Any, *, least: int = 1) -> int:
-    """A whole number of at least ``least``."""
+    """Return a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InputError(f"Expected {name} to be a whole number >= {least}, got {shown(value)}.")
     return int(value)
 
 
 def one_of(name: str, value: Any, allowed: Collection[Any]) -> Any:
-    """One of the ``allowed`` values."""
+    """Return one of the ``allowed`` values."""
     if value not in allowed:
         choices = ", ".join(map(str, allowed))
         raise InputError(f"Expected {name} to be one of {choices}; got {shown(value)}.")
@@ -92,7 +92,7 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> Any:
 
 
 def widths(name: str, values: Any) -> None:
-    """Hidden widths of a network, a whole number >= 1 each."""
+    """Return hidden widths of a network, a whole number >= 1 each."""
     if not isinstance(values, list | tuple):
         raise InputError(f"Expected {name} to be a tuple of widths, got {shown(values)}.")
     if len(values) > MAX_LAYERS:

@@ -35,5 +35,5 @@ class FileFormatError(TabsynthError):
 
 
 def one_line(error: Exception) -> str:
-    """An error's text in one line, cut if it is long."""
+    """Return an error's text in one line, cut if it is long."""
     return " ".join(str(error).split())[:160]

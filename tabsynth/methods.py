@@ -189,7 +189,7 @@ LINKED: dict[str, Method] = {
 
 
 def registered(method: str) -> Method:
-    """The registration of a method, of single or of linked tables.
+    """Return the registration of a method, of single or of linked tables.
 
     Raises
     ------

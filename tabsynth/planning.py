@@ -89,7 +89,7 @@ class NoisePlan:
     errors: tuple["ColumnError", ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return JSON-ready."""
         return {
             **{"method": self.own.method, "rows": self.rows},
             **{"epsilon": self.epsilon, "delta": self.delta},
@@ -122,7 +122,7 @@ class ColumnError:
 
 
 def column_errors(fit_plan: Plan, schema: Schema, rows: int) -> tuple[ColumnError, ...]:
-    """The expected error of each column in MargNet's one-way counts, from the schema and a declared number of rows.
+    """Return the expected error of each column in MargNet's one-way counts, from the schema and a declared number of rows.
 
     The noise of a count is normal with standard deviation s, so that the L1 error of the counts is expected to be
     codes · s · √(2/π); half of it over the rows is the distance. Empty for other methods, and for rows with weights.
@@ -155,7 +155,7 @@ def plan_noise(
     steps: Sequence[int] = STEPS,
     parameters: Mapping[str, Any] | None = None,
 ) -> NoisePlan:
-    """The noise that ``method`` takes under (epsilon, delta).
+    """Return the noise that ``method`` takes under (epsilon, delta).
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def plan(
     schema: Schema | None = None,
     **parameters: Any,
 ) -> Plan:
-    """The privacy cost of a fit of ``method``, before there is a table.
+    """Return the privacy cost of a fit of ``method``, before there is a table.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def plan(
 
 
 def bounds_of(fit_plan: Plan) -> AttackBounds | None:
-    """What the ε of a plan means for an attacker, by its mechanisms; None where ε is infinite.
+    """Return what the ε of a plan means for an attacker, by its mechanisms; None where ε is infinite.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class AdvantagePlan:
     by_method: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return JSON-ready."""
         return asdict(self)
 
 
@@ -289,7 +289,7 @@ def plan_advantage(
     method: str | None = None,
     **parameters: Any,
 ) -> AdvantagePlan:
-    """The ε to ask for, so that no attacker has more than ``max_advantage``; no table is read.
+    """Return the ε to ask for, so that no attacker has more than ``max_advantage``; no table is read.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ def plan_advantage(
 
 
 def _searched(most: float, bracket: tuple[float, float], make: Callable[[float], Plan]) -> float:
-    """The largest ε, within :data:`CLOSE`, whose plan of a method keeps the advantage below ``most``.
+    """Return the largest ε, within :data:`CLOSE`, whose plan of a method keeps the advantage below ``most``.
 
     ``bracket``: an ε that certainly does, and a first guess. The advantage is about proportional to ε where it is small.
     """
@@ -388,7 +388,7 @@ def plan_bounds(
     max_weight: float | None = None,
     rows_per_unit: Mapping[int, float] | float | None = None,
 ) -> tuple[BoundPlan, ...]:
-    """The privacy cost and the bias of several bounds of the rows of a unit; no table is read.
+    """Return the privacy cost and the bias of several bounds of the rows of a unit; no table is read.
 
     Parameters
     ----------
@@ -464,7 +464,7 @@ def plan_caps(
     *,
     rows_of_unit: int = 1,
 ) -> tuple[CapPlan, ...]:
-    """The noise of several caps of survey weights; no table is read.
+    """Return the noise of several caps of survey weights; no table is read.
 
     The other side of a cap, what clipping takes away, follows from the weights themselves: from the public design of the
     survey, or an earlier published year of it.
@@ -503,7 +503,7 @@ def plan_caps(
 def _beyond(
     bound: int, assumed: Mapping[int, float] | float | None
 ) -> tuple[float | None, float | None]:
-    """Shares of rows beyond a bound and of units with such rows, by an assumed distribution."""
+    """Return shares of rows beyond a bound and of units with such rows, by an assumed distribution."""
     if assumed is None:
         return None, None
     if not isinstance(assumed, Mapping):
@@ -537,7 +537,7 @@ def _check_schema(method: str, schema: Schema | None) -> None:
 
 
 def listed(fit_plan: Plan) -> dict[str, Any]:
-    """A plan's spends and epsilon, JSON-ready."""
+    """Return a plan's spends and epsilon, JSON-ready."""
     spends = [
         {"purpose": s.purpose, **s.mechanism.to_dict(), "count": s.count} for s in fit_plan.spends
     ]
@@ -545,7 +545,7 @@ def listed(fit_plan: Plan) -> dict[str, Any]:
 
 
 def _any_schema() -> Schema:
-    """Stands for a schema where nothing depends on it."""
+    """Return a schema for a plan where nothing depends on it."""
     return Schema([Column(name="any", kind="categorical", dtype="str", categories=("a", "b"))])
 
 

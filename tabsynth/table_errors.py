@@ -92,7 +92,7 @@ def plan_tables(
     epsilon: float,
     delta: float = 1e-5,
 ) -> tuple[TableError, ...]:
-    """The standard error of the cells of declared tables, before a row is read.
+    """Return the standard error of the cells of declared tables, before a row is read.
 
     The noise of every count follows from the schema, the budget and the number of rows, but for two things that a fit learns
     from noisy counts: which values are rare and merged, and in a table of more than 12 columns which pairs are counted. In
@@ -143,7 +143,7 @@ def plan_tables(
 def _declared_errors(
     schema: Schema, tables: Sequence[Sequence[str]], rows: int, epsilon: float, delta: float
 ) -> list[tuple[DeclaredTable, float]]:
-    """Each table, and the standard error of a cell in a fit that declares all of them."""
+    """Return each table, and the standard error of a cell in a fit that declares all of them."""
     model = MargNet(schema, epsilon=epsilon, delta=delta, rows=rows, tables=tables)
     parsed = declared_tables(schema, tables, MargNetConfig().max_cells)
     (spend,) = (s for s in model.plan(estimate_time=False).spends if s.purpose == TABLES)
@@ -155,7 +155,7 @@ def _declared_errors(
 def _columns_of(
     schema: Schema, names: Sequence[str], makers: Collection[str] = ()
 ) -> tuple[int, ...] | None:
-    """Positions of the columns of a table, in rising order; None of a table that is counted only where it is declared."""
+    """Return positions of the columns of a table, in rising order; None of a table that is counted only where it is declared."""
     listed = ",".join(map(str, names))
     for name in names:
         if name not in schema.names and name not in makers:
@@ -181,7 +181,7 @@ def _columns_of(
 def _counted(
     schema: Schema, rows: int, epsilon: float, delta: float, wanted: Sequence[tuple[int, ...]]
 ) -> tuple[list[Counted], Resolution]:
-    """All that a fit would count, and in which groups of values."""
+    """Return all that a fit would count, and in which groups of values."""
     model, settings = MargNet(schema, epsilon=epsilon, delta=delta, rows=rows), MargNetConfig()
     nothing: Any = None  # neither rows nor a ledger: nothing is read
     plan = model.plan(estimate_time=False)
@@ -230,7 +230,7 @@ def _counted(
 def _likely(
     marginals: PrivateMarginals, one_way: OneWay, wanted: Sequence[tuple[int, ...]]
 ) -> Selection:
-    """The pairs of the tables, and of the others as many as a fit plans for, at even distances.
+    """Return the pairs of the tables, and of the others as many as a fit plans for, at even distances.
 
     Pairs of the tables are taken not to be among the strongest, which are counted with less noise.
     """
@@ -249,7 +249,7 @@ def _likely(
 def _error(
     schema: Schema, rows: int, columns: tuple[int, ...], counted: Sequence[Counted], by: Resolution
 ) -> TableError:
-    """The error of one table, by its main effects and interactions.
+    """Return the error of one table, by its main effects and interactions.
 
     The counts of a set of columns show each effect of these columns. An effect of the table is estimated from all counts
     that show it, weighted by the inverse of their variances.
@@ -258,7 +258,7 @@ def _error(
     sizes = {j: number_of(groups[j]) for j in columns}
 
     def variance(table: tuple[int, ...]) -> float:
-        """Of a cell of some of the columns, the mean over the cells."""
+        """Return the variance of a cell of some of the columns, the mean over the cells."""
         cells = math.prod(sizes[j] for j in table)
         total = 0.0
         for order in range(len(table) + 1):

@@ -25,7 +25,7 @@ PROVENANCE_MARKS = {"declared": "good", "drafted": "bad", "released": ""}
 
 
 def review_columns(page: Page) -> None:
-    """The list of columns, the form of one of them, and what else a person must look at."""
+    """Return the list of columns, the form of one of them, and what else a person must look at."""
     session = page.session
     views = session.columns()
     page.place.chosen = min(page.place.chosen, len(views) - 1)
@@ -65,7 +65,7 @@ def review_columns(page: Page) -> None:
 
 
 def _design(page: Page) -> None:
-    """What rows stand for."""
+    """Return what rows stand for."""
     session = page.session
     now = session.need_schema().design
     stated = [f"Privacy protects {now.neighbour}."]
@@ -217,7 +217,7 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
 
 
 def _has(fact: str, kind: str) -> bool:
-    """Whether columns of a kind have a fact."""
+    """Return whether columns of a kind have a fact."""
     return fact in fact_names(KINDS[kind])
 
 

@@ -10,7 +10,7 @@ from tabsynth.app.steps import Step
 
 
 def text(content: str, tag: str = "p", classes: str = "") -> Any:
-    """A text in an HTML element; it is never read as HTML."""
+    """Return a text in an HTML element; it is never read as HTML."""
     element = ui.label(content).classes(classes)
     element.tag = tag
     return element
@@ -18,7 +18,7 @@ def text(content: str, tag: str = "p", classes: str = "") -> Any:
 
 @contextmanager
 def part(tag: str = "div", classes: str = "", **attributes: str) -> Iterator[Any]:
-    """An HTML element with content."""
+    """Return an HTML element with content."""
     element = ui.element(tag).classes(classes)
     for name, value in attributes.items():
         element.props[name.replace("_", "-")] = value
@@ -27,27 +27,27 @@ def part(tag: str = "div", classes: str = "", **attributes: str) -> Iterator[Any
 
 
 def heading(content: str) -> None:
-    """The heading of a step, which gets the focus when the step opens."""
+    """Return the heading of a step, which gets the focus when the step opens."""
     title = text(content, "h2", "step-heading")
     title.props["tabindex"] = "-1"
 
 
 def box(lines: Sequence[str], kind: str = "", role: str = "") -> None:
-    """A box of some lines; ``kind``: warn, bad, good or nothing."""
+    """Return a box of some lines; ``kind``: warn, bad, good or nothing."""
     with part("div", f"box {kind}", **({"role": role} if role else {})):
         for line in lines:
             text(line)
 
 
 def items(lines: Sequence[str]) -> None:
-    """A list."""
+    """Return a list."""
     with part("ul", "plain"):
         for line in lines:
             text(line, "li")
 
 
 def button(label: str, act: Callable[[], Any], *, main: bool = False, name: str = "") -> Any:
-    """A button; ``name`` is what screen readers say where the label alone is not enough."""
+    """Return a button; ``name`` is what screen readers say where the label alone is not enough."""
     made = ui.button(label, on_click=act, color="primary" if main else None)
     made.props("no-caps unelevated" if main else "no-caps outline")
     if name:
@@ -56,7 +56,7 @@ def button(label: str, act: Callable[[], Any], *, main: bool = False, name: str 
 
 
 def action(label: str, act: Callable[[], Any], *, main: bool = False, name: str = "") -> Any:
-    """A button in a row of its own."""
+    """Return a button in a row of its own."""
     with part("div", "buttons"):
         return button(label, act, main=main, name=name)
 
@@ -64,7 +64,7 @@ def action(label: str, act: Callable[[], Any], *, main: bool = False, name: str 
 def table(
     caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
 ) -> None:
-    """A table; ``numbers`` are the columns that are aligned at the right."""
+    """Return a table; ``numbers`` are the columns that are aligned at the right."""
     with (
         part("div", "scroll", role="region", aria_label=caption, tabindex="0"),
         part("table", "plain"),
@@ -81,7 +81,7 @@ def table(
 
 
 def code(step: Step | None, note: str = "") -> None:
-    """The command and the Python code of a step, to copy."""
+    """Return the command and the Python code of a step, to copy."""
     if step is None:
         return
     with part("details"):
@@ -93,7 +93,7 @@ def code(step: Step | None, note: str = "") -> None:
 
 
 def copyable(content: str, what: str, title: str) -> None:
-    """A text with a button that copies it."""
+    """Return a text with a button that copies it."""
     element = text(content, "pre", "code")
     element.props["tabindex"] = "0"
     element.props["aria-label"] = f"{what[0].upper()}{what[1:]}: {title}"

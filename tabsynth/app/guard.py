@@ -108,13 +108,13 @@ class Guard:
                 raise
 
     def _token(self, scope: Scope) -> str | None:
-        """The token of a request for the page itself; None of all others."""
+        """Return the token of a request for the page itself; None of all others."""
         if scope["type"] != "http" or scope["path"] != "/" or scope["method"] != "GET":
             return None
         return next(iter(parse_qs(scope["query_string"].decode("latin-1")).get("token", [])), None)
 
     def _refusal(self, scope: Scope, opening: bool) -> str | None:
-        """Why a request is refused by where it comes from; None if it is not."""
+        """Return why a request is refused by where it comes from; None if it is not."""
         if _values(scope, b"host") != [self.address]:
             return f"this page is at {self.origin} only"
         origins, sites = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
@@ -140,7 +140,7 @@ class Guard:
         return None
 
     def _knows(self, scope: Scope) -> bool:
-        """Whether a request carries the cookie. There may be others of its name, which other ports have set."""
+        """Return whether a request carries the cookie. There may be others of its name, which other ports have set."""
         if self._value is None:
             return False
         found = False
@@ -152,7 +152,7 @@ class Guard:
         return found
 
     def _guarded(self, send: Send) -> Send:
-        """``send`` with our headers on every response; a page may have a policy that is stricter than ours."""
+        """Return ``send`` with our headers on every response; a page may have a policy that is stricter than ours."""
 
         async def guarded(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -187,6 +187,6 @@ class Guard:
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
-    """All values of a header."""
+    """Return all values of a header."""
     headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
     return [value.decode("latin-1") for key, value in headers if key.lower() == name]

@@ -51,12 +51,12 @@ class Job(logging.Handler):
         self._thread = threading.Thread(target=self._run, daemon=True, name=title)
 
     def start(self) -> "Job":
-        """Begin."""
+        """Begin the work in a thread."""
         self._thread.start()
         return self
 
     def cancel(self) -> None:
-        """End at the next step."""
+        """End the work at its next step."""
         self._stop.set()
 
     @property
@@ -70,7 +70,7 @@ class Job(logging.Handler):
         return self
 
     def step(self, stage: str, done: int, total: int) -> None:
-        """Progress of the work, as :meth:`tabsynth.MargNet.fit` reports it.
+        """Take note of the progress of the work, as :meth:`tabsynth.MargNet.fit` reports it.
 
         Raises
         ------
@@ -126,5 +126,5 @@ def refuse_second(job: Job | None) -> None:
 
 
 def fractions(job: Job) -> Any:
-    """The callback ``(stage, fraction)`` of evaluations."""
+    """Return the callback ``(stage, fraction)`` of evaluations."""
     return lambda stage, fraction: job.step(stage, round(100 * fraction), 100)

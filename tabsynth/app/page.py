@@ -159,7 +159,7 @@ class Page:
         self._progress()
 
     def _standing(self) -> tuple[object, str]:
-        """What runs or ran last, and its state."""
+        """Return what runs or ran last, and its state."""
         job = self.session.job
         return job, "" if job is None else job.state
 
@@ -234,7 +234,7 @@ class Page:
 
 
 def part_of(tag: str, **attributes: str) -> Any:
-    """An empty HTML element, to be filled later."""
+    """Return an empty HTML element, to be filled later."""
     element = ui.element(tag)
     for name, value in attributes.items():
         element.props[name.replace("_", "-")] = value

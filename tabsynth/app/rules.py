@@ -15,7 +15,7 @@ from tabsynth.schema.editing import number, parse_values
 
 
 def edit_rules(page: Page) -> None:
-    """The rules, and a form for each kind of rule."""
+    """Return the rules, and a form for each kind of rule."""
     session = page.session
     rules = session.rules()
     if not rules:
@@ -95,7 +95,7 @@ def _implication(page: Page, names: list[str]) -> None:
 
 
 def _side(column: Column, given: str) -> Any:
-    """Values or a range as a rule has them, in the type of the column."""
+    """Return values or a range as a rule has them, in the type of the column."""
     if ".." in given and column.ordered:
         low, _, high = given.partition("..")
         return {"low": _typed(column, low.strip()), "high": _typed(column, high.strip())}

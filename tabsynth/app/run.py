@@ -85,7 +85,7 @@ def run(
 
 
 def _routes(session: Session) -> None:
-    """What the page needs besides itself: uploads, and the report."""
+    """Return what the page needs besides itself: uploads, and the report."""
     from fastapi import Request
     from fastapi.responses import PlainTextResponse, Response
     from nicegui import app
@@ -117,7 +117,7 @@ def _routes(session: Session) -> None:
         return PlainTextResponse("Received.")
 
     def alone(path: Path, there: object) -> Response:
-        """A page that tabsynth has written, as it is."""
+        """Return a page that tabsynth has written, as it is."""
         if not session.confirmed or not there or not path.is_file():
             return PlainTextResponse("There is no such page yet.", 404)
         headers = {"content-security-policy": ALONE}

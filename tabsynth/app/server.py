@@ -51,7 +51,7 @@ def need_browser() -> None:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket at 127.0.0.1 on which nothing else listens; with port 0 on a free port.
+    """Return a socket at 127.0.0.1 on which nothing else listens; with port 0 on a free port.
 
     Raises
     ------

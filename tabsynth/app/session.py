@@ -113,7 +113,7 @@ class Session:
         return self.folder / SCHEMA
 
     def file(self, ending: str) -> Path:
-        """A file of the present fit."""
+        """Return a file of the present fit."""
         name = "fit" if self.settings is None else self.settings.name
         return self.folder / f"{name}{ending}"
 
@@ -168,7 +168,7 @@ class Session:
         self.table, self.reading = table, given
 
     def receive(self, name: str) -> Path:
-        """Where an uploaded table of a name is to be written: a new file of the folder, for its owner alone.
+        """Return the path to which an uploaded table of a name is to be written: a new file of the folder, for its owner alone.
 
         Raises
         ------
@@ -186,16 +186,16 @@ class Session:
         return path
 
     def _forget(self) -> None:
-        """What was made of another table is not shown with this one."""
+        """Forget what was made of another table."""
         self.schema = self.settings = self.planned = self.model = None
         self._drawn(None)
 
     def _drawn(self, synthetic: Path | None) -> None:
-        """Another synthetic table, or none: what was made of the one before is not shown with it."""
+        """Take another synthetic table, or none, and forget what was made of the one before."""
         self.synthetic, self.published, self.released, self.summary = synthetic, None, None, []
 
     def confirm(self) -> None:
-        """A person says that only people who may see the private rows can see this screen."""
+        """Take note that only people who may see the private rows can see this screen, as a person says."""
         self._table()
         self.confirmed = True
 
@@ -205,7 +205,7 @@ class Session:
         return self.table
 
     def need_confirmed(self) -> Path:
-        """The table, whose statistics may be shown from now on.
+        """Return the table, whose statistics may be shown from now on.
 
         Raises
         ------
@@ -266,7 +266,7 @@ class Session:
         self._keep(schema, steps.take_schema(source, self.schema_path))
 
     def _cells(self) -> dict[str, Any]:
-        """The options of reading cells as they are."""
+        """Return the options of reading cells as they are."""
         return {name: value for name, value in self.reading.items() if name != "decimal"}
 
     def _new_schema(self) -> None:
@@ -285,33 +285,33 @@ class Session:
         self._note(step)
 
     def _take(self, schema: Schema) -> None:
-        """Later steps follow from the schema, and begin again."""
+        """Take a schema; later steps follow from it, and begin again."""
         self.schema = schema
         self.planned = self.model = None
         self._drawn(None)
 
     def need_schema(self) -> Schema:
-        """The schema, if there is one and it may be shown."""
+        """Return the schema, if there is one and it may be shown."""
         self.need_confirmed()
         if self.schema is None:
             raise InputError("Make or take a schema first.")
         return self.schema
 
     def columns(self) -> list[ColumnView]:
-        """The columns of the schema."""
+        """Return the columns of the schema."""
         return [_view(column.to_dict(), column) for column in self.need_schema().columns]
 
     def left_out(self) -> list[tuple[str, str]]:
-        """Columns that are not read: name and reason."""
+        """Return columns that are not read: name and reason."""
         return [(item["name"], item["reason"]) for item in self.need_schema().left_out]
 
     def review(self) -> list[str]:
-        """What a person must check in the schema."""
+        """Return what a person must check in the schema."""
         schema = self.need_schema()
         return review(schema) if schema.drafted else []
 
     def rules(self) -> list[str]:
-        """The rules between columns."""
+        """Return the rules between columns."""
         return [rule.text for rule in self.need_schema().rules]
 
     def change(self, change: Edit) -> None:
@@ -436,7 +436,7 @@ class Session:
         return ledger
 
     def need_plan(self) -> tuple[Schema, Settings]:
-        """The schema and the settings of a planned fit."""
+        """Return the schema and the settings of a planned fit."""
         schema = self.need_schema()
         if self.planned is None or self.settings is None:
             raise InputError("Plan the privacy cost first.")
@@ -445,7 +445,7 @@ class Session:
     # The fit
 
     def fit_step(self) -> Step:
-        """The fit that is planned, as a command and as code."""
+        """Return the fit that is planned, as a command and as code."""
         _, settings = self.need_plan()
         paths = (self._table(), self.schema_path, self.file(".model"), self.file(".checkpoint"))
         return steps.fit(*paths, self.reading, settings)
@@ -496,7 +496,7 @@ class Session:
         return self._start("Fit", work, cancelled)
 
     def need_model(self) -> Any:
-        """The fitted synthesizer."""
+        """Return the fitted synthesizer."""
         self.need_confirmed()
         if self.model is None:
             raise InputError("Fit a synthesizer first.")
@@ -547,7 +547,7 @@ class Session:
         return self._start("Draw", work)
 
     def need_synthetic(self) -> Path:
-        """The synthetic table."""
+        """Return the synthetic table."""
         self.need_model()
         if self.synthetic is None:
             raise InputError("Draw the synthetic table first.")
@@ -688,7 +688,7 @@ class Session:
             self.job.wait(patience)
 
     def script(self, what: str) -> str:
-        """All steps so far, as ``command`` or ``python``."""
+        """Return all steps so far, as ``command`` or ``python``."""
         names = [f.name for f in fields(Step)]
         if what not in names:
             raise InputError(f"Expected one of {', '.join(names)}, got {shown(what)}.")
@@ -696,7 +696,7 @@ class Session:
 
 
 def _view(facts: Mapping[str, Any], column: Any) -> ColumnView:
-    """The facts of a column, as a schema file has them, for a form."""
+    """Return the facts of a column, as a schema file has them, for a form."""
     shown_apart = {"name", "kind", "dtype", "nulls", "provenance", "source", "low", "high"}
     shown_apart |= {"categories", COPIED}
     values = facts.get("categories")

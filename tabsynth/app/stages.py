@@ -35,7 +35,7 @@ SEND = """async (event) => {
 
 
 def number(what: str, value: Any) -> float:
-    """A number of a form.
+    """Return a number of a form.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def number(what: str, value: Any) -> float:
 
 
 def whole(what: str, value: Any) -> int:
-    """A whole number of a form, with or without commas between thousands.
+    """Return a whole number of a form, with or without commas between thousands.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def whole(what: str, value: Any) -> int:
 
 
 def field(label: str, value: str = "", hint: str = "", wide: bool = False) -> Any:
-    """A field for a text."""
+    """Return a field for a text."""
     made = ui.input(label, value=value).props("outlined dense stack-label").classes("wide" * wide)
     if hint:
         made.props["hint"] = hint
@@ -479,7 +479,7 @@ def release(page: Page) -> None:
 
 
 def _answer(page: Page, name: str) -> None:
-    """A field for an answer of a release, which is kept while the page is open."""
+    """Return a field for an answer of a release, which is kept while the page is open."""
     question = QUESTIONS[name][0]
     hint = " One item in a line." if name in LISTS else ""
     start = page.place.answers.get(name, date.today().isoformat() if name == "published" else "")

@@ -30,7 +30,7 @@ class Step:
 
 
 def make_folder(folder: Path) -> Step:
-    """The folder of all files of the page."""
+    """Return the folder of all files of the page."""
     return Step(
         title="Make the folder",
         command=_line("mkdir", "-m", "700", "-p", folder),
@@ -39,7 +39,7 @@ def make_folder(folder: Path) -> Step:
 
 
 def draft(table: Path, out: Path, reading: Reading) -> Step:
-    """A draft that copies values of the table."""
+    """Return a draft that copies values of the table."""
     return Step(
         title="Draft a schema to review",
         command=_line("tabsynth", "schema", "draft", table, "-o", out, *_options(reading)),
@@ -58,7 +58,7 @@ def draft(table: Path, out: Path, reading: Reading) -> Step:
 def draft_privately(
     table: Path, out: Path, reading: Reading, epsilon: float, delta: float, ledger: Path | None
 ) -> Step:
-    """A draft whose facts are released with noise."""
+    """Return a draft whose facts are released with noise."""
     on = () if ledger is None else ("--ledger", ledger)
     given = "" if ledger is None else f", ledger={_path(ledger)}"
     return Step(
@@ -81,7 +81,7 @@ def draft_privately(
 
 
 def take_schema(source: Path, out: Path) -> Step:
-    """A schema file that is there already."""
+    """Return a schema file that is there already."""
     return _by_python(
         "Take a schema file",
         f"from tabsynth import Schema\n\nSchema.load({_path(source)}).save({_path(out)})",
@@ -89,13 +89,13 @@ def take_schema(source: Path, out: Path) -> Step:
 
 
 def edit(path: Path, change: Edit) -> Step:
-    """An edit of the schema file."""
+    """Return an edit of the schema file."""
     parameters = ", ".join(f"{name}={value!r}" for name, value in vars(change).items() if value)
     return _edit(path, "edit", f"Edit({parameters})", "Edit, edit")
 
 
 def set_rules(path: Path, rules: Sequence[Mapping[str, Any]]) -> Step:
-    """Other rules between columns."""
+    """Return other rules between columns."""
     return _by_python(
         "Edit the schema",
         f"from tabsynth import Schema\n\nschema = Schema.load({_path(path)}).replace(constraints={[*map(dict, rules)]!r})\n"
@@ -104,7 +104,7 @@ def set_rules(path: Path, rules: Sequence[Mapping[str, Any]]) -> Step:
 
 
 def set_design(path: Path, design: Mapping[str, Any]) -> Step:
-    """Another unit of privacy, or other survey weights."""
+    """Return another unit of privacy, or other survey weights."""
     return _edit(path, "with_design", f"**{dict(design)!r}", "with_design")
 
 
@@ -117,12 +117,12 @@ def _edit(path: Path, function: str, arguments: str, names: str) -> Step:
 
 
 def _by_python(title: str, python: str) -> Step:
-    """A step that no command line takes."""
+    """Return a step that no command line takes."""
     return Step(title=title, command=f"python - <<'{END}'\n{python}\n{END}", python=python)
 
 
 def make_ledger(path: Path, epsilon: float, delta: float) -> Step:
-    """A project ledger."""
+    """Return a project ledger."""
     return Step(
         title="Make a project ledger",
         command=_line(
@@ -137,7 +137,7 @@ def make_ledger(path: Path, epsilon: float, delta: float) -> Step:
 
 
 def plan(schema: Path, settings: Settings) -> Step:
-    """The planned privacy cost."""
+    """Return the planned privacy cost."""
     votes = METHODS[settings.method].votes
     of_schema = () if votes else ("--schema", schema)
     label = "" if settings.label is None else f", label={settings.label!r}"
@@ -159,7 +159,7 @@ def plan(schema: Path, settings: Settings) -> Step:
 def fit(
     table: Path, schema: Path, model: Path, checkpoint: Path, reading: Reading, settings: Settings
 ) -> Step:
-    """The fit."""
+    """Return the fit."""
     words: list[str | Path] = [
         "tabsynth",
         "fit",
@@ -201,7 +201,7 @@ def fit(
 
 
 def make_key(path: Path) -> Step:
-    """A key pair for signatures."""
+    """Return a key pair for signatures."""
     return Step(
         title="Make a key pair",
         command=_line("tabsynth", "keygen", path),
@@ -213,7 +213,7 @@ def make_key(path: Path) -> Step:
 
 
 def draw(model: Path, out: Path, n: int | None, key: Path | None) -> Step:
-    """The synthetic table with its certificate."""
+    """Return the synthetic table with its certificate."""
     words: list[str | Path] = ["tabsynth", "sample", model, "-o", out]
     words += [] if n is None else ["-n", str(n)]
     lines = ["from tabsynth import load", f"load({_path(model)}).sample_to({_path(out)}, {n})"]
@@ -240,7 +240,7 @@ def evaluate(
     target: str | None,
     key: Path | None,
 ) -> Step:
-    """The confidential report."""
+    """Return the confidential report."""
     words: list[str | Path] = [
         "tabsynth",
         "evaluate",
@@ -285,7 +285,7 @@ def publish(
     epsilon: float,
     ledger: Path | None,
 ) -> Step:
-    """A report of noisy figures."""
+    """Return a report of noisy figures."""
     words: list[str | Path] = ["tabsynth", "evaluate", "--real", table, "--synthetic", synthetic]
     words += ["--schema", schema, "--epsilon", f"{epsilon!r}"]
     words += [] if ledger is None else ["--ledger", ledger]
@@ -311,7 +311,7 @@ def publish(
 
 
 def release(table: Path, out: Path, answers: Path, text: str, key: Path, public: Path) -> Step:
-    """The release dossier, and its verification; ``text`` are the answers of a person."""
+    """Return the release dossier, and its verification; ``text`` are the answers of a person."""
     return Step(
         title="Release",
         command="\n".join(
@@ -338,7 +338,7 @@ def release(table: Path, out: Path, answers: Path, text: str, key: Path, public:
 
 
 def values_text(values: Sequence[Any]) -> str:
-    """Values in one line as ``--values`` takes them: those with a comma are in double quotes."""
+    """Return values in one line as ``--values`` takes them: those with a comma are in double quotes."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(values)
     return line.getvalue()
@@ -374,7 +374,7 @@ def _read_table(table: Path, reading: Reading) -> list[str]:
 
 
 def _labels(table: Path) -> list[str]:
-    """The labels of a file of SPSS or Stata, as the command adds them."""
+    """Return the labels of a file of SPSS or Stata, as the command adds them."""
     if suffix(table) not in LABELLED:
         return []
     return [
@@ -384,7 +384,7 @@ def _labels(table: Path) -> list[str]:
 
 
 def labelled(schema: Schema, table: Path) -> Schema:
-    """With the labels that a file of SPSS or Stata has for values."""
+    """Add the labels that a file of SPSS or Stata has for values."""
     from tabsynth.tables.labelled import with_labels
 
     return with_labels(schema, table) if suffix(table) in LABELLED else schema

@@ -190,13 +190,13 @@ def _direction(part: list[Tensor]) -> list[Tensor]:
 
 
 def _inner_products(values: list[Tensor], along: list[Tensor]) -> Tensor:
-    """Inner products over all parameters, shape (replicates,)."""
+    """Return inner products over all parameters, shape (replicates,)."""
     pairs = zip(values, along, strict=True)
     return torch.stack([v.double().flatten(1) @ d.double().flatten() for v, d in pairs]).sum(0)
 
 
 def log_likelihood_ratios(z: np.ndarray, sigma: float, rate: float) -> np.ndarray:
-    """Log-likelihood ratios of (1 − q) N(0, σ²) + q N(1, σ²) against N(0, σ²), with q = ``rate``."""
+    """Return the log-likelihood ratios of (1 − q) N(0, σ²) + q N(1, σ²) against N(0, σ²), with q = ``rate``."""
     whole = (z - 0.5) / sigma**2
     if rate == 1:
         return whole

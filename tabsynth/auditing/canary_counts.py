@@ -89,7 +89,7 @@ class ObservedCounts(NoisyCounts[Any]):
         bits: Bits,
         groups: Sequence[Groups] | None = None,
     ) -> list[Measured]:
-        """As :meth:`NoisyCounts.measure`. The canary is in one cell of each set: projection √share on √share."""
+        """See :meth:`NoisyCounts.measure`. The canary is in one cell of each set: projection √share on √share."""
         released = self._inner.measure(account, sets, shares, bits, groups)
         z = 0.0
         for i, (item, share) in enumerate(zip(released, shares, strict=True)):
@@ -109,7 +109,7 @@ class ObservedCounts(NoisyCounts[Any]):
         bits: Bits,
         groups: Groups | None = None,
     ) -> np.ndarray:
-        """As :meth:`NoisyCounts.distances`. The canary changes each distance by at most the bound."""
+        """See :meth:`NoisyCounts.distances`. The canary changes each distance by at most the bound."""
         released = self._inner.distances(account, sets, expected, bits, groups)
         value_groups = by_value(self.sizes) if groups is None else groups
         without = [_count(self._other_rows, s, value_groups) - expected(s) for s in sets]
@@ -131,7 +131,7 @@ class ObservedCounts(NoisyCounts[Any]):
         signs: Sequence[np.ndarray],
         bits: Bits,
     ) -> np.ndarray:
-        """As :meth:`NoisyCounts.contrasts`. The canary changes each sum by the bound, up or down."""
+        """See :meth:`NoisyCounts.contrasts`. The canary changes each sum by the bound, up or down."""
         released = self._inner.contrasts(account, sets, signs, bits)
         groups = by_value(self.sizes)
         without = [
@@ -147,7 +147,7 @@ class ObservedCounts(NoisyCounts[Any]):
 
 
 def _parts(rows: PrivateRows | SharedRows) -> tuple[np.ndarray, np.ndarray | None]:
-    """Category codes, and what each row adds to counts where that is not 1."""
+    """Return category codes, and what each row adds to counts where that is not 1."""
     return (rows.codes, rows.shares) if isinstance(rows, SharedRows) else (codes_of(rows), None)
 
 

@@ -267,7 +267,7 @@ def audit_votes(
 
 
 def audit_modes(method: str, epsilon: float, delta: float, **settings: Any) -> list[AuditResult]:
-    """:func:`audit_votes` of a method as it votes by default, and of the mode that has class votes."""
+    """Return :func:`audit_votes` of a method as it votes by default, and of the mode that has class votes."""
     modes = MODES_AUDITED if "mode" in signature(METHODS[method]).parameters else (None,)
     return [r for m in modes for r in audit_votes(method, epsilon, delta, mode=m, **settings)]
 

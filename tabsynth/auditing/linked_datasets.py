@@ -115,7 +115,7 @@ def many_datasets(rows: int, case: str) -> LinkedDatasets:
 
 
 def _alike(patients: int, stays: int, events: int) -> Tables:
-    """Equal patients with so many equal stays, and events of each."""
+    """Return equal patients with so many equal stays, and events of each."""
     of, stay = np.repeat(np.arange(patients), stays), np.repeat(np.arange(patients * stays), events)
     sex, ward, code = (np.full(len(of), v) for v in "fau")
     return _tables(sex[:patients], of, np.full(len(of), 10), ward, stay, code.repeat(events))
@@ -137,7 +137,7 @@ def _tables(
     code: np.ndarray,
     first: int = 1,
 ) -> Tables:
-    """Tables of these columns; keys begin with ``first``."""
+    """Return tables of these columns; keys begin with ``first``."""
     return {
         PATIENTS: pd.DataFrame({"patient": first + np.arange(len(sex)), "sex": sex}),
         STAYS: pd.DataFrame(

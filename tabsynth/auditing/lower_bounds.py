@@ -46,7 +46,7 @@ def rate_upper_bound(count: int, trials: int, confidence: float) -> float:
 
 
 def rate_upper_bounds(counts: np.ndarray, trials: int, confidence: float) -> np.ndarray:
-    """:func:`rate_upper_bound` of each of several counts."""
+    """Return :func:`rate_upper_bound` of each of several counts."""
     bounds = stats.beta.ppf(confidence, counts + 1, np.maximum(trials - counts, 1))
     return np.where(counts >= trials, 1.0, bounds)
 

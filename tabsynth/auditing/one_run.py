@@ -177,7 +177,7 @@ class _ScoringCounts(NoisyCounts[np.ndarray]):
         bits: Bits,
         groups: Sequence[Groups] | None = None,
     ) -> list[Measured]:
-        """As :meth:`NoisyCounts.measure`; half of the other canaries are expected in each cell."""
+        """See :meth:`NoisyCounts.measure`; half of the other canaries are expected in each cell."""
         released = self._inner.measure(account, sets, shares, bits, groups)
         inserted = self._inserted
         for i, item in enumerate(released):

@@ -82,7 +82,7 @@ class AuditResult:
         return self.verdict == REFUTED
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; an infinite figure is the text "inf"."""
+        """Return a JSON-ready mapping; an infinite figure is the text "inf"."""
         return dict(json_ready(asdict(self), not_finite=str))
 
 

@@ -331,7 +331,7 @@ def _units_changed(design: Design, tables: Sequence[tuple[np.ndarray, pd.DataFra
 
 
 def _contents(table: pd.DataFrame, neighbour: pd.DataFrame) -> list[np.ndarray]:
-    """Codes of the cells of both tables, by their values alone."""
+    """Return codes of the cells of both tables, by their values alone."""
     both = pd.concat([table, neighbour], ignore_index=True)
     columns = [pd.factorize(both[name].astype(object), use_na_sentinel=False)[0] for name in both]
     codes = np.stack(columns, axis=1)

@@ -48,7 +48,7 @@ class LinkedNeighbour:
 
 
 def linked_neighbours(tables: Tables, schema: LinkedSchema, seed: int = 0) -> list[LinkedNeighbour]:
-    """Neighbours of every kind; new rows have random codes."""
+    """Return neighbours of every kind; new rows have random codes."""
     rng = np.random.default_rng(seed)
     key = str(schema.keys[schema.root].key)
     gone = tables[schema.root][key].iloc[int(rng.integers(len(tables[schema.root])))]

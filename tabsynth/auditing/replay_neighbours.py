@@ -52,7 +52,7 @@ class Neighbour:
 def neighbours(
     table: Any, schema: Schema, *, label: str | None = None, seed: int = 0
 ) -> list[Neighbour]:
-    """Every kind of neighbour that table and schema allow, each added and removed.
+    """Return every kind of neighbour that table and schema allow, each added and removed.
 
     * ``outlier``: every column's rarest value, numbers at alternating bounds;
     * ``undeclared``: beyond the bounds and outside the categories, where the schema takes such values in;

@@ -260,7 +260,7 @@ class RunTrace:
     # The Recorder protocol, which the library calls.
 
     def read(self, account: Account, uses: int) -> None:
-        """As :meth:`Recorder.read`."""
+        """See :meth:`Recorder.read`."""
         if is_private(account.mechanism):
             self._unreleased_uses[account.purpose] = (
                 self._unreleased_uses.get(account.purpose, 0) + uses
@@ -274,7 +274,7 @@ class RunTrace:
         uses: int,
         units: Sequence[float],
     ) -> list[Any]:
-        """As :meth:`Recorder.exact`."""
+        """See :meth:`Recorder.exact`."""
         return self._exact(account, [None] * len(values), values, stds, uses, units)[1]
 
     def exact_of(
@@ -285,7 +285,7 @@ class RunTrace:
         stds: Sequence[float],
         units: Sequence[float],
     ) -> tuple[list[Any], list[Any]]:
-        """As :meth:`Recorder.exact_of`: a replay goes on with the recorded labels.
+        """See :meth:`Recorder.exact_of`: a replay goes on with the recorded labels.
 
         An entry that one dataset lacks is 0 there. Where the recorded run has it, :meth:`passed` tests that its label
         does not become an output.
@@ -293,7 +293,7 @@ class RunTrace:
         return self._exact(account, labels, values, stds, 1, units)
 
     def passed(self, purpose: str, labels: Sequence[Any]) -> None:
-        """As :meth:`Recorder.passed`: none may be a label that only one dataset has.
+        """See :meth:`Recorder.passed`: none may be a label that only one dataset has.
 
         Such a label passes the threshold with a probability of at most the threshold's part of δ.
         """
@@ -355,7 +355,7 @@ class RunTrace:
         return names, [_copy(value) for value in own]
 
     def batch(self, rows: int, rate: float, generator: torch.Generator) -> Tensor:
-        """As :meth:`Recorder.batch`."""
+        """See :meth:`Recorder.batch`."""
         records = self._records()
         if len(records) != rows:
             raise ValueError(f"a step reads {rows} rows of a table of {len(records)}")
@@ -367,7 +367,7 @@ class RunTrace:
         return places
 
     def places(self, room: int, counts: Tensor | None = None) -> Tensor:
-        """As :meth:`Recorder.places`: records of both tables come first, so that they have the same place."""
+        """See :meth:`Recorder.places`: records of both tables come first, so that they have the same place."""
         assert self.randomness is not None and self._batch_records is not None
         records = self._batch_records
         if counts is not None:
@@ -383,7 +383,7 @@ class RunTrace:
         return places
 
     def uniform(self, rows: int, columns: int, generator: torch.Generator) -> Tensor | None:
-        """As :meth:`Recorder.uniform`."""
+        """See :meth:`Recorder.uniform`."""
         if generator is not self._private or self.randomness is None:
             return None
         self._batch_part += 1  # a batch may be drawn in parts
@@ -391,7 +391,7 @@ class RunTrace:
         return torch.rand(rows, columns, generator=rng).to(generator.device)
 
     def teachers(self, numbers: Sequence[Tensor]) -> None:
-        """As :meth:`Recorder.teachers`."""
+        """See :meth:`Recorder.teachers`."""
         turn, own = len(self.teacher_data), [_copy(tensor) for tensor in numbers]
         label = f"teachers, round {turn + 1}"
         self.teacher_data.append(own)
@@ -407,7 +407,7 @@ class RunTrace:
             )
 
     def note(self, what: str, value: Any) -> None:
-        """As :meth:`Recorder.note`."""
+        """See :meth:`Recorder.note`."""
         for purpose, unreleased in self._unreleased_uses.items():
             if unreleased:
                 self.report_difference(
@@ -417,7 +417,7 @@ class RunTrace:
         self._compare(what, leaves(value))
 
     def name(self) -> str:
-        """As :meth:`Recorder.name`."""
+        """See :meth:`Recorder.name`."""
         self._names += 1
         return f"{self._names:016x}"
 
@@ -465,7 +465,7 @@ def _copy(value: Any) -> Any:
 def _align(
     labels: list[Any] | None, values: Any, before: list[Any] | None, recorded: Any
 ) -> tuple[Any, Any]:
-    """Both arrays with an entry for each label of either; 0 where one has none."""
+    """Return both arrays with an entry for each label of either; 0 where one has none."""
     if labels is None or before is None:
         return values, recorded
     union = {label: i for i, label in enumerate(dict.fromkeys([*labels, *before]))}

@@ -58,7 +58,7 @@ class Warnings(logging.Handler):
     """Prints each warning of the library in one line on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """As :func:`say_error` has it."""
+        """Emit a record as :func:`say_error` has it."""
         say_error(record.getMessage(), record.levelname.lower())
 
 

@@ -150,7 +150,7 @@ def measured_privately(
     ledger: Path | None,
     confidential: dict[str, Any],
 ) -> "Report | None":
-    """Figures with noise for ``epsilon``; None without it.
+    """Return figures with noise for ``epsilon``; None without it.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def write_linked(
 
 
 def is_linked_schema(schema: Path) -> bool:
-    """Whether a schema file is one of linked tables, by the format that it names."""
+    """Return whether a schema file is one of linked tables, by the format that it names."""
     from tabsynth.schema.linked import FORMAT
 
     try:

@@ -16,7 +16,7 @@ PASSPHRASE = (
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Whether two paths name one existing file."""
+    """Return whether two paths name one existing file."""
     return one.exists() and other.exists() and one.samefile(other)
 
 

@@ -114,7 +114,7 @@ def print_advantage(
 
 
 def _rounded_down(epsilon: float) -> str:
-    """To four digits, so that the bound still holds."""
+    """Round down to four digits, so that the bound still holds."""
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
     return f"{math.floor(epsilon / unit + 1e-9) * unit:.4g}"
 
@@ -296,7 +296,7 @@ def _number(option: str, text: str) -> float:
 
 
 def _distribution(text: str) -> dict[int, float] | float:
-    """``1:0.75,2:0.25`` as shares of units by their number of rows, ``1.2`` as their mean."""
+    """Parse ``1:0.75,2:0.25`` as shares of units by their number of rows, ``1.2`` as their mean."""
     if ":" not in text:
         return _real(text)
     out: dict[int, float] = {}

@@ -110,7 +110,7 @@ def certify_command(
 
 
 def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
-    """Results of audits as a certificate has them; those of ``tabsynth audit`` must be of its claim."""
+    """Return results of audits as a certificate has them; those of ``tabsynth audit`` must be of its claim."""
     from tabsynth.auditing.outcomes import FORMAT, certificate_entries
 
     data = read_json(path, "list of audits")

@@ -93,7 +93,7 @@ def fetch_acs(
 
 
 def _file(kind: str, code: str, year: int, address: str, kept: Path) -> ZippedCsv:
-    """The person (``p``) or household (``h``) file of a state, fetched unless it is kept."""
+    """Return the person (``p``) or household (``h``) file of a state, fetched unless it is kept."""
     if not kept.exists():
         download(f"{address}/csv_{kind}{code.lower()}.zip", kept)
     # psam_p24.csv since 2017, ss12pmd.csv before.
@@ -111,7 +111,7 @@ def _check_names(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _joined(persons: pd.DataFrame, file: ZippedCsv, names: Sequence[str]) -> pd.DataFrame:
-    """Persons with the columns of their household; households without persons are left out."""
+    """Return persons with the columns of their household; households without persons are left out."""
     for name in ("SERIALNO", *names):
         if name not in file.header:
             raise InputError(f"The ACS files have no column {shown(name)}; check its PUMS name.")
@@ -142,7 +142,7 @@ def _typed(texts: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, Sch
 
 
 def _from_file(texts: pd.Series) -> Column:
-    """A column that the dictionary here lacks, its domain as found in the public file."""
+    """Return a column that the dictionary here lacks, its domain as found in the public file."""
     name = str(texts.name)
     if re.fullmatch(r"PUMA\d*", name):
         areas = tuple(sorted(texts.dropna().unique()))

@@ -94,7 +94,7 @@ class ZippedCsv:
         self.header: tuple[str, ...] = self._guarded(self._read_header)
 
     def read(self, columns: Collection[str]) -> pd.DataFrame:
-        """The given columns as text, blanks as nulls."""
+        """Return the given columns as text, blanks as nulls."""
         names = set(columns)
 
         def _read(archive: zipfile.ZipFile) -> pd.DataFrame:

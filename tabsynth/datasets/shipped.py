@@ -35,7 +35,7 @@ _ICD9 = (
 
 
 def load_census(folder: str | Path | None = None) -> tuple[pd.DataFrame, Schema]:
-    """The synthetic census table (ten columns, one person a row) and its public schema.
+    """Return the synthetic census table (ten columns, one person a row) and its public schema.
 
     Made by ``data/make.py`` from the NIST ACS Data Excerpts; its certificate lies beside it.
 
@@ -53,7 +53,7 @@ def load_census(folder: str | Path | None = None) -> tuple[pd.DataFrame, Schema]
 
 
 def load_hospital(folder: str | Path | None = None) -> tuple[pd.DataFrame, Schema]:
-    """The synthetic hospital table (48 columns, one encounter a row) and its public schema.
+    """Return the synthetic hospital table (48 columns, one encounter a row) and its public schema.
 
     As :func:`load_census`; made from the UCI table Diabetes 130-US hospitals.
     """
@@ -73,12 +73,12 @@ def _load(name: str, folder: str | Path | None) -> tuple[pd.DataFrame, Schema]:
 
 
 def prepare_census(path: str | Path, schema: Schema) -> pd.DataFrame:
-    """The schema's columns of a NIST ACS Data Excerpts file, other columns left out."""
+    """Return the schema's columns of a NIST ACS Data Excerpts file, other columns left out."""
     return _as_table(read_any(path, schema.null_values), path, schema)
 
 
 def prepare_hospital(path: str | Path, schema: Schema) -> pd.DataFrame:
-    """The UCI hospital table without its identifiers, diagnoses recoded to nine groups."""
+    """Return the UCI hospital table without its identifiers, diagnoses recoded to nine groups."""
     raw = read_any(path, schema.null_values)
     for name in DIAGNOSES:
         if name in raw.columns:
@@ -97,7 +97,7 @@ def _as_table(raw: pd.DataFrame, path: str | Path, schema: Schema) -> pd.DataFra
 
 
 def icd9_group(code: str) -> str:
-    """The group of an ICD-9 code, by Table 2 of Strack et al. 2014.
+    """Return the group of an ICD-9 code, by Table 2 of Strack et al. 2014.
 
     Supplementary codes (V, E) and everything outside the listed ranges are ``Other``.
 

@@ -101,7 +101,7 @@ class Answers:
         return path / FIGURES if path.is_dir() else path
 
     def to_yaml(self) -> str:
-        """The answers as a dossier has them: in the order of the questions, without paths of the machine."""
+        """Return the answers as a dossier has them: in the order of the questions, without paths of the machine."""
         given = {name: getattr(self, name) for name in QUESTIONS}
         given |= {"schema": "schema.json", "report": None if self.report is None else "report.json"}
         listed = {k: list(v) if isinstance(v, tuple) else v for k, v in given.items() if v}
@@ -109,7 +109,7 @@ class Answers:
 
 
 def template(today: date, schema: str | None) -> str:
-    """The text of a ``release.yaml`` to fill in."""
+    """Return the text of a ``release.yaml`` to fill in."""
     known = {"published": today.isoformat(), "schema": schema or ""}
     lines = ["# What only people know about a release; tabsynth release reads it.", ""]
     for title, needed in (("Every release needs these answers.", True), ("Optional.", False)):
@@ -122,7 +122,7 @@ def template(today: date, schema: str | None) -> str:
 
 
 def read_answers(path: Path) -> Answers:
-    """The answers of a file.
+    """Return the answers of a file.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def read_answers(path: Path) -> Answers:
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """Mappings, lists and texts of a YAML text: no aliases, no other types, and little nesting.
+    """Return mappings, lists and texts of a YAML text: no aliases, no other types, and little nesting.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def read_yaml(text: str, where: str) -> Any:
 
 
 def checked(data: Any, where: str, folder: Path) -> Answers:
-    """The answers of a mapping, all of them checked.
+    """Return the answers of a mapping, all of them checked.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def checked(data: Any, where: str, folder: Path) -> Answers:
 
 
 def _answer(name: str, value: Any) -> Any:
-    """An answer as text, or as a tuple of texts; None where there is none."""
+    """Return an answer as text, or as a tuple of texts; None where there is none."""
     if name in LISTS:
         items = value if isinstance(value, list | tuple) else [value]
         if len(items) > MOST_ITEMS:
@@ -223,7 +223,7 @@ def _answer(name: str, value: Any) -> Any:
 
 
 def _text(name: str, value: Any) -> str | None:
-    """A text without spaces around it; None for what is still to be filled in."""
+    """Return a text without spaces around it; None for what is still to be filled in."""
     if isinstance(value, date):
         return value.isoformat()[:10]
     if value is None or (isinstance(value, str) and UNFINISHED.fullmatch(value)):

@@ -81,7 +81,7 @@ class DossierVerification:
 
 
 def is_dossier(folder: Path) -> bool:
-    """Whether a folder is a dossier, whole or not."""
+    """Return whether a folder is a dossier, whole or not."""
     return (folder / SUMS).exists() or (folder / RECORD).exists()
 
 
@@ -134,7 +134,7 @@ def verify_dossier(folder: str | Path, key: str | Path | None = None) -> Dossier
 
 
 def _files(place: Path) -> list[str]:
-    """Files that are missing, extra or changed, by the list of checksums."""
+    """Return files that are missing, extra or changed, by the list of checksums."""
     size_of(place / SUMS, "list of checksums", MAX_JSON_BYTES)
     listed: dict[str, str] = {}
     for line in (place / SUMS).read_text("utf-8", errors="replace").splitlines():
@@ -157,7 +157,7 @@ def _files(place: Path) -> list[str]:
 
 
 def _signature(place: Path, key: str | Path | None) -> tuple[str, bool, list[str]]:
-    """What to say of the signature of the checksums, whether it is that of ``key``, and what is wrong with it."""
+    """Return what to say of the signature of the checksums, whether it is that of ``key``, and what is wrong with it."""
     from cryptography.exceptions import InvalidSignature
 
     from tabsynth.privacy.certificate.signing import fingerprint, read_public, signer
@@ -264,7 +264,7 @@ def _codebooks(place: Path, material: Material) -> list[str]:
 
 
 def _same(place: Path, material: Material) -> list[str]:
-    """Files that this version of the library writes otherwise, if it is the version that wrote them."""
+    """Return files that this version of the library writes otherwise, if it is the version that wrote them."""
     generator = GENERATOR.search(read_json_text(place / STATEMENT, "statement"))
     if generator is None or generator[1] != code()["sha256"]:
         return []
@@ -276,7 +276,7 @@ def _same(place: Path, material: Material) -> list[str]:
 
 
 def facts(verification: DossierVerification) -> dict[str, Any]:
-    """JSON-ready, without the results of its tables."""
+    """Return a JSON-ready mapping, without the results of its tables."""
     material = verification.material
     claim: dict[str, Any] = {}
     if material is not None:

@@ -25,7 +25,7 @@ _TEXTS = {"bool": "boolean", "int": "integer", "float": "number"}
 
 
 def csvw(material: Material) -> dict[str, Any]:
-    """CSVW metadata of the tables that are delimited text, JSON-ready: of one table, or a group of tables."""
+    """Return CSVW metadata of the tables that are delimited text, JSON-ready: of one table, or a group of tables."""
     answers = material.answers
     about = {
         "dc:title": answers.name,
@@ -42,7 +42,7 @@ def csvw(material: Material) -> dict[str, Any]:
 
 
 def is_text(table: Table) -> bool:
-    """Whether a table is a file of delimited text that is not packed."""
+    """Return whether a table is a file of delimited text that is not packed."""
     return table.file.suffix.lower() in TEXT
 
 
@@ -71,7 +71,7 @@ def _described(table: Table, material: Material) -> dict[str, Any]:
 
 
 def _separator(table: Table) -> str:
-    """The separator by which the first line of the file has the names of the columns."""
+    """Return the separator by which the first line of the file has the names of the columns."""
     with table.file.open(encoding="utf-8-sig", newline="") as file:
         line = file.readline()
     for separator in SEPARATORS:
@@ -100,7 +100,7 @@ def _column(table: Table, name: str, number: int) -> dict[str, Any]:
 
 
 def _datatype(column: Column, decimal: str | None) -> Any:
-    """The type of a column's values, with their bounds or their list."""
+    """Return the type of a column's values, with their bounds or their list."""
     kind = _TEXTS.get(column.value_type, "string")
     facts = column.to_dict()
     if column.kind == "date" and column.value_type == "text" and not facts.get("format"):
@@ -126,7 +126,7 @@ def _datatype(column: Column, decimal: str | None) -> Any:
 
 
 def ddi(material: Material) -> str:
-    """A DDI codebook of all tables, as XML text."""
+    """Return a DDI codebook of all tables, as XML text."""
     answers = material.answers
     root = Element(
         "codeBook",

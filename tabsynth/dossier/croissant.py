@@ -59,7 +59,7 @@ TYPES = {"int": "sc:Integer", "float": "sc:Float", "bool": "sc:Boolean"}
 
 
 def croissant(material: Material) -> dict[str, Any]:
-    """The metadata, JSON-ready."""
+    """Return the metadata, JSON-ready."""
     answers = material.answers
     organisations = [{"@type": "sc:Organization", "name": name} for name in answers.curators]
     out: dict[str, Any] = {
@@ -91,12 +91,12 @@ def _file_id(table: Table) -> str:
 
 
 def _identity(name: str, other: str) -> str:
-    """A name as an identifier, which has no spaces; ``other`` where it is none."""
+    """Return a name as an identifier, which has no spaces; ``other`` where it is none."""
     return name if re.fullmatch(r"[A-Za-z0-9_.-]+", name) else other
 
 
 def _readable(table: Table) -> bool:
-    """Whether a reader of Croissant finds the columns of the file."""
+    """Return whether a reader of Croissant finds the columns of the file."""
     return table.file.suffix.lower() in (".csv", ".tsv", ".parquet")
 
 
@@ -114,7 +114,7 @@ def _file(table: Table) -> dict[str, Any]:
 
 
 def provenance(material: Material) -> dict[str, Any]:
-    """How the tables were made, in PROV-O: the activity, the confidential source, and who is responsible."""
+    """Return how the tables were made, in PROV-O: the activity, the confidential source, and who is responsible."""
     certificate, answers = material.certificate, material.answers
     code = section_of(certificate, "code").get("sha256")
     versions = section_of(certificate, "versions")
@@ -187,7 +187,7 @@ def _field(table: Table, name: str, identity: str, material: Material) -> dict[s
 
 
 def _type(table: Table, name: str) -> str:
-    """The type of values; whole numbers with nulls are real numbers to most readers, and mixed columns are text."""
+    """Return the type of values; whole numbers with nulls are real numbers to most readers, and mixed columns are text."""
     column = table.column(name)
     if column is None:
         unlisted = "sc:Integer" if name in table.whole else "sc:Float"

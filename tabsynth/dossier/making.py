@@ -105,7 +105,7 @@ def release(
 
 
 def contents(material: Material) -> dict[str, str]:
-    """The texts of the files that follow from the others, by name."""
+    """Return the texts of the files that follow from the others, by name."""
     data = record(material)
     check(data, "The registry record")
     out = {
@@ -124,7 +124,7 @@ def contents(material: Material) -> dict[str, str]:
 
 
 def report_page(report: Mapping[str, Any]) -> str:
-    """A page of a published report, made from its file: a page beside it may hold exact figures."""
+    """Return a page of a published report, made from its file: a page beside it may hold exact figures."""
 
     def figure(estimate: Any) -> str:
         numbers = [
@@ -145,13 +145,13 @@ def report_page(report: Mapping[str, Any]) -> str:
 
 
 def checksums(folder: Path) -> str:
-    """A line for each file, as ``sha256sum`` writes and checks them."""
+    """Return a line for each file, as ``sha256sum`` writes and checks them."""
     files = sorted(path for path in folder.iterdir() if path.name not in (SUMS, SIGNATURE))
     return "".join(f"{sha256(path)}  {path.name}\n" for path in files)
 
 
 def signature_of(sums: Path, key: "Ed25519PrivateKey", expires: date | None) -> dict[str, Any]:
-    """A signature over the checksums, and with them over every file."""
+    """Return a signature over the checksums, and with them over every file."""
     from tabsynth.privacy.certificate.signing import signed
 
     data = {"format": SIGNED, "file": SUMS, "sha256": sha256(sums)}
@@ -169,7 +169,7 @@ def write_template(table: Path, path: Path) -> Path:
 
 
 def answers_file(table: Path) -> Path:
-    """Where the answers of a table lie by default: beside it."""
+    """Return where the answers of a table lie by default: beside it."""
     return table.absolute().parent / questions.NAME
 
 

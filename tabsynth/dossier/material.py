@@ -85,11 +85,11 @@ class Table:
         return str(self.verification.certificate["table"]["sha256"])
 
     def column(self, name: str) -> Column | None:
-        """What the schema says of a column; None of keys and weights."""
+        """Return what the schema says of a column; None of keys and weights."""
         return self.schema[name] if name in self.schema.names else None
 
     def role(self, name: str) -> str:
-        """What a column is that the schema does not list, in words."""
+        """Return what a column is that the schema does not list, in words."""
         keys = self.keys
         if keys is not None and name == keys.key:
             return "Key of this table, made up."
@@ -289,7 +289,7 @@ def gather(
 
 
 def certified_files(table: Path) -> list[Path]:
-    """The tables with a certificate: one, or those of a folder.
+    """Return the tables with a certificate: one, or those of a folder.
 
     Raises
     ------
@@ -312,7 +312,7 @@ def certified_files(table: Path) -> list[Path]:
 
 
 def verified(file: Path, key: Path | None) -> Verification:
-    """A verification that a release can stand on.
+    """Return a verification that a release can stand on.
 
     Raises
     ------
@@ -349,7 +349,7 @@ def check_one_claim(table: Path, verifications: list[Verification]) -> None:
 
 
 def read_schema(path: Path) -> Schema | LinkedSchema:
-    """The schema of a fit, of one table or of linked tables."""
+    """Return the schema of a fit, of one table or of linked tables."""
     data = parse_json(read_json_text(path, "schema"), path, "schema")
     if isinstance(data, dict) and data.get("format") == LINKED:
         return LinkedSchema.load(path)
@@ -394,7 +394,7 @@ def _tables(
 
 
 def read_report(path: Path, tables: tuple[Table, ...]) -> Mapping[str, Any]:
-    """A published report, whose figures of private rows have noise, of the table that is released.
+    """Return a published report, whose figures of private rows have noise, of the table that is released.
 
     Raises
     ------

@@ -47,12 +47,12 @@ FIGURES = (
 
 @lru_cache(maxsize=1)
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a record."""
+    """Return the JSON Schema of a record."""
     return dict(json.loads(Path(__file__).with_name("registry.schema.json").read_text("utf-8")))
 
 
 def tiers(node: Mapping[str, Any] | None = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Pairs of the path of each field of a record, and its tier; None where the registry gives none."""
+    """Return pairs of the path of each field of a record, and its tier; None where the registry gives none."""
     node = schema()["properties"]["deployment"] if node is None else node
     for name, below in node["properties"].items():
         if "properties" in below and "tier" not in below:
@@ -62,14 +62,14 @@ def tiers(node: Mapping[str, Any] | None = None, path: tuple[str, ...] = ()) -> 
 
 
 def slug(name: str, curators: tuple[str, ...], published: str) -> str:
-    """The address of a record, as the registry's own program makes it."""
+    """Return the address of a record, as the registry's own program makes it."""
     parts = (name, "-".join(curators), published.split("-")[0])
     cleaned = "_".join(re.sub(r"\W+", "_", part.lower()) for part in parts)
     return cleaned.replace("_", "-")
 
 
 def record(material: Material) -> dict[str, Any]:
-    """The record of tier 3, ready for YAML."""
+    """Return the record of tier 3, ready for YAML."""
     answers, certificate = material.answers, material.certificate
     basic = {
         "name": answers.name,
@@ -125,12 +125,12 @@ def record(material: Material) -> dict[str, Any]:
 
 
 def to_yaml(data: Mapping[str, Any]) -> str:
-    """The record as a file of the registry."""
+    """Return the record as a file of the registry."""
     return yaml.safe_dump(dict(data), allow_unicode=True, sort_keys=False, width=100)
 
 
 def read_record(text: str, where: str) -> dict[str, Any]:
-    """The record of a file, of the registry's form.
+    """Return the record of a file, of the registry's form.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def check(data: Any, where: str) -> None:
 
 
 def differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
-    """Figures and answers of a record that are not those of the certificate and of ``release.yaml``."""
+    """Return figures and answers of a record that are not those of the certificate and of ``release.yaml``."""
     wrong = []
     for path in FIGURES:
         one, other = stated["deployment"], expected["deployment"]

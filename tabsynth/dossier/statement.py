@@ -18,7 +18,7 @@ UNSIGNED = "The certificate is not signed. Anyone who can write these files can 
 
 
 def statement(material: Material) -> str:
-    """The HTML text of the page."""
+    """Return the HTML text of the page."""
     certificate, answers, bounds = material.certificate, material.answers, material.bounds
     report, total = material.report, material.total
     template = resources.files("tabsynth.dossier").joinpath("statement.html").read_text("utf-8")
@@ -63,7 +63,7 @@ def statement(material: Material) -> str:
 
 
 def _least(bounds: Any, belief: float) -> str:
-    """The smallest probability that may come out, rounded down: the largest one of the opposite."""
+    """Return the smallest probability that may come out, rounded down: the largest one of the opposite."""
     opposite = float(percent(bounds.posterior(1 - belief)).removesuffix("%"))
     return f"{round(100 - opposite, 5):g}%"
 
@@ -170,6 +170,6 @@ def _unprotected(material: Material) -> list[str]:
 
 
 def _figures(report: Any) -> list[str]:
-    """The figures of a published report, as its summary states them."""
+    """Return the figures of a published report, as its summary states them."""
     claims = {report["statement"], *(f"Warning: {text}" for text in report["warnings"])}
     return [line for line in report["summary"] if line not in claims]

@@ -27,7 +27,7 @@ class Columns:
 
     @classmethod
     def of(cls, table: pd.DataFrame, keys: Collection[str] = ()) -> "Columns":
-        """Of a table whose columns have texts as names.
+        """Make it of a table whose columns have texts as names.
 
         Raises
         ------
@@ -52,7 +52,7 @@ class Columns:
         return [name for name in self.dtypes if name not in self.keys]
 
     def complete(self, sample: pd.DataFrame) -> pd.DataFrame:
-        """A sample with all columns of the table, in its order and, where the values allow it, its dtypes.
+        """Return a sample with all columns of the table, in its order and, where the values allow it, its dtypes.
 
         Keys are numbered again. A column that the fit left out is missing in every row.
         """
@@ -75,7 +75,7 @@ def _numbered(index: pd.Index, dtype: str) -> pd.Series:
 
 
 def _as(values: pd.Series, dtype: Any) -> pd.Series:
-    """Values in a dtype; as they are where one of them has no place in it, such as a missing whole number."""
+    """Return values in a dtype; as they are where one of them has no place in it, such as a missing whole number."""
     try:
         return values.astype(dtype)
     except (TypeError, ValueError, OverflowError):

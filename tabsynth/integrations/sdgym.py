@@ -39,7 +39,7 @@ class Trained:
     columns: Columns
 
     def sample(self, n: int) -> pd.DataFrame:
-        """``n`` rows with the columns of the real table."""
+        """Return ``n`` rows with the columns of the real table."""
         return self.columns.complete(self.synthesizer.sample(n, dataframe="pandas"))
 
 
@@ -52,7 +52,7 @@ def create_synthesizer(
     ledger: str | Path | None = None,
     **parameters: Any,
 ) -> type:
-    """A synthesizer class for ``custom_synthesizers`` of SDGym.
+    """Return a synthesizer class for ``custom_synthesizers`` of SDGym.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def trained(
 
 
 def _keys(metadata: Mapping[str, Any]) -> list[str]:
-    """The columns that metadata of SDV says to be keys, personal or free text."""
+    """Return the columns that metadata of SDV says to be keys, personal or free text."""
     if not isinstance(metadata, Mapping):
         raise InputError(f"Expected SDV metadata as a dict, got {shown(metadata)}.")
     return [
