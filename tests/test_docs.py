@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 import tabsynth
-from tabsynth.synthesizers import model_file
+from tabsynth.synthesizers import model
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -129,7 +129,11 @@ def test_the_classes_of_errors_are_those_of_the_code():
 
 def test_the_page_on_model_files_names_every_fact():
     table = page("model-file").partition("## Facts")[2]
-    for function in (model_file.file_facts, model_file.kept_facts):
+    for function in (
+        model.FittedModel.file_facts,
+        model.FittedModel.schema_facts,
+        model.certificate_facts,
+    ):
         for key in re.findall(r"\"(\w+)\"", inspect.getsource(function)):
             assert f"`{key}`" in table, key
 

@@ -12,7 +12,7 @@ from fitted_tables import frame, small_acgan
 
 from tabsynth import InputError, MargNet, Schema, load, read_table, verify
 from tabsynth.schema import Column
-from tabsynth.synthesizers import base
+from tabsynth.synthesizers import estimator, sampling
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimator import MargNetModel
 from tabsynth.tables.arrow_files import write_parquet_parts
@@ -59,7 +59,8 @@ def model() -> MargNet:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "STREAMED", 2_500)
+    monkeypatch.setattr(sampling, "STREAMED", 2_500)
+    monkeypatch.setattr(estimator, "STREAMED", 2_500)
 
 
 def test_a_part_is_a_group_of_rows(model: MargNet, tmp_path: Path) -> None:
