@@ -23,7 +23,7 @@ DRAFT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """What a certificate says of a fit, as far as it decides what the fit must have charged.
+    """The statements of a certificate on a fit that decide what the fit must have charged.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ def _of_pate_acgan(fit: Fit) -> Required:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """What the library needs to know of a method before its estimator is imported.
+    """The facts of a method that are needed before its estimator is imported.
 
     Attributes
     ----------

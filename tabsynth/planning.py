@@ -89,7 +89,7 @@ class NoisePlan:
     errors: tuple["ColumnError", ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready."""
+        """Return a JSON-ready mapping."""
         return {
             **{"method": self.own.method, "rows": self.rows},
             **{"epsilon": self.epsilon, "delta": self.delta},
@@ -274,7 +274,7 @@ class AdvantagePlan:
     by_method: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready."""
+        """Return a JSON-ready mapping."""
         return asdict(self)
 
 
@@ -356,7 +356,7 @@ def _searched(most: float, bracket: tuple[float, float], make: Callable[[float],
 
 @dataclass(frozen=True, kw_only=True)
 class BoundPlan:
-    """What a bound of the rows of a unit costs, before there is a table.
+    """The cost of a bound of the rows of a unit, before there is a table.
 
     Attributes
     ----------
@@ -434,7 +434,7 @@ def plan_bounds(
 
 @dataclass(frozen=True, kw_only=True)
 class CapPlan:
-    """What a cap of survey weights costs, before there is a table.
+    """The cost of a cap of survey weights, before there is a table.
 
     Attributes
     ----------

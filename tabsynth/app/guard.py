@@ -54,12 +54,12 @@ class Guard:
 
     @property
     def taken(self) -> bool:
-        """Whether a browser has come with the token."""
+        """True once a browser has come with the token."""
         return self._value is not None
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """What every response carries."""
+        """The headers of every response."""
         # NiceGUI compiles its templates in the browser, which needs inline scripts and eval.
         policy = (
             "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline';"

@@ -61,7 +61,7 @@ class Job(logging.Handler):
 
     @property
     def stopping(self) -> bool:
-        """Whether it was cancelled and has not ended yet."""
+        """True while it was cancelled and has not ended yet."""
         return self._stop.is_set() and self.state == RUNNING
 
     def wait(self, seconds: float | None = None) -> "Job":

@@ -19,7 +19,7 @@ EVERY = 0.4  # seconds between two looks at what runs
 
 @dataclass
 class Place:
-    """Where a person is, and what was typed, which outlast a reload of the page.
+    """The step of a person and the texts that were typed, which outlast a reload of the page.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ PROVENANCES = {
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnView:
-    """What the page shows of a column.
+    """The facts of a column that the page shows.
 
     Attributes
     ----------

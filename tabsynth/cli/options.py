@@ -108,7 +108,7 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What rows stand for: units of privacy and survey weights."""
+    """The design of the rows: units of privacy and survey weights."""
 
     unit: Annotated[
         str | None,
@@ -172,7 +172,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class FitRequest:
-    """What a fit needs first."""
+    """The options that a fit needs first."""
 
     epsilon: Annotated[float, typer.Option(help=f"{EPSILON} inf adds no noise and is not private.")]
     out: Annotated[Path, typer.Option("-o", "--out", help="The model file to write.")]
@@ -211,7 +211,7 @@ class FitRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class FitBudget:
-    """What a fit charges besides, and where."""
+    """The options of the budget and the ledger."""
 
     ledger: Ledger = None
     count: Annotated[
@@ -226,7 +226,7 @@ class FitBudget:
 
 @dataclass(frozen=True, kw_only=True)
 class FitColumns:
-    """How a fit sees the columns."""
+    """The options of the columns of a fit."""
 
     linked: Annotated[
         Path | None,
@@ -261,7 +261,7 @@ class FitColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class PriorKnowledge:
-    """What a fit may start from."""
+    """The options from which a fit may start."""
 
     public: Annotated[
         Path | None,
@@ -325,7 +325,7 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How a fit runs."""
+    """The options of running a fit."""
 
     seed: Seed = None
     device: Annotated[str, _running(help="Device for training: auto, cpu or cuda.")] = "auto"
@@ -340,7 +340,7 @@ class Running:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest:
-    """What a plan needs first."""
+    """The options that a plan needs first."""
 
     rows: Annotated[
         int,
@@ -449,7 +449,7 @@ class PlanDesign:
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
-    """Which rows to draw."""
+    """The options of the rows to draw."""
 
     n: Annotated[
         int | None,
@@ -595,7 +595,7 @@ _measured = partial(typer.Option, rich_help_panel="What is measured")
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """What a report measures besides."""
+    """The options of further measures of a report."""
 
     target: Annotated[
         str | None, _measured(help="A column that models predict from the others.")

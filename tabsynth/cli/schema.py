@@ -66,7 +66,7 @@ def schema(
 
 @dataclass(frozen=True, kw_only=True)
 class DraftRequest:
-    """What a draft of a schema needs."""
+    """The options that a draft of a schema needs."""
 
     table: TablePath
     out: Out

@@ -46,7 +46,7 @@ LINE = re.compile(r"([0-9a-f]{64})  ([^/\\\x00-\x1f]{1,255})")
 
 @dataclass(frozen=True, kw_only=True)
 class DossierVerification:
-    """What became of the check of a dossier.
+    """The result of the check of a dossier.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class DossierVerification:
 
     @property
     def state(self) -> State:
-        """That of the worst of its tables; without a trusted signature of all files it is not authenticated."""
+        """The state of the worst of its tables; without a trusted signature of all files it is not authenticated."""
         states = [one.state for one in self.tables.values()]
         if self.problems or not states or State.REFUSED in states:
             return State.REFUSED

@@ -76,12 +76,12 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """As the certificate says, and ``verify`` counts."""
+        """The number of rows that the certificate says and ``verify`` counts."""
         return int(self.verification.certificate["table"]["rows"])
 
     @property
     def sha256(self) -> str:
-        """As the certificate says, and ``verify`` computes."""
+        """The SHA-256 that the certificate says and ``verify`` computes."""
         return str(self.verification.certificate["table"]["sha256"])
 
     def column(self, name: str) -> Column | None:
@@ -125,12 +125,12 @@ class Material:
 
     @property
     def public(self) -> Mapping[str, Any]:
-        """What the certificate says is public."""
+        """The facts that the certificate says are public."""
         return section_of(self.certificate, "public")
 
     @property
     def unit(self) -> str:
-        """What is protected, in a few words: what people call it, and what it is in the table."""
+        """The privacy unit in a few words: what people call it, and what it is in the table."""
         keys = section_of(self.public, "tables")
         design = design_of(self.public)
         if keys:
@@ -143,17 +143,17 @@ class Material:
 
     @property
     def by_row(self) -> bool:
-        """Whether single rows are protected, so that units of several rows have a weaker guarantee."""
+        """True where single rows are protected, so that units of several rows have a weaker guarantee."""
         return not self.linked and design_of(self.public).unit is None
 
     @property
     def linked(self) -> bool:
-        """Whether there are several tables that belong together."""
+        """True where there are several tables that belong together."""
         return isinstance(self.schema, LinkedSchema)
 
     @property
     def bounds(self) -> AttackBounds:
-        """What everything in the dossier means together for an attacker: under the conditions of :attr:`total`."""
+        """The bounds on an attacker by everything in the dossier together: under the conditions of :attr:`total`."""
         own = self.tables[0].verification.bounds
         assert own is not None  # of a finite epsilon
         if self.report is None:
@@ -177,7 +177,7 @@ class Material:
 
     @property
     def one_project(self) -> bool:
-        """Whether one project ledger with a limit kept the fit and the report."""
+        """True where one project ledger with a limit kept the fit and the report."""
         one, other = (
             section_of(self.certificate, "project"),
             section_of(self.report or {}, "project"),

@@ -156,7 +156,7 @@ def _share(texts: Sequence[str], looks: Callable[[str], bool]) -> float:
 
 
 def _is_name(text: str) -> bool:
-    """Two to four capitalised words of letters."""
+    """Return two to four capitalised words of letters."""
     words = re.split(r"[\s,]+", text)
     letters = (re.sub(r"[-'’.]", "", word) for word in words)
     return 2 <= len(words) <= 4 and all(x.isalpha() and x[0].isupper() for x in letters)

@@ -136,7 +136,7 @@ def _outwards(
     step: float | None,
     dtype: str,
 ) -> tuple[float, float]:
-    """Bounds of two significant digits, but for an end that ``least`` rows hold: a zero or a top code."""
+    """Return bounds of two significant digits, but for an end that ``least`` rows hold: a zero or a top code."""
     span = high - low
     if not 0 < span < math.inf:
         return low, high
@@ -213,7 +213,7 @@ def _draft_breaks(
 
 
 def _spikes(values: np.ndarray, rows: int) -> np.ndarray:
-    """Single values of many rows, and of many more than the others."""
+    """Return single values of many rows, and of many more than the others."""
     distinct, counts = np.unique(values, return_counts=True)
     least = max(SPIKE * len(values), SPIKE_ROWS, rows, OFTENER * len(values) / len(distinct))
     return distinct[counts >= least]

@@ -173,7 +173,7 @@ def check_design(table: pd.DataFrame, design: Design, decimal: str | None = None
 
 
 def draft_share(epsilon: float, delta: float, columns: int) -> float:
-    """μ of the draft of a fit without a schema, whose whole budget is (epsilon, delta)."""
+    """Return μ of the draft of a fit without a schema, whose whole budget is (epsilon, delta)."""
     if math.isinf(epsilon):
         return math.inf
     share = min(max(LEAST_SHARE, SHARE * columns), MOST_SHARE)
@@ -190,7 +190,7 @@ def draft_on_ledger(
     decimal: str | None = None,
     design: Design = NO_DESIGN,
 ) -> Schema:
-    """As :func:`draft_private`, by Gaussian mechanisms of ``mu`` together, charged to a ledger.
+    """See :func:`draft_private`, by Gaussian mechanisms of ``mu`` together, charged to a ledger.
 
     ``composition`` is the filter that composes the draft with later mechanisms, whose parameters may follow from it:
     ``"gaussian"`` only where all of these are Gaussian mechanisms on the whole table.
@@ -324,7 +324,7 @@ class _Draft:
         return columns, left_out
 
     def _formats(self) -> dict[str, ColumnDraft]:
-        """Noisy numbers of rows by format, for each column, and what is asked of its values then."""
+        """Return noisy numbers of rows by format, for each column, and what is asked of its values then."""
         mechanism = self._mechanism(FORMATS_SHARE, None)
 
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
@@ -357,7 +357,7 @@ class _Draft:
         return drafts
 
     def _round(self, drafts: Mapping[str, ColumnDraft], number: int) -> None:
-        """One round of values: of each row those that were not released before."""
+        """Return one round of values: of each row those that were not released before."""
         share = (1 - FORMATS_SHARE - REST_SHARE) * ROUNDS[number - 1] / sum(ROUNDS)
         chance = self._threshold_delta / len(ROUNDS)
         mechanism = self._mechanism(share, chance)
@@ -428,7 +428,7 @@ class _Draft:
     def _release(
         self, purpose: str, mechanism: Mechanism, ask: Any
     ) -> tuple[list[tuple[Question, np.ndarray]], float]:
-        """Noisy sums of weights for each question, and the standard deviation of their noise.
+        """Return noisy sums of weights for each question, and the standard deviation of their noise.
 
         Formal guarantees
         -----------------

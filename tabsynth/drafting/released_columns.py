@@ -134,7 +134,7 @@ def decimal_of(formats: Mapping[str, Mapping[str, float]], clear: float) -> str 
 def without_marks(
     counts: Mapping[str, float], decimal: str | None, clear: float
 ) -> dict[str, float]:
-    """Released formats of a column with the marks told apart: whole numbers, and numbers of some decimals."""
+    """Return released formats of a column with the marks told apart: whole numbers, and numbers of some decimals."""
     out = dict(counts)
     for point, comma in zip(DECIMALS, COMMA_DECIMALS, strict=True):
         out[point] += _if_clear(out.pop(comma), clear)
@@ -342,7 +342,7 @@ class TextDraft(ColumnDraft):
     others: bool = True
 
     def questions(self, column: Distinct, number: int) -> list[Question]:
-        """As :meth:`ColumnDraft.questions`."""
+        """See :meth:`ColumnDraft.questions`."""
         missing = self._missing(column.values)
         values = column.values.map(str)
         new = ~missing[:-1] & ~values.isin(self.texts).to_numpy()
@@ -357,7 +357,7 @@ class TextDraft(ColumnDraft):
     def learn(
         self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
     ) -> None:
-        """As :meth:`ColumnDraft.learn`."""
+        """See :meth:`ColumnDraft.learn`."""
         if question.values is None:
             self.nulls = bool(clear[0])
             self.source("nulls", purpose)
@@ -374,7 +374,7 @@ class TextDraft(ColumnDraft):
         return Question(self.name, np.where(known, -1, 0), 1)
 
     def column(self) -> Column | str:
-        """As :meth:`ColumnDraft.column`."""
+        """See :meth:`ColumnDraft.column`."""
         other = next(text for text in other_texts() if text not in self.null_values)
         texts = set(self.texts) | ({other} if self.others else set())
         if not texts - {other}:
@@ -443,7 +443,7 @@ class GridDraft(ColumnDraft):
         return bool(self.grid[first + 1] > low and self.grid[last] <= high)
 
     def questions(self, column: Distinct, number: int) -> list[Question]:
-        """As :meth:`ColumnDraft.questions`."""
+        """See :meth:`ColumnDraft.questions`."""
         missing = self._missing(column.values)
         numbers = np.append(self.numbers(column.values, self.null_values), np.nan)
         cells = np.searchsorted(self.grid, numbers, side="right") - 1
@@ -483,7 +483,7 @@ class GridDraft(ColumnDraft):
     def learn(
         self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
     ) -> None:
-        """As :meth:`ColumnDraft.learn`."""
+        """See :meth:`ColumnDraft.learn`."""
         if question.about in ("cells", WIDE):
             self.source("bounds", purpose)
             if not self.nulls:
@@ -518,7 +518,7 @@ class GridDraft(ColumnDraft):
             self.heaping = _heaps(np.maximum(sums, 0), CLEAR * std)
 
     def column(self) -> Column | str:
-        """As :meth:`ColumnDraft.column`."""
+        """See :meth:`ColumnDraft.column`."""
         if self.bounds is None:
             return "no range of its values has enough rows to be released"
         return self.make(self.facts)
@@ -648,7 +648,7 @@ def _numeric(
 
 
 def _of_numbers(facts: dict[str, Any], draft: GridDraft) -> Column | str:
-    """Bounds are those of the outermost grid cells with clearly any rows; skewed columns keep the grid's cells."""
+    """Take as bounds those of the outermost grid cells with clearly any rows; skewed columns keep the grid's cells."""
     low, high = draft.ends()
     step = draft.step
     if base_dtype(facts["dtype"]) == "int":
@@ -735,7 +735,7 @@ def _breaks(
 
 
 def _years() -> np.ndarray:
-    """First days of the years from 1900 to 2100, in microseconds since 1970."""
+    """Return first days of the years from 1900 to 2100, in microseconds since 1970."""
     years = np.arange("1900", "2101", dtype="datetime64[Y]")
     return years.astype("datetime64[us]").astype("int64").astype(float)
 

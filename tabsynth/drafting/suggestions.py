@@ -181,7 +181,7 @@ def _with_suggestions(schema: Schema, ledger: Ledger, seeded: bool) -> dict[str,
 
 
 def selection_noise(mu: float) -> float:
-    """ε of an exponential mechanism that a Gaussian mechanism of ``mu`` dominates.
+    """Return ε of an exponential mechanism that a Gaussian mechanism of ``mu`` dominates.
 
     An exponential mechanism with weights exp(ε · score / R), where one row adds to all scores numbers of one interval
     of length R, has ε-bounded range (Durfee, Rogers 2019): the logarithms of the ratios of probabilities on neighbours
@@ -221,7 +221,7 @@ class _Suggestions:
         self._most = int(np.clip(64 * math.sqrt(min(self.mu, 1.0)), 8, 64))
 
     def rules(self) -> list[dict[str, Any]]:
-        """Suggested rules with their shares, as a schema has them."""
+        """Return suggested rules with their shares, as a schema has them."""
         shares, rows = self._one_way()
         selected = self._selected(shares, rows)
         return self._counted(selected, shares, rows) if selected else []
@@ -233,7 +233,7 @@ class _Suggestions:
         return self._ledger.open(f"suggestions: {stage}", mechanism, uses, details), mu
 
     def _one_way(self) -> tuple[list[np.ndarray], float]:
-        """Noisy distributions of the columns, and the number of rows. A row counts once in each: L2 sensitivity √columns."""
+        """Return noisy distributions of the columns, and the number of rows. A row counts once in each: L2 sensitivity √columns."""
         number = len(self._columns)
         most = self._bound * math.sqrt(number)
         details = {"l2_sensitivity": most, "unit": "counts", "columns": number}
@@ -277,7 +277,7 @@ class _Suggestions:
     def _drawn(
         self, candidates: list[_Candidate], scores: np.ndarray, sharpness: float
     ) -> list[_Candidate]:
-        """One draw after another; in float64, probabilities below 2⁻⁵³ are 0, far below any δ in use."""
+        """Return one draw after another; in float64, probabilities below 2⁻⁵³ are 0, far below any δ in use."""
         left = np.ones(len(candidates), dtype=bool)
         numbers: dict[tuple[Any, ...], int] = {}
         kinds = np.array([numbers.setdefault(c.kind, len(numbers)) for c in candidates])
@@ -298,7 +298,7 @@ class _Suggestions:
         return chosen
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Ordered pairs of columns within the limits that no rule of the schema is about already."""
+        """Return ordered pairs of columns within the limits that no rule of the schema is about already."""
         ruled = [set(rule.names) for rule in self._schema.rules]
         out = []
         for a, b in itertools.permutations(range(len(self._columns)), 2):
@@ -350,7 +350,7 @@ class _Suggestions:
                 )
 
     def _ranges(self, column: Column) -> list[tuple[int, int]]:
-        """First and last codes of the sets of values that a rule may begin with: each value, and beginnings and ends."""
+        """Return first and last codes of the sets of values that a rule may begin with: each value, and beginnings and ends."""
         cells = column.cells
         out = {(j, j) for j in range(column.size)}
         if column.nulls:

@@ -85,7 +85,7 @@ def gaps_between(
 def from_gaps(
     column: Column, amounts: np.ndarray, gaps: np.ndarray, parent: np.ndarray, position: np.ndarray
 ) -> np.ndarray:
-    """Amounts of which each, but the first of a parent, is that of the row before and the gap, up to the upper bound.
+    """Return amounts of which each, but the first of a parent, is that of the row before and the gap, up to the upper bound.
 
     Rows of one parent follow each other in the order of their positions.
     """

@@ -176,7 +176,7 @@ class CodeRules:
         return _count(index, self.merged) > 0
 
     def hold(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows of codes, shape (n, columns), all of which satisfy the rules.
+        """Return rows of codes, shape (n, columns), all of which satisfy the rules.
 
         The time grows with the number of rows, times that of the rules, and with the number of rows that break one.
 
@@ -270,7 +270,7 @@ class CodeRules:
             wrong = wrong[rule.broken_in(index[wrong])]
 
     def _groups(self) -> list[list[CodeRule]]:
-        """Rules that share columns, directly or not."""
+        """Return rules that share columns, directly or not."""
         groups: list[list[CodeRule]] = []
         for rule in self.merged:
             near = [g for g in groups if any(set(rule.numbers) & set(r.numbers) for r in g)]
@@ -310,7 +310,7 @@ def _table_rule(
     table: np.ndarray,
     shape: tuple[int, ...],
 ) -> CodeRule:
-    """Rules about the same columns as one, by a flat table of the codes that break one of them."""
+    """Return rules about the same columns as one, by a flat table of the codes that break one of them."""
     named = tuple(names[j] for j in numbers)
 
     def broken(codes: Codes) -> np.ndarray:

@@ -259,7 +259,7 @@ class LinkedEncoder:
         return (*self.encoders[name].schema.columns, *self.sizes[name])
 
     def _sizes(self, name: str) -> tuple[Column, ...]:
-        """Numbers of children as columns: 0, 1, …, most, more."""
+        """Return numbers of children as columns: 0, 1, …, most, more."""
         return tuple(
             Ordinal(
                 name=f"number of {child}",
@@ -311,7 +311,7 @@ class LinkedEncoder:
     # Tables to records.
 
     def to_tables(self, tables: Any) -> dict[str, CodedTable]:
-        """Codes of all tables, of children those that are used.
+        """Return codes of all tables, of children those that are used.
 
         Parameters
         ----------
@@ -381,7 +381,7 @@ class LinkedEncoder:
         return out
 
     def _codes(self, name: str, frame: pd.DataFrame) -> np.ndarray:
-        """Codes of the modelled columns of a table, without keys."""
+        """Return codes of the modelled columns of a table, without keys."""
         schema, keys = self.schema.tables[name], self.schema.keys[name]
         aside = {*keys.columns, keys.order} - {*schema.names, *schema.names_left_out}
         learned = frame[[column for column in frame.columns if str(column) not in aside]]
@@ -395,7 +395,7 @@ class LinkedEncoder:
         return index
 
     def _with_gaps(self, name: str, frame: pd.DataFrame, learned: pd.DataFrame) -> pd.DataFrame:
-        """Values of a table beside the gaps of its columns; refuses values as they are refused without gaps."""
+        """Return values of a table beside the gaps of its columns; refuses values as they are refused without gaps."""
         schema, keys = self.schema.tables[name], self.schema.keys[name]
         codes = TableEncoder(schema).to_index(learned, f"table {name}")
         names = [str(column) for column in frame.columns]
@@ -411,7 +411,7 @@ class LinkedEncoder:
     def _check_keys(
         self, name: str, keys: Mapping[str, Mapping[str, np.ndarray]], problems: list[str]
     ) -> None:
-        """Keys that occur twice, and keys without a parent; of columns without another problem."""
+        """Return keys that occur twice, and keys without a parent; of columns without another problem."""
         of = self.schema.keys[name]
         if of.key in keys[name]:
             values = keys[name][str(of.key)]
@@ -594,7 +594,7 @@ class LinkedEncoder:
         rng: np.random.Generator,
         within: Mapping[str, Any] | None = None,
     ) -> dict[str, pd.DataFrame]:
-        """DataFrames of drawn codes, with keys that match: 1, 2, 3, … in each table.
+        """Return DataFrames of drawn codes, with keys that match: 1, 2, 3, … in each table.
 
         ``within``, of columns of the root, as of :meth:`tabsynth.encoding.table.TableEncoder.from_index`.
         """

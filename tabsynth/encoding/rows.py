@@ -97,13 +97,13 @@ def name_of(unit: Any) -> str:
 
 
 def names_of(units: pd.Series) -> np.ndarray:
-    """Texts of the units of rows, shape (n,), object: each follows from the row's own value alone."""
+    """Return texts of the units of rows, shape (n,), object: each follows from the row's own value alone."""
     cells = with_plain_cells(units.astype(object))
     return np.array([name_of(cell) for cell in cells], dtype=object)
 
 
 def hashed(texts: np.ndarray, key: bytes) -> np.ndarray:
-    """SipHash of texts, shape (n,), uint64, under a secret key of 16 bytes, of which 7 bits each are used."""
+    """Return SipHash of texts, shape (n,), uint64, under a secret key of 16 bytes, of which 7 bits each are used."""
     secret = bytes(byte & 127 for byte in key).decode("ascii")
     data = np.array([text.encode("utf-8", "surrogatepass") for text in texts], dtype=object)
     return pd.util.hash_array(data, hash_key=secret, categorize=False)

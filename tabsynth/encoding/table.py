@@ -67,12 +67,12 @@ class Layout:
         return tuple(block.size for block in self.blocks)
 
     def encode(self, index: np.ndarray) -> np.ndarray:
-        """Network codes, shape (n, width) float32, of category codes, shape (n, columns)."""
+        """Return the network codes, shape (n, width) float32, of category codes, shape (n, columns)."""
         parts = [block.codebook[index[:, j]] for j, block in enumerate(self.blocks)]
         return np.concatenate(parts, axis=1)
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """Category codes, shape (n, columns) int64, of the nearest network codes; inverse of `encode`."""
+        """Return category codes, shape (n, columns) int64, of the nearest network codes; inverse of `encode`."""
         return np.stack([_nearest(b, codes[:, b.start : b.stop]) for b in self.blocks], axis=1)
 
 
@@ -217,7 +217,7 @@ class TableEncoder:
         return CodeRules(self.whole)
 
     def to_index(self, table: pd.DataFrame, what: str = "table") -> np.ndarray:
-        """Category codes of the modelled columns, shape (rows, columns) int64.
+        """Return category codes of the modelled columns, shape (rows, columns) int64.
 
         Refuses what the schema does not declare. Rows that break a rule are refused, left out or repaired, as the
         schema says; so there may be fewer rows of codes than of the table.
@@ -225,12 +225,12 @@ class TableEncoder:
         return self._encoded(table, what)[0]
 
     def kept_index(self, table: pd.DataFrame, what: str = "table") -> tuple[np.ndarray, np.ndarray]:
-        """As :meth:`to_index`, and the numbers of the rows that the codes are of, shape (rows,) int64."""
+        """See :meth:`to_index`, and the numbers of the rows that the codes are of, shape (rows,) int64."""
         index, kept = self._encoded(table.reset_index(drop=True), what)
         return index, kept.index.to_numpy()
 
     def to_rows(self, table: pd.DataFrame, key: bytes, what: str = "table") -> PrivateRows:
-        """As :meth:`to_index`, with weights and units where the schema declares them.
+        """See :meth:`to_index`, with weights and units where the schema declares them.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class TableEncoder:
     def _encoded(
         self, table: pd.DataFrame, what: str, with_design: bool = False
     ) -> tuple[np.ndarray, pd.DataFrame]:
-        """Category codes, and the rows that they are of."""
+        """Return category codes, and the rows that they are of."""
         try:
             if with_design:
                 wrong = self.whole.design.problems(table, self.whole.decimal, needed=True)
@@ -270,7 +270,7 @@ class TableEncoder:
         return np.stack(columns, axis=1), named
 
     def codes_of(self, table: pd.DataFrame) -> np.ndarray:
-        """Category codes of a synthetic table, shape (rows, columns) int64, whatever rules its rows break."""
+        """Return category codes of a synthetic table, shape (rows, columns) int64, whatever rules its rows break."""
         return np.stack([self._codes(column, table) for column in self.schema.columns], axis=1)
 
     def broken(self, table: pd.DataFrame) -> np.ndarray:
@@ -282,7 +282,7 @@ class TableEncoder:
         return wrong
 
     def _broken(self, table: pd.DataFrame) -> Iterator[tuple[Rule, np.ndarray]]:
-        """Each rule with the rows that break it."""
+        """Return each rule with the rows that break it."""
         codes: dict[str, np.ndarray] = {}
         for rule in self.whole.row_rules:
             if isinstance(rule, Implication):  # there may be thousands: columns are encoded once
@@ -315,7 +315,7 @@ class TableEncoder:
         return table[kept]
 
     def _codes(self, column: Column, table: pd.DataFrame) -> np.ndarray:
-        """Codes of one modelled column of a table."""
+        """Return codes of one modelled column of a table."""
         if column.name in self.whole.names:
             return column.encode(table[column.name])
         for whole in self.whole.columns:
@@ -397,11 +397,11 @@ class TableEncoder:
                 series[column.name] = column.decode(np.zeros(rows, dtype=np.int64), rng)
 
     def encode(self, table: pd.DataFrame) -> np.ndarray:
-        """Codes, shape (rows, layout.width) float32."""
+        """Return codes, shape (rows, layout.width) float32."""
         return self.layout.encode(self.to_index(table))
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
-        """Inverse of :meth:`encode`: exact for discrete columns, to the cell for numeric ones."""
+        """Invert :meth:`encode`: exact for discrete columns, to the cell for numeric ones."""
         return self.from_index(self.layout.decode(codes), rng)
 
 

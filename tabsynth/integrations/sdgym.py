@@ -26,7 +26,7 @@ from tabsynth.schema.schema import Schema
 
 @dataclass(frozen=True)
 class Trained:
-    """What SDGym holds between fit and sample.
+    """The model that SDGym holds between fit and sample.
 
     Attributes
     ----------

@@ -275,12 +275,12 @@ def _type_of(value: Value) -> str:
 
 
 def _short_float(dtype: Any) -> str | None:
-    """``float16`` or ``float32``, for columns of such floats."""
+    """Return ``float16`` or ``float32``, for columns of such floats."""
     name = str(dtype).lower()
     return name if name in ("float16", "float32") else None
 
 
 def _key(value: Any) -> Any:
-    """Equal for values that are the same fact: 1, 1.0 and numpy's 1, but not the text "1"."""
+    """Return a value that is equal for values that are the same fact: 1, 1.0 and numpy's 1, but not the text "1"."""
     value = native(value)
     return value if isinstance(value, str) else ("number", value)

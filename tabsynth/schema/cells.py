@@ -37,7 +37,7 @@ def is_range(value: Any) -> bool:
 
 
 def range_ends(value: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Both ends of a range, in Python's own types."""
+    """Return both ends of a range, in Python's own types."""
     return plain(value["low"]), plain(value["high"])
 
 

@@ -189,7 +189,7 @@ class Column:
     # What a kind must define.
 
     def _check(self, where: str) -> None:
-        """InputError, beginning with ``where``, for facts of the kind that contradict each other."""
+        """Raise an InputError, beginning with ``where``, for facts of the kind that contradict each other."""
         raise NotImplementedError
 
     @property
@@ -332,7 +332,7 @@ class Column:
         raise NotImplementedError
 
     def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
-        """Beside :meth:`restriction`: which codes of :attr:`detail` a condition allows; None for all."""
+        """Return which codes of :attr:`detail` a condition allows beside :meth:`restriction`; None for all."""
         return None
 
     # Amounts, for rules between columns.
@@ -565,7 +565,7 @@ class Column:
 
     @classmethod
     def _check_json(cls, item: Mapping[str, Any], where: str) -> None:
-        """FileFormatError, beginning with ``where``, for a fact of the kind of a wrong form."""
+        """Raise a FileFormatError, beginning with ``where``, for a fact of the kind of a wrong form."""
 
 
 def with_null(numbers: np.ndarray, nulls: bool) -> np.ndarray:
@@ -699,6 +699,6 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
 
 
 def _is_of(value: Any, allowed: Any) -> bool:
-    """isinstance, but that True and False are no whole numbers."""
+    """Return isinstance, except that True and False are no whole numbers."""
     types = allowed if isinstance(allowed, tuple) else (allowed,)
     return isinstance(value, types) and (not isinstance(value, bool) or bool in types)

@@ -122,7 +122,7 @@ class Derived(Rule):
         return result
 
     def broken(self, table: pd.DataFrame) -> np.ndarray:
-        """As :meth:`Rule.broken`; of a computed number up to its resolution."""
+        """See :meth:`Rule.broken`; of a computed number up to its resolution."""
         if self.expression is None:
             codes = self.codes([c.encode(table[c.name]) for c in self.sources])
             return np.asarray(codes != self.target.encode(table[self.target.name]))
@@ -159,7 +159,7 @@ class Order(Rule):
         return (" < " if self.strict else " <= ").join(self.names)
 
     def broken(self, table: pd.DataFrame) -> np.ndarray:
-        """As :meth:`Rule.broken`."""
+        """See :meth:`Rule.broken`."""
         last = np.full(len(table), -np.inf)
         wrong = np.zeros(len(table), dtype=bool)
         for column in self.columns:
@@ -268,18 +268,18 @@ class Sum(Rule):
         return f"{' + '.join(self.names[:-1])} <= {self.names[-1]}"
 
     def broken(self, table: pd.DataFrame) -> np.ndarray:
-        """As :meth:`Rule.broken`; up to the rounding of a sum of floats."""
+        """See :meth:`Rule.broken`; up to the rounding of a sum of floats."""
         *parts, total = (column.amounts(table[column.name]) for column in self.columns)
         whole = np.sum([np.nan_to_num(part) for part in parts], axis=0)
         return np.asarray(whole > total + self._rounding(total))
 
     def feasible(self, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
-        """As :meth:`Order.feasible`."""
+        """See :meth:`Order.feasible`."""
         least, most = np.nan_to_num(lows[:, :-1]).sum(axis=1), highs[:, -1]
         return ~(least > most + self._rounding(most))
 
     def drawn(self, lows: np.ndarray, highs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """As :meth:`Order.drawn`: the total first, then each part within what the others leave."""
+        """See :meth:`Order.drawn`: the total first, then each part within what the others leave."""
         null = np.isnan(lows)
         lows, highs = np.nan_to_num(lows), np.nan_to_num(highs)
         drawn = np.empty_like(lows)
@@ -347,7 +347,7 @@ class Implication(Rule):
         return np.all(met, axis=0) & ~np.all(kept, axis=0)
 
     def broken(self, table: pd.DataFrame) -> np.ndarray:
-        """As :meth:`Rule.broken`."""
+        """See :meth:`Rule.broken`."""
         return self.broken_codes([c.encode(table[c.name]) for c in self.columns])
 
 
@@ -356,12 +356,12 @@ class Forbidden(Implication):
     """A combination of values that cannot occur: all masks are of the condition, and nothing satisfies it."""
 
     def broken_codes(self, codes: Sequence[np.ndarray]) -> np.ndarray:
-        """As :meth:`Implication.broken_codes`."""
+        """See :meth:`Implication.broken_codes`."""
         return np.all([m[c] for m, c in zip(self.conditions, codes, strict=True)], axis=0)
 
 
 def checked_suggestions(suggested: Any) -> tuple[dict[str, Any], ...]:
-    """Suggested rules with their shares, as JSON writes them; their columns are not looked at.
+    """Return suggested rules with their shares, as JSON writes them; their columns are not looked at.
 
     Raises
     ------
@@ -426,7 +426,7 @@ _FORMS = {
 
 
 def rule_from(columns: Columns, item: Any, where: str) -> Rule:
-    """One rule; ``where`` is what errors begin with."""
+    """Return one rule; ``where`` is what errors begin with."""
     form = next((f for f in _FORMS if isinstance(item, Mapping) and f in item), None)
     if form is None or set(item) not in _FORMS[form]:
         raise InputError(

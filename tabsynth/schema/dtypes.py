@@ -10,7 +10,7 @@ from tabsynth.errors import InputError
 
 
 def base_dtype(dtype: str) -> str:
-    """``"int"``, ``"float"``, ``"bool"``, ``"text"``, ``"category"``, ``"datetime"``, ``"timedelta"``, ``"period"``.
+    """Return ``"int"``, ``"float"``, ``"bool"``, ``"text"``, ``"category"``, ``"datetime"``, ``"timedelta"``, ``"period"``.
 
     ``"unsupported"`` for every other pandas dtype name.
     """

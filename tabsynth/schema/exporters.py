@@ -20,7 +20,7 @@ TEMPORAL_TYPES = ("date", "datetime", "time", "duration")
 
 
 def to_sdv(schema: Schema, version: str = "V1") -> dict[str, Any]:
-    """SDV metadata of one table named ``table``, as SDV, SDMetrics and SDGym take it.
+    """Return SDV metadata of one table named ``table``, as SDV, SDMetrics and SDGym take it.
 
     Parameters
     ----------

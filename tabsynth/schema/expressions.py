@@ -32,7 +32,7 @@ DAYS_A_YEAR = 365.2425
 
 
 def _calendar(days: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Year, month and day of days since 1970."""
+    """Return year, month and day of days since 1970."""
     days = np.asarray(days, dtype=float)
     dates = np.where(np.isnan(days), 0, days).astype("int64").astype("datetime64[D]")
     months = dates.astype("datetime64[M]").astype("int64")
@@ -42,7 +42,7 @@ def _calendar(days: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _years(days_from: Any, days_to: Any) -> np.ndarray:
-    """Whole years from one date to another, as ages are counted."""
+    """Return whole years from one date to another, as ages are counted."""
     y0, m0, d0 = _calendar(days_from)
     y1, m1, d1 = _calendar(days_to)
     before = (m1 < m0) | ((m1 == m0) & (d1 < d0))

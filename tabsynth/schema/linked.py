@@ -111,7 +111,7 @@ class TableKeys:
         return tuple(name for name in (self.key, self.parent_key) if name is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; without what is not declared."""
+        """Return a JSON-ready mapping, without what is not declared."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
@@ -375,7 +375,7 @@ class LinkedSchema:
         return self.design, rows
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return a JSON-ready mapping."""
         return {
             "format": FORMAT,
             "tables": {
@@ -444,5 +444,5 @@ class LinkedSchema:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def fingerprint(self) -> str:
-        """SHA-256 of keys and of the fingerprints of the schemas, hexadecimal."""
+        """Return the SHA-256 of keys and of the fingerprints of the schemas, hexadecimal."""
         return self._fingerprint

@@ -214,7 +214,7 @@ class WithReasons:
         return marks, np.where(rest >= cells, cells, rest)
 
     def _outer(self, by_code: np.ndarray, reasons: np.ndarray) -> np.ndarray:
-        """Something for each code from that of ``inner``'s codes, shape (inner.size, …), and of the reasons."""
+        """Return values for each code from those of ``inner``'s codes, shape (inner.size, …), and of the reasons."""
         cells = self.inner.cells
         return np.concatenate([by_code[:cells], reasons, by_code[cells:]])
 

@@ -347,7 +347,7 @@ class Numeric(Column):
     def decode(
         self, codes: np.ndarray, rng: np.random.Generator, within: StepRanges | None = None
     ) -> pd.Series:
-        """Uniform draws within each cell, on the declared resolution; a Series of the column's dtype.
+        """Return uniform draws within each cell, on the declared resolution; a Series of the column's dtype.
 
         ``within``: the only steps of a column with a resolution that are drawn; each cell of ``codes`` has one.
         """

@@ -90,7 +90,7 @@ def within_dtype(column: Any, number: int) -> Any:
 
 
 def not_of_type(column: Any, value: Any) -> Any:
-    """``other`` for a value of another type than the column's, or InputError."""
+    """Return ``other`` for a value of another type than the column's, or InputError."""
     if column.other is not None:
         return column.other
     if isinstance(value, str) and one_group(value):
@@ -115,7 +115,7 @@ def outside(column: Any, value: Any) -> InputError:
 
 
 def each(column: Any, cells: np.ndarray, convert: Callable[[Any], Any]) -> list[Any]:
-    """Each cell converted, equal ones of one type once."""
+    """Return each cell converted, equal ones of one type once."""
     converted: dict[Any, Any] = {}
     out = []
     for cell in cells:

@@ -89,7 +89,7 @@ def _check_marks(columns: Sequence[Column], impossible: Sequence[Any]) -> None:
 
 
 def zeros(columns: Sequence[Column], impossible: Sequence[Mapping[str, Any]]) -> list[Zero]:
-    """Each combination by category codes: a row that is True in all its columns cannot occur."""
+    """Return each combination by category codes: a row that is True in all its columns cannot occur."""
     return [_zero(columns, c, f"impossible[{i}]") for i, c in enumerate(impossible)]
 
 
@@ -528,7 +528,7 @@ class Schema:
             )
 
     def validate(self, table: Any, *, parse: bool = False) -> list[Problem]:
-        """Everything in a table that the schema does not take; an empty list where it fits.
+        """Return all that the schema does not take in a table; an empty list where it fits.
 
         Parameters
         ----------
@@ -617,12 +617,12 @@ class Schema:
         return problems
 
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON, without what follows from other keys, hexadecimal."""
+        """Return the SHA-256 of the canonical JSON, without what follows from other keys, hexadecimal."""
         text = json.dumps(self._facts(copied=False), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; without ``impossible`` and ``left_out`` where nothing is."""
+        """Return a JSON-ready mapping, without ``impossible`` and ``left_out`` where nothing is."""
         facts = self._facts(copied=True)
         return {"format": facts.pop("format"), COPIED: NOTICE, **facts} if self.drafted else facts
 

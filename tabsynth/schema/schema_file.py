@@ -259,7 +259,7 @@ def _column_validator(kinds: tuple[str, ...]) -> Any:
 
 @lru_cache(maxsize=64)
 def _validator_of(kinds: tuple[str, ...], classes: tuple[type[Column], ...]) -> Any:
-    """Kept by the classes, too: another class may be registered under a kind's name."""
+    """Return the entry of the kind; entries are kept by the classes, too: another class may be registered under a kind's name."""
     from jsonschema import Draft202012Validator
 
     return Draft202012Validator(_column_schema(kinds))

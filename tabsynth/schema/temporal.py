@@ -175,7 +175,7 @@ class Temporal(Column):
     # Amounts.
 
     def amounts(self, values: pd.Series) -> np.ndarray:
-        """Units, shape (n,) float64; NaN for null."""
+        """Return units, shape (n,) float64; NaN for null."""
         numbers = np.full(len(values), np.nan)
         present = values.notna().to_numpy()
         numbers[present] = self._numbers(values[present])
@@ -246,7 +246,7 @@ class Temporal(Column):
         )
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
-        """Uniform draws of whole units within each cell."""
+        """Return uniform draws of whole units within each cell."""
         drawn = self.units.decode(codes, rng, within)
         nulls = drawn.isna().to_numpy()
         numbers = drawn.fillna(self.units.low).to_numpy(dtype=np.int64)

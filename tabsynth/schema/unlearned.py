@@ -38,7 +38,7 @@ class Text(Column):
     learned: ClassVar[bool] = False
 
     def _check(self, where: str) -> None:
-        """Nothing can contradict."""
+        """Accept any facts: nothing can contradict."""
 
     @property
     def generated(self) -> bool:
@@ -68,7 +68,7 @@ class Text(Column):
         return "values that are not learned"
 
     def encode(self, values: pd.Series) -> np.ndarray:
-        """Zeros: the values are not looked at."""
+        """Return zeros; the values are not looked at."""
         return np.zeros(len(values), dtype=np.int64)
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
@@ -142,7 +142,7 @@ class Identifier(Text):
         return [*parts, (self.pattern[end:], "", 0)]
 
     def generate(self, rows: int, rng: np.random.Generator) -> pd.Series:
-        """``rows`` different identifiers.
+        """Return ``rows`` different identifiers.
 
         Raises
         ------

@@ -24,7 +24,7 @@ SPARE = 1.2  # rows drawn for each one that is expected to be needed
 
 
 class Condition:
-    """What all rows are to satisfy, by column: a value, a range, or several, any of which will do.
+    """The condition that all rows are to satisfy, by column: a value, a range, or several, any of which will do.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Condition:
                 self.within[name] = within
 
     def leaves_details(self, schema: Schema) -> bool:
-        """Whether it allows whole codes of a column whose values a detail says."""
+        """Return whether it allows whole codes of a column whose values a detail says."""
         names = [schema.learned.names[number] for number in self.box]
         return any(
             name in schema.names and schema[name].detail is not None and name not in self.within
@@ -93,7 +93,7 @@ class Condition:
         return f"The condition {shown(conditions, 120)}"
 
     def allows_codes(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Which rows of codes, shape (n, columns), satisfy it; bool, shape (n,).
+        """Return which rows of codes, shape (n, columns), satisfy it; bool, shape (n,).
 
         Where a part of a code's values does, the row is kept with that probability, and ``within`` decodes it to one.
         """
@@ -103,14 +103,14 @@ class Condition:
         return rng.random(len(index)) < share
 
     def allows(self, table: pd.DataFrame) -> np.ndarray:
-        """Which rows of a table satisfy it, by their values; bool, shape (n,)."""
+        """Return which rows of a table satisfy it, by their values; bool, shape (n,)."""
         kept = np.ones(len(table), dtype=bool)
         for name, (column, shares, within) in self._left.items():
             kept &= column.satisfies(table[name], shares, within)
         return kept
 
     def _allowed_by(self, source: Derived, shares: np.ndarray, within: Any) -> np.ndarray:
-        """Which codes of its source give a derived column an allowed value; bool, shape (size,)."""
+        """Return which codes of its source give a derived column an allowed value; bool, shape (size,)."""
         column = source.sources[0]
         # A value of each code: the table says the same of all values of a code.
         each = column.decode(np.arange(column.size), np.random.default_rng(0))
@@ -119,7 +119,7 @@ class Condition:
 
 
 def _source(schema: Schema, column: Column) -> Derived | None:
-    """The rule of a column that follows from one modelled column by a table; None for one that is computed.
+    """Return the rule of a column that follows from one modelled column by a table; None for one that is computed.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def _alternatives(given: Any) -> list[Any]:
 
 
 def column_of(schema: Schema, name: Any) -> Column:
-    """The column that a condition names; InputError where the schema lacks it."""
+    """Return the column that a condition names; InputError where the schema lacks it."""
     if name not in schema.names:
         raise InputError(f"where names column {shown(name)}, which the schema lacks; correct it.")
     return schema[name]
@@ -158,7 +158,7 @@ def rows_where(
     *,
     exact: bool,
 ) -> pd.DataFrame:
-    """Rows that satisfy a condition: rows are drawn until ``n`` do.
+    """Return rows that satisfy a condition: rows are drawn until ``n`` do.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def rows_where(
 
 
 def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
-    """A condition from texts ``COLUMN=VALUE``, or ``COLUMN=LOW..HIGH`` where an order is declared.
+    """Return a condition from texts ``COLUMN=VALUE``, or ``COLUMN=LOW..HIGH`` where an order is declared.
 
     Those of one column are alternatives.
     """
@@ -234,7 +234,7 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
 
 
 def parse_value(schema: Schema, column: Column, text: str, name: str = "where") -> Any:
-    """The value of a column that a text stands for, None for null; an undeclared one is refused."""
+    """Return the value of a column that a text stands for, None for null; an undeclared one is refused."""
     if text not in schema.null_values:
         return _parsed(column, text, name)
     if column.nulls:

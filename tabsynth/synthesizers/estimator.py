@@ -145,7 +145,7 @@ class Synthesizer(BaseEstimator):
 
     @property
     def design(self) -> Design:
-        """What rows stand for: as the schema declares it, or the options of its draft."""
+        """The design of the rows: as the schema declares it, or the options of its draft."""
         return FitSession(self).design
 
     def check(self, ledger: str | Path | None = None) -> None:

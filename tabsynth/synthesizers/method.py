@@ -148,7 +148,7 @@ def design_notes(design: Design) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Method(ABC):
-    """What a session needs of a synthesizer: a value that it does not change.
+    """The method of a synthesizer, as a session needs it: a value that it does not change.
 
     Attributes
     ----------

@@ -165,7 +165,7 @@ class FitSession:
 
     @property
     def seeded(self) -> bool:
-        """Whether any part of this fit, or an earlier one, is seeded: a known seed allows the noise to be subtracted."""
+        """True where any part of this fit, or an earlier one, is seeded: a known seed allows the noise to be subtracted."""
         released = getattr(self.schema, "released", None) or {}
         warm = self._warm_start
         return bool(
@@ -182,7 +182,7 @@ class FitSession:
 
     @property
     def design(self) -> Design:
-        """What rows stand for: as the schema declares it, or the options of its draft."""
+        """The design of the rows: as the schema declares it, or the options of its draft."""
         if self.schema is None:
             return Design.among(dict(self.estimator.draft_options or {}))
         return self.schema.design
@@ -540,7 +540,7 @@ class FitSession:
 
     @property
     def finished(self) -> bool:
-        """Whether the checkpoint holds the model of a fit that has ended as planned."""
+        """True where the checkpoint holds the model of a fit that has ended as planned."""
         return self.checkpoint is not None and self.checkpoint.finished
 
     def _open(self) -> None:

@@ -75,7 +75,7 @@ def _without_unit(schema: Schema, names: Collection[str]) -> str | None:
 
 
 def _next_rows(encoder: TableEncoder, rows: pd.DataFrame) -> np.ndarray:
-    """Of each unit with more rows than its bound, the first row beyond it."""
+    """Return of each unit with more rows than its bound the first row beyond it."""
     design = encoder.whole.design
     units = pd.Series(names_of(rows[design.unit]))
     return units.groupby(pd.factorize(units)[0]).cumcount().to_numpy() == design.rows
@@ -91,7 +91,7 @@ def _without_identifier(schema: Schema, names: Collection[str]) -> str | None:
 
 
 def _second_rows(encoder: TableEncoder, rows: pd.DataFrame) -> np.ndarray:
-    """Of each value of the first identifier that several rows have, the second row."""
+    """Return of each value of the first identifier that several rows have the second row."""
     values = rows[encoder.whole.identifiers[0]]
     places = values.groupby(pd.factorize(names_of(values))[0]).cumcount().to_numpy()
     return (places == 1) & values.notna().to_numpy()
@@ -137,7 +137,7 @@ def check_count(count: Collection[str]) -> list[str]:
 
 
 def check_counted(option: str, schema: Schema, table: Any, *, on_disk: bool) -> None:
-    """InputError unless a fit of the table can release the number that the option asks for. Nothing is read."""
+    """Raise an InputError unless a fit of the table can release the number that the option asks for. Nothing is read."""
     counted, leave_out = (
         COUNTED[option],
         f"leave count={option!r} (--count {option}) out.",
@@ -156,7 +156,7 @@ def check_counted(option: str, schema: Schema, table: Any, *, on_disk: bool) -> 
 def release_number(
     option: str, table: Any, encoder: TableEncoder, ledger: Ledger, seed: int | None
 ) -> int:
-    """The noisy number of rows that an option asks for, charged to a ledger, whose account keeps it.
+    """Return the noisy number of rows that an option asks for, charged to a ledger, whose account keeps it.
 
     Parameters
     ----------

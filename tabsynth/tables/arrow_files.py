@@ -75,7 +75,7 @@ def check_schema(path: str | Path, schema: Any) -> None:
 
 
 def _text_bytes(chunk: Any) -> int:
-    """Bytes of an array's texts, each as often as it occurs."""
+    """Return bytes of an array's texts, each as often as it occurs."""
     from pyarrow import compute, types
 
     if types.is_dictionary(chunk.type):
@@ -161,7 +161,7 @@ def _check_messages(file: IO[bytes], limits: Limits) -> None:
 
 
 def _batch_facts(metadata: bytes, kind: str) -> tuple[int, int, list[tuple[int, int]]]:
-    """Rows, columns, and place and length of each buffer, that a message states (Arrow's Message.fbs).
+    """Return rows, columns, and place and length of each buffer, that a message states (Arrow's Message.fbs).
 
     Buffers are listed only where they are compressed.
     """

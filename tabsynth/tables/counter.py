@@ -41,7 +41,7 @@ class RowCounter(ABC):
 
     @abstractmethod
     def count(self, columns: tuple[str, ...]) -> Any:
-        """Exact counts of the values of one, two or three columns.
+        """Return exact counts of the values of one, two or three columns.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class RowCounter(ABC):
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
-        """Exact counts of many sets of columns in category codes: all that one release needs.
+        """Return exact counts of many sets of columns in category codes: all that one release needs.
 
         By default :meth:`count` is asked for each set. Subclasses that can answer all sets in one scan of their rows
         override this method.
@@ -142,7 +142,7 @@ def check_values(schema: Schema, rows: RowCounter) -> None:
 
 
 def refuse_all(problems: Sequence[str]) -> None:
-    """One InputError for problems of several columns, if there are any."""
+    """Return one InputError for problems of several columns, if there are any."""
     different = list(dict.fromkeys(problems))
     if different:
         listed = different[:MOST_PROBLEMS]
@@ -155,7 +155,7 @@ def refuse_all(problems: Sequence[str]) -> None:
 def count_by(
     schema: Schema, rows: RowCounter, columns: Sequence[int], groups: Groups
 ) -> np.ndarray:
-    """Exact counts of groups of category codes, as :func:`tabsynth.privacy.noise.counts.count_rows` has them.
+    """Return exact counts of groups of category codes, as :func:`tabsynth.privacy.noise.counts.count_rows` has them.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def count_by(
 def _answer(
     schema: Schema, rows: RowCounter, columns: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Category codes of the answer's rows, shape (rows, columns), and how often each occurs, shape (rows,)."""
+    """Return category codes of the answer's rows, shape (rows, columns), and how often each occurs, shape (rows,)."""
     named = [schema.columns[j] for j in columns]
     names = tuple(column.name for column in named)
     answer = to_pandas(rows.count(names), "answer of count()")

@@ -313,7 +313,7 @@ def packed(path: str | Path, compression: str) -> Iterator[IO[str]]:
 
 
 def _rows(lines: Iterator[str], path: str | Path, sep: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not empty, each with the number of the line it ends in; none of them endless."""
+    """Return rows that are not empty, each with the number of the line it ends in; none of them endless."""
     length = 0
 
     def counted() -> Iterator[str]:

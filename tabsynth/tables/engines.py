@@ -122,7 +122,7 @@ class EngineCounter(RowCounter):
         return self._types
 
     def check(self, schema: Schema) -> None:
-        """As :meth:`RowCounter.check`: the table has each column, of a plain type."""
+        """See :meth:`RowCounter.check`: the table has each column, of a plain type."""
         types = self._schema()
         missing = [name for name in schema.names if name not in types]
         if missing:
@@ -136,7 +136,7 @@ class EngineCounter(RowCounter):
             )
 
     def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        """As :meth:`RowCounter.count`."""
+        """See :meth:`RowCounter.count`."""
         keys = [f"k{i}" for i in range(len(columns))]
         named = self._frame.select(
             nw.col(name).alias(key) for name, key in zip(columns, keys, strict=True)
@@ -156,7 +156,7 @@ class EngineCounter(RowCounter):
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
-        """As :meth:`RowCounter.count_all`: up to 100 sets in one scan; of DuckDB and Polars any number."""
+        """See :meth:`RowCounter.count_all`: up to 100 sets in one scan; of DuckDB and Polars any number."""
         by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
         self._placed = self._frame
         keys = dict[Any, _Key]()
@@ -212,7 +212,7 @@ class EngineCounter(RowCounter):
     def _refuse_undeclared(
         self, asked: Sequence[Sequence["_Key"]], answers: Mapping[tuple[str, ...], np.ndarray]
     ) -> None:
-        """One InputError for all columns with values that the schema does not take."""
+        """Return one InputError for all columns with values that the schema does not take."""
         wrong = dict[str, _Key]()
         for of_set in asked:
             counts = answers[tuple(key.name for key in of_set)]
@@ -355,7 +355,7 @@ class EngineCounter(RowCounter):
             yield pd.DataFrame(dict(enumerate(columns))).set_axis(list(names), axis=1)
 
     def _streamed(self, sets: Sequence[Sequence["_Key"]]) -> dict[tuple[str, ...], np.ndarray]:
-        """As :meth:`_answers`, in one scan: the engine gives codes a batch of rows at a time, which are counted here."""
+        """See :meth:`_answers`, in one scan: the engine gives codes a batch of rows at a time, which are counted here."""
         import pyarrow as pa
 
         keys = {key.name: key for of_set in sets for key in of_set}
@@ -565,7 +565,7 @@ def _in_spark(
 def _in_workers_of_spark(
     native: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
 ) -> Iterator[Answer]:
-    """Each worker counts the codes of its rows, and Spark adds the counts of workers.
+    """Let each worker count the codes of its rows, and Spark add the counts of workers.
 
     Grouping sets repeat each row for each set. ``count`` is sent to workers by value: they need numpy and pyarrow, and
     not tabsynth.
@@ -613,7 +613,7 @@ def _in_workers_of_spark(
 def _of_grouping_sets(
     table: Any, names: Sequence[str], sets: Sequence[tuple[str, ...]]
 ) -> Iterator[Answer]:
-    """Answers by the columns that are not null: codes never are, and null columns are not in the row's set."""
+    """Return answers by the columns that are not null: codes never are, and null columns are not in the row's set."""
     present = np.stack([table.column(name).is_valid().to_numpy() for name in names], axis=1)
     which = present @ (1 << np.arange(len(names), dtype=np.int64))
     codes = {name: table.column(name).fill_null(0).to_numpy() for name in names}

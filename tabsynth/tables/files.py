@@ -92,7 +92,7 @@ def _read(
 
 
 def _without_texts(values: pd.Series, nulls: Collection[str]) -> pd.Series:
-    """Values with null in place of texts that mean it."""
+    """Return values with null in place of texts that mean it."""
     if base_dtype(str(values.dtype)) != "text":
         return values
     return values.mask(values.isin(list(nulls)))
@@ -428,7 +428,7 @@ def _written_separator(text: str) -> str:
 
 
 def _write_texts(table: pd.DataFrame, path: Path, compression: str, sep: str, decimal: str) -> None:
-    """Names are quoted where one holds what may separate cells, so that a reader sees which character does."""
+    """Quote names where one holds what may separate cells, so that a reader sees which character does."""
     names = [str(name) for name in table.columns]
     unclear = any(character in name for name in names for character in SEPARATORS)
     if decimal != ".":

@@ -42,7 +42,7 @@ def _places(text: str) -> list[int]:
 
 
 def _suspicious(text: str) -> bool:
-    """Quickly, whether a text needs a closer look: most do not."""
+    """Return quickly whether a text needs a closer look: most do not."""
     return len(text) > 1 and (text[0] in _FIRST or not _SIGNS.isdisjoint(text))
 
 
@@ -55,7 +55,7 @@ def _runs(line: str) -> bool:
 
 
 def _invisible(character: str) -> bool:
-    """White space, control, format and unassigned characters, variation selectors and blank letters."""
+    """Return white space, control, format and unassigned characters, variation selectors and blank letters."""
     return (
         unicodedata.category(character)[0] in "ZC"
         or character in _BLANK

@@ -125,7 +125,7 @@ def column_from_arrow(values: Any, name: str) -> pd.Series:
 
 
 def _within_zones(values: pd.Series) -> pd.Series:
-    """Instants of a time zone; the nearest one in place of each whose local time is beyond Python's years or 64 bits.
+    """Return instants of a time zone; the nearest one in place of each whose local time is beyond Python's years or 64 bits.
 
     A day, which is more than a zone moves any instant, is left to both ends in zones other than UTC.
     """
@@ -155,7 +155,7 @@ def _numbers(values: Any) -> np.ndarray:
 
 
 def _dates(values: Any) -> np.ndarray:
-    """Arrow dates as Python's, shape (n,) objects; as numpy's beyond the years that Python has."""
+    """Return Arrow dates as Python's, shape (n,) objects; as numpy's beyond the years that Python has."""
     unit = "D" if values.type.bit_width == 32 else "ms"
     days = _numbers(values).view(f"datetime64[{unit}]").astype("datetime64[D]")
     cells = days.astype(object)
@@ -166,7 +166,7 @@ def _dates(values: Any) -> np.ndarray:
 
 
 def _times(values: Any) -> np.ndarray:
-    """Arrow times of day as Python's, shape (n,) objects, to the microsecond; as lengths of time beyond a day."""
+    """Return Arrow times of day as Python's, shape (n,) objects, to the microsecond; as lengths of time beyond a day."""
     numbers = _numbers(values)
     if values.type.unit == "ns":
         numbers //= 1_000
@@ -260,7 +260,7 @@ def declared_types(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def check_names(frame: pd.DataFrame, what: str = "table") -> None:
-    """InputError for columns whose names are no texts: a schema has texts, and no column is renamed silently."""
+    """Raise an InputError for columns whose names are no texts: a schema has texts, and no column is renamed silently."""
     if isinstance(frame.columns, pd.MultiIndex):
         raise InputError(
             f"The columns of the {what} have names of {frame.columns.nlevels} levels; join them to one text, such as"
@@ -393,12 +393,12 @@ class TableKind:
         return type(self)(self.library, _known(dict(sorted(types.items()))))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return a JSON-ready mapping."""
         return {"library": self.library, "types": dict(self.types)}
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """Inverse of :meth:`to_dict`.
+        """Invert :meth:`to_dict`.
 
         Raises
         ------
@@ -492,7 +492,7 @@ def _polars(whole: Any, columns: Mapping[str, Column], kind: TableKind) -> Any:
 
 
 def _array(values: pd.Series, column: Column, text: str | None) -> Any:
-    """Values as Arrow array of the remembered type, or where that is no type of the column's, of their own."""
+    """Return values as Arrow array of the remembered type, or where that is no type of the column's, of their own."""
     import pyarrow as pa
 
     own = _own_array(values, column)
@@ -511,12 +511,12 @@ def _array(values: pd.Series, column: Column, text: str | None) -> Any:
 
 
 def period_texts(values: pd.Series) -> pd.Series:
-    """Periods as texts, because Arrow has no type for them."""
+    """Return periods as texts, because Arrow has no type for them."""
     return values.astype(object).map(str, na_action="ignore").astype("string")
 
 
 def _own_array(values: pd.Series, column: Column) -> Any:
-    """Values of the column's dtype as an Arrow array, of a type that follows from the dtype alone."""
+    """Return values of the column's dtype as an Arrow array, of a type that follows from the dtype alone."""
     import pyarrow as pa
 
     base = base_dtype(column.dtype)

@@ -34,7 +34,7 @@ class Limits:
         self.cells = min(MAX_CELLS, max(FREE_CELLS, CELLS_PER_BYTE * self.size))
 
     def check(self, *, cells: int = 0, unpacked: int = 0) -> None:
-        """InputError for more cells or bytes, or a negative number of them, which a damaged file may state."""
+        """Raise an InputError for more cells or bytes, or a negative number of them, which a damaged file may state."""
         if not (0 <= cells <= self.cells and 0 <= unpacked <= self.bytes):
             counted = f"{cells:,} cells" if cells else f"{unpacked:,} bytes"
             raise InputError(

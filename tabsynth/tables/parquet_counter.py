@@ -62,7 +62,7 @@ class ParquetCounter(RowCounter):
         self._first: dict[int, tuple[Column, np.ndarray]] = {}  # counts of single columns then
 
     def check(self, schema: Schema) -> None:
-        """As :meth:`RowCounter.check`: each file has each column, of a plain kind that all share."""
+        """See :meth:`RowCounter.check`: each file has each column, of a plain kind that all share."""
         import pyarrow as pa
 
         shared = pa.schema([])
@@ -85,7 +85,7 @@ class ParquetCounter(RowCounter):
                 ) from None
 
     def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        """As :meth:`RowCounter.count`."""
+        """See :meth:`RowCounter.count`."""
         import pyarrow as pa
 
         # Names of our own: a column may be called as what pyarrow adds.
@@ -115,7 +115,7 @@ class ParquetCounter(RowCounter):
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
-        """As :meth:`RowCounter.count_all`, in one scan on all cores.
+        """See :meth:`RowCounter.count_all`, in one scan on all cores.
 
         Without ``groups`` the files may be others than before, and the values of every column are compared
         with the schema again. With them the files must be those of that comparison.
@@ -162,7 +162,7 @@ class ParquetCounter(RowCounter):
         return column == key.column and key.by_value
 
     def _batches(self, names: Sequence[str]) -> Iterator[Any]:
-        """Batches of rows of all files, with columns in the order of ``names``."""
+        """Return batches of rows of all files, with columns in the order of ``names``."""
         import pyarrow as pa
         from pyarrow.fs import LocalFileSystem
         from pyarrow.parquet import ParquetFile
@@ -249,7 +249,7 @@ class _Scan:
 
 
 def _codes(column: Column, values: Any) -> np.ndarray:
-    """Category codes of the values of a batch, shape (n,), in the smallest type that has them."""
+    """Return category codes of the values of a batch, shape (n,), in the smallest type that has them."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):

@@ -70,7 +70,7 @@ class Tallies(Generic[K]):
         return math.prod(map(self._cells, union))
 
     def _together_in(self, keys: Sequence[K], most: int) -> list[tuple[K, ...]]:
-        """Columns in parts of at most ``most`` cells, but single columns may have more; first fit."""
+        """Return columns in parts of at most ``most`` cells, but single columns may have more; first fit."""
         parts = list[list[K]]()
         for key in keys:
             room = (p for p in parts if self._cells([*p, key]) <= most)
@@ -114,7 +114,7 @@ def _without_parts_of_others(
 
 
 def _one_number(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
-    """One number for each row from several, below the product of ``sizes``."""
+    """Return one number for each row from several, below the product of ``sizes``."""
     if len(codes) == 1:
         return codes[0]
     small = np.min_scalar_type(math.prod(sizes))

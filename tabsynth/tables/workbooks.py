@@ -94,7 +94,7 @@ def _sheet_of(path: str | Path, names: list[str], sheet: str | None) -> str:
 
 
 def _rows(path: str | Path, sheet: Any, limits: Limits) -> Iterator[tuple[Any, ...]]:
-    """Rows of values, up to the limits of the format: a file may state any number of them."""
+    """Return rows of values, up to the limits of the format: a file may state any number of them."""
     sheet.reset_dimensions()  # else rows are filled up to what the file states
     cells = 0
     for number, found in enumerate(sheet.iter_rows(), 1):

@@ -26,7 +26,7 @@ def group_count(grouping: str, clusters: int, module: nn.Module) -> int:
 
 
 def weight_bias_groups(module: nn.Module) -> list[int]:
-    """Every weight a group of its own; all biases together one more, the last."""
+    """Make every weight a group of its own; all biases together one more, the last."""
     names = [name for name, p in module.named_parameters() if p.requires_grad]
     biases = [name.rsplit(".", 1)[-1] == "bias" for name in names]
     weights = len(names) - sum(biases)
@@ -35,7 +35,7 @@ def weight_bias_groups(module: nn.Module) -> list[int]:
 
 
 def cluster_groups(norms: Sequence[float], clusters: int) -> list[int]:
-    """Hierarchical clustering of parameters by the size of their gradients.
+    """Cluster parameters hierarchically by the size of their gradients.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class Bounds:
         self.clustered = True
 
     def follow(self, norms: Tensor) -> None:
-        """Bounds from the norms of public rows, shape (m, G)."""
+        """Return bounds from the norms of public rows, shape (m, G)."""
         if self.clipping.bound == "public":
             typical = (
                 norms.median(0).values if self.clipping.statistic == "median" else norms.mean(0)
@@ -220,7 +220,7 @@ class Bounds:
             self.now.copy_((self.clipping.max_norm * typical).clamp_min(LEAST_BOUND))
 
     def adapt(self, votes: Tensor, noise: TensorNoise) -> None:
-        """Bounds for the next step, from the noised votes: rows left whole less half of the rows."""
+        """Return bounds for the next step, from the noised votes: rows left whole less half of the rows."""
         if self.clipping.bound != "quantile":
             return
         # A constant of the recorded graph: nothing is copied from the host.

@@ -173,7 +173,7 @@ class Stateful(Protocol):
     """A thing that can be saved and set back: modules, optimisers, and objects that hold several."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nested dicts, lists and tuples of tensors and plain values."""
+        """Return nested dicts, lists and tuples of tensors and plain values."""
 
     def load_state_dict(self, state: dict[str, Any], /) -> Any:
         """Take such a value back."""
@@ -218,7 +218,7 @@ def read_state(path: Path, checksum: str) -> Any:
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Bytes to a file, whole or not at all, on the disk when this returns; mode 0600."""
+    """Write bytes to a file, whole or not at all, on the disk when this returns; mode 0600."""
     temporary = path.with_name(path.name + ".tmp")
     try:
         temporary.unlink(
@@ -262,7 +262,7 @@ def _plain(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
 
 
 def _nested(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Inverse of :func:`_plain`."""
+    """Invert :func:`_plain`."""
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()

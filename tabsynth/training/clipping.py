@@ -60,7 +60,7 @@ def mean_gradient(
 
 
 def made_up(like: Tensor) -> Tensor:
-    """Rows of the shape and type of others that depend on nothing else: uniform in [0, 1); 0 for whole numbers."""
+    """Return rows of the shape and type of others that depend on nothing else: uniform in [0, 1); 0 for whole numbers."""
     rows = torch.zeros_like(like)
     if like.is_floating_point():
         rng = torch.Generator().manual_seed(0)
@@ -71,7 +71,7 @@ def made_up(like: Tensor) -> Tensor:
 def by_opacus(
     losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Gradients of shape (batch, …), a tensor a parameter, by opacus.
+    """Return gradients of shape (batch, …), a tensor a parameter, by opacus.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def check_opacus(
 def _opacus_gradients(
     losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
 ) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Per-sample gradients, and the ordinary gradient of the sum; one entry per parameter each."""
+    """Return per-sample gradients, and the ordinary gradient of the sum; one entry per parameter each."""
     from opacus.grad_sample import GradSampleModule  # seconds to import, and seldom needed
 
     engine = GradSampleModule(module, loss_reduction="sum")
@@ -133,7 +133,7 @@ def _opacus_gradients(
 def by_row(
     losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor], ascent: float
 ) -> list[Tensor]:
-    """Gradients of shape (batch, …), one row at a time; ``ascent`` is BAM's λ."""
+    """Return gradients of shape (batch, …), one row at a time; ``ascent`` is BAM's λ."""
     rows = []
     for i in range(len(inputs)):
         row = inputs[i : i + 1]
@@ -147,14 +147,14 @@ def by_row(
 
 
 def ascent_step(squares: Tensor, ascent: float) -> Tensor:
-    """λ/‖gᵢ‖ from squares by parameter, shape (·, batch); 0 where there is no direction."""
+    """Return λ/‖gᵢ‖ from squares by parameter, shape (·, batch); 0 where there is no direction."""
     norms = squares.sum(0).sqrt()
     return torch.where(norms > 0, ascent / norms.clamp_min(1e-30), 0.0)
 
 
 @contextmanager
 def moved(parameters: Sequence[Tensor], by: Sequence[Tensor]) -> Iterator[None]:
-    """Parameters moved, and back to the last bit, whatever happens meanwhile."""
+    """Move parameters, and move them back to the last bit, whatever happens meanwhile."""
     before = [p.detach().clone() for p in parameters]
     try:
         with torch.no_grad():
@@ -219,7 +219,7 @@ class MaterializedGradients:
         return Sizes(norms, terms, usable & ~units.any(~usable))
 
     def _norms(self, clipper: "PerExampleClipper", grads: Sequence[Tensor]) -> Tensor:
-        """Norms of gradients by group, never too small, shape (batch, G)."""
+        """Return norms of gradients by group, never too small, shape (batch, G)."""
         columns: list[list[Tensor]] = [[] for _ in range(clipper.group_count)]
         for g, j in zip(grads, clipper.groups, strict=True):
             flat = g.reshape(len(g), -1)
@@ -239,7 +239,7 @@ class MaterializedGradients:
         blank: Tensor | None,
         reference: Sequence[Tensor] | None,
     ) -> list[Tensor]:
-        """Σ scaleᵢ (gᵢ − reference) in float64, a tensor a parameter."""
+        """Return Σ scaleᵢ (gᵢ − reference) in float64, a tensor a parameter."""
         sums = []
         for g, j in zip(self._apart(reference), clipper.groups, strict=True):
             total = torch.zeros_like(g[0], dtype=torch.float64)
@@ -255,7 +255,7 @@ class MaterializedGradients:
         return sums
 
     def _apart(self, reference: Sequence[Tensor] | None) -> Sequence[Tensor]:
-        """gᵢ − reference as rounded: each row's norm and its part of the sum are of the same numbers."""
+        """Return gᵢ − reference as rounded: each row's norm and its part of the sum are of the same numbers."""
         if reference is None:
             return self.grads
         return [g - r for g, r in zip(self.grads, reference, strict=True)]
@@ -351,7 +351,7 @@ class PerExampleClipper:
         parts: Tensor | None = None,
         units: UnitPlaces | None = None,
     ) -> tuple[list[Tensor], Tensor]:
-        """Σ aᵢ clip(gᵢ − reference), a tensor a parameter, and how many examples each bound left whole.
+        """Return Σ aᵢ clip(gᵢ − reference), a tensor a parameter, and how many examples each bound left whole.
 
         Parameters
         ----------
@@ -424,7 +424,7 @@ class PerExampleClipper:
     def rounding(
         self, bounds: Tensor, reference: Sequence[Tensor] | None, places: int
     ) -> tuple[Tensor, Tensor]:
-        """ηC and M of :mod:`tabsynth.training.sums`, each in float64 and of shape (G,)."""
+        """Return ηC and M of :mod:`tabsynth.training.sums`, each in float64 and of shape (G,)."""
         none = torch.zeros_like(bounds)
         taken, weights = none, none
         if reference is not None and self.closed_form:
@@ -471,7 +471,7 @@ class PerExampleClipper:
         return mean, grads.first(TYPICAL_ROWS).sizes(self, mean).norms
 
     def norms(self, losses: Losses, inputs: Tensor, groups: Sequence[int] | None = None) -> Tensor:
-        """Norms of the per-example gradients by group, shape (batch, G); of public rows only."""
+        """Return norms of the per-example gradients by group, shape (batch, G); of public rows only."""
         own, self.groups = self.groups, list(groups) if groups is not None else self.groups
         try:
             return self.gradients(losses, inputs).sizes(self, None).norms
@@ -603,7 +603,7 @@ class FactoredGradients:
         blank: Tensor | None,
         reference: Sequence[Tensor] | None,
     ) -> list[Tensor]:
-        """Σ scaleᵢ (gᵢ − reference) in float64, a tensor a parameter."""
+        """Return Σ scaleᵢ (gᵢ − reference) in float64, a tensor a parameter."""
         group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
         named = None if reference is None else _named(clipper, reference)
         scales = scale.unbind(1)
@@ -635,7 +635,7 @@ def _named(clipper: PerExampleClipper, tensors: Sequence[Tensor]) -> dict[int, T
 
 
 def _by_group(groups: Sequence[int], norms: Sequence[Tensor]) -> Tensor:
-    """Joint norms of the parameters of each group, shape (G,)."""
+    """Return joint norms of the parameters of each group, shape (G,)."""
     if len(set(groups)) == 1:
         return torch.stack(list(norms)).norm()[None]
     parts = [
@@ -645,14 +645,14 @@ def _by_group(groups: Sequence[int], norms: Sequence[Tensor]) -> Tensor:
 
 
 def _blank(bad: Tensor) -> Tensor | None:
-    """Rows to leave out, or None if there are none, where looking does not stall the device."""
+    """Return rows to leave out, or None if there are none, where looking does not stall the device."""
     if bad.device.type == "cpu" and not bool(bad.any()):
         return None
     return bad
 
 
 def _scale(sizes: Sizes, bounds: Tensor, largest: Tensor | None) -> Tensor:
-    """Factor of each example and group, in [0, 1], shape (batch, G)."""
+    """Return the factor of each example and group, in [0, 1], shape (batch, G)."""
     scale = (bounds / sizes.norms.clamp_min(1e-300)).clamp_max(1.0)
     if largest is not None:
         scale = torch.minimum(scale, largest / sizes.products.clamp_min(1e-300))

@@ -58,7 +58,7 @@ class Use:
     bias: bool
 
     def dot(self, other: "Use") -> Tensor:
-        """Inner products of the two outer products, shape (batch,); infinite where one is not finite."""
+        """Return inner products of the two outer products, shape (batch,); infinite where one is not finite."""
         product = _inner(self.left, other.left)
         if self.right.dim() == 1:
             product = product * (self.right == other.right)
@@ -68,17 +68,17 @@ class Use:
 
 
 def _bounded(products: Tensor) -> Tensor:
-    """Inner products, infinite where one is not finite."""
+    """Return inner products, infinite where one is not finite."""
     return products.nan_to_num(math.inf, math.inf, math.inf)
 
 
 def row_norms(rows: Tensor) -> Tensor:
-    """Norms of the rows, never too small, as float64 of shape (batch,)."""
+    """Return norms of the rows, never too small, as float64 of shape (batch,)."""
     return norms_of([rows])[0]
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Norms of the rows of each tensor, never too small, as float64 of shape (batch,).
+    """Return norms of the rows of each tensor, never too small, as float64 of shape (batch,).
 
     In float32, longer by what it may round off, where no square overflows or vanishes; else in float64.
     """
@@ -97,7 +97,7 @@ def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
 
 
 def _inner(one: Tensor, other: Tensor) -> Tensor:
-    """Inner products of the rows, added up in float64; each product is rounded to the working precision."""
+    """Return inner products of the rows, added up in float64; each product is rounded to the working precision."""
     return (one * other).sum(1, dtype=torch.float64)
 
 
@@ -168,7 +168,7 @@ class Factors:
         return sum(self.layer.weight.shape) * 2.0**-110
 
     def squares(self) -> dict[int, Tensor]:
-        """Squared norms by parameter (its ``id``), in float64, each of shape (batch,)."""
+        """Return the squared norms by parameter (its ``id``), in float64, each of shape (batch,)."""
         out = {id(self.layer.weight): self.weight_squares}
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
@@ -178,7 +178,7 @@ class Factors:
         return out
 
     def squares_from(self, reference: Mapping[int, Tensor]) -> dict[int, Tensor]:
-        """Squared norms of the differences from a reference gradient, as :meth:`squares`.
+        """Return the squared norms of the differences from a reference gradient, as :meth:`squares`.
 
         ‖g − r‖² = ‖g‖² − 2⟨g, r⟩ + ‖r‖² cancels where g is near r. What the rounding of each part may
         have hidden is added back, so that no difference is taken for shorter than it is.
@@ -206,7 +206,7 @@ class Factors:
         reference: Mapping[int, Tensor] | None,
         parts: Tensor | None = None,
     ) -> dict[int, tuple[Tensor, Tensor]]:
-        """Squared norms of sums over units, as :meth:`squares_from`, and the sums of their terms' norms.
+        """Return the squared norms of sums over units, as :meth:`squares_from`, and the sums of their terms' norms.
 
         Parameters
         ----------
@@ -258,13 +258,13 @@ class Factors:
         return out
 
     def _dots_with(self, at: Tensor) -> Tensor:
-        """Inner products of each row's gradient of the weight with that of the row at another place, shape (batch,)."""
+        """Return inner products of each row's gradient of the weight with that of the row at another place, shape (batch,)."""
         others = [Use(taken(u.left, at), taken(u.right, at), u.bias) for u in self.uses]
         dots = [use.dot(other) for use in self.uses for other in others]
         return sum(dots[1:], dots[0])
 
     def dots(self, directions: Mapping[int, Tensor]) -> dict[int, Tensor]:
-        """Inner products with a direction, by parameter, in float64, each of shape (batch,)."""
+        """Return inner products with a direction, by parameter, in float64, each of shape (batch,)."""
         out = {id(self.layer.weight): self._weight_dots(directions[id(self.layer.weight)])}
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
@@ -272,7 +272,7 @@ class Factors:
         return out
 
     def _weight_dots(self, weight: Tensor) -> Tensor:
-        """Inner products with a direction of the weight; minus infinity where one is not finite."""
+        """Return inner products with a direction of the weight; minus infinity where one is not finite."""
         dots = [_dot(use, weight) for use in self.uses]
         return sum(dots[1:], dots[0]).nan_to_num(-math.inf, -math.inf, -math.inf)
 
@@ -320,7 +320,7 @@ class Factors:
         reference: Mapping[int, Tensor] | None,
         working: torch.dtype,
     ) -> dict[int, Tensor]:
-        """Σ sᵢ (gᵢ − r) by parameter, in float64, with the rounding of :mod:`tabsynth.training.sums`.
+        """Return Σ sᵢ (gᵢ − r) by parameter, in float64, with the rounding of :mod:`tabsynth.training.sums`.
 
         Parameters
         ----------
@@ -362,7 +362,7 @@ class Factors:
 
 
 def _weighted(rows: Tensor, scale: Tensor, blank: Tensor | None) -> Tensor:
-    """Each row times its factor; zero where it is left out."""
+    """Return each row times its factor; zero where it is left out."""
     return _without(rows * scale[:, None].to(rows.dtype), blank)
 
 
@@ -376,7 +376,7 @@ def _without(rows: Tensor, blank: Tensor | None) -> Tensor:
 
 
 def _dot(use: Use, weight: Tensor) -> Tensor:
-    """Inner products of a use with a reference of its weight, shape (batch,)."""
+    """Return inner products of a use with a reference of its weight, shape (batch,)."""
     if use.right.dim() == 1:
         return _inner(use.left, weight[use.right])
     return _inner(use.left @ weight, use.right)

@@ -45,7 +45,7 @@ class TrainingMonitor:
     def once(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """Arrays of a release that is charged once a fit: computed, or as the checkpoint kept them."""
+        """Return arrays of a release that is charged once a fit: computed, or as the checkpoint kept them."""
         kept = self.checkpoint
         arrays = dict(compute()) if kept is None else kept.once(name, compute)
         note(name, arrays)

@@ -43,7 +43,7 @@ def mlp(
     last: str | None = None,
     norm: bool = False,
 ) -> nn.Sequential:
-    """Linear layers of the given sizes with activations between them, and ``last`` at the end.
+    """Return linear layers of the given sizes with activations between them, and ``last`` at the end.
 
     ``norm`` puts a BatchNorm before each activation: only for networks that never see a private
     row.
@@ -79,7 +79,7 @@ class Heads(nn.Module):
         self._runs = _runs(layout)
 
     def forward(self, logits: Tensor, tau: float, generator: torch.Generator | None) -> Tensor:
-        """Codes in [0, 1]; without a generator no Gumbel noise is added."""
+        """Return codes in [0, 1]; without a generator no Gumbel noise is added."""
         noisy = logits if generator is None else logits + _gumbel(logits, generator)
         if tau != 1:
             noisy = noisy / tau
@@ -90,7 +90,7 @@ class Heads(nn.Module):
         return torch.cat(parts, dim=1)
 
     def log_likelihood(self, logits: Tensor, codes: Tensor) -> Tensor:
-        """Log-likelihood of codes under the heads, summed over blocks; shape (batch,).
+        """Return the log-likelihood of codes under the heads, summed over blocks; shape (batch,).
 
         Softmax blocks: categorical. Sigmoid blocks: Bernoulli, entry by entry (for a scaled rank in
         [0, 1] this is the cross-entropy with a soft target).
@@ -118,7 +118,7 @@ def _gumbel(like: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _runs(layout: Layout) -> list[tuple[int, bool]]:
-    """(width, is softmax): a softmax block by itself, sigmoid blocks that are neighbours together."""
+    """Return (width, is softmax): a softmax block by itself, sigmoid blocks that are neighbours together."""
     runs: list[tuple[int, bool]] = []
     for block in layout.blocks:
         width, softmax = block.stop - block.start, block.head == "softmax"
@@ -171,7 +171,7 @@ def optimizer(
 
 
 def one_cycle(t: float) -> float:
-    """Learning rate over its highest, at share ``t`` of the steps (Smith & Topin 2017)."""
+    """Return the learning rate over its highest, at share ``t`` of the steps (Smith & Topin 2017)."""
     if t < WARM_UP:
         return 0.04 + 0.96 * (1 - math.cos(math.pi * t / WARM_UP)) / 2
     return (1 + math.cos(math.pi * (t - WARM_UP) / (1 - WARM_UP))) / 2
@@ -188,6 +188,6 @@ class State:
         return {name: dict(part.state_dict()) for name, part in self.parts.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`state_dict`."""
+        """Invert :meth:`state_dict`."""
         for name, part in self.parts.items():
             part.load_state_dict(state[name])

@@ -30,7 +30,7 @@ from tabsynth.training.units import UnitPlaces, UnitRows
 
 
 def poisson_sample(n: int, rate: float, bits: Bits) -> Tensor:
-    """Row numbers of one Poisson batch: each of ``n`` rows is in, independently, at ``rate``.
+    """Return the row numbers of one Poisson batch: each of ``n`` rows is in, independently, at ``rate``.
 
     Returns
     -------
@@ -210,12 +210,12 @@ class Places:
         self.parts = math.ceil(self.room / self.size)
 
     def draw(self, count: int, bits: Bits) -> Tensor:
-        """Places of ``count`` rows, LongTensor of shape (count,)."""
+        """Return places of ``count`` rows, LongTensor of shape (count,)."""
         keys = np.frombuffer(bits.bytes(8 * max(self.room, count)), dtype="<u8")
         return torch.from_numpy(np.argsort(keys, kind="stable")[:count].copy())
 
     def layout(self, picked: Tensor, places: Tensor) -> Tensor:
-        """Row numbers by place, −1 where it is blank: LongTensor, a whole number of parts long."""
+        """Return the row numbers by place, −1 where it is blank: LongTensor, a whole number of parts long."""
         parts = max(self.parts, math.ceil(len(picked) / self.size))
         filled = torch.full((parts * self.size,), -1, dtype=torch.int64)
         filled[places] = picked
@@ -229,17 +229,17 @@ def _geometric(count: int, rate: float, bits: Bits) -> np.ndarray:
 
 
 def critic_scores(critic: nn.Module, rows: Tensor) -> Tensor:
-    """f(x), shape (batch,)."""
+    """Return f(x), shape (batch,)."""
     return critic(rows).squeeze(1)
 
 
 def minus_scores(critic: nn.Module, rows: Tensor) -> Tensor:
-    """−f(x), a real row's loss, shape (batch,)."""
+    """Return −f(x), a real row's loss, shape (batch,)."""
     return -critic_scores(critic, rows)
 
 
 def gradient_penalty(critic: nn.Module, points: Tensor, weight: float) -> Tensor:
-    """λ(‖∇ₓf(x̂)‖ − 1)², shape (batch,) (Gulrajani et al. 2017, arXiv:1704.00028).
+    """Return λ(‖∇ₓf(x̂)‖ − 1)², shape (batch,) (Gulrajani et al. 2017, arXiv:1704.00028).
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ class Slots:
         self.keep = torch.zeros(size, dtype=torch.bool, device=device)
 
     def fill(self, layout: Tensor) -> None:
-        """Row numbers of a batch, −1 where there is none, from the host, without waiting for the device."""
+        """Return the row numbers of a batch, −1 where there is none, from the host, without waiting for the device."""
         rows, keep = layout.clamp_min(0), layout >= 0
         if self.rows.device.type == "cuda":
             rows, keep = rows.pin_memory(), keep.pin_memory()
@@ -436,7 +436,7 @@ class Slots:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """No garbage collection: a recording that it finds would be freed on the device, which spoils the one in progress."""
+    """Suspend garbage collection: a recording that it finds would be freed on the device, which spoils the one in progress."""
     gc.collect()
     enabled = gc.isenabled()
     gc.disable()
@@ -449,7 +449,7 @@ def no_collection() -> Iterator[None]:
 
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
-    """Matrix products as they are in float32, whatever a caller has switched on: in private sums."""
+    """Keep matrix products as they are in float32, whatever a caller has switched on: in private sums."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -464,7 +464,7 @@ def full_precision(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def tf32(device: torch.device) -> Iterator[None]:
-    """Matrix products in TF32, where it is harmless: in public computations, on CUDA.
+    """Allow matrix products in TF32, where it is harmless: in public computations, on CUDA.
 
     Not in a private sum: its factors would be rounded to 11 bits after their norms were taken, so
     that a row could pass its bound.
@@ -699,7 +699,7 @@ class PrivateStep:
         parts: Tensor | None = None,
         units: UnitPlaces | None = None,
     ) -> list[Tensor]:
-        """All of a step but the draw of its batch; nothing in it waits for the device."""
+        """Make all of a step but the draw of its batch; nothing in it waits for the device."""
         with self._moved(), full_precision(batch.device):
             reference = self._reference(terms)
             sums, votes = self.clipped_sums(terms.losses, batch, keep, reference, parts, units)
@@ -763,7 +763,7 @@ class PrivateStep:
         return layout, UnitPlaces.of(counts, places, len(layout), rows.most)
 
     def _passed(self, sums: list[Tensor], votes: Tensor) -> tuple[list[Tensor], Tensor]:
-        """All that a step releases, past an audit's recorder if there is one."""
+        """Return all that a step releases, past an audit's recorder if there is one."""
         if recorder() is None or not self.private:
             return sums, votes  # the standard deviations would wait for the device
         scales = self.bounds.noise_scales().tolist()
@@ -869,7 +869,7 @@ class PrivateStep:
 
     @contextmanager
     def _moved(self) -> Iterator[None]:
-        """DP-SAT: the weights moved along the previous private gradient, and back."""
+        """Move the weights along the previous private gradient, and back."""
         if not isinstance(self.rule, DPSAT) or self._previous is None:
             yield
             return
@@ -890,7 +890,7 @@ class PrivateStep:
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`state_dict`."""
+        """Invert :meth:`state_dict`."""
         self._recorded = None  # it wrote to the tensors of before
         self.bounds.now = state["bounds"].to(self.bounds.now, copy=True)
         self.clipper.groups = list(state["groups"])

@@ -68,7 +68,7 @@ LARGEST_FACTOR = 2.0**80
 
 
 def chunked_products(left: Tensor, right: Tensor) -> Tensor:
-    """Σᵢ leftᵢ ⊗ rightᵢ in float64, rounded in chunks and blocks; shapes (rows, out) and (rows, in)."""
+    """Return Σᵢ leftᵢ ⊗ rightᵢ in float64, rounded in chunks and blocks; shapes (rows, out) and (rows, in)."""
     total = left.new_zeros(left.shape[1], right.shape[1], dtype=torch.float64)
     for ours, theirs in zip(left.split(BLOCK * CHUNK), right.split(BLOCK * CHUNK), strict=True):
         size = math.ceil(len(ours) / _chunks(len(ours)))
@@ -113,7 +113,7 @@ class Total:
         self.low: list[Tensor] | None = None
 
     def add(self, parts: Sequence[Tensor]) -> None:
-        """Knuth's TwoSum, element by element."""
+        """Apply Knuth's TwoSum, element by element."""
         low = self.low or [torch.zeros_like(part) for part in parts]
         for j, part in enumerate(parts):
             high = self.high[j]
@@ -141,7 +141,7 @@ def rounding(
     working: torch.dtype,
     rows: int = 1,
 ) -> Tensor:
-    """η C of the module's docstring but for the noise: by how much rounding can move a sum, in each group.
+    """Return η C of the module's docstring but for the noise: by how much rounding can move a sum, in each group.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _gamma(terms: int, unit: float) -> float:
 def largest_products(
     bounds: Tensor, weights: Tensor, several: bool, working: torch.dtype
 ) -> Tensor:
-    """M of the module's docstring, shape (G,)."""
+    """Return M of the module's docstring, shape (G,)."""
     return (bounds + weights) * (SEVERAL[working] if several else 1.0)
 
 
@@ -228,7 +228,7 @@ class TensorNoise:
         self._room = torch.empty(0, dtype=torch.float32)
 
     def add(self, sums: Sequence[Tensor], stds: Tensor, groups: Sequence[int]) -> None:
-        """Noise on each tensor, in place: of standard deviation ``stds[j]`` where its group is j."""
+        """Add noise to each tensor, in place: of standard deviation ``stds[j]`` where its group is j."""
         for j, std in enumerate(stds.unbind()):
             part = [s for s, group in zip(sums, groups, strict=True) if group == j]
             noised = self.noisy(torch.cat([s.flatten() for s in part]), std)
@@ -236,7 +236,7 @@ class TensorNoise:
                 s.copy_(piece.view_as(s))
 
     def noisy(self, values: Tensor, std: Tensor) -> Tensor:
-        """Values, shape (count,), plus noise; ``std`` is one number, on the same device.
+        """Return values, shape (count,), plus noise; ``std`` is one number, on the same device.
 
         Noise whose size is no positive number leaves nothing of the values.
         """
@@ -266,7 +266,7 @@ class TensorNoise:
 
 
 def _parts(values: Tensor, step: float | Tensor) -> tuple[Tensor, Tensor]:
-    """Values in steps of the grid, a power of two: a whole number and a rest, exactly, in float64."""
+    """Return values in steps of the grid, a power of two: a whole number and a rest, exactly, in float64."""
     steps = values.double() / step
     whole = steps.round()
     return whole, steps.sub_(whole)
@@ -275,7 +275,7 @@ def _parts(values: Tensor, step: float | Tensor) -> tuple[Tensor, Tensor]:
 def rounded(
     values: Tensor, step: float, ratio: float, bits: Bits, room: Tensor | None = None
 ) -> Tensor:
-    """As :func:`tabsynth.privacy.noise.samplers.rounded_gaussian`, of ``values / step``: a float32 tensor on the CPU.
+    """See :func:`tabsynth.privacy.noise.samplers.rounded_gaussian`, of ``values / step``: a float32 tensor on the CPU.
 
     In float32 first, from half the digits, two values from each pair of uniform numbers; those that this
     leaves in doubt (one in some hundred) get the other half of their digits, and float64.
@@ -317,7 +317,7 @@ def rounded(
 
 
 def workspace(count: int) -> int:
-    """Numbers that :func:`rounded` writes to on its way."""
+    """Return numbers that :func:`rounded` writes to on its way."""
     return 9 * ((count + 1) // 2)
 
 
@@ -330,7 +330,7 @@ def _settle(
     pairs: np.ndarray,
     spare: Bits,
 ) -> None:
-    """Both integers of some pairs, of whose numbers the first half of the digits are given."""
+    """Return both integers of some pairs, of whose numbers the first half of the digits are given."""
     more = np.frombuffer(spare.bytes(8 * len(pairs)), dtype="<u4").reshape(2, -1).astype(np.int64)
     first = (words[0, pairs] & 2**31 - 1).astype(np.int64) << 32 | more[0]
     turn = words[1, pairs].astype(np.int64) << 32 | more[1]

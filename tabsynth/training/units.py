@@ -53,7 +53,7 @@ class UnitRows:
         return self._order[self._starts[picked][unit] + _ranks(counts, unit)], counts
 
     def places_in_slots(self, counts: Tensor, slots: Tensor) -> Tensor:
-        """Places of the rows of units, unit by unit, where each unit has a slot of ``most`` places; shape (rows,)."""
+        """Return places of the rows of units, unit by unit, where each unit has a slot of ``most`` places; shape (rows,)."""
         unit = torch.repeat_interleave(torch.arange(len(counts)), counts)
         return slots[unit] * self.most + _ranks(counts, unit)
 
@@ -140,7 +140,7 @@ class UnitPlaces:
         return total
 
     def products(self, of: Callable[[Tensor], Tensor], parts: Tensor | None = None) -> Tensor:
-        """At each place, the sum over its unit's later rows of ``of(places of these)``, by their parts; shape (places,)."""
+        """Return at each place the sum over its unit's later rows of ``of(places of these)``, by their parts; shape (places,)."""
         total = torch.zeros(len(self.members), dtype=torch.float64, device=self.members.device)
         for at in self.later:
             values = of(at).masked_fill(at < 0, 0)
@@ -153,6 +153,6 @@ class UnitPlaces:
 
 
 def taken(values: Tensor, at: Tensor) -> Tensor:
-    """Values at some places, 0 where the place is −1; shape (places, …)."""
+    """Return values at some places, 0 where the place is −1; shape (places, …)."""
     none = (at < 0).view(-1, *[1] * (values.dim() - 1))
     return values.index_select(0, at.clamp_min(0)).masked_fill(none, 0)

@@ -55,7 +55,7 @@ QUADRATURE_SLACK = 1e-12
 
 @lru_cache(maxsize=512)
 def vote_curve(vote: NoisyVote, orders: tuple[float, ...] = ORDERS) -> np.ndarray:
-    """RDP of one answer at ``orders``, shape (orders,); see :class:`NoisyVote` for what is proved."""
+    """Return the RDP of one answer at ``orders``, shape (orders,); see :class:`NoisyVote` for what is proved."""
     alpha = np.array(orders)
     if vote.accounting == EXACT_BINARY:
         curve = np.minimum(_binary_curve(vote, alpha), gaussian_curve(vote.noise, alpha))
@@ -68,7 +68,7 @@ def vote_curve(vote: NoisyVote, orders: tuple[float, ...] = ORDERS) -> np.ndarra
 
 
 def gaussian_curve(noise_multiplier: float, alpha: np.ndarray) -> np.ndarray:
-    """RDP of one Gaussian, noise over sensitivity given."""
+    """Return the RDP of one Gaussian, noise over sensitivity given."""
     return alpha / (2 * noise_multiplier**2)
 
 
@@ -89,7 +89,7 @@ def rdp(mechanism: Mechanism, order: float) -> float:
 
 @lru_cache(maxsize=512)
 def sampled_rdp(noise_multiplier: float, rate: float, order: float) -> float:
-    """RDP of a Poisson-subsampled Gaussian for adding or removing one record, at any order above 1.
+    """Return the RDP of a Poisson-subsampled Gaussian for adding or removing one record, at any order above 1.
 
     It is log E[(1 − q + q e^{(2x − 1)/(2σ²)})^α] / (α − 1), x ~ N(0, σ²), for the larger direction is that of
     the mixture against the Gaussian (Mironov, Talwar, Zhang 2019, Theorem 5). At most α/(2σ²), which holds
@@ -209,7 +209,7 @@ def accountant_of(spends: Iterable[Spend], delta: float) -> dict[str, str]:
 
 
 def _compose(spends: Iterable[Spend], delta: float, kind: str) -> tuple[float, tuple[str, str]]:
-    """ε, and by which accountant."""
+    """Return ε, and by which accountant."""
     listed = [(mechanism, count) for mechanism, count in spends if count > 0]
     listed, delta = without_thresholds(listed, delta)
     if delta <= 0:
@@ -227,7 +227,7 @@ def _compose(spends: Iterable[Spend], delta: float, kind: str) -> tuple[float, t
 
 
 def _merge(events: Iterable[Event]) -> list[Event]:
-    """Events in a canonical order, the full-batch Gaussians merged into one."""
+    """Return events in a canonical order, the full-batch Gaussians merged into one."""
     squared = 0.0
     sampled: dict[tuple[float, float], int] = {}
     for sigma, rate, count in events:
@@ -260,7 +260,7 @@ def _epsilon(
 
 
 def _rdp(events: Sequence[Event], votes: Collection[Vote], delta: float) -> float:
-    """RDP adds up order by order, whatever the mechanisms are."""
+    """Compose by RDP, which adds up order by order, whatever the mechanisms are."""
     # A sampled Gaussian is slow at many orders; votes are not.
     sampled = any(rate < 1 for _, rate, _ in events)
     orders = ORDERS if votes and not sampled else tuple(SUBSAMPLED_ORDERS)
@@ -296,7 +296,7 @@ def spend_of(event: Event) -> Spend:
 
 
 def prv_epsilon(events: Sequence[Event], delta: float, error: float) -> float:
-    """PRV's upper bound, at most ``2 error`` above the exact ε; infinite where it finds none."""
+    """Return PRV's upper bound, at most ``2 error`` above the exact ε; infinite where it finds none."""
     from opacus.accountants import PRVAccountant
 
     # Its mesh as opacus chooses it, on an interval that is never shorter than from -1 to 1.
@@ -318,7 +318,7 @@ def prv_epsilon(events: Sequence[Event], delta: float, error: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Exact δ of a Gaussian mechanism with sensitivity/σ = ``mu`` (Balle & Wang 2018, Theorem 8)."""
+    """Return the exact δ of a Gaussian mechanism with sensitivity/σ = ``mu`` (Balle & Wang 2018, Theorem 8)."""
     upper = norm.cdf(mu / 2 - epsilon / mu)
     lower = math.exp(min(epsilon + norm.logcdf(-mu / 2 - epsilon / mu), 0.0))
     return float(upper - lower)
@@ -326,7 +326,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 @lru_cache(maxsize=4096)
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Exact ε of a Gaussian mechanism with sensitivity/σ = ``mu`` at ``delta``."""
+    """Return the exact ε of a Gaussian mechanism with sensitivity/σ = ``mu`` at ``delta``."""
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     top = 1.0
@@ -453,7 +453,7 @@ class PrivacyFilter:
         return 1 / noise**2
 
     def used(self, spends: Iterable[Spend]) -> float:
-        """Σ of costs, in the unit of :attr:`budget`."""
+        """Return Σ of costs, in the unit of :attr:`budget`."""
         return math.fsum(count * self.cost(mechanism) for mechanism, count in spends if count)
 
     def share(self, spends: Iterable[Spend]) -> float:
@@ -482,7 +482,7 @@ class PrivacyFilter:
         return epsilon_of_curve(np.array([used]), (self.order,), self.delta)
 
     def mu_left(self, spends: Iterable[Spend]) -> float:
-        """1/σ of the largest Gaussian on the whole table that the filter still admits; 0 for none."""
+        """Return 1/σ of the largest Gaussian on the whole table that the filter still admits; 0 for none."""
         left = self.budget - self.used(spends)
         if left <= 0 or math.isinf(left):
             return max(0.0, left)

@@ -96,7 +96,7 @@ class AttackBounds:
         return self.odds * prior / (self.odds * prior + 1 - prior)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, as a certificate states it."""
+        """Return a JSON-ready mapping, as a certificate states it."""
         return {
             "advantage": self.advantage,
             "odds": self.odds,
@@ -149,7 +149,7 @@ def attack_bounds(
     kept_by: PrivacyFilter | None = None,
     inexact: float = 0.0,
 ) -> AttackBounds | None:
-    """Bounds for the composition of all ``spends``; None where ε is infinite.
+    """Return bounds for the composition of all ``spends``; None where ε is infinite.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def attack_bounds(
 
 
 def claimed_bounds(epsilon: float, delta: float) -> AttackBounds:
-    """Bounds that hold for everything that is (epsilon, delta)-differentially private."""
+    """Return bounds that hold for everything that is (epsilon, delta)-differentially private."""
     exception = EXCEPTIONS * delta
     rise = epsilon - math.log1p(-1 / EXCEPTIONS) if delta else epsilon
     return AttackBounds(
@@ -261,12 +261,12 @@ def _group_curve(spends: Sequence[Spend], size: int, epsilons: np.ndarray) -> np
 
 
 def _advantage(epsilon: float, delta: float) -> float:
-    """(e^ε − 1 + 2δ)/(e^ε + 1), 1 at most."""
+    """Return (e^ε − 1 + 2δ)/(e^ε + 1), 1 at most."""
     return min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
 
 
 def _factor(rise: float) -> float:
-    """e^rise, infinite where that is more than a float can hold."""
+    """Return e^rise, or infinity where that is more than a float can hold."""
     return math.exp(rise) if rise < MOST_EXPONENT else math.inf
 
 
@@ -297,7 +297,7 @@ def _bounds(
 
 
 def _compose(spends: Sequence[Spend], epsilons: np.ndarray, delta: float) -> tuple[np.ndarray, str]:
-    """δ at each ε of mechanisms whose parameters were fixed before the first of them ran."""
+    """Return δ at each ε of mechanisms whose parameters were fixed before the first of them ran."""
     if not all(is_private(mechanism) for mechanism, _ in spends):
         return np.ones(len(epsilons)), POINT
     mu = _whole_table_mu(spends)
@@ -327,7 +327,7 @@ def _whole_table_mu(spends: Sequence[Spend]) -> float | None:
 def _filter_bounds(
     kept_by: PrivacyFilter, spends: Sequence[Spend], epsilons: np.ndarray
 ) -> tuple[np.ndarray, str]:
-    """δ at each ε of all that a filter admits."""
+    """Return δ at each ε of all that a filter admits."""
     used = max(kept_by.budget, kept_by.used(spends))
     if kept_by.composition == GAUSSIAN_FILTER:
         return np.array([gaussian_delta(math.sqrt(used), e) for e in epsilons]), EXACT

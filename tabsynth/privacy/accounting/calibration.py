@@ -57,7 +57,7 @@ def calibrate(
         return _filling(build, kept_by)
 
     def excess(log_sigma: float, accountant: Callable[[Sequence[Spend], float], float]) -> float:
-        """log(spent / ε): at most 0 where the plan keeps the budget."""
+        """Return log(spent / ε): at most 0 where the plan keeps the budget."""
         return math.log(max(accountant(build(math.exp(log_sigma)), delta), 1e-12) / epsilon)
 
     low, high = math.log(LEAST_NOISE), math.log(MOST_NOISE)
@@ -113,7 +113,7 @@ def _warn_of_unspent(share: float, epsilon: float) -> None:
 
 
 def _filling(build: Callable[[float], Sequence[Spend]], kept_by: PrivacyFilter) -> float:
-    """As :func:`calibrate`, by the share of a filter's budget."""
+    """See :func:`calibrate`, by the share of a filter's budget."""
 
     def excess(log_sigma: float) -> float:
         return math.log(max(kept_by.share(build(math.exp(log_sigma))), 1e-300))
@@ -147,7 +147,7 @@ def matching_noise(
 
 
 def noise_by_rdp(build: Callable[[float], Sequence[Spend]], epsilon: float, delta: float) -> float:
-    """As :func:`calibrate`, by the RDP accountant: quicker, and more noise than is needed.
+    """See :func:`calibrate`, by the RDP accountant: quicker, and more noise than is needed.
 
     Raises
     ------

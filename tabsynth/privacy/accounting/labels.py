@@ -89,7 +89,7 @@ class LabelPlan:
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return a JSON-ready mapping."""
         return asdict(self)
 
 

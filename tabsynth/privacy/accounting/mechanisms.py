@@ -40,7 +40,7 @@ class Gaussian:
         return _of_sum(self)
 
     def in_words(self, count: int) -> str:
-        """``count`` uses of it, for a person."""
+        """Describe ``count`` uses of it, for a person."""
         return f"{_releases(count)}, σ = {self.noise_multiplier:.4g} × L2 sensitivity"
 
 
@@ -67,7 +67,7 @@ class SubsampledGaussian:
         return _of_sum(self)
 
     def in_words(self, count: int) -> str:
-        """``count`` uses of it, for a person."""
+        """Describe ``count`` uses of it, for a person."""
         noise = f"{_releases(count)}, σ = {self.noise_multiplier:.4g} × L2 sensitivity"
         if self.sampling_rate == 1:
             return noise
@@ -133,7 +133,7 @@ class NoisyVote:
         }
 
     def in_words(self, count: int) -> str:
-        """``count`` uses of it, for a person."""
+        """Describe ``count`` uses of it, for a person."""
         labels = "1 label" if count == 1 else f"{count:,} labels"
         kind = "Laplace noise of scale" if self.accounting == LAPLACE else "Gaussian noise of"
         return (
@@ -174,7 +174,7 @@ class ThresholdedGaussian:
         return {**_of_sum(self), "threshold_delta": self.threshold_delta}
 
     def in_words(self, count: int) -> str:
-        """``count`` uses of it, for a person."""
+        """Describe ``count`` uses of it, for a person."""
         return (
             f"{_releases(count)} of values above a threshold, σ = {self.noise_multiplier:.4g} × L2 sensitivity,"
             f" δ = {self.threshold_delta:.2g} for the threshold"
@@ -194,7 +194,7 @@ class NoPrivacy:
         return _of_sum(self)
 
     def in_words(self, count: int) -> str:
-        """``count`` uses of it, for a person."""
+        """Describe ``count`` uses of it, for a person."""
         return f"{_releases(count)}, no noise (epsilon = inf)"
 
 
@@ -270,7 +270,7 @@ def of_sum(mechanism: Mechanism) -> Sum:
 
 
 def steps_of(mechanism: Mechanism, count: int) -> tuple[float, float, int]:
-    """(noise multiplier, sampling rate, count), as accountants of Gaussians take it.
+    """Return (noise multiplier, sampling rate, count), as accountants of Gaussians take it.
 
     Raises
     ------
@@ -286,7 +286,7 @@ def steps_of(mechanism: Mechanism, count: int) -> tuple[float, float, int]:
 def without_thresholds(
     spends: Iterable[tuple[Mechanism, int]], delta: float
 ) -> tuple[list[tuple[Mechanism, int]], float]:
-    """Spends with plain Gaussians for thresholded ones, and what these leave of ``delta``: 0 or less for nothing."""
+    """Return spends with plain Gaussians for thresholded ones, and what these leave of ``delta``: 0 or less for nothing."""
     plain: list[tuple[Mechanism, int]] = []
     for mechanism, count in spends:
         if isinstance(mechanism, ThresholdedGaussian) and count:

@@ -54,10 +54,10 @@ class Loss(Protocol):
     """A privacy loss that can be put on points."""
 
     def points(self, tail: float) -> np.ndarray:
-        """Increasing losses that cover all but ``tail`` of the mass under P, roughly."""
+        """Return increasing losses that cover all but ``tail`` of the mass under P, roughly."""
 
     def masses(self, losses: np.ndarray) -> tuple[np.ndarray, float]:
-        """Mass under P at each of ``losses``, and at infinity, of a pair that dominates this one."""
+        """Return the mass under P at each of ``losses``, and at infinity, of a pair that dominates this one."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class SampledGaussian:
 
 
 def _between(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mass of N(0, 1) between neighbours, and the size of what was subtracted for it."""
+    """Return the mass of N(0, 1) between neighbours, and the size of what was subtracted for it."""
     right = cuts[:-1] > 0
     below, above = ndtr(cuts), ndtr(-cuts)
     masses = np.where(right, above[:-1] - above[1:], below[1:] - below[:-1])
@@ -168,7 +168,7 @@ def randomised_response(vote: NoisyVote, count: int) -> list[tuple[Loss, int]] |
 
 
 def binary_votes(vote: NoisyVote, count: int) -> list[tuple[Loss, int]] | None:
-    """Losses of ``count`` answers 1[n₁ + N(0, s²) > K/2], whatever the counts of votes are.
+    """Return losses of ``count`` answers 1[n₁ + N(0, s²) > K/2], whatever the counts of votes are.
 
     An answer is one of the pairs Bern(p_{j+1})‖Bern(p_j), j < K, p_j = Φ((j − K/2)/s), and the past chooses
     which. No single pair near them dominates all; the largest divergences over j would be a Gaussian's,
@@ -211,7 +211,7 @@ def _blocks(noise: float, teachers: int, uses: tuple[int, ...]) -> list[Atoms] |
 
 
 def _groups(noise: float, teachers: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of three outcomes that dominate the pairs j of a group: losses and masses, (groups, 3).
+    """Return pairs of three outcomes that dominate the pairs j of a group: losses and masses, (groups, 3).
 
     With a > b the chances of a yes, the curve of Bern(a)‖Bern(b) falls from a − b at ε = 0 to 0 at log(a/b),
     and its reverse's at log((1−b)/(1−a)). It is convex, so the chords between the largest of these are
@@ -254,7 +254,7 @@ def _worst(
     shifts: list[tuple[np.ndarray, np.ndarray]],
     weights: np.ndarray,
 ) -> np.ndarray:
-    """One answer more: F_t from F_{t−1}, on ε ≥ 0.
+    """Add one answer more: F_t from F_{t−1}, on ε ≥ 0.
 
     Below 0 by F(−ε) = 1 − e^{−ε} + e^{−ε}F(ε), for the reversed choices are choices too; beyond the grid
     no smaller than at its end; between points on the line in e^ε, which is above a convex curve.
@@ -270,7 +270,7 @@ def _worst(
 
 
 def _below(curve: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
-    """F at −top … −step, from F at 0 … top."""
+    """Return F at −top … −step, from F at 0 … top."""
     back = epsilon[:0:-1]
     return -np.expm1(-back) + np.exp(-back) * curve[:0:-1]
 
@@ -363,7 +363,7 @@ def _directions(spends: Iterable[tuple[Mechanism, int]]) -> list[list[Counted]] 
 def _sorted_out(
     listed: Sequence[tuple[Mechanism, int]],
 ) -> tuple[float, dict[tuple[float, float], int], list[Counted] | None]:
-    """Σ count/σ² of Gaussians on the whole table, sampled ones by (σ, q), and the losses of votes."""
+    """Return Σ count/σ² of Gaussians on the whole table, sampled ones by (σ, q), and the losses of votes."""
     squared, sampled = 0.0, dict[tuple[float, float], int]()
     votes = dict[NoisyVote, int]()
     for mechanism, count in listed:
@@ -390,7 +390,7 @@ Curve = tuple[np.ndarray, np.ndarray, float, float]
 
 
 def _compose(pairs: Sequence[Counted], delta: float) -> float:
-    """ε of losses that add up, ``count`` times each."""
+    """Return ε of losses that add up, ``count`` times each."""
     curve = _curve(pairs, delta)
     return math.inf if curve is None else _epsilon(*curve, delta)
 
@@ -420,7 +420,7 @@ def _curve(pairs: Sequence[Counted], delta: float) -> Curve | None:
 def _tilt(
     points: Sequence[np.ndarray], masses: Sequence[np.ndarray], counts: np.ndarray, delta: float
 ) -> float:
-    """θ at which Markov's bound on E[e^{θ·loss}] gives the least ε: where the composed loss matters.
+    """Return θ at which Markov's bound on E[e^{θ·loss}] gives the least ε: where the composed loss matters.
 
     As RDP is converted, order θ + 1: Balle et al. 2020, Theorem 21.
     """
@@ -440,7 +440,7 @@ def _tilt(
 
 
 def _tilted(points: np.ndarray, masses: np.ndarray, theta: float) -> tuple[np.ndarray, float]:
-    """Masses times e^{θ·loss}, of sum 1, and the logarithm of what they were divided by."""
+    """Return masses times e^{θ·loss}, of sum 1, and the logarithm of what they were divided by."""
     with np.errstate(divide="ignore"):
         logs = np.log(masses) + theta * points
     total = float(logsumexp(logs))
@@ -491,7 +491,7 @@ def _on_grid(
 def _deltas(
     losses: np.ndarray, logs: np.ndarray, infinite: float, step: float, epsilons: np.ndarray
 ) -> np.ndarray:
-    """δ(ε) = infinite + Σ_{l > ε} e^{logs}(1 − e^{ε−l}) at each ε, at most 1.
+    """Return δ(ε) = infinite + Σ_{l > ε} e^{logs}(1 − e^{ε−l}) at each ε, at most 1.
 
     Below the grid it is 1: what lies there wraps around to its top, where it is taken for less than it is.
     """
@@ -505,7 +505,7 @@ def _deltas(
 
 
 def _tails(losses: np.ndarray, logs: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """At each loss l_i, logarithms of Σ_{k ≥ i} e^{logs − l} and of δ(l_i) without mass at infinity.
+    """Return at each loss l_i the logarithms of Σ_{k ≥ i} e^{logs − l} and of δ(l_i) without mass at infinity.
 
     In e^ε δ is piecewise linear, with the slope −S, S(ε) = Σ_{l > ε} e^{logs−l}: summed from the top, nothing cancels.
     """

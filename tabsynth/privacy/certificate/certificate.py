@@ -118,7 +118,7 @@ def describe_mechanism(item: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def code() -> dict[str, Any]:
-    """SHA-256 over the package's sources: for each, in order of its path, path, NUL, length, NUL, bytes."""
+    """Return the SHA-256 over the package's sources: for each, in order of its path, path, NUL, length, NUL, bytes."""
     root = Path(__file__).resolve().parents[2]
     digest, files = (
         hashlib.sha256(),
@@ -337,7 +337,7 @@ def statement_of(
 
 
 def rounded_up(epsilon: float, digits: int = 4) -> str:
-    """ε to four digits, never rounded down: a claim may not shrink in print."""
+    """Return ε to four digits, never rounded down: a claim may not shrink in print."""
     if epsilon == 0 or math.isinf(epsilon):
         return f"{epsilon:g}"
     epsilon = max(epsilon, LEAST)
@@ -524,7 +524,7 @@ def _bound(table: Any, certificate: Mapping[str, Any], *, required: bool) -> boo
 
 
 def content_sha256(table: pd.DataFrame) -> str:
-    """SHA-256 over a table's content, hexadecimal; ``docs/reference/certificate.md`` has the encoding.
+    """Return the SHA-256 over a table's content, hexadecimal; ``docs/reference/certificate.md`` has the encoding.
 
     Parameters
     ----------
@@ -567,7 +567,7 @@ def _column(digest: Any, values: pd.Series) -> None:
 
 
 def _numbers(values: pd.Series) -> np.ndarray | None:
-    """Booleans, whole numbers and floats without nulls, little-endian; None for all else."""
+    """Return booleans, whole numbers and floats without nulls, little-endian; None for all else."""
     types, dtype = pd.api.types, values.dtype
     if types.is_bool_dtype(dtype):
         return values.to_numpy(dtype="u1")

@@ -127,7 +127,7 @@ def _read(path: str | Path) -> bytes:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """SHA-256 of the 32 bytes of a public key, hexadecimal."""
+    """Return the SHA-256 of the 32 bytes of a public key, hexadecimal."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()
 
 
@@ -142,7 +142,7 @@ def signed(data: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
 
 
 def signer(data: Mapping[str, Any]) -> Ed25519PublicKey:
-    """Who signed ``data``, by the public key that its signature names.
+    """Return who signed ``data``, by the public key that its signature names.
 
     Raises
     ------

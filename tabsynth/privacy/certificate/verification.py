@@ -204,7 +204,7 @@ class State(StrEnum):
 
 
 def conditions(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Columns whose domain was drafted from a table: the claim holds only if those domains are public.
+    """Return columns whose domain was drafted from a table: the claim holds only if those domains are public.
 
     A certificate without the field ``conditional`` lists them as ``public.drafted``.
     """
@@ -419,7 +419,7 @@ def _epsilons(claimed: float, accountants: Sequence[AccountantResult]) -> list[s
 
 
 def _attacker(stated: Any, bounds: AttackBounds | None) -> list[str]:
-    """Bounds on an attacker that are stated, and are below those that the mechanisms give."""
+    """Return bounds on an attacker that are stated, and are below those that the mechanisms give."""
     if stated is None:
         return []
     if bounds is None:
@@ -565,7 +565,7 @@ def _least_sensitivity(item: Mapping[str, Any], data: Mapping[str, Any]) -> floa
 
 
 def _of_groups(details: Mapping[str, Any]) -> float | None:
-    """√G C, by which a row can move a sum of G groups that are clipped at C each.
+    """Return √G C, by which a row can move a sum of G groups that are clipped at C each.
 
     None where the certificate does not state it.
     """
@@ -676,7 +676,7 @@ def _noise(data: dict[str, Any]) -> list[str]:
 
 
 def _code(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
-    """Another version of the library may verify: what differs is said, and refused by nobody."""
+    """Note what differs where another version of the library verifies; that is no reason to refuse."""
     notes, recorded = [], data["code"]
     if recorded is None:
         notes.append("it does not state which version of the code made it")

@@ -191,7 +191,7 @@ class Journal:
         self._append({"record": "settle", "account": number, "spent": spent})
 
     def close(self, number: int, spent: int) -> None:
-        """As :meth:`settle`; the account will not be used again."""
+        """See :meth:`settle`; the account will not be used again."""
         self._append({"record": "close", "account": number, "spent": spent})
 
     def note_spent(self, run: str, items: Sequence[Mapping[str, Any]]) -> None:

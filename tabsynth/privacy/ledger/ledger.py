@@ -96,7 +96,7 @@ class Account:
         }
 
     def check_process(self) -> None:
-        """As :func:`check_process`, for what this account pays for."""
+        """See :func:`check_process`, for what this account pays for."""
         check_process(self.process, self.purpose)
 
 
@@ -384,7 +384,7 @@ class Ledger:
         return self.claim([(a.mechanism, a.spent) for a in self.accounts])
 
     def spends(self) -> list[Spend]:
-        """Everything spent so far, as the accountant takes it."""
+        """Return everything spent so far, as the accountant takes it."""
         return [(a.mechanism, a.spent) for a in self.accounts if a.spent]
 
     def before(self) -> list[dict[str, Any]]:
@@ -396,7 +396,7 @@ class Ledger:
         return [account.to_dict() for account in self.accounts if account.spent]
 
     def of_run(self, run: str) -> list[dict[str, Any]]:
-        """As :meth:`to_list`, of the accounts of one run; those in no journal are of ``EARLIER``."""
+        """See :meth:`to_list`, of the accounts of one run; those in no journal are of ``EARLIER``."""
         entries = {} if self.journal is None else self.journal.entries
         return [
             account.to_dict()
@@ -454,7 +454,7 @@ def check_process(process: int, purpose: str) -> None:
 
 
 def as_earlier(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """``items`` as a ledger lists them, marked as spent before the plan of the next fit is made."""
+    """Return ``items`` as a ledger lists them, marked as spent before the plan of the next fit is made."""
     return [{**item, EARLIER: True} for item in items]
 
 
@@ -472,7 +472,7 @@ class Recorder(Protocol):
     """The observer of reads of private rows, in a recorded run."""
 
     def read(self, account: "Account", uses: int) -> None:
-        """Rows are about to be read, for so many uses of an account."""
+        """Take note that rows are about to be read, for so many uses of an account."""
 
     def exact(
         self,
@@ -482,7 +482,7 @@ class Recorder(Protocol):
         uses: int,
         units: Sequence[float],
     ) -> list[Any]:
-        """As :func:`exact`."""
+        """See :func:`exact`."""
 
     def exact_of(
         self,
@@ -492,31 +492,31 @@ class Recorder(Protocol):
         stds: Sequence[float],
         units: Sequence[float],
     ) -> tuple[list[Any], list[Any]]:
-        """As :func:`exact_of`."""
+        """See :func:`exact_of`."""
 
     def passed(self, purpose: str, labels: Sequence[Any]) -> None:
-        """As :func:`note_passed`."""
+        """See :func:`note_passed`."""
 
     def batch(self, rows: int, rate: float, generator: "torch.Generator") -> "Tensor":
-        """Row numbers of a Poisson batch, by coins that each record keeps."""
+        """Return the row numbers of a Poisson batch, by coins that each record keeps."""
 
     def places(self, room: int, counts: "Tensor | None" = None) -> "Tensor":
-        """Places of that batch's rows among ``room``, or in order where they are more.
+        """Return places of that batch's rows among ``room``, or in order where they are more.
 
         ``counts``: of a batch of units, how many rows each has.
         """
 
     def uniform(self, rows: int, columns: int, generator: "torch.Generator") -> "Tensor | None":
-        """Uniform numbers for the next places of that batch; None of another generator."""
+        """Return uniform numbers for the next places of that batch; None of another generator."""
 
     def teachers(self, numbers: "Sequence[Tensor]") -> None:
         """Return the data of each teacher, one row of each tensor: a record may change one teacher only."""
 
     def note(self, what: str, value: Any) -> None:
-        """Something that must follow from releases alone: a release, a file, or the state after a step."""
+        """Record a value that must follow from releases alone: a release, a file, or the state after a step."""
 
     def name(self) -> str:
-        """As :func:`new_name`: the same in a run and in its replay."""
+        """See :func:`new_name`: the same in a run and in its replay."""
 
 
 _RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
@@ -562,7 +562,7 @@ def exact(
     uses: int = 1,
     units: Sequence[float] | None = None,
 ) -> list[Any]:
-    """Exact values on their way to the noise: as they are, or as a recorder gives them back.
+    """Pass exact values on to the noise: as they are, or as a recorder gives them back.
 
     Parameters
     ----------
@@ -592,7 +592,7 @@ def exact_of(
     stds: Sequence[float],
     units: Sequence[float],
 ) -> tuple[list[Sequence[Any] | None], list[Any]]:
-    """As :func:`exact`, of arrays with entries that may be there because some row holds a value.
+    """See :func:`exact`, of arrays with entries that may be there because some row holds a value.
 
     Parameters
     ----------

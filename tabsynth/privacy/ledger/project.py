@@ -101,7 +101,7 @@ class SharedJournal(Journal):
         return {"record": "ledger", "format": FORMAT, **self._new}
 
     def spends(self, but: str | None = None) -> list[Spend]:
-        """All that is written off, but for one run."""
+        """Return all that is written off, but for one run."""
         entries = self.entries.values()
         return [(e.mechanism, e.spent) for e in entries if e.spent and e.run != but]
 
@@ -121,7 +121,7 @@ class SharedJournal(Journal):
         return max(0.0, self.threshold_delta - thresholds_of(self.spends(but)))
 
     def left(self, but: str | None = None) -> float:
-        """ε of one more fit that spends by Gaussians on the whole table, as margnet does; rounded down."""
+        """Return ε of one more fit that spends by Gaussians on the whole table, as margnet does; rounded down."""
         epsilon, delta = self.limit
         spends = self.spends(but)
         if math.isinf(epsilon) or not spends:
@@ -432,7 +432,7 @@ class ProjectLedger:
         return 1.0 if self.journal.taken() else self.filter.share(self.journal.spends())
 
     def left(self) -> float:
-        """ε of one more fit that spends by full-batch Gaussians, as margnet does.
+        """Return ε of one more fit that spends by full-batch Gaussians, as margnet does.
 
         Rounded down; of fits with other mechanisms it is an estimate, for they compose a little otherwise.
         """

@@ -50,7 +50,7 @@ def by_value(sizes: Sequence[int]) -> Groups:
 def count_rows(
     rows: PrivateRows, columns: Sequence[int], groups: Groups, times: np.ndarray | None = None
 ) -> np.ndarray:
-    """Exact counts of groups of category codes, shape (groups of each column, …), float64.
+    """Return exact counts of groups of category codes, shape (groups of each column, …), float64.
 
     Never by single values first: memory is that of the groups' cells, however many values there are.
     A row counts once, or as many ``times`` as its entry there says, or else as its survey weight.
@@ -69,7 +69,7 @@ def count_rows(
 def count_sets(
     rows: PrivateRows, sets: Sequence[Sequence[int]], groups: Sequence[Groups]
 ) -> Iterator[np.ndarray]:
-    """As :func:`count_rows`, of many sets of columns, one after the other."""
+    """See :func:`count_rows`, of many sets of columns, one after the other."""
     return (count_rows(rows, s, by) for s, by in zip(sets, groups, strict=True))
 
 
@@ -79,7 +79,7 @@ def number_of(group: np.ndarray) -> int:
 
 
 def cells_of(columns: Sequence[int], groups: Groups) -> int:
-    """Cells of the counts of a set of columns, in groups of values."""
+    """Return cells of the counts of a set of columns, in groups of values."""
     return math.prod(number_of(groups[j]) for j in columns)
 
 
@@ -173,7 +173,7 @@ class NoisyCounts(Generic[T]):
         bits: Bits,
         groups: Groups | None = None,
     ) -> np.ndarray:
-        """Noisy L1 distances of the counts from expected ones, shape (sets,), for one use of ``account``.
+        """Return noisy L1 distances of the counts from expected ones, shape (sets,), for one use of ``account``.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class NoisyCounts(Generic[T]):
         signs: Sequence[np.ndarray],
         bits: Bits,
     ) -> np.ndarray:
-        """Noisy sums over the rows of products of signs, shape (sets, codes), for one use of ``account``.
+        """Return noisy sums over the rows of products of signs, shape (sets, codes), for one use of ``account``.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ def signed_sums(counts: np.ndarray, signs: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def averaged(one: Measured, other: Measured) -> Measured:
-    """Two noisy counts of the same cells as one: weighted by the inverse of their variances."""
+    """Return two noisy counts of the same cells as one: weighted by the inverse of their variances."""
     if not (one.std and other.std):
         return one if not one.std else other
     weights = np.array([one.std**-2, other.std**-2])
@@ -257,7 +257,7 @@ def noise_of(account: Account, share: float) -> float:
 def shares_by_cells(
     cells: Sequence[int], importance: Sequence[float] | np.ndarray | None = None
 ) -> list[float]:
-    """Shares of the budget ∝ (w · cells)^(2/3), which minimise the expected total of w · L1 errors.
+    """Return shares of the budget ∝ (w · cells)^(2/3), which minimise the expected total of w · L1 errors.
 
     That error is ∝ Σ wₘ·cellsₘ·σₘ, and the budget holds Σ 1/σₘ² fixed. Lagrange: wₘ·cellsₘ ∝ 1/σₘ³, so
     1/σₘ² ∝ (wₘ·cellsₘ)^(2/3). Without ``importance`` all w are 1.
@@ -346,7 +346,7 @@ def noisy_marginals(
     bound: float = 1.0,
     step: float | None = None,
 ) -> list[np.ndarray]:
-    """One-way counts of every column with Gaussian noise.
+    """Return one-way counts of every column with Gaussian noise.
 
     Parameters
     ----------
@@ -389,7 +389,7 @@ def noisy_row_count(table: PrivateTable[Any], account: Account, bits: Bits, most
 
 
 def noisy_total(table: PrivateTable[Any], account: Account, bits: Bits, bound: float) -> float:
-    """Total of the survey weights with Gaussian noise, at least 1. Its sensitivity is the bound of a unit of privacy."""
+    """Return the total of the survey weights with Gaussian noise, at least 1. Its sensitivity is the bound of a unit of privacy."""
     std = account.whole_table_noise * bound
     weights = weights_of(table.read(account))
     exact_total = 0.0 if weights is None else float(weights.sum())

@@ -92,7 +92,7 @@ class Keystream:
 
 
 def uniform(count: int, bits: Bits) -> np.ndarray:
-    """Uniform numbers in (0, 1], multiples of 2⁻⁵³, shape (count,)."""
+    """Return uniform numbers in (0, 1], multiples of 2⁻⁵³, shape (count,)."""
     words = np.frombuffer(bits.bytes(8 * count), dtype="<u8") >> np.uint64(11)
     return (words.astype(np.int64) + 1) * 2.0**-53
 
@@ -100,7 +100,7 @@ def uniform(count: int, bits: Bits) -> np.ndarray:
 def noisy(
     values: Any, std: float, bits: Bits, *, whole: bool = False, fineness: int = FINENESS
 ) -> np.ndarray:
-    """Values plus Gaussian noise, on a public grid.
+    """Return values plus Gaussian noise, on a public grid.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def grid(std: float, *, whole: bool = False, fineness: int = FINENESS) -> float:
 
 
 def on_grid(expected: np.ndarray, step: float = STEP) -> np.ndarray:
-    """Public numbers in multiples of a power of two: among counts that are such, too, they add up exactly in float64.
+    """Return public numbers in multiples of a power of two: among counts that are such, too, they add up exactly in float64.
 
     With the step of 2⁻²⁰ to 2³³.
     """
@@ -244,7 +244,7 @@ def _enclosed(
 
 
 def bernoulli(chances: np.ndarray, digits: Callable[[int, Any], Any], bits: Bits) -> np.ndarray:
-    """Independent coins, each True with exactly its chance: bool array, shape of ``chances``.
+    """Return independent coins, each True with exactly its chance: bool array, shape of ``chances``.
 
     Parameters
     ----------

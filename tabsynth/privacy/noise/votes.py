@@ -50,7 +50,7 @@ def majority(counts: np.ndarray, mechanism: NoisyVote, bits: Bits) -> np.ndarray
 
 
 def _chance(count: int, mechanism: NoisyVote, library: Any) -> Any:
-    """:func:`chance_of_yes` to the precision of an mpmath context."""
+    """Return :func:`chance_of_yes` to the precision of an mpmath context."""
     noise = library.mpf(mechanism.noise)
     if mechanism.accounting != LAPLACE:
         return library.ncdf((count - library.mpf(mechanism.teachers) / 2) / noise)

@@ -179,7 +179,7 @@ class CriticSchedule:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`state_dict`."""
+        """Invert :meth:`state_dict`."""
         self.steps, self.waited = int(state["steps"]), int(state["waited"])
         self.grace = int(state["grace"])
         self.gap, self.accuracy = state["gap"], state["accuracy"]
@@ -397,7 +397,7 @@ class Adversarial(GeneratorTraining):
                 parameter.clamp_(-bound, bound)
 
     def to(self, device: torch.device) -> Self:
-        """All networks and targets, moved to ``device``."""
+        """Return all networks and targets, moved to ``device``."""
         self.critic.to(device)
         return super().to(device)
 

@@ -144,7 +144,7 @@ class BudgetAllocation:
     design: Design = NO_DESIGN
 
     def spends(self, epsilon: float, delta: float, earlier: Ledger) -> list[PlannedSpend]:
-        """The plan; ``learned`` takes all that the others leave of (epsilon, delta).
+        """Return the plan; ``learned`` takes all that the others leave of (epsilon, delta).
 
         Raises
         ------
@@ -175,7 +175,7 @@ class BudgetAllocation:
         return spends
 
     def details(self, purpose: str, columns: int) -> dict[str, Any]:
-        """Further facts about a mechanism for the certificate."""
+        """Return further facts about a mechanism for the certificate."""
         design = self.design
         if purpose == ONE_WAY:
             unit = "counts" if design.weight is None else "weighted counts"
@@ -192,7 +192,7 @@ class BudgetAllocation:
 
 
 def critic(config: AdversarialConfig, stand_ins: str) -> TrainingMechanism:
-    """A critic's private steps, which go by the gradients of ``stand_ins``."""
+    """Return a critic's private steps, which go by the gradients of ``stand_ins``."""
     return TrainingMechanism(
         purpose=CRITIC,
         mechanism=lambda noise: sampled(noise, config.step.sampling_rate),
@@ -202,7 +202,7 @@ def critic(config: AdversarialConfig, stand_ins: str) -> TrainingMechanism:
 
 
 def _left(epsilon: float, delta: float, earlier: Ledger) -> float:
-    """μ of the single Gaussian that would spend what is left, for sharing out."""
+    """Return μ of the single Gaussian that would spend what is left, for sharing out."""
     if math.isinf(epsilon):
         return math.inf
     if earlier.adaptive:
@@ -230,7 +230,7 @@ def _autoencoder(config: AutoencoderConfig, mu: float, delta: float) -> Mechanis
 
 
 def sampled(noise: float, rate: float) -> Mechanism:
-    """The mechanism of one step at ``rate``."""
+    """Return the mechanism of one step at ``rate``."""
     if rate == 1.0:
         return Gaussian(noise_multiplier=noise)
     return SubsampledGaussian(noise_multiplier=noise, sampling_rate=rate)
@@ -456,7 +456,7 @@ class NetworksMethod(TableMethod):
     # Parameters.
 
     def _learned(self) -> tuple[TrainingMechanism, ...]:
-        """What takes what is left of the budget."""
+        """Return the mechanisms that take what is left of the budget."""
         raise NotImplementedError
 
     def _gan(self) -> Any:
@@ -466,7 +466,7 @@ class NetworksMethod(TableMethod):
         return None if self._training() is None else self._coder_config()
 
     def _training(self) -> str | None:
-        """How the autoencoder learns: ``dp-sgd``, ``public``, ``no-noise``, or None without one."""
+        """Return the training of the autoencoder: ``dp-sgd``, ``public``, ``no-noise``, or None without one."""
         if self.autoencoder != "preset":
             return self.autoencoder
         if self.warm_start is not None:
@@ -539,7 +539,7 @@ class NetworksMethod(TableMethod):
         return spends if self.warm_start is None else together(self.warm_start, spends)
 
     def _once(self) -> tuple[str, ...]:
-        """Counts that are released once, before training."""
+        """Return counts that are released once, before training."""
         purposes = []
         if self.warm_start is None and self._starts_from_marginals():
             purposes.append(ONE_WAY)
@@ -552,7 +552,7 @@ class NetworksMethod(TableMethod):
         return tuple(purposes)
 
     def _once_of_weights(self, others: Sequence[str]) -> list[str]:
-        """What weighted rows need besides: their number, and the total of their weights, where these are not released."""
+        """Return the releases that weighted rows need besides: their number, and the total of their weights, where these are not released."""
         warm = self.warm_start
         released = None if warm is None else warm.model_.population
         count = [COUNT] if self.rows is None and COUNT not in others else []
@@ -662,7 +662,7 @@ class NetworksMethod(TableMethod):
         return records.bounded(schema.design, key)
 
     def _inputs(self, networks: Networks, rows: PrivateRows) -> PrivateInputs | UnitRows:
-        """Network inputs of private rows, with what each counts and the unit of each."""
+        """Return the network inputs of private rows, with what each counts and the unit of each."""
         codes = CodedInputs.of(codes_of(rows), networks.layout, networks.device)
         inputs: PrivateInputs = codes
         weights = weights_of(rows)
@@ -687,7 +687,7 @@ class NetworksMethod(TableMethod):
     # What a certificate and a model file hold.
 
     def _free_rows(self) -> str | None:
-        """Which rows cost nothing, besides generated ones: declared public by a person, or released before."""
+        """Return which rows cost nothing, besides generated ones: declared public by a person, or released before."""
         if self.public is not None:
             return PUBLIC_TABLE
         return None if self.warm_start is None else RELEASED
@@ -840,7 +840,7 @@ class CriticMethod(NetworksMethod):
         return None if config is None else self._ruled(config)
 
     def _ruled(self, config: Configured) -> Configured:
-        """A configuration with the step rule that was asked for, at its own radius."""
+        """Return a configuration with the step rule that was asked for, at its own radius."""
         if self.step_rule is None:
             return config
         return with_settings(config, step__rule=self.step_rule, step__radius=None)

@@ -423,7 +423,7 @@ class WeightAverage(Stateful, Generic[Module]):
         return {"updates": self.updates, "module": self.module.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`state_dict`."""
+        """Invert :meth:`state_dict`."""
         self.updates = int(state["updates"])
         self.module.load_state_dict(state["module"])
 
@@ -439,7 +439,7 @@ class Curves:
         self._held.setdefault(name, []).append((step, value))
 
     def to_dict(self) -> dict[str, dict[str, list[float]]]:
-        """``{name: {"step": […], "value": […]}}``, JSON-ready: values that diverged are left out."""
+        """Return ``{name: {"step": […], "value": […]}}``, JSON-ready: values that diverged are left out."""
         out: dict[str, dict[str, list[float]]] = {}
         for name, points in self._held.items():
             values = [(step, float(value)) for step, value in points]
@@ -453,7 +453,7 @@ class Curves:
         return self.to_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`state_dict`."""
+        """Invert :meth:`state_dict`."""
         self._held = {
             name: list(zip(curve["step"], curve["value"], strict=True))
             for name, curve in state.items()

@@ -39,12 +39,12 @@ def check_warm_start(warm: Any, schema: Schema, epsilon: float, delta: float) ->
 
 
 def released_rows(width: int) -> int:
-    """How many rows to draw from a warm start whose rows have ``width`` codes."""
+    """Return how many rows to draw from a warm start whose rows have ``width`` codes."""
     return min(RELEASED_ROWS, max(1000, RELEASED_CODES // width))
 
 
 def fingerprint(warm: WarmStart) -> str:
-    """SHA-256 of what a fitted synthesizer samples from."""
+    """Return the SHA-256 of what a fitted synthesizer samples from."""
     digest = hashlib.sha256()
     for name, tensor in sorted(warm.model_.weights().items()):
         digest.update(name.encode())
@@ -53,14 +53,14 @@ def fingerprint(warm: WarmStart) -> str:
 
 
 def spends_of(warm: WarmStart) -> list[dict[str, Any]]:
-    """What a warm start has spent, as a ledger takes it; each line says whose it is."""
+    """Return what a warm start has spent, as a ledger takes it; each line says whose it is."""
     origin = {"warm_start": warm.method, "sha256_of_weights": fingerprint(warm)}
     items = warm.ledger_.to_list()
     return as_earlier({**item, "details": {**item["details"], **origin}} for item in items)
 
 
 def together(warm: WarmStart, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a warm start has spent, then what this synthesizer has; a warm start counts once."""
+    """Return what a warm start has spent, then what this synthesizer has; a warm start counts once."""
     origin = fingerprint(warm)
     if any(item["details"].get("sha256_of_weights") == origin for item in own):
         return own
@@ -68,13 +68,13 @@ def together(warm: WarmStart, own: list[dict[str, Any]]) -> list[dict[str, Any]]
 
 
 def released_index(warm: WarmStart, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Category codes of a sample of a warm start, shape (rows, columns): free post-processing."""
+    """Return category codes of a sample of a warm start, shape (rows, columns): free post-processing."""
     table = sample_table(warm.model_, int(rng.integers(2**62)), Request(n=rows))
     return TableEncoder(warm.model_.encoder.whole).to_index(table, "warm start's table")
 
 
 def one_way(index: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:
-    """One-way distributions of a released table, strictly positive."""
+    """Return one-way distributions of a released table, strictly positive."""
     counts = [np.bincount(c, minlength=s) for c, s in zip(index.T, sizes, strict=True)]
     return [probabilities(c.astype(float), float(len(index)), 0.0) for c in counts]
 
@@ -86,7 +86,7 @@ def noisy_overlap(
     bits: Bits,
     most: int = 1,
 ) -> float:
-    """Noisy number of private rows that equal some public row.
+    """Return the noisy number of private rows that equal some public row.
 
     Chance counts too: where few different rows are possible, many are equal.
 

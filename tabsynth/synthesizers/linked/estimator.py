@@ -78,7 +78,7 @@ LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of 
 
 
 def neighbours(records: Records) -> Workload:
-    """What matters most: the numbers of children, and the pairs of one column in a child and in the one before it.
+    """Return what matters most: the numbers of children, and the pairs of one column in a child and in the one before it.
 
     The pairs are counted in any case. The numbers decide the sizes of all groups, and which first children begin groups of
     more than one: so of the root, each other column is counted with them. Of later children, which are few, columns of
@@ -103,7 +103,7 @@ def neighbours(records: Records) -> Workload:
 def toward_first(
     records: Records, later: Measurements, root: Records, first: Measurements
 ) -> Measurements:
-    """Noisy counts of the columns of later children, moved towards the distribution of first children.
+    """Return noisy counts of the columns of later children, moved towards the distribution of first children.
 
     Both are noisy counts, so this is post-processing. First children are counted among the records of the root, and are
     mostly more. The estimate is that of empirical Bayes: of the squared distance of both, what noise alone would make is
@@ -144,7 +144,7 @@ def private_marginals(
     monitor: TrainingMonitor,
     weighted: WeightedColumns | None = None,
 ) -> PrivateMarginals:
-    """The noisy counts of one table's records. ``rows``: the number of rows of the root, where it is public.
+    """Return the noisy counts of one table's records. ``rows``: the number of rows of the root, where it is public.
 
     ``weighted``: the columns of the root's records with the classes of survey weights, where they have these.
     """
@@ -170,13 +170,13 @@ def private_marginals(
 
 
 def _modelled(records: Records, weighted: WeightedColumns | None) -> tuple[int, int | None]:
-    """The first column that is modelled, and the first one after it that has no pairs; None where all have."""
+    """Return the first column that is modelled, and the first one after it that has no pairs; None where all have."""
     first = len(records.context)
     return first, None if weighted else first + len(records.drawn)
 
 
 def _more_children(records: Records, one_way: OneWay) -> list[str]:
-    """How many rows have more children than are used, by the noisy counts of numbers of children; a sentence each."""
+    """Return how many rows have more children than are used, by the noisy counts of numbers of children; a sentence each."""
     out = []
     for j, column in enumerate(records.columns):
         if _is(column, CHILDREN, records.table):

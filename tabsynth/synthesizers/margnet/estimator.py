@@ -89,7 +89,7 @@ def margnet(
     monitor: TrainingMonitor,
     public: np.ndarray | None = None,
 ) -> tuple[MargNetFit, Measurements, Posterior | None]:
-    """The method in six steps: declared tables, one-way counts, selection, joint counts, estimation, mixture.
+    """Run the method in six steps: declared tables, one-way counts, selection, joint counts, estimation, mixture.
 
     The first four read private rows, each through one Gaussian mechanism; the others process the releases, and the codes of
     a public table.
@@ -111,7 +111,7 @@ def margnet(
 
 
 def derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
-    """Of derived columns: the number of the modelled column that each follows from, and the groups of its values."""
+    """Return for derived columns the number of the modelled column that each follows from, and the groups of its values."""
     names, out = schema.learned.names, []
     for rule in schema.makers.values():
         if not isinstance(rule, Derived) or rule.lookup is None or len(rule.sources) > 1:
@@ -124,7 +124,7 @@ def derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
 
 
 def least_noise(earlier: Ledger) -> float:
-    """The noise multiplier of one Gaussian mechanism that uses up what a ledger has left.
+    """Return the noise multiplier of one Gaussian mechanism that uses up what a ledger has left.
 
     Raises
     ------

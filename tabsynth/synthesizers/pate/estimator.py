@@ -161,7 +161,7 @@ class VotingMethod(NetworksMethod):
 
 @lru_cache(maxsize=64)
 def recommended(rows: int, epsilon: float, delta: float) -> int:
-    """The planner's number of teachers; where no label is affordable, teachers of ten rows."""
+    """Return the planner's number of teachers; where no label is affordable, teachers of ten rows."""
     number = plan_labels(rows, epsilon, delta).recommended if rows >= LEAST_ROWS else None
     return number or min(max(2, rows // LEAST_ROWS_EACH), MOST_TEACHERS)
 

@@ -178,7 +178,7 @@ class Student:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`state_dict`."""
+        """Invert :meth:`state_dict`."""
         device = self.means.device
         self.means, self.prior = state["means"].to(device), state["prior"].to(device)
         self.variances = state["variances"].to(device)

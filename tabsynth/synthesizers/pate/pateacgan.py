@@ -95,7 +95,7 @@ class PATEACGANMethod(VotingMethod):
         return self.schema.learned.names.index(self.label)
 
     def _shares(self) -> np.ndarray | None:
-        """Shares of the classes, where they are declared."""
+        """Return shares of the classes, where they are declared."""
         if self.class_shares is None:
             return None
         if not isinstance(self.class_shares, Mapping):
@@ -138,7 +138,7 @@ class PATEACGANMethod(VotingMethod):
         return {**super().settings(), "mode": self._mode()}
 
     def _stated_shares(self) -> list[float] | None:
-        """The declared shares, by category code; JSON-ready."""
+        """Return the declared shares, by category code; JSON-ready."""
         shares = self._shares()
         return None if shares is None else shares.tolist()
 

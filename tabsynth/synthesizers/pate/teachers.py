@@ -245,7 +245,7 @@ class LabelledRows:
         return dict(self.rows)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`state_dict`."""
+        """Invert :meth:`state_dict`."""
         self.rows = {name: value.to(self.device) for name, value in state.items()}
 
 
