@@ -77,7 +77,7 @@ def _leave_cases_out(config: pytest.Config, items: list) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests live to the end, so the garbage collector need not visit them: that is a twentieth of the time."""
+    """Return thousands of tests live to the end, so the garbage collector need not visit them: that is a twentieth of the time."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -85,7 +85,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Hide the benchmark files from tests without the mark ``data``, so that none needs them unnoticed."""
+    """Return hide the benchmark files from tests without the mark ``data``, so that none needs them unnoticed."""
     folder = None if item.get_closest_marker("data") else os.environ.pop(VARIABLE, None)
     try:
         return (yield)
@@ -98,7 +98,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
-    """What a fixture draws does not depend on which test asks for it first."""
+    """Let what a fixture draws not depend on which test asks for it first."""
     parameter = getattr(request, "param_index", 0)
     with ENTROPY.of(f"{request.node.nodeid}::{fixturedef.argname}[{parameter}]"):
         return (yield)
@@ -106,7 +106,7 @@ def pytest_fixture_setup(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """The same draws in every run of a test, whichever tests came before it."""
+    """Let a test draw the same in every run, whichever tests came before it."""
     seed = zlib.crc32(f"{WORD}/{item.nodeid}".encode())
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
@@ -117,6 +117,6 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture(scope="module")
 def accounting_in_no_time() -> Generator[None, None, None]:
-    """For modules whose subject is what fits do, at whatever noise."""
+    """Replace accounting, for modules whose subject is what fits do, at whatever noise."""
     with quick_accounting():
         yield

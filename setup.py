@@ -1,5 +1,7 @@
-"""What pyproject.toml cannot say: the tables of ``data/`` are in the package, as ``tabsynth/data``, and
-the long description is README.md in a form that a package index can show.
+"""Build steps that pyproject.toml cannot state.
+
+The tables of ``data/`` are in the package, as ``tabsynth/data``, and the long description is README.md in a form that a
+package index can show.
 """
 
 import re

@@ -106,7 +106,7 @@ html_theme_options = {
 
 
 def commands() -> str:
-    """Markdown with every command, its arguments and options, from the command line itself."""
+    """Return markdown with every command, its arguments and options, from the command line itself."""
     command = typer.main.get_command(command_line)
     context = typer.Context(command, info_name="tabsynth")
     text = get_docs_for_click(obj=command, ctx=context, name="tabsynth")
@@ -118,7 +118,7 @@ def commands() -> str:
 
 
 def first_sentences(command: Any) -> Iterator[str]:
-    """Of all commands, in the order in which typer lists them."""
+    """Return the first sentences of all commands, in the order in which typer lists them."""
     nested = getattr(command, "commands", {}).values()
     for one in nested:
         yield one.get_short_help_str(limit=200)
@@ -127,12 +127,12 @@ def first_sentences(command: Any) -> Iterator[str]:
 
 
 def glossary() -> str:
-    """The terms that the report defines."""
+    """Return the terms that the report defines."""
     return "\n\n".join(f"### {term}\n\n{definition}" for term, definition in GLOSSARY)
 
 
 def notebook(source: str) -> str:
-    """Markdown of a notebook: its texts, its code and its outputs."""
+    """Return markdown of a notebook: its texts, its code and its outputs."""
     parts = []
     for cell in json.loads(source)["cells"]:
         text = "".join(cell["source"])
@@ -159,7 +159,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 
 
 def read(app: Any, docname: str, source: list[str]) -> None:
-    """Complete the Markdown of a page as it is read."""
+    """Return complete the Markdown of a page as it is read."""
     path = Path(app.env.doc2path(docname))
     text = notebook(source[0]) if path.suffix == ".ipynb" else source[0]
     if path.suffix not in (".ipynb", ".md"):
@@ -173,14 +173,14 @@ def read(app: Any, docname: str, source: list[str]) -> None:
 
 
 def example(link: str) -> str:
-    """The page of a program of the gallery; any other link as it is."""
+    """Return the page of a program of the gallery; any other link as it is."""
     return re.sub(
         r"^(.*?)(?:gallery/)?(plot_\w+)\.py$", lambda m: f"{m[1] or '../'}examples/{m[2]}.rst", link
     )
 
 
 def guarantees(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Our section "Formal guarantees", which numpydoc does not know, as the start of the section "Notes"."""
+    """Return our section "Formal guarantees", which numpydoc does not know, as the start of the section "Notes"."""
     text = "\n".join(lines)
     found = re.search(r"^Formal guarantees\n-+\n(.*?)(?=^\S[^\n]*\n---+\n|\Z)", text, re.M | re.S)
     if found:
@@ -196,7 +196,7 @@ def skip(app: Any, what: str, name: str, obj: Any, skipped: bool, options: Any) 
 
 
 def defined() -> set[str]:
-    """Names that tabsynth defines anywhere: of modules, classes, functions, attributes and constants."""
+    """Return names that tabsynth defines anywhere: of modules, classes, functions, attributes and constants."""
     names = set()
     for path in (ROOT / "tabsynth").rglob("*.py"):
         names |= {path.stem, path.parent.name}
@@ -213,7 +213,7 @@ def defined() -> set[str]:
 
 
 def reference(app: Any, env: Any, node: Any, text: Any) -> Any:
-    """The page of what a docstring names by another path; plain text for what has no page, but is defined."""
+    """Return the page of what a docstring names by another path; plain text for what has no page, but is defined."""
     if node.get("refdomain") != "py":
         return None
     target = node["reftarget"]
@@ -233,7 +233,7 @@ DEFINED = defined()
 
 
 def redirect(app: Any, exception: Exception | None) -> None:
-    """The first page of the folder leads to that of the site."""
+    """Lead from the first page of the folder to that of the site."""
     if exception is None and app.builder.format == "html":
         target = f"{root_doc}.html"
         page = f'<!doctype html><meta http-equiv="refresh" content="0; url={target}"><a href="{target}">tabsynth</a>\n'
@@ -241,6 +241,7 @@ def redirect(app: Any, exception: Exception | None) -> None:
 
 
 def setup(app: Any) -> None:
+    """Connect the site's own steps to Sphinx."""
     for language in ("csv", "pseudocode"):
         app.add_lexer(language, TextLexer)
     app.connect("source-read", read)

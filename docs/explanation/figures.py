@@ -27,36 +27,36 @@ PRIORS = (0.001, 0.01, 0.1, 0.5)
 
 
 def release(epsilon: float, delta: float = DELTA) -> list[tuple[Gaussian, int]]:
-    """One Gaussian release that is exactly (ε, δ), as a certificate lists it."""
+    """Return one Gaussian release that is exactly (ε, δ), as a certificate lists it."""
     return [(Gaussian(noise_multiplier=1 / gaussian_mu(epsilon, delta)), 1)]
 
 
 def bounds(epsilon: float, delta: float = DELTA) -> AttackBounds:
-    """The bounds of the certificate of a table by MargNet."""
+    """Return the bounds of the certificate of a table by MargNet."""
     found = attack_bounds(release(epsilon, delta), epsilon, delta)
     assert found is not None
     return found
 
 
 def detected(epsilon: float, false_alarms: float, delta: float = DELTA) -> float:
-    """The best true positive rate at a false positive rate, of one Gaussian release that is exactly (ε, δ)."""
+    """Return the best true positive rate at a false positive rate, of one Gaussian release that is exactly (ε, δ)."""
     return float(stats.norm.cdf(stats.norm.ppf(false_alarms) + gaussian_mu(epsilon, delta)))
 
 
 def composed(epsilon: float, releases: int, delta: float = DELTA) -> float:
-    """ε at the same δ of so many Gaussian releases that are (ε, δ) each: μ grows with their square root."""
+    """Return ε at the same δ of so many Gaussian releases that are (ε, δ) each: μ grows with their square root."""
     mu = gaussian_mu(epsilon, delta) * math.sqrt(releases)
     return float(optimize.brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, 500.0, xtol=1e-6))
 
 
 def markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """A table."""
+    """Return a table."""
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def tables() -> dict[str, str]:
-    """The tables of the page by their names."""
+    """Return the tables of the page by their names."""
     odds = [
         (
             f"{e:g}",
@@ -108,7 +108,7 @@ def tables() -> dict[str, str]:
 
 
 def page(text: str) -> str:
-    """The page with its tables written again between their marks."""
+    """Return the page with its tables written again between their marks."""
     for name, table in tables().items():
         begin, end = f"<!-- {name}: written by figures.py -->", f"<!-- end of {name} -->"
         before, rest = text.split(begin)
@@ -117,7 +117,7 @@ def page(text: str) -> str:
 
 
 def draw(path: Path) -> None:
-    """The largest posterior by the prior, for several ε."""
+    """Return the largest posterior by the prior, for several ε."""
     import matplotlib.pyplot as plt
 
     fig, axis = plt.subplots(figsize=(6.2, 3.6), layout="constrained")

@@ -14,12 +14,12 @@ END = "<!-- end of {} -->"
 
 
 def section(group: str) -> str:
-    """The Markdown of the definitions of one group, with a heading each."""
+    """Return the Markdown of the definitions of one group, with a heading each."""
     return "\n\n".join(entry(item) for item in of_group(group))
 
 
 def entry(item: Definition) -> str:
-    """The Markdown of one definition."""
+    """Return the Markdown of one definition."""
     facts = [f"- **{term}**: {plain(text)}" for term, text in item.facts]
     if item.group != "page":
         facts.insert(0, f"- **Metrics**: {', '.join(f'`{key}`' for key in item.keys)}")
@@ -27,14 +27,14 @@ def entry(item: Definition) -> str:
 
 
 def plain(text: str) -> str:
-    """The text without characters that Markdown would act upon."""
+    """Return the text without characters that Markdown would act upon."""
     for sign in "*_<":
         text = text.replace(sign, "\\" + sign)
     return text
 
 
 def page(text: str) -> str:
-    """The page with every section written again between its marks."""
+    """Return the page with every section written again between its marks."""
     for group in GROUPS:
         begin, end = BEGIN.format(group), END.format(group)
         before, rest = text.split(begin)

@@ -44,6 +44,7 @@ class Settings:
     name: str = "fit"
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         one_of("method", self.method, tuple(METHODS))
         positive("epsilon", self.epsilon)
         between("delta", self.delta, 0, 1, low_open=True, high_open=True)

@@ -37,6 +37,7 @@ class Rows:
     units: np.ndarray | None = None
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.codes)
 
 
@@ -65,6 +66,7 @@ class SharedRows:
     shares: np.ndarray | None = None
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.codes)
 
 

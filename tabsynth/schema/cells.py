@@ -65,6 +65,7 @@ class OtherObject:
     cell: Any = field(compare=False)
 
     def __repr__(self) -> str:
+        """Return the representation for a person."""
         return self.text
 
 

@@ -142,6 +142,7 @@ class Column:
     learned: ClassVar[bool] = True
 
     def __new__(cls, **facts: Any) -> "Column":
+        """Make a column of the class of its kind."""
         if cls is not Column:
             return object.__new__(REASONED[0](cls) if facts.get("missing") else cls)
         where = f"column {shown(facts.get('name'))}"
@@ -156,6 +157,7 @@ class Column:
         return object.__new__(REASONED[0](kind) if facts.get("missing") else kind)
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         where = f"column {shown(self.name)}"
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"A column's name must be text, got {shown(self.name)}.")

@@ -39,7 +39,9 @@ TOLERANCE = 1e-6  # relative, of numbers that a rule computes
 class Columns(Protocol):
     """The columns of a schema by name."""
 
-    def __getitem__(self, name: str) -> Column: ...
+    def __getitem__(self, name: str) -> Column:
+        """Return the column of a name."""
+        ...
 
 
 class Rule:

@@ -41,6 +41,7 @@ class Design:
     max_rows_per_unit: int | None = None
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         for what, name, limit, most in (
             ("weight", self.weight, "max_weight", self.max_weight),
             ("unit", self.unit, "max_rows_per_unit", self.max_rows_per_unit),
@@ -70,6 +71,7 @@ class Design:
                 )
 
     def __bool__(self) -> bool:
+        """Return whether anything is declared."""
         return self.weight is not None or self.unit is not None
 
     @property

@@ -50,6 +50,7 @@ class Edit:
     accept_suggested: Sequence[int] = ()
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         if self.declare and not self.source:
             raise InputError(
                 "Declared facts need a source: name the public document that they are from, such as"

@@ -66,6 +66,7 @@ class TableKeys:
     max_children: int | None = None
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         for name in ("key", "parent", "parent_key", "order"):
             value = getattr(self, name)
             if value is not None:

@@ -65,6 +65,7 @@ class WithReasons:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     def __reduce__(self) -> Any:
+        """Return the parts for pickle."""
         return _column, (self.plain_kind, self._facts())
 
     def _check(self, where: str) -> None:

@@ -412,6 +412,7 @@ class Numeric(Column):
         return self.to_series(values, nulls)
 
     def substitute(self, number: Any) -> Any:
+        """Return the nearest bound where values are clipped, else None."""
         if not self.clip:
             return None
         bound = self.bounds[0 if number < self.bounds[0] else 1]

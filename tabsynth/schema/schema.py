@@ -469,6 +469,7 @@ class Schema:
         return tuple(item["name"] for item in self.left_out)
 
     def __getitem__(self, name: str) -> Column:
+        """Return the entry of a name."""
         for column in self.columns:
             if column.name == name:
                 return column

@@ -38,6 +38,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
+        """Return it in words."""
         return self.message
 
 

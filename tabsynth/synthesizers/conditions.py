@@ -89,6 +89,7 @@ class Condition:
         )
 
     def __str__(self) -> str:
+        """Return it in words."""
         conditions = {n: v[0] if len(v) == 1 else v for n, v in self.stated.items()}
         return f"The condition {shown(conditions, 120)}"
 

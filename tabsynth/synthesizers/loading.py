@@ -18,6 +18,7 @@ class Estimators(Mapping[str, type[Synthesizer]]):
         self.registered = registered
 
     def __getitem__(self, name: str) -> type[Synthesizer]:
+        """Return the entry of a name."""
         registered = self.registered[name]
         estimator: type[Synthesizer] = getattr(
             import_module(registered.module), registered.estimator
@@ -25,9 +26,11 @@ class Estimators(Mapping[str, type[Synthesizer]]):
         return estimator
 
     def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of methods."""
         return iter(self.registered)
 
     def __len__(self) -> int:
+        """Return the number of methods."""
         return len(self.registered)
 
 

@@ -56,6 +56,7 @@ class PlannedSpend:
     count: int
 
     def __str__(self) -> str:
+        """Return it in words."""
         return f"{self.purpose}: {self.mechanism.in_words(self.count)}"
 
 

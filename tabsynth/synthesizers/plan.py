@@ -71,6 +71,7 @@ class Plan:
         return [*out, *self.notes]
 
     def __str__(self) -> str:
+        """Return it in words."""
         return f"{self.method}:\n" + "\n".join(f"  {line}" for line in self.lines())
 
 

@@ -145,6 +145,7 @@ class FitSession:
         self.interrupted = False
 
     def __enter__(self) -> Self:
+        """Open the session."""
         return self
 
     def __exit__(
@@ -153,6 +154,7 @@ class FitSession:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Close the session, and unlock its files."""
         self._release()
         if self.charged is not None:
             self.estimator.ledger_, self.estimator.seeded_ = self.charged, self.seeded

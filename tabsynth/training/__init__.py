@@ -1,0 +1,1 @@
+"""Private training of networks: sampling, clipping, noise, the loop and checkpoints."""

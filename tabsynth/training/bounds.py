@@ -113,6 +113,7 @@ class Clipping:
     centred: bool = True
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         for name in ("max_norm", "quantile_lr", "quantile_noise"):
             positive(name, getattr(self, name))
         between("max_norm", self.max_norm, LEAST_BOUND, math.inf)

@@ -94,6 +94,7 @@ class CodedInputs:
         return cls(torch.from_numpy(codes).to(device), layout, books)
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.codes)
 
     @property
@@ -144,6 +145,7 @@ class WeightedInputs:
     parts: Tensor
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.codes)
 
     @classmethod
@@ -277,6 +279,7 @@ class DPSAT:
     name = "dp-sat"
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         positive("radius", self.radius)
 
 
@@ -303,6 +306,7 @@ class BAM:
     name = "bam"
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         positive("radius", self.radius)
 
 
@@ -348,6 +352,7 @@ class StepConfig:
     physical_batch: int | None = None
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         integer("step.count", self.count)
         between("step.sampling_rate", self.sampling_rate, 0, 1, low_open=True)
         self.step_rule()
@@ -550,6 +555,7 @@ class Batches:
     max_rows_per_unit: int = 1
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         if self.physical_batch is not None and self.physical_batch < self.max_rows_per_unit:
             raise ValueError("the rows of a unit go through the module together")
 

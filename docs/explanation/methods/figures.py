@@ -159,7 +159,7 @@ READS = {
 
 
 def diagram(name: str) -> plt.Figure:
-    """Boxes on a grid, with arrows."""
+    """Return boxes on a grid, with arrows."""
     boxes, arrows = DIAGRAMS[name]
     rows = 1 + max(row for _, row, _, _ in boxes.values())
     fig, axis = plt.subplots(figsize=(9.2, 1.15 * rows + 0.5))
@@ -195,7 +195,7 @@ def diagram(name: str) -> plt.Figure:
 
 
 def arrow(axis: plt.Axes, start: np.ndarray, end: np.ndarray, colour: str, label: str = "") -> None:
-    """An arrow with a label at its end."""
+    """Return an arrow with a label at its end."""
     properties = {"arrowstyle": "->", "color": colour, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
     axis.annotate("", end, start, arrowprops=properties)
     if label:
@@ -206,7 +206,7 @@ GRADIENTS = np.array([(1.9, 0.5), (0.6, 0.9), (0.4, 0.25), (-0.3, 1.7)])
 
 
 def dp_sgd() -> plt.Figure:
-    """Gradients of rows, clipped, and their noisy mean."""
+    """Return gradients of rows, clipped, and their noisy mean."""
     fig, axes = plt.subplots(1, 3, figsize=(9.2, 3.2), sharex=True, sharey=True)
     lengths = np.linalg.norm(GRADIENTS, axis=1, keepdims=True)
     clipped = GRADIENTS / np.maximum(1, lengths)
@@ -227,7 +227,7 @@ def dp_sgd() -> plt.Figure:
 
 
 def moves(which: str) -> plt.Figure:
-    """Where a step takes the gradients of its rows: DP-SAT, one move of all rows; BAM, a move of each row."""
+    """Return where a step takes the gradients of its rows: DP-SAT, one move of all rows; BAM, a move of each row."""
     fig, axes = plt.subplots(1, 2, figsize=(9.2, 3.3), sharex=True, sharey=True)
     title = {"dp-sat": "DP-SAT: one move for all rows", "bam": "BAM: a move for each row"}[which]
     for axis, name in zip(axes, ("DP-SGD: at the weights θ", title), strict=True):
@@ -259,7 +259,7 @@ def moves(which: str) -> plt.Figure:
 
 
 def autoencoder() -> plt.Figure:
-    """The widths of medGAN's autoencoder in preset ``source``, and where the generator joins."""
+    """Return the widths of medGAN's autoencoder in preset ``source``, and where the generator joins."""
     widths = (
         ("row", 10),
         ("9", 9),
@@ -287,7 +287,7 @@ def autoencoder() -> plt.Figure:
 
 
 def drawings() -> dict[str, plt.Figure]:
-    """Every figure by its name."""
+    """Return every figure by its name."""
     out = {name: diagram(name) for name in DIAGRAMS}
     out |= {"dp-sgd": dp_sgd(), "dp-sat": moves("dp-sat"), "bam": moves("bam")}
     return out | {"medgan-autoencoder": autoencoder()}

@@ -44,7 +44,7 @@ PLACES = {"report": DOCS, "app": DOCS / "how-to"}  # of the repository; those of
 
 
 def write_reports(folder: Path) -> None:
-    """The reports ``good.html``, ``poor.html`` and ``copy.html``."""
+    """Return the reports ``good.html``, ``poor.html`` and ``copy.html``."""
     table, schema = load_census()
     train, test = table[:7000], table[7000:]
     few = MargNet(schema, epsilon=0.05, time_limit=15).fit(train[:700])

@@ -1,0 +1,1 @@
+"""Noise: exact samplers, noisy counts and noisy votes."""

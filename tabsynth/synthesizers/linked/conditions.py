@@ -74,6 +74,7 @@ class LinkedCondition:
         return satisfied
 
     def __str__(self) -> str:
+        """Return it in words."""
         return f"The condition {shown(self.stated, 120)}"
 
 

@@ -205,7 +205,7 @@ class _Contexts(nn.Module):
 
 
 class ContextFit(MargNetFit):
-    """The fit of a network to noisy counts of records. Parameters as of :class:`MargNetFit`, and:
+    """The fit of a network to noisy counts of records, with further parameters than :class:`MargNetFit`.
 
     Parameters
     ----------

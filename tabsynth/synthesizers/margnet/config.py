@@ -89,6 +89,7 @@ class MargNetConfig:
     memory: int = 1_024
 
     def __post_init__(self) -> None:
+        """Check the values of the fields."""
         for name in ("latent_dim", "steps", "max_cells", "memory"):
             integer(name, getattr(self, name))
         integer("max_unscored", self.max_unscored, least=0)

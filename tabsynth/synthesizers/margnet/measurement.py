@@ -95,9 +95,14 @@ class Domain(Protocol):
     """The domain of the counts: columns that merge their values into groups, and their numbers of codes."""
 
     @property
-    def columns(self) -> Sequence[Any]: ...
+    def columns(self) -> Sequence[Any]:
+        """The modelled columns."""
+        ...
+
     @property
-    def sizes(self) -> Sequence[int]: ...
+    def sizes(self) -> Sequence[int]:
+        """Their numbers of codes."""
+        ...
 
 
 def stages(

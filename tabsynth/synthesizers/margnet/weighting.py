@@ -110,10 +110,12 @@ class WeightedColumns:
 
     @property
     def columns(self) -> list[Any]:
+        """The learned columns and the classes."""
         return [*self.learned, self.classes]
 
     @property
     def sizes(self) -> list[int]:
+        """Their numbers of codes."""
         return [column.size for column in self.columns]
 
     def rows(self, rows: Rows) -> Rows:
