@@ -65,12 +65,10 @@ def test_a_private_import_is_found(package):
     assert architecture.private_imports() == {("tabsynth._all", "tabsynth.inner.a._x")}
 
 
-# The aims are 22 modules for MargNet and 26 for DPWGAN. Both are missed: a fit has an estimator, a session, a method, a model and
-# samples, each in a module, and columns have modules for dtypes and cells.
 MODELS = {
-    "margnet": (34, lambda schema: MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=20))),
+    "margnet": (22, lambda schema: MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=20))),
     "dp-wgan": (
-        40,
+        26,
         lambda schema: DPWGAN(
             schema,
             epsilon=1.0,
@@ -84,6 +82,7 @@ MODELS = {
 
 
 @pytest.mark.slow
+@pytest.mark.xfail(reason="a fit of MargNet runs 34 modules, one of DP-WGAN 40", strict=True)
 @pytest.mark.parametrize("method", MODELS)
 def test_a_fit_runs_through_few_modules(method):
     most, make = MODELS[method]

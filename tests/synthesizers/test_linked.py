@@ -221,7 +221,7 @@ def test_a_refit_under_another_bound_is_refused(tmp_path):
 
 
 def test_a_schema_of_one_table_is_refused():
-    with pytest.raises(InputError, match=r"Schema\.linked"):
+    with pytest.raises(InputError, match=r"LinkedSchema\(tables, keys\)"):
         LinkedMargNet(schema().tables["stays"], epsilon=1.0).fit(GIVEN)
 
 

@@ -680,7 +680,9 @@ class LinkedMargNet(Synthesizer):
     @staticmethod
     def _linked(schema: object) -> LinkedSchema:
         if not isinstance(schema, LinkedSchema):
-            raise InputError(f"Expected schema to be a LinkedSchema, got {type(schema).__name__}.")
+            raise InputError(
+                f"Expected schema to be a LinkedSchema, got {type(schema).__name__}; make one with tabsynth.LinkedSchema(tables, keys)."
+            )
         return schema
 
     @classmethod
