@@ -122,19 +122,26 @@ class Runner:
 
     def process(self, what: list, limit: int | None = None) -> dict:
         """Return the JSON of a process's last line, or {"stopped": reason} where it failed."""
-        child = subprocess.run(
+        child = subprocess.Popen(
             [str(part) for part in what],
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, **THREADS},
         )
+        try:
+            stdout, stderr = child.communicate()
+        except BaseException:
+            child.kill()
+            child.communicate()
+            raise
         if child.returncode == -signal.SIGXCPU:
             return {"stopped": f"{store.NOT_DONE}{limit:,} CPU s"}
         if child.returncode < 0:
             raise Stopped(f"{what[1]} was ended by {signal.Signals(-child.returncode).name}.")
         if child.returncode:
-            return {"stopped": (child.stderr.strip().splitlines() or ["failed"])[-1][:200]}
-        return json.loads(child.stdout.splitlines()[-1])
+            return {"stopped": (stderr.strip().splitlines() or ["failed"])[-1][:200]}
+        return json.loads(stdout.splitlines()[-1])
 
     def peer_python(self, system: System) -> Path | None:
         """Return the interpreter of a peer's environment, which is made first where it is not there."""

@@ -180,7 +180,7 @@ class FitRequest:
         Path | None,
         typer.Argument(
             help="The private table: a text file (.csv, .tsv, .csv.gz), .parquet, .xlsx or another format by its"
-            " suffix, or for margnet a folder of .parquet files."
+            " suffix, or a folder of .parquet files."
         ),
     ] = None
     schema: Annotated[
@@ -301,9 +301,7 @@ class Engine:
 
     duckdb: Annotated[
         Path | None,
-        _files(
-            help="For margnet, in place of TABLE: a DuckDB file, which counts the rows of its table --sql-table."
-        ),
+        _files(help="In place of TABLE: a DuckDB file, of which the table --sql-table is fitted."),
     ] = None
     spark: Annotated[
         str | None,
