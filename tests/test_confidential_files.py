@@ -37,8 +37,8 @@ CONFIDENTIAL = {
     ("schema/schema.py", "save"),
     ("schema/linked.py", "save"),
     ("cli/schema.py", "export"),
-    ("synthesizers/model_file.py", "write_model"),
-    ("synthesizers/base.py", "_stream_to"),
+    ("synthesizers/model.py", "write_model"),
+    ("synthesizers/sampling.py", "stream_to_parquet"),
     ("tables/files.py", "write_table"),
 }
 OWNER_ALWAYS = {  # a descriptor that is opened with mode 0600, with tests beside those of the module

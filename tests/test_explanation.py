@@ -222,7 +222,9 @@ def charged(method: str) -> set[str]:
     if "warm_start" in inspect.signature(makers[0]).parameters:  # from a fit that released no total
         warm = SimpleNamespace(model_=SimpleNamespace(population=None))
         for make in makers:
-            purposes |= {*make(**needed, warm_start=warm).make_method(make().schema)._once()}
+            purposes |= {
+                *make(**needed, warm_start=warm).make_method(make(**needed).schema)._once()
+            }
     return purposes
 
 

@@ -1,5 +1,7 @@
 """Implicates: as many tables, which differ as the noise of the counts says."""
 
+from dataclasses import fields
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,6 +23,7 @@ from tabsynth.synthesizers.margnet.implicates import (
 from tabsynth.synthesizers.margnet.measurement import Measurements
 from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture
+from tabsynth.synthesizers.model import FittedModel
 from tabsynth.synthesizers.sampling import numbered_paths
 
 
@@ -104,7 +107,9 @@ def test_bad_input_is_one_line(model, tmp_path):
             call()
     assert not list(tmp_path.iterdir())
     gan = DPWGAN(model.schema, epsilon=1.0)
-    gan.model_ = model.model_  # a fit is not needed to be refused
+    # A fit is not needed to be refused.
+    facts = {field.name: getattr(model.model_, field.name) for field in fields(FittedModel)}
+    gan.model_ = FittedModel(**facts | {"method": "dp-wgan"})
     with pytest.raises(InputError, match="Method dp-wgan has no noisy counts"):
         gan.sample(implicates=2)
 

@@ -82,6 +82,7 @@ def made(**changes: Any) -> dict[str, Any]:
     ]
     for purpose, mechanism, count, details in accounts:
         ledger.spend(ledger.open(purpose, mechanism, count, details), count)
+    ledger.epsilon = ledger.spent  # a plan that leaves nothing of its budget
     facts: dict[str, Any] = {
         "public": {
             "schema_sha256": "ab" * 32,

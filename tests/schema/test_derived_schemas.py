@@ -29,8 +29,10 @@ from tabsynth.schema import Column
 from tabsynth.schema.editing import Edit, edit, with_design
 from tabsynth.schema.exporters import to_frictionless
 from tabsynth.schema.importers import import_schema
+from tabsynth.synthesizers import session
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
+from tabsynth.synthesizers.method import check_table_schema
 from tabsynth.tables.labelled import with_labels
 
 PACKAGE = Path(tabsynth.__file__).parent
@@ -161,7 +163,9 @@ def saved_linked(schema: LinkedSchema, folder: Path) -> Path:
 
 
 def fitted(folder: Path) -> Schema:
-    model = SimpleNamespace(_check_fitted=lambda: None, encoder_=SimpleNamespace(whole=BASE))
+    model = SimpleNamespace(
+        _check_fitted=lambda: None, model_=SimpleNamespace(encoder=SimpleNamespace(whole=BASE))
+    )
     return Synthesizer.schema_.fget(model)  # type: ignore[attr-defined]
 
 
@@ -209,11 +213,23 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "schema/schema.py: Schema.load": lambda f: Schema.load(saved(BASE, f)),
     "schema/schema.py: Schema.replace": lambda f: BASE.replace(columns=BASE.columns[:4]),
     "schema/schema.py: Schema.select": lambda f: BASE.select(["y", "a", "x"]),
-    "synthesizers/base.py: Synthesizer.schema_": fitted,
-    "synthesizers/fitting.py: Run.draft": NEW,
+    "synthesizers/estimator.py: Synthesizer.schema_": fitted,
+    "synthesizers/linked/estimator.py: LinkedMargNet._linked": linked(
+        lambda s, f: LinkedMargNet._linked(s)
+    ),
+    "synthesizers/linked/estimator.py: LinkedMargNet.schema_from": linked(
+        lambda s, f: LinkedMargNet.schema_from({"schema": s.to_dict()}, "model")
+    ),
+    "synthesizers/method.py: check_table_schema": lambda f: check_table_schema(BASE),
+    "synthesizers/session.py: FitSession._nominal_schema": NEW,
+    "synthesizers/session.py: FitSession.draft": NEW,
+    "synthesizers/session.py: read_schema": lambda f: session.read_schema(saved(BASE, f)),  # type: ignore[return-value]
     "synthesizers/linked/estimator.py: LinkedMargNet.schema_": linked(
         lambda s, f: LinkedMargNet.schema_.fget(  # type: ignore[attr-defined]
-            SimpleNamespace(_check_fitted=lambda: None, encoder_=SimpleNamespace(schema=s))
+            SimpleNamespace(
+                _check_fitted=lambda: None,
+                model_=SimpleNamespace(encoder=SimpleNamespace(schema=s)),
+            )
         )
     ),
     "drafting/private_schema.py: draft_on_ledger": NEW,
@@ -227,7 +243,7 @@ CONSTRUCTED = {
     "planning.py: _any_schema",
     "drafting/drafts.py: draft_schema",
     "schema/importers/declaration.py: schema_of",
-    "synthesizers/drafted_fits.py: _stand_in",  # the names of the columns alone
+    "synthesizers/session.py: FitSession._nominal_schema",  # the names of the columns alone
     "drafting/private_schema.py: draft_on_ledger",
 }
 

@@ -318,7 +318,7 @@ def test_the_interval_covers_weights_anywhere_in_their_classes(place) -> None:
     ends = [
         columns.within_interval(
             0.0, [Measured((0,), np.zeros(3), 1.0), Measured((2,), exact + noise, 2.0)]
-        )[1]
+        ).interval
         for noise in 2.0 * rng.standard_normal((2_000, len(exact)))
     ]
     truth = float(exact @ weights)
@@ -420,7 +420,7 @@ def test_from_a_file_to_a_weighted_sample(files) -> None:
     column = {"name": "w", "kind": "numeric", "dtype": "float64", "low": 0, "high": 1000}
     schema["columns"].append(column)
     (files / "plain.json").write_text(json.dumps(schema))
-    with_design(Schema.load(files / "plain.json"), weight="w", max_weight=300).save(
+    with_design(Schema.load(files / "plain.json"), weight="w", max_weight=300.0).save(
         files / "s.json"
     )
     assert Schema.load(files / "s.json").fingerprint() == SCHEMA.fingerprint()
