@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-data test-spark test-plugins test-all fuzz lint docs pictures check-links bench mutants reports audit-dependencies build check-dist sbom clean
+.PHONY: demo test test-data test-spark test-plugins test-all fuzz lint docs pictures check-links bench mutants audit-dependencies build check-dist sbom clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
