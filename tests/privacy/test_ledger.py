@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth.errors import BudgetError, FileFormatError, InputError, TabsynthError
-from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_delta
+from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_delta, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import (
     ACCOUNTINGS,
     Gaussian,
@@ -106,6 +106,15 @@ def test_a_private_table_shows_nothing_but_through_reads() -> None:
             look(table)  # type: ignore[operator]
     assert not hasattr(table, "rows") and not hasattr(table, "shape")
     assert "987654321" not in repr(table) and repr(table) == "PrivateTable(reads=0)"
+
+
+def test_a_grant_counts_what_was_granted_before() -> None:
+    """R7: two halves of 1/σ² fit the budget, a third does not."""
+    ledger, sigma = Ledger(1.0, DELTA), math.sqrt(2) * 1.0001 / gaussian_mu(1.0, DELTA)
+    for purpose in ("first", "second"):
+        ledger.open(purpose, full(sigma), 1)
+    with pytest.raises(BudgetError):
+        ledger.open("third", full(sigma), 1)
 
 
 @settings(max_examples=50, deadline=None)
