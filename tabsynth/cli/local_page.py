@@ -30,10 +30,10 @@ def app_command(
         typer.Option("--browser/--no-browser", help="Whether to open the page in a browser."),
     ] = True,
 ) -> None:
-    """Prepare a table in the browser: schema, plan, fit, report and release, on a page of this computer.
+    r"""Prepare a table in the browser: schema, plan, fit, report and release, on a page of this computer.
 
     The page is at 127.0.0.1 only, takes one browser that has the token of the address, and loads nothing from elsewhere.
-    Needs pip install 'tabsynth[app]'.
+    Needs pip install 'tabsynth\[app]'.
     """
     from tabsynth.app.run import run
 

@@ -155,7 +155,7 @@ class Settings:
         list[str] | None,
         _method(
             help="NAME=VALUE: a setting of the method, such as steps=500; repeatable. A dotted name is of settings within"
-            " settings, such as step.count=2000. VALUE is text, or as TOML has it. The error for an unknown NAME lists the settings."
+            " settings, such as step.count=2000 of dp-wgan. VALUE is text, or as TOML has it. The error for an unknown NAME lists the settings."
         ),
     ] = None
     config: Annotated[
@@ -474,7 +474,7 @@ class Draw:
     class_value: Annotated[
         str | None,
         typer.Option(
-            help="For pate-acgan: the class of all sampled rows, a value of the fit's class_column. Default: classes as"
+            help="For pate-acgan: the class of all sampled rows, a value of the column that its setting label names. Default: classes as"
             " estimated."
         ),
     ] = None

@@ -3,7 +3,8 @@
 import hashlib
 import math
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any
@@ -220,21 +221,21 @@ def stored(parts: Iterable[Records], sizes: Sequence[int]) -> Records:
     dtype = np.min_scalar_type(max(sizes) - 1)
     rows, names = 0, list[np.ndarray]()
     weighted = False
-    with TemporaryFile() as codes, TemporaryFile() as weights:
+    with _room_on_disk():
+        codes, weights = TemporaryFile(), TemporaryFile()  # noqa: SIM115
+    with codes, weights:
         for part in parts:
-            try:
+            with _room_on_disk():
                 codes.write(np.ascontiguousarray(part.codes, dtype=dtype).data)
                 if part.weights is not None:
                     weights.write(np.ascontiguousarray(part.weights).data)
-            except OSError as error:
-                raise InputError(
-                    f"Cannot write category codes to {gettempdir()}: {one_line(error)}; make room, or set TMPDIR to another"
-                    " folder."
-                ) from None
             rows += len(part.codes)
             weighted |= part.weights is not None
             if part.names is not None:
                 names.append(part.names)
+        with _room_on_disk():
+            codes.flush()
+            weights.flush()
         return Records(
             _mapped(codes, dtype, (rows, len(sizes))),
             _mapped(weights, np.dtype(np.float64), (rows,)) if weighted else None,
@@ -242,9 +243,19 @@ def stored(parts: Iterable[Records], sizes: Sequence[int]) -> Records:
         )
 
 
+@contextmanager
+def _room_on_disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"Cannot write category codes to {gettempdir()}: {one_line(error)}; make room, or set TMPDIR to another"
+            " folder."
+        ) from None
+
+
 def _mapped(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
     """Return what a file holds, as an array that is mapped to it."""
-    file.flush()
     if not math.prod(shape):  # nothing can be mapped
         return np.empty(shape, dtype)
     return np.memmap(file, dtype, "r+", shape=shape)

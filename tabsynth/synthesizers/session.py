@@ -136,6 +136,7 @@ class FitSession:
         self.project_path = ledger
         self.earlier: Ledger | None = getattr(estimator, "ledger_", None)
         self.schema = read_schema(estimator.schema)
+        self.release_charged = self._find_release()
         self.method: Method | None = None
         self.ledger = Ledger(math.inf, 0.5)  # until a budget is checked
         self.charged: Ledger | None = None  # where something was charged, or may have been
@@ -155,9 +156,18 @@ class FitSession:
         traceback: TracebackType | None,
     ) -> None:
         """Close the session, and unlock its files."""
-        self._release()
-        if self.charged is not None:
-            self.estimator.ledger_, self.estimator.seeded_ = self.charged, self.seeded
+        try:
+            if self.charged is not None:
+                self._record_charges(self.charged)
+        finally:
+            self._release()
+
+    def _record_charges(self, charged: Ledger) -> None:
+        """Let the estimator state what was charged, with the model of an earlier fit if this one has left none."""
+        self.estimator.ledger_, self.estimator.seeded_ = charged, self.seeded
+        model: FittedModel[Any] | None = getattr(self.estimator, "model_", None)
+        if model is not None and model.ledger is not charged:
+            self.estimator.model_ = replace(model, ledger=charged, seeded=self.seeded)
 
     def _release(self) -> None:
         if self.checkpoint is not None:
@@ -357,7 +367,7 @@ class FitSession:
         )
         spent.unit, spent.contributions = method.schema.unit, method.schema.contributions
         # What is released is spent, whatever comes of the rest.
-        self.earlier = self.charged = spent
+        self.earlier, self.charged, self.release_charged = spent, spent, True
         for option in counted:
             release_number(option, table, method.encoder, spent, seed)
 
@@ -457,6 +467,7 @@ class FitSession:
         self._open()
         if not self.finished:
             self.schema = self.draft(frame, nominal)
+            self.release_charged = self.earlier is not None
             self._checked_method()
             self._plan_after_draft()
         return frame, kind
@@ -593,11 +604,24 @@ class FitSession:
     def _earlier_spends(self) -> list[dict[str, Any]]:
         """Return what counts as spent before this fit begins, as a ledger lists it."""
         released = getattr(self.schema, "released", None)
-        if self.earlier is not None:
-            spends = as_earlier(self.earlier.to_list())
-        else:
-            spends = [] if released is None else as_earlier(released["mechanisms"])
+        spends = [] if self.earlier is None else as_earlier(self.earlier.to_list())
+        if released is not None and not self.release_charged:
+            spends += as_earlier(released["mechanisms"])
         return spends if self.method is None else self.method.with_sources(spends)
+
+    def _find_release(self) -> bool:
+        """Return whether earlier fits of the estimator have charged the release of the schema: this very one."""
+        if self.earlier is None or not isinstance(self.schema, Schema) or not self.schema.released:
+            return False
+        listed = as_earlier(self.earlier.to_list())
+        for item in as_earlier(self.schema.released["mechanisms"]):
+            if item not in listed:
+                return False
+            listed.remove(item)
+        # Two drafts of one table may be charged alike: what they released tells them apart.
+        model = getattr(self.estimator, "model_", None)
+        columns = [c for c in self.schema.columns if c.provenance == "released"]
+        return model is None or all(c in model.encoder.whole.columns for c in columns)
 
     def _earlier_ledger(self) -> Ledger:
         """Return a ledger on which earlier fits are already charged."""

@@ -34,7 +34,12 @@ def with_settings(config: Config, **settings: Any) -> Config:
             changes[name] = value
     names = [f.name for f in fields(config)]  # type: ignore[arg-type]
     for name in (*changes, *of_parts):
-        if name not in names or (name in of_parts and not is_dataclass(getattr(config, name))):
+        if name in of_parts and name in names and not is_dataclass(getattr(config, name)):
+            inner = next(iter(of_parts[name]))
+            raise InputError(
+                f"Setting {name} is a single value, which has no setting {shown(inner)}; set {name}."
+            )
+        if name not in names:
             raise InputError(
                 f"{type(config).__name__} has no setting {shown(name)}; choose from {', '.join(names)}."
             )

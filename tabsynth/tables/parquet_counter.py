@@ -65,7 +65,7 @@ class ParquetCounter(RowCounter):
         """See :meth:`RowCounter.check`: each file has each column, of a plain kind that all share."""
         import pyarrow as pa
 
-        shared = pa.schema([])
+        shared, units = pa.schema([]), {}
         for file, rows in self._files.items():
             own = rows.schema
             for name in schema.names:
@@ -75,6 +75,18 @@ class ParquetCounter(RowCounter):
                     kind = shown(str(own.field(name).type))
                     raise InputError(
                         f"{file}: column {shown(name)} holds {kind}; unfold or convert it."
+                    )
+            for name in schema.design.names:
+                if name not in own.names:
+                    raise InputError(f"{file}: column {shown(name)} is missing; add it.")
+            if schema.unit is not None:
+                # One unit may have several texts in several types, such as 7 and 7.00.
+                units[str(value_type(own.field(schema.unit).type))] = file
+                if len(units) > 1:
+                    kinds_of_units = " and ".join(units)
+                    raise InputError(
+                        f"{file}: column {shown(schema.unit)}, the unit, holds {kinds_of_units} in different files, so that one"
+                        " unit could count as several; convert it to one type."
                     )
             kinds = pa.schema([(name, value_type(own.field(name).type)) for name in schema.names])
             try:

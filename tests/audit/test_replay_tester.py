@@ -19,8 +19,9 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.noise import counts
 from tabsynth.schema import Column
 from tabsynth.synthesizers.gan import estimator as counting
-from tabsynth.synthesizers.gan.adversarial import Adversarial
+from tabsynth.synthesizers.gan.adversarial import CRITIC, Adversarial
 from tabsynth.synthesizers.gan.dpwgan import DPWGANMethod
+from tabsynth.synthesizers.gan.generator import TrainingContext
 from tabsynth.training import bounds, private_step
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import PrivateStep
@@ -115,10 +116,10 @@ def steps_by_rows(patch: Patch) -> None:
     """An epoch more where there are more rows."""
     real = Adversarial.fit
 
-    def fit(self: Any, table: Any, accounts: Any, *rest: Any, **given: Any) -> int:
-        rows = table._PrivateTable__rows
-        accounts[0].granted -= len(rows) - 40
-        return real(self, table, accounts, *rest, **given)
+    def fit(self: Any, context: TrainingContext) -> int:
+        rows = context.table._PrivateTable__rows  # type: ignore[attr-defined]
+        context.accounts[CRITIC].granted -= len(rows) - 40
+        return real(self, context)
 
     patch.setattr(Adversarial, "fit", fit)
 
@@ -128,7 +129,7 @@ def generator_sees_rows(patch: Patch) -> None:
 
     def gradient(self: PrivateStep, *args: Any, **given: Any) -> None:
         real(self, *args, **given)
-        self.clipper.parameters[0].grad[0] += self.table._PrivateTable__rows[:, 0].mean()
+        self.clipper.parameters[0].grad[0] += self.table._PrivateTable__rows[:][:, 0].mean()
 
     patch.setattr(PrivateStep, "gradient", gradient)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -88,6 +89,20 @@ def test_weights_and_units_come_along(
     fits = [FITS[name](schema).fit(t) for t in (table, ParquetCounter(tmp_path / "t.parquet"))]
     pd.testing.assert_frame_equal(*(model.sample(40) for model in fits))
     assert fits[0].population_ == fits[1].population_
+
+
+def test_a_unit_has_one_type_in_all_files(tmp_path: Path) -> None:
+    """R28: 7 and 7.00 are texts of one unit, which would have the rows of two."""
+    kinds = {"a": pa.int64(), "b": pa.decimal128(12, 2)}
+    rows = pa.Table.from_pandas(frame(6), preserve_index=False)
+    for name, kind in kinds.items():
+        pq.write_table(
+            rows.append_column("id", pa.array([7] * 6, pa.int32()).cast(kind)),
+            tmp_path / f"{name}.parquet",
+        )
+    schema = Schema(SCHEMA.columns, unit="id", max_rows_per_unit=2)
+    with pytest.raises(InputError, match="'id', the unit, holds int64 and decimal"):
+        FITS["dp-wgan"](schema).fit(ParquetCounter(tmp_path))
 
 
 def test_a_class_head_sees_the_same_rows(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """A fit makes one method and one encoder, and the estimator receives what was charged, whatever came of the fit."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fitted_tables import SCHEMA, frame, small, small_acgan, small_pate
 
-from tabsynth import MargNet
+from tabsynth import MargNet, load
+from tabsynth.drafting import draft_private
 from tabsynth.encoding.table import TableEncoder
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.margnet.estimator import MargNetMethod
@@ -45,3 +47,32 @@ def test_a_seeded_fit_that_fails_leaves_a_seeded_ledger(monkeypatch: pytest.Monk
     monkeypatch.undo()
     model.set_params(random_state=None, epsilon=6.0).fit(frame())
     assert model.certificate()["seeded"] and not model.certificate()["private"]
+
+
+def test_charges_of_a_failed_refit_stay_with_the_model(tmp_path: Path) -> None:
+    """R7: the certificate and the file of the model before state them, and so does a model that is read from the file."""
+    model = margnet().fit(frame())
+
+    def fail(*args: Any) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        model.set_params(epsilon=6.0).fit(frame(), progress=fail)
+    spent = model.ledger_.spent
+    assert spent == pytest.approx(6.0) and model.certificate()["epsilon"] == spent
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").ledger_.spent == spent
+
+
+def test_a_released_schema_counts_once_on_top_of_earlier_fits() -> None:
+    """R7: a draft is charged in the fit of an object that was fitted before, and not again in its next fit."""
+    table = frame(400)
+    model, released = margnet().fit(table), draft_private(table, epsilon=20.0)
+    charges = [item["purpose"] for item in released.released["mechanisms"]]
+    model.set_params(schema=released, epsilon=30.0).fit(table)
+    assert [i["purpose"] for i in model.ledger_.to_list()].count(charges[0]) == 1
+    model.set_params(epsilon=40.0).fit(table)
+    assert [i["purpose"] for i in model.ledger_.to_list()].count(charges[0]) == 1
+    # Another draft of the same rows, which was charged alike, is another release.
+    model.set_params(schema=draft_private(table, epsilon=20.0), epsilon=90.0).fit(table)
+    assert [i["purpose"] for i in model.ledger_.to_list()].count(charges[0]) == 2
