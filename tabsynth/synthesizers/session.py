@@ -91,6 +91,7 @@ class Estimator(Protocol):
     verbose: bool
     ledger_: Ledger
     seeded_: bool
+    model_: FittedModel[Any]
 
     def get_params(self, deep: bool = ...) -> dict[str, Any]:
         """Return the parameters by name."""
