@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
 from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any
 
@@ -93,9 +95,17 @@ def units_of(rows: PrivateRows) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def name_of(unit: Any) -> str:
-    """Return the text of a unit's value, by the value alone: 7 and 7.0 are one unit, whatever dtype its column has."""
-    if isinstance(unit, float | np.floating) and float(unit).is_integer():
+    """Return the text of a unit's value, by the value alone: 7, 7.0 and 7.00 are one unit, whatever type each has."""
+    if isinstance(unit, bool | np.bool_ | float | np.floating) and float(unit).is_integer():
         return str(int(unit))
+    if isinstance(unit, Decimal) and unit.is_finite():
+        return str(int(unit)) if unit == int(unit) else f"{unit.normalize():f}"
+    if (
+        isinstance(unit, datetime)
+        and unit.tzinfo is None
+        and unit == datetime(*unit.timetuple()[:3])
+    ):
+        return str(unit.date())
     return str(unit)
 
 

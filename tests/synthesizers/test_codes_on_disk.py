@@ -3,6 +3,8 @@
 import os
 import tempfile
 from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,21 @@ def test_a_unit_has_one_type_in_all_files(tmp_path: Path) -> None:
     schema = Schema(SCHEMA.columns, unit="id", max_rows_per_unit=2)
     with pytest.raises(InputError, match="'id', the unit, holds int64 and decimal"):
         FITS["dp-wgan"](schema).fit(ParquetCounter(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (7, 7.0, Decimal("7.00"), np.float32(7)),
+        (0.5, Decimal("0.50"), Decimal("5E-1")),
+        (True, 1, np.True_),
+        (date(2020, 1, 2), datetime(2020, 1, 2), pd.Timestamp("2020-01-02")),
+    ],
+)
+def test_equal_values_are_one_unit(values: tuple[Any, ...]) -> None:
+    """R28: whatever type each value has."""
+    names = rows_module.names_of(pd.Series(list(values), dtype=object))
+    assert len(set(names)) == 1
 
 
 def test_a_class_head_sees_the_same_rows(tmp_path: Path) -> None:
