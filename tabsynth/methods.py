@@ -143,14 +143,14 @@ METHODS: dict[str, Method] = {
         audit_fixture="tabsynth.auditing.fixtures.margnet",
     ),
     "dp-wgan": Method(
-        module="tabsynth.synthesizers.gan.dpwgan",
+        module="tabsynth.synthesizers.adversarial.dpwgan",
         estimator="DPWGAN",
         required=_of_critic,
         curves=CRITIC_CURVES,
         audit_fixture=_GAN,
     ),
     "dp-gan": Method(
-        module="tabsynth.synthesizers.gan.dpgan",
+        module="tabsynth.synthesizers.adversarial.dpgan",
         estimator="DPGAN",
         required=_of_critic,
         curves=CRITIC_CURVES,

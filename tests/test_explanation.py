@@ -25,7 +25,7 @@ from tabsynth.methods import METHODS as SINGLE
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon
 from tabsynth.privacy.accounting.attackers import group_delta, group_epsilon, percent, rounded_up
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.gan.estimator import SHARES
+from tabsynth.synthesizers.adversarial.estimator import SHARES
 from tabsynth.synthesizers.margnet.measurement import INTERACTIONS, MAX_INTERACTIONS, SCORES, TABLES
 from tabsynth.synthesizers.margnet.selection import TREE_NOISE
 

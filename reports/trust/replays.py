@@ -35,7 +35,7 @@ from tabsynth.auditing.replay import replay_on_neighbours
 from tabsynth.auditing.replay_audit import ROWS, SCHEMA, make_table
 from tabsynth.auditing.replay_linked import replay_linked_neighbours
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.synthesizers.gan import public as released
+from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.loading import LINKED, METHODS
 
 HERE = Path(__file__).resolve().parent

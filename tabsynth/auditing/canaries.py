@@ -47,10 +47,10 @@ from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import noisy_marginals
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.synthesizers import DPGAN, DPWGAN
-from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.gan.dpgan import VARIANTS, DPGANConfig
-from tabsynth.synthesizers.gan.dpwgan import WGANConfig
-from tabsynth.synthesizers.gan.estimator import GAN
+from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
+from tabsynth.synthesizers.adversarial.dpgan import VARIANTS, DPGANConfig
+from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
+from tabsynth.synthesizers.adversarial.estimator import GAN
 from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import PrivateStep, StepConfig, poisson_sample

@@ -1,11 +1,11 @@
 """The public estimators and their configurations."""
 
+from tabsynth.synthesizers.adversarial.adversarial import CriticConfig, WarmStartConfig
+from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
+from tabsynth.synthesizers.adversarial.dpgan import DPGAN, DPGANConfig
+from tabsynth.synthesizers.adversarial.dpwgan import DPWGAN, WGANConfig
+from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.gan.adversarial import CriticConfig, WarmStartConfig
-from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.gan.dpgan import DPGAN, DPGANConfig
-from tabsynth.synthesizers.gan.dpwgan import DPWGAN, WGANConfig
-from tabsynth.synthesizers.gan.generator import GeneratorConfig
 from tabsynth.synthesizers.loading import METHODS, load
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimator import MargNet

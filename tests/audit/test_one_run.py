@@ -17,7 +17,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers import DPGAN, MargNet
-from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.bounds import Clipping

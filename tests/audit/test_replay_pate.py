@@ -11,7 +11,7 @@ from systems import make_tiny_model, system_names
 from tabsynth.auditing.fixtures.pate import TEACHERS
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.synthesizers.gan import public as released
+from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.pate.features import MarginalTeachers
 from tabsynth.synthesizers.pate.teachers import TeacherTrainer
 

@@ -11,7 +11,7 @@ from systems import list_systems, make_tiny_model, system_names
 
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.synthesizers.gan import public as released
+from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.loading import METHODS
 
 torch.set_num_threads(1)
@@ -48,8 +48,8 @@ def test_every_method_and_option_is_covered() -> None:
     assert set(METHODS) <= set(systems)
     text = repr(list(systems.values()))
     from tabsynth.encoding.table import SCHEMES
-    from tabsynth.synthesizers.gan.autoencoder import TRAININGS
-    from tabsynth.synthesizers.gan.dpgan import VARIANTS
+    from tabsynth.synthesizers.adversarial.autoencoder import TRAININGS
+    from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
     from tabsynth.synthesizers.pate.config import ACCOUNTINGS
     from tabsynth.synthesizers.pate.pateacgan import MODES
     from tabsynth.training.bounds import BOUNDS, GROUPINGS

@@ -18,10 +18,10 @@ from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise import counts
 from tabsynth.schema import Column
-from tabsynth.synthesizers.gan import estimator as counting
-from tabsynth.synthesizers.gan.adversarial import CRITIC, Adversarial
-from tabsynth.synthesizers.gan.dpwgan import DPWGANMethod
-from tabsynth.synthesizers.gan.generator import TrainingContext
+from tabsynth.synthesizers.adversarial import estimator as counting
+from tabsynth.synthesizers.adversarial.adversarial import CRITIC, Adversarial
+from tabsynth.synthesizers.adversarial.dpwgan import DPWGANMethod
+from tabsynth.synthesizers.adversarial.generator import TrainingContext
 from tabsynth.training import bounds, private_step
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import PrivateStep

@@ -28,7 +28,7 @@ from tabsynth.privacy.noise.counts import (
     shares_by_cells,
     total_rows,
 )
-from tabsynth.synthesizers.gan.public import noisy_overlap
+from tabsynth.synthesizers.adversarial.public import noisy_overlap
 
 
 def opened(index: np.ndarray, sigma: float, uses: int) -> tuple[PrivateTable[np.ndarray], Account]:

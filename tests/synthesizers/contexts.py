@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tabsynth._random import keystream
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
-from tabsynth.synthesizers.gan.generator import Streams, TrainingContext
+from tabsynth.synthesizers.adversarial.generator import Streams, TrainingContext
 from tabsynth.training.loop import TrainingMonitor
 
 

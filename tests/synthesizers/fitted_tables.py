@@ -7,10 +7,10 @@ import pandas as pd
 
 from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Schema
 from tabsynth.schema import Column
+from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
+from tabsynth.synthesizers.adversarial.dpgan import VARIANTS, DPGANConfig
+from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.gan.dpgan import VARIANTS, DPGANConfig
-from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.settings import with_settings
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.synthesizers.gan import adversarial
-from tabsynth.synthesizers.gan import adversarial as row_losses
-from tabsynth.synthesizers.gan.adversarial import (
+from tabsynth.synthesizers.adversarial import adversarial
+from tabsynth.synthesizers.adversarial import adversarial as row_losses
+from tabsynth.synthesizers.adversarial.adversarial import (
     GRACE,
     STEP_COUNTS,
     Adversarial,
@@ -25,8 +25,8 @@ from tabsynth.synthesizers.gan.adversarial import (
     RowLosses,
     noisy_gap,
 )
-from tabsynth.synthesizers.gan.dpgan import DPGANConfig
-from tabsynth.synthesizers.gan.generator import (
+from tabsynth.synthesizers.adversarial.dpgan import DPGANConfig
+from tabsynth.synthesizers.adversarial.generator import (
     Curves,
     MomentPenalty,
     TableGenerator,

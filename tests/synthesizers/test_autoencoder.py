@@ -13,7 +13,11 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
-from tabsynth.synthesizers.gan.autoencoder import Autoencoder, AutoencoderConfig, source_autoencoder
+from tabsynth.synthesizers.adversarial.autoencoder import (
+    Autoencoder,
+    AutoencoderConfig,
+    source_autoencoder,
+)
 from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.private_step import StepConfig
 

@@ -20,8 +20,8 @@ from tabsynth.privacy.certificate.signing import make_keys
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.synthesizers import METHODS, load
-from tabsynth.synthesizers.gan import adversarial
-from tabsynth.synthesizers.gan import public as released
+from tabsynth.synthesizers.adversarial import adversarial
+from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.estimator import TEACHERS
 from tabsynth.synthesizers.pate.pateacgan import MODES

@@ -15,8 +15,8 @@ from tabsynth.privacy.certificate.certificate import attached
 from tabsynth.privacy.certificate.completeness import find_missing_mechanisms
 from tabsynth.privacy.certificate.signing import make_keys
 from tabsynth.privacy.certificate.verification import verify
+from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)

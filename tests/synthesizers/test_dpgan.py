@@ -12,9 +12,9 @@ from test_wgan import layout_of, pairs, rng
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.synthesizers.gan.adversarial import Adversarial
-from tabsynth.synthesizers.gan.dpgan import VARIANTS, DPGANConfig
-from tabsynth.synthesizers.gan.generator import (
+from tabsynth.synthesizers.adversarial.adversarial import Adversarial
+from tabsynth.synthesizers.adversarial.dpgan import VARIANTS, DPGANConfig
+from tabsynth.synthesizers.adversarial.generator import (
     BETAS,
     GeneratorConfig,
     MomentPenalty,

@@ -20,8 +20,8 @@ from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import interval
-from tabsynth.synthesizers.gan.dpgan import VARIANTS
-from tabsynth.synthesizers.gan.public import noisy_overlap
+from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
+from tabsynth.synthesizers.adversarial.public import noisy_overlap
 from tabsynth.synthesizers.settings import with_settings
 
 torch.set_num_threads(1)

@@ -43,8 +43,8 @@ from tabsynth.privacy.certificate.signing import make_keys, read_private
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
 from tabsynth.synthesizers import MargNetConfig, load
-from tabsynth.synthesizers.gan import public as released
-from tabsynth.synthesizers.gan.estimator import NetworksMethod
+from tabsynth.synthesizers.adversarial import public as released
+from tabsynth.synthesizers.adversarial.estimator import NetworksMethod
 from tabsynth.training.loop import TIME_LIMIT, TrainingMonitor
 
 torch.set_num_threads(1)
@@ -314,7 +314,7 @@ ALWAYS = (ONE_WAY, JOINT, CRITIC, VOTES)
 
 def test_curves_of_methods_have_registered_names() -> None:
     """A curve of another name would be compared with nothing."""
-    from tabsynth.synthesizers.gan.adversarial import PACE, SCORES
+    from tabsynth.synthesizers.adversarial.adversarial import PACE, SCORES
     from tabsynth.synthesizers.pate.pairs import DISTANCE
 
     names = {name: {*method.curves} for name, method in METHODS.items()}

@@ -83,7 +83,7 @@ def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
                     aggregation, "majority", lambda counts, *_: np.arange(len(counts)) % 3 == 0
                 )
                 patch.setattr(
-                    "tabsynth.synthesizers.gan.estimator.noisy_marginals",
+                    "tabsynth.synthesizers.adversarial.estimator.noisy_marginals",
                     lambda *a: [np.ones(s) * 10 for s in a[2]],
                 )
                 # Batches of the student so large that it learns from every row that was asked about.

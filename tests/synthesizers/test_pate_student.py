@@ -10,7 +10,7 @@ from torch import Tensor
 from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
-from tabsynth.synthesizers.gan.generator import second_moments
+from tabsynth.synthesizers.adversarial.generator import second_moments
 from tabsynth.synthesizers.pate import features as pate_features
 from tabsynth.synthesizers.pate.features import (
     LEAST_NORM_OF_LABEL,

@@ -19,7 +19,7 @@ from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, Gaussian, Nois
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.schema import Column
-from tabsynth.synthesizers.gan import public as released
+from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
 from tabsynth.synthesizers.pate.estimator import VotingMethod, recommended

@@ -11,8 +11,8 @@ from test_wgan import rng, tiny
 
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.synthesizers.gan.adversarial import Adversarial
-from tabsynth.synthesizers.gan.generator import TableGenerator
+from tabsynth.synthesizers.adversarial.adversarial import Adversarial
+from tabsynth.synthesizers.adversarial.generator import TableGenerator
 from tabsynth.training import private_step
 from tabsynth.training.private_step import Captured
 

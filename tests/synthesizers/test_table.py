@@ -8,7 +8,11 @@ from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import Layout
 from tabsynth.schema import Column
-from tabsynth.synthesizers.gan.generator import GeneratorConfig, TableGenerator, second_moments
+from tabsynth.synthesizers.adversarial.generator import (
+    GeneratorConfig,
+    TableGenerator,
+    second_moments,
+)
 
 torch.set_num_threads(1)
 

@@ -14,9 +14,9 @@ from tabsynth.privacy.accounting.accountants import PrivacyFilter
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable, as_earlier
 from tabsynth.schema import Column
+from tabsynth.synthesizers.adversarial import public as released
+from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.gan import public as released
-from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)

@@ -29,7 +29,7 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.schema.editing import with_design
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet import selection
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.margnet.weighting import WeightClasses, WeightedColumns

@@ -14,9 +14,9 @@ from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
-from tabsynth.synthesizers.gan.adversarial import Adversarial
-from tabsynth.synthesizers.gan.dpwgan import WGANConfig, source_wgan
-from tabsynth.synthesizers.gan.generator import (
+from tabsynth.synthesizers.adversarial.adversarial import Adversarial
+from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig, source_wgan
+from tabsynth.synthesizers.adversarial.generator import (
     GeneratorConfig,
     MomentPenalty,
     TableGenerator,

@@ -8,10 +8,10 @@ from typing import Any
 from systems.form import Parameters, Request, Systems, draw_rows, with_unit, with_weight
 from tabsynth.auditing.fixtures.gan import TINY, TINY_CODER
 from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig, source_autoencoder
+from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
+from tabsynth.synthesizers.adversarial.dpwgan import DPWGAN, WGANConfig, source_wgan
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
-from tabsynth.synthesizers.gan.dpgan import VARIANTS
-from tabsynth.synthesizers.gan.dpwgan import DPWGAN, WGANConfig, source_wgan
 from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.private_step import StepConfig
 

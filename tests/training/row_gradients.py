@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
-from tabsynth.synthesizers.gan.autoencoder import Autoencoder, AutoencoderConfig
+from tabsynth.synthesizers.adversarial.autoencoder import Autoencoder, AutoencoderConfig
 from tabsynth.training.networks import ACTIVATIONS, mlp
 from tabsynth.training.private_step import critic_scores, gradient_penalty, minus_scores
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tabsynth.synthesizers.gan.generator import WeightAverage
+from tabsynth.synthesizers.adversarial.generator import WeightAverage
 
 
 def stepped(module: nn.Module, seed: int) -> None:

@@ -22,7 +22,7 @@ from row_gradients import (
 )
 from torch import Tensor, nn
 
-from tabsynth.synthesizers.gan.autoencoder import reconstruction_losses
+from tabsynth.synthesizers.adversarial.autoencoder import reconstruction_losses
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import minus_scores
 

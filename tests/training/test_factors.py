@@ -24,7 +24,7 @@ from row_gradients import (
 )
 from torch import Tensor, nn
 
-from tabsynth.synthesizers.gan.autoencoder import reconstruction_losses
+from tabsynth.synthesizers.adversarial.autoencoder import reconstruction_losses
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Factors, Trace, Use
 from tabsynth.training.networks import ACTIVATIONS, mlp

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tabsynth._random import keystream
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import recorded_by
-from tabsynth.synthesizers.gan.autoencoder import reconstruction_losses
+from tabsynth.synthesizers.adversarial.autoencoder import reconstruction_losses
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.networks import mlp
 from tabsynth.training.private_step import Places, PrivateStep, minus_scores

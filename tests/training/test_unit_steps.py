@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from tabsynth.privacy.accounting.mechanisms import Gaussian, Mechanism, SubsampledGaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Keystream
-from tabsynth.synthesizers.gan.autoencoder import reconstruction_losses
+from tabsynth.synthesizers.adversarial.autoencoder import reconstruction_losses
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.networks import mlp

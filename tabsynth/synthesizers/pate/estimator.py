@@ -13,8 +13,8 @@ from tabsynth.methods import COUNT, TOTAL, VOTES
 from tabsynth.privacy.accounting.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan_labels, share_right
 from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, NoisyVote
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.gan.estimator import GAN, NetworksMethod, TrainingMechanism
-from tabsynth.synthesizers.gan.generator import (
+from tabsynth.synthesizers.adversarial.estimator import GAN, NetworksMethod, TrainingMechanism
+from tabsynth.synthesizers.adversarial.generator import (
     MOMENTS,
     GeneratorTraining,
     MomentPenalty,

@@ -205,7 +205,7 @@ class PairFeatures:
         Returns
         -------
         Tensor, shape (width, width)
-            As :func:`tabsynth.synthesizers.gan.generator.second_moments`. Cells below 0 are cut off, and the
+            As :func:`tabsynth.synthesizers.adversarial.generator.second_moments`. Cells below 0 are cut off, and the
             one-way distributions restored by iterative proportional fitting.
         """
         departures = torch.zeros(len(self._constants), len(self._constants), dtype=torch.float64)

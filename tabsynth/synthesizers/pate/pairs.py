@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tabsynth.privacy.ledger.ledger import recorder
 from tabsynth.schema.column import Column
-from tabsynth.synthesizers.gan.generator import (
+from tabsynth.synthesizers.adversarial.generator import (
     PAIR_BETAS,
     PAIR_LR,
     GeneratorTraining,

@@ -14,9 +14,14 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.schema.column import Column
 from tabsynth.schema.conditions import code_of
 from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.adversarial.estimator import (
+    GAN,
+    Networks,
+    NetworksModel,
+    TrainingMechanism,
+)
+from tabsynth.synthesizers.adversarial.generator import ConditionalGenerator
 from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.gan.estimator import GAN, Networks, NetworksModel, TrainingMechanism
-from tabsynth.synthesizers.gan.generator import ConditionalGenerator
 from tabsynth.synthesizers.model import FittedModel, Sampler, Trained
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.estimator import MARGINALS, NETWORKS, VotingMethod, read_facts

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from tabsynth.methods import CLASS_VOTES, VOTES
-from tabsynth.synthesizers.gan.generator import (
+from tabsynth.synthesizers.adversarial.generator import (
     ConditionalGenerator,
     GeneratorTraining,
     TableGenerator,

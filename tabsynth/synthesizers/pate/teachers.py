@@ -31,7 +31,7 @@ from torch.nn.functional import (
 )
 
 from tabsynth.privacy.ledger.ledger import recorder
-from tabsynth.synthesizers.gan.generator import (
+from tabsynth.synthesizers.adversarial.generator import (
     BETAS,
     GeneratorTraining,
     MomentPenalty,

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from tabsynth._validate import integer, one_of, positive, widths
 from tabsynth.methods import CRITIC
 from tabsynth.privacy.ledger.ledger import Account, recorder
-from tabsynth.synthesizers.gan.generator import (
+from tabsynth.synthesizers.adversarial.generator import (
     BETAS,
     GENERATOR_OF_0_2,
     WARM_START,
@@ -248,7 +248,7 @@ class CriticConfig:
     lr : float
     optimizer : str
     per_generator : int or "adaptive"
-        Critic steps per generator step; see :class:`tabsynth.synthesizers.gan.adversarial.CriticSchedule`.
+        Critic steps per generator step; see :class:`tabsynth.synthesizers.adversarial.adversarial.CriticSchedule`.
     """
 
     hidden: tuple[int, ...] = (256, 256)

@@ -41,22 +41,20 @@ from tabsynth.schema.conforming import conformed
 from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.gan.adversarial import (
+from tabsynth.synthesizers.adversarial.adversarial import (
     CRITIC_OF_0_2,
     GENERATED,
     Adversarial,
     AdversarialConfig,
     stated_steps,
 )
-from tabsynth.synthesizers.gan.autoencoder import (
+from tabsynth.synthesizers.adversarial.autoencoder import (
     AUTOENCODER_OF_0_2,
     TRAININGS,
     Autoencoder,
     AutoencoderConfig,
 )
-from tabsynth.synthesizers.gan.generator import (
+from tabsynth.synthesizers.adversarial.generator import (
     MOMENTS,
     WARM_START,
     GeneratorConfig,
@@ -66,7 +64,7 @@ from tabsynth.synthesizers.gan.generator import (
     TableGenerator,
     TrainingContext,
 )
-from tabsynth.synthesizers.gan.public import (
+from tabsynth.synthesizers.adversarial.public import (
     check_warm_start,
     fingerprint,
     noisy_overlap,
@@ -75,6 +73,8 @@ from tabsynth.synthesizers.gan.public import (
     released_rows,
     together,
 )
+from tabsynth.synthesizers.conditions import Condition
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.method import (
     PlannedSpend,
     TableMethod,
@@ -335,7 +335,7 @@ class Networks:
     layout : Layout
     device : torch.device
     generator_class : callable
-        As :class:`tabsynth.synthesizers.gan.generator.TableGenerator`.
+        As :class:`tabsynth.synthesizers.adversarial.generator.TableGenerator`.
     """
 
     trainer: Callable[[TableGenerator, torch.Generator, MomentPenalty], GeneratorTraining]

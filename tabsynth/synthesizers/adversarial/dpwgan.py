@@ -7,7 +7,7 @@ NOTE[DIFF] Each example's gradient is clipped at C. The paper relies on weight c
 gradients; that bound is far above any useful C, and weight clipping never stands in for it.
 NOTE[DIFF] The generator steps with its own rate α_g; the box prints α_d.
 NOTE[DIFF] The default preset sets a real row against the mean of a batch of generated rows, not against
-one of them (see :mod:`tabsynth.synthesizers.gan.adversarial`), and its bound C follows the gradient norms of
+one of them (see :mod:`tabsynth.synthesizers.adversarial.adversarial`), and its bound C follows the gradient norms of
 generated rows. Preset ``source`` pairs each real row with one generated row, as line 5 of the box does,
 and its C is fixed.
 NOTE[DIFF] The default preset starts the generator from noisy one-way counts, holds its mean code to them
@@ -24,15 +24,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tabsynth._validate import one_of, positive
-from tabsynth.synthesizers.gan.adversarial import (
+from tabsynth.synthesizers.adversarial.adversarial import (
     NO_WARM_START,
     CriticConfig,
     CriticLoss,
     WarmStartConfig,
 )
-from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
-from tabsynth.synthesizers.gan.estimator import GAN, WARM_CRITIC_STEPS, CriticMethod
-from tabsynth.synthesizers.gan.generator import GeneratorConfig
+from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig, source_autoencoder
+from tabsynth.synthesizers.adversarial.estimator import GAN, WARM_CRITIC_STEPS, CriticMethod
+from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
 from tabsynth.synthesizers.settings import check_parts, with_settings
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.private_step import StepConfig
@@ -168,7 +168,7 @@ class DPWGAN(GAN):
         ``default``: ours. ``source``: the settings of appendix A of the Maryland census document, with a
         fixed clipping bound, one number for each column, and rows sampled independently. What differs from
         the document still is listed at the head of this module and in
-        :mod:`tabsynth.synthesizers.gan.autoencoder`.
+        :mod:`tabsynth.synthesizers.adversarial.autoencoder`.
     autoencoder : {"preset", "dp-sgd", "public", "no-noise", None}
         How the medGAN autoencoder is trained: on private rows with a share of the budget, on a table
         that costs nothing (``public`` or a sample of ``warm_start``), or without noise, for ε = ∞

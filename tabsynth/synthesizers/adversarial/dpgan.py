@@ -17,7 +17,7 @@ pictures at 2e-4 to 3e-4.
 NOTE[DIFF] Training stops when the planned steps are done; the accountant was asked before.
 NOTE[DIFF] Without a public table, stand-ins are generated rows or those of a table that was released
 before. In ``advanced`` real rows are set against them before the clip, see
-:mod:`tabsynth.synthesizers.gan.adversarial`; ``basic`` pairs each with one generated row, as the box does.
+:mod:`tabsynth.synthesizers.adversarial.adversarial`; ``basic`` pairs each with one generated row, as the box does.
 NOTE[DIFF] A group's bound is half the *median* of its gradient norms on public rows, as in our DP-WGAN; the
 authors' code takes their mean, which is ``max_norm=1.0, statistic="mean"``. Noise grows with the bound, but
 Adam takes the scale back: on the census table neither is clearly better (``reports/gans``).
@@ -29,14 +29,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tabsynth._validate import one_of, positive
-from tabsynth.synthesizers.gan.adversarial import (
+from tabsynth.synthesizers.adversarial.adversarial import (
     NO_WARM_START,
     CriticConfig,
     CriticLoss,
     WarmStartConfig,
 )
-from tabsynth.synthesizers.gan.estimator import GAN, WARM_CRITIC_STEPS, CriticMethod
-from tabsynth.synthesizers.gan.generator import GeneratorConfig
+from tabsynth.synthesizers.adversarial.estimator import GAN, WARM_CRITIC_STEPS, CriticMethod
+from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
 from tabsynth.synthesizers.settings import check_parts, with_settings
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.private_step import StepConfig

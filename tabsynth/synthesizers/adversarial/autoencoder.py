@@ -27,7 +27,7 @@ from tabsynth.methods import AUTOENCODER
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
-from tabsynth.synthesizers.gan.generator import TrainingContext
+from tabsynth.synthesizers.adversarial.generator import TrainingContext
 from tabsynth.synthesizers.settings import check_parts
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.loop import run_steps
