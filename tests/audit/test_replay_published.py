@@ -1,9 +1,5 @@
-"""R1 of evaluations that claim to be private: the charged report, and the over-estimation score."""
+"""R1 of evaluations that claim to be private: the charged report."""
 
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -11,13 +7,9 @@ from replay_published import replay_published
 from replayed_tables import EPSILON, SCHEMA, frame
 from systems import make_tiny_model
 
-from tabsynth.auditing.replay import replay_run
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.evaluation import charged
 from tabsynth.evaluation.charged import uses
-from tabsynth.privacy.accounting.mechanisms import Gaussian
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.training.diagnostics import overestimation
 
 torch.set_num_threads(1)
 
@@ -65,29 +57,3 @@ def test_a_charged_report_that_tells_more_is_caught(
     assert result.first_difference == (
         "report: rows were read, and no mechanism was called before report"
     )
-
-
-def test_the_overestimation_score() -> None:
-    """A private score: half a record's worth of noise, for half a record's worth of a sum."""
-
-    def run(scores: torch.Tensor, note: Callable[[str, Any], None]) -> None:
-        ledger = Ledger(10.0, 1e-5)
-        account = ledger.open("score", Gaussian(noise_multiplier=2.0), 1)
-        result = overestimation(
-            PrivateTable(scores, ledger),
-            torch.rand(9, generator=torch.Generator().manual_seed(0)),
-            torch.full((5,), 0.4),
-            account=account,
-            rows=20.0,
-            generator=torch.Generator().manual_seed(1),
-        )
-        note("score", result)
-        note("ledger", ledger)
-
-    scores = torch.from_numpy(np.random.default_rng(0).random(20))
-    for extreme in (0.0, 1.0, 1e9, float("nan")):
-        more = torch.cat([scores, torch.tensor([extreme])])
-        for tables in ((scores, more), (more, scores)):
-            result = replay_run(run, *tables)
-            assert result.passed, result.first_difference
-            assert result.worst_move == pytest.approx(0.0 if extreme != extreme else 1.0)
