@@ -209,7 +209,7 @@ def plan(
     schema : Schema, optional
         The schema of the table; required for methods whose noise depends on the columns (``margnet``).
     **parameters
-        Further parameters of the estimator. ``label`` of ``pate-acgan`` has a default without a schema.
+        Further parameters of the estimator. ``class_column`` of ``pate-acgan`` has a default without a schema.
 
     Returns
     -------
@@ -232,8 +232,8 @@ def plan(
     for name in given:
         if name not in names:
             raise InputError(f"Method {method} takes no parameter {shown(name)}; leave it out.")
-    if schema is None and "label" in names:
-        given.setdefault("label", _any_schema().names[0])
+    if schema is None and "class_column" in names:
+        given.setdefault("class_column", _any_schema().names[0])
     estimator = model(_any_schema() if schema is None else schema, **given)
     fit_plan: Plan = estimator.plan(estimate_time=False)
     return fit_plan

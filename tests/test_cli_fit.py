@@ -42,7 +42,7 @@ def folder(tmp_path):
         (("--epsilon", "1", "--delta", "1.5"), "delta=1.5"),
         (("--epsilon", "1", "--method", "magic"), "magic"),
         (("--epsilon", "1", "--set", "preset=magic"), "magic"),
-        (("--epsilon", "1", "--set", "encoding=magic"), "magic"),
+        (("--epsilon", "1", "--set", "network_encoding=magic"), "magic"),
         (("--epsilon", "1", "--set", "autoencoder=no-noise"), "no-noise"),
         (("--epsilon", "1", "--set", "autoencoder=public"), "public"),
         (("--epsilon", "1", "--device", "tpu"), "tpu"),
@@ -64,9 +64,12 @@ def folder(tmp_path):
         ),
         (
             ("--epsilon", "1", "--method", "margnet", "--public-source", "x"),
-            "provenance goes with a public table",
+            "public_source goes with a public table",
         ),
-        (("--epsilon", "1", "--method", "margnet", "--public", "holdout.csv"), "needs provenance"),
+        (
+            ("--epsilon", "1", "--method", "margnet", "--public", "holdout.csv"),
+            "needs public_source",
+        ),
         (
             (
                 "--epsilon",
@@ -85,8 +88,8 @@ def folder(tmp_path):
             "overlap='charged' go with a public table",
         ),
         (
-            ("--epsilon", "1", "--method", "margnet", "--set", "encoding=one-hot"),
-            "no setting 'encoding'",
+            ("--epsilon", "1", "--method", "margnet", "--set", "network_encoding=one-hot"),
+            "no setting 'network_encoding'",
         ),
         (
             ("--epsilon", "1", "--method", "margnet", "--set", "target=town"),
@@ -102,7 +105,7 @@ def folder(tmp_path):
         ),
         (("--epsilon", "1", "--set", "target=job"), ["dp-wgan", "no setting 'target'"]),
         (("--epsilon", "1", "--method", "dp-gan", "--set", "variant=magic"), "magic"),
-        (("--epsilon", "1", "--public", "holdout.csv"), "provenance"),
+        (("--epsilon", "1", "--public", "holdout.csv"), "public_source"),
         (("--epsilon", "1", "--overlap", "perhaps"), "perhaps"),
         (("--epsilon", "1", "--warm-start", "nowhere"), "nowhere"),
         (("--epsilon", "1", "--warm-start", "people.csv"), "people.csv"),
@@ -282,7 +285,7 @@ def test_options_reach_the_method(folder, monkeypatch):
     (one, _), (two, checkpoint), (three, _), (four, _) = built
     assert (one.autoencoder, one.delta, one.random_state, one.preset) == (None, 1e-6, 3, "default")
     assert (two.method, two.variant, str(checkpoint)) == ("dp-gan", "basic", "ck")
-    assert (three.provenance, len(three.public), three.overlap) == ("a survey", 400, "declined")
+    assert (three.public_source, len(three.public), three.overlap) == ("a survey", 400, "declined")
     assert type(four.warm_start) is DPWGAN and four.warm_start.certificate()["epsilon"] >= 0
 
 

@@ -33,7 +33,7 @@ def fit(folder, *more, code=0):
 
 
 @pytest.mark.parametrize(
-    "option", [("--schema", "linked.json"), ("--set", "label=sex"), ("--public-source", "x")]
+    "option", [("--schema", "linked.json"), ("--set", "class_column=sex"), ("--public-source", "x")]
 )
 def test_options_of_one_table_are_refused(tmp_path, option):
     write(tmp_path)

@@ -30,13 +30,13 @@ def test_from_a_table_to_rows_of_a_class(folder):
     """The installed command, end to end: price, fit, rows of one class, certificate."""
     words = (
         "--set",
-        "label=job",
+        "class_column=job",
         "--set",
         "mode=C",
         "--set",
         "teacher_count=30",
         "--set",
-        "labels=300",
+        "queries=300",
     )
     words += ("--time-limit", "1s")
     done = run(*ACGAN, *words, "--accept-drafted-domain", cwd=folder)
@@ -74,7 +74,7 @@ def test_from_a_table_to_rows_of_a_class(folder):
 def test_the_networks_of_pate_acgan(folder):
     words = (
         "--set",
-        "label=sex",
+        "class_column=sex",
         "--set",
         "teachers=networks",
         "--set",
@@ -82,7 +82,7 @@ def test_the_networks_of_pate_acgan(folder):
         "--time-limit",
         "1s",
     )
-    done = run(*ACGAN, *words, "--set", "labels=400", "--accept-drafted-domain", cwd=folder)
+    done = run(*ACGAN, *words, "--set", "queries=400", "--accept-drafted-domain", cwd=folder)
     assert "400 labels by 3 teachers" in done.stdout
     loaded = load(folder / "model.tabsynth")
     assert (loaded.teachers, loaded.mode) == ("networks", "B")
@@ -93,13 +93,13 @@ def test_the_networks_of_pate_acgan(folder):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "label=COLUMN"),
-        (("--set", "label=nobody"), "nobody"),
-        (("--set", "label=age"), "numeric"),
-        (("--set", "label=sex", "--set", "mode=D"), "mode"),
-        (("--set", "label=sex", "--set", "teacher_count=0"), "teacher_count"),
-        (("--set", "label=sex", "--set", "teacher_count=900", "--rows", "400"), "rows=400"),
-        (("--set", "label=sex", "--set", "teachers=paper"), ["teachers", "networks"]),
+        ((), "class_column=COLUMN"),
+        (("--set", "class_column=nobody"), "nobody"),
+        (("--set", "class_column=age"), "numeric"),
+        (("--set", "class_column=sex", "--set", "mode=D"), "mode"),
+        (("--set", "class_column=sex", "--set", "teacher_count=0"), "teacher_count"),
+        (("--set", "class_column=sex", "--set", "teacher_count=900", "--rows", "400"), "rows=400"),
+        (("--set", "class_column=sex", "--set", "teachers=paper"), ["teachers", "networks"]),
     ],
 )
 def test_refusals_of_pate_acgan(folder, words, says):
@@ -110,9 +110,9 @@ def test_refusals_of_pate_acgan(folder, words, says):
     ("words", "says"),
     [
         (("--set", "teachers=paper"), "teachers"),
-        (("--set", "label=sex"), ["pate-gan", "no setting 'label'"]),
+        (("--set", "class_column=sex"), ["pate-gan", "no setting 'class_column'"]),
         (("--set", "step_rule=bam"), "no setting 'step_rule'"),
-        (("--set", "labels=1"), "labels"),
+        (("--set", "queries=1"), "queries"),
     ],
 )
 def test_refusals_of_pate_gan(folder, words, says):
@@ -126,12 +126,12 @@ def test_a_null_for_a_class_that_has_none(folder, text, nulls):
         PATEConfig(),
         generator__latent_dim=3,
         generator__hidden=(4,),
-        labels=9,
+        queries=9,
         round_steps=2,
         marginals__features=9,
     )
     schema = Schema(make_schema().columns, null_values=nulls)
-    model = PATEACGAN(schema, epsilon=3, label="sex", teacher_count=9, config=config)
+    model = PATEACGAN(schema, epsilon=3, class_column="sex", teacher_count=9, config=config)
     model.fit(make_people()).save(folder / "model.tabsynth")
     words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--class-value", text)
     refused(*words, cwd=folder, says=f"column 'sex' has no value {text!r}, which stands for null")
@@ -142,7 +142,7 @@ def test_a_class_is_for_pate_acgan_alone(folder):
         PATEConfig(),
         generator__latent_dim=3,
         generator__hidden=(4,),
-        labels=9,
+        queries=9,
         round_steps=2,
         marginals__features=9,
     )

@@ -41,7 +41,7 @@ def test_a_mode_is_priced():
     """Mode B votes on the class besides, on the same budget."""
     words = ("plan", "--rows", 9_000, "--method", "pate-acgan", "--epsilon", 2)
     text = told(*words, "--set", "mode=B")
-    own = PATEACGAN(make_schema(), epsilon=2.0, rows=9_000, label="sex", mode="B")
+    own = PATEACGAN(make_schema(), epsilon=2.0, rows=9_000, class_column="sex", mode="B")
     assert str(own.plan(estimate_time=False)) in text and "class votes" in text
     purposes = [
         [
@@ -55,10 +55,10 @@ def test_a_mode_is_priced():
 
 
 def test_labels_as_json():
-    words = ("--consensus", "0.7", "--flips", "0.1", "--labels", "900", "--teacher-count", "100")
+    words = ("--consensus", "0.7", "--flips", "0.1", "--queries", "900", "--teacher-count", "100")
     result = json.loads(told(*PATE, *words, "--teacher-count", "150", "--delta", "1e-6", "--json"))
     assert result["method"] == "pate-gan" and (result["rows"], result["delta"]) == (19077, 1e-6)
-    assert (result["consensus"], result["flips"], result["target_labels"]) == (0.7, 0.1, 900)
+    assert (result["consensus"], result["flips"], result["target_queries"]) == (0.7, 0.1, 900)
     assert [x["teachers"] for x in result["grid"]] == [100, 150]
 
 
@@ -116,7 +116,7 @@ def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
         (("--rows", "99", "--method", "pate-gan", "--epsilon", "inf"), "epsilon=inf"),
         (("--rows", "99", "--method", "pate-gan", "--epsilon", "nan"), "epsilon"),
         (("--rows", "99", "--method", "gan", "--epsilon", "1"), ["--method", "'gan'"]),
-        (("--rows", "99", "--method", "dp-gan", "--epsilon", "1", "--labels", "9"), "--labels"),
+        (("--rows", "99", "--method", "dp-gan", "--epsilon", "1", "--queries", "9"), "--queries"),
         ((*PATE[1:], "--batch", "9"), "--batch"),
         ((*PATE[1:], "--consensus", "0"), "consensus"),
         ((*PATE[1:], "--teacher-count", "20000"), "teacher_count"),
@@ -160,7 +160,7 @@ def test_a_plan_states_what_an_attacker_can_do():
         (("--max-advantage", "1.5"), "max_advantage"),
         (("--max-advantage", "1e-6"), "lower delta"),
         (("--max-advantage", "0.1", "--epsilon", "1"), "takes no --epsilon"),
-        (("--max-advantage", "0.1", "--labels", "9"), "takes no --labels"),
+        (("--max-advantage", "0.1", "--queries", "9"), "takes no --queries"),
         (("--max-advantage", "0.1", "--method", "gan"), "--method"),
         (("--epsilon", "1"), "--method"),
         (("--method", "dp-gan"), "--epsilon, or --max-advantage"),

@@ -42,7 +42,7 @@ def test_settings_are_those_of_the_estimator_and_of_its_configurations(tmp_path)
         ("dp-wgan", ["autoencoder_config.steps=3"], "AutoencoderConfig has no setting 'steps'"),
         ("dp-wgan", ["step.counts=3"], "StepConfig has no setting 'counts'; choose from "),
         ("dp-wgan", ["preset=source", "step.count=9"], "preset=source states step itself"),
-        ("pate-acgan", [], "label=COLUMN"),
+        ("pate-acgan", [], "class_column=COLUMN"),
         ("margnet", ["steps"], "Expected --set like NAME=VALUE"),
         ("margnet", ["steps=3", "steps.more=3"], "within steps, which is a value"),
         ("margent", [], "Expected --method to be one of margnet"),

@@ -17,8 +17,15 @@ COLUMNS = [
 METHODS = {
     "dp-wgan": ("--rows", 700, "--set", "step_rule=bam"),
     "dp-gan": ("--set", "variant=basic"),
-    "pate-gan": ("--set", "teacher_count=10", "--set", "labels=200"),
-    "pate-acgan": ("--set", "teacher_count=10", "--set", "labels=200", "--set", "label=ward"),
+    "pate-gan": ("--set", "teacher_count=10", "--set", "queries=200"),
+    "pate-acgan": (
+        "--set",
+        "teacher_count=10",
+        "--set",
+        "queries=200",
+        "--set",
+        "class_column=ward",
+    ),
 }
 
 

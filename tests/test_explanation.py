@@ -202,14 +202,14 @@ def charged(method: str) -> set[str]:
             for each in (schema, weighted)
         ]
     table = pd.DataFrame({name: [0, 1, 2] for name in ("a", "b", "c")})
-    public = {"public": table, "provenance": "made up"}
+    public = {"public": table, "public_source": "made up"}
     changes: list[dict[str, Any]] = [
         *({}, {"rows": 100}, public, {**public, "overlap": "charged"}, {"tables": [("a", "b")]}),
         *({"preset": "source"}, {"teachers": "networks"}, {"variant": "basic"}),
         *({"autoencoder": "dp-sgd", **change} for change in ({}, {"teachers": "networks"})),
         *({"mode": "B"}, {"config": MargNetConfig(max_unscored=0)}),
     ]
-    needed = {"epsilon": math.inf, **({"label": "a"} if method == "pate-acgan" else {})}
+    needed = {"epsilon": math.inf, **({"class_column": "a"} if method == "pate-acgan" else {})}
     purposes = set()
     for make, change in product(makers, changes):
         taken = inspect.signature(make).parameters
@@ -271,7 +271,9 @@ def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():
     make = partial(tabsynth.DPWGAN, schema, epsilon=1.0)
     assert make().make_method(schema)._training() == "dp-sgd"
     assert (
-        make(public=pd.DataFrame({"a": [1]}), provenance="made up").make_method(schema)._training()
+        make(public=pd.DataFrame({"a": [1]}), public_source="made up")
+        .make_method(schema)
+        ._training()
         == "public"
     )
     assert make(warm_start=object()).make_method(schema)._training() is None

@@ -45,7 +45,7 @@ def test_config_is_the_parameter_of_every_method(method: str) -> None:
     config = BY_METHOD[method]
     assert is_dataclass(config) and METHODS[method]._get_param_names().count("config") == 1
     _, schema = tabsynth.load_census()
-    given = {"label": schema.names[2]} if method == "pate-acgan" else {}
+    given = {"class_column": schema.names[2]} if method == "pate-acgan" else {}
     model = METHODS[method](schema, epsilon=1.0, config=config(), **given)
     assert model.get_params(deep=False)["config"] == config()
     with pytest.raises(InputError, match="config to be a"):

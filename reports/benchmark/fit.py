@@ -28,8 +28,8 @@ def build(system: configs.System, table: Table, schema: Schema, **budget: Any) -
     """Return the estimator, as a user gets it by default but for the system's options."""
     options = dict(system.options)
     method = METHODS[system.method]
-    if "label" in inspect.signature(method).parameters:
-        options.setdefault("label", table.target)
+    if "class_column" in inspect.signature(method).parameters:
+        options.setdefault("class_column", table.target)
     return method(schema, **budget, **options)
 
 

@@ -408,9 +408,11 @@ class Session:
         def work(job: Job) -> list[str]:
             from tabsynth.planning import bounds_of, column_errors, plan, plan_bounds
 
-            label: dict[str, Any] = {} if settings.label is None else {"label": settings.label}
+            classes: dict[str, Any] = (
+                {} if settings.class_column is None else {"class_column": settings.class_column}
+            )
             budget = (settings.epsilon, settings.delta)
-            cost = plan(settings.method, settings.rows, *budget, schema, **label)
+            cost = plan(settings.method, settings.rows, *budget, schema, **classes)
             (one,) = plan_bounds([schema.design.rows], *budget, max_weight=schema.max_weight)
             attacker = bounds_of(cost)
             self.settings = settings
@@ -465,7 +467,9 @@ class Session:
             from tabsynth.synthesizers import METHODS
 
             given = {name: getattr(settings, name) for name in ("epsilon", "delta")}
-            given |= {} if settings.label is None else {"label": settings.label}
+            given |= (
+                {} if settings.class_column is None else {"class_column": settings.class_column}
+            )
             model = METHODS[settings.method](
                 schema,
                 rows=settings.public_rows,

@@ -23,7 +23,7 @@ class Settings:
         The number of rows that the plan is for, which a person knows from elsewhere. It is never counted here.
     rows_are_public : bool
         Whether ``rows`` is the exact number and public. The fit then takes it, and does not measure it.
-    label : str, optional
+    class_column : str, optional
         Of ``pate-acgan``, which needs it: the column whose values are the classes.
     accept_drafted : bool
         Whether a person accepts a claim that is conditional on drafted columns.
@@ -38,7 +38,7 @@ class Settings:
     delta: float = 1e-5
     rows: int
     rows_are_public: bool = False
-    label: str | None = None
+    class_column: str | None = None
     accept_drafted: bool = False
     ledger: Path | None = None
     name: str = "fit"
@@ -53,9 +53,9 @@ class Settings:
             raise InputError(
                 f"Expected a name of the fit of letters, digits, - and _, got {shown(self.name)}."
             )
-        if self.method == "pate-acgan" and self.label is None:
+        if self.method == "pate-acgan" and self.class_column is None:
             raise InputError("pate-acgan needs the column whose values are the classes; name it.")
-        if self.method != "pate-acgan" and self.label is not None:
+        if self.method != "pate-acgan" and self.class_column is not None:
             raise InputError(f"Method {self.method} takes no column of classes; leave it out.")
 
     @property

@@ -255,7 +255,7 @@ def plan(page: Page) -> None:
         classes = ui.select(
             ["", *facts.learned.names],
             label="Column of classes, for pate-acgan",
-            value="" if now is None or now.label is None else now.label,
+            value="" if now is None or now.class_column is None else now.class_column,
         ).props("outlined dense")
     public = ui.checkbox("The number of rows is exact and public: the fit may use it")
     public.set_value(now is not None and now.rows_are_public)
@@ -273,7 +273,7 @@ def plan(page: Page) -> None:
             delta=number("δ", delta.value),
             rows=whole("the number of rows", rows.value),
             rows_are_public=bool(public.value),
-            label=classes.value or None,
+            class_column=classes.value or None,
             accept_drafted=accept is not None and bool(accept.value),
             ledger=_path(ledger.value),
             name=name.value.strip(),

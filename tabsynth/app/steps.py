@@ -140,7 +140,7 @@ def plan(schema: Path, settings: Settings) -> Step:
     """Return the planned privacy cost."""
     votes = METHODS[settings.method].votes
     of_schema = () if votes else ("--schema", schema)
-    label = "" if settings.label is None else f", label={settings.label!r}"
+    classes = "" if settings.class_column is None else f", class_column={settings.class_column!r}"
     return Step(
         title="Plan the privacy cost",
         command=_line(
@@ -150,7 +150,7 @@ def plan(schema: Path, settings: Settings) -> Step:
         python=(
             "from tabsynth import Schema, plan\nfrom tabsynth.planning import column_errors\n\n"
             f"schema = Schema.load({_path(schema)})\n"
-            f"cost = plan({settings.method!r}, {settings.rows}, {settings.epsilon!r}, {settings.delta!r}, schema{label})\n"
+            f"cost = plan({settings.method!r}, {settings.rows}, {settings.epsilon!r}, {settings.delta!r}, schema{classes})\n"
             f"print(cost)\nprint(column_errors(cost, schema, {settings.rows}))"
         ),
     )
@@ -174,9 +174,9 @@ def fit(
     if settings.public_rows is not None:
         words += ["--rows", str(settings.rows)]
         arguments.append(f"rows={settings.rows}")
-    if settings.label is not None:
-        words += ["--set", f"label={json.dumps(settings.label, ensure_ascii=False)}"]
-        arguments.append(f"label={settings.label!r}")
+    if settings.class_column is not None:
+        words += ["--set", f"class_column={json.dumps(settings.class_column, ensure_ascii=False)}"]
+        arguments.append(f"class_column={settings.class_column!r}")
     if settings.accept_drafted:
         words.append("--accept-drafted-domain")
         arguments.append("accept_drafted_domain=True")

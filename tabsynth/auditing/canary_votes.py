@@ -52,7 +52,7 @@ from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import codes_of as inputs_of
 from tabsynth.training.units import UnitRows
 
-ROWS, LABELS = 2000, 100  # declared rows and questions of the planned fit
+ROWS, QUERIES = 2000, 100  # declared rows and questions of the planned fit
 VOTE_PURPOSES = (VOTES, CLASS_VOTES)
 ONE, ALL = "one vote, at a tie", "all votes of a fit"
 ONE_CLASS, ALL_CLASS = "one class vote, at a tie", "all class votes of a fit"
@@ -120,11 +120,11 @@ def plan_releases(
     mode: str | None = None,
     datasets: NeighbouringDatasets | None = None,
 ) -> PlannedReleases:
-    """Plan a fit of ``method`` to ``ROWS`` declared rows with ``LABELS`` questions."""
+    """Plan a fit of ``method`` to ``ROWS`` declared rows with ``QUERIES`` questions."""
     schema = (datasets or small_neighbouring_datasets()).schema
-    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": ROWS, "labels": LABELS}
-    if "label" in signature(METHODS[method]).parameters:
-        given["label"] = "colour"
+    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": ROWS, "queries": QUERIES}
+    if "class_column" in signature(METHODS[method]).parameters:
+        given["class_column"] = "colour"
     if mode is not None:
         given["mode"] = mode
     model = METHODS[method](schema, **given)
@@ -417,7 +417,7 @@ def _whole(
         runs=bound.errors.runs_without,
         power=(f"With this number of runs, no lower bound above ε = {most:.2f} is possible."),
         details={
-            "labels": LABELS,
+            "queries": QUERIES,
             "mu_expected": mu,
             "false_positives": bound.errors.false_positives,
             "false_negatives": bound.errors.false_negatives,

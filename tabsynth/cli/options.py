@@ -289,7 +289,7 @@ class PriorKnowledge:
         """The options, by the parameters that they set."""
         return {
             "public": self.public,
-            "provenance": self.public_source,
+            "public_source": self.public_source,
             "overlap": self.overlap,
             "warm_start": self.warm_start,
         }
@@ -383,8 +383,11 @@ class PlanGrid:
     teacher_count: Annotated[
         list[int] | None, _compared(help="For PATE: a number of teachers; repeatable.")
     ] = None
-    labels: Annotated[
-        int | None, _compared(help="For PATE: number of labels for the student. Default: 5000.")
+    queries: Annotated[
+        int | None,
+        _compared(
+            help="For PATE: number of queries that the student should have answered. Default: 5000."
+        ),
     ] = None
     consensus: Annotated[
         float | None,
@@ -474,7 +477,7 @@ class Draw:
     class_value: Annotated[
         str | None,
         typer.Option(
-            help="For pate-acgan: the class of all sampled rows, a value of the column that its setting label names. Default: classes as"
+            help="For pate-acgan: the class of all sampled rows, a value of its class_column. Default: classes as"
             " estimated."
         ),
     ] = None
@@ -673,7 +676,6 @@ class SurveyDesign:
 
 # Parameters with another name on the command line.
 FLAGS = {
-    "provenance": "--public-source",
     "tables": "--table",
     "batches": "--batch",
     "n": "-n",
@@ -715,9 +717,9 @@ def class_argument(synthesizer: Any, text: str) -> dict[str, Any]:
         raise InputError(
             f"A model of method {synthesizer.method} takes no --class-value; leave it out, or use pate-acgan."
         )
-    column = synthesizer.model_.encoder.schema[synthesizer.model_.config["label"]]
+    column = synthesizer.model_.encoder.schema[synthesizer.model_.config["class_column"]]
     value = parse_value(synthesizer.model_.encoder.schema, column, text, "--class-value")
-    return {"label": pd.NA if value is None else value}
+    return {"class_value": pd.NA if value is None else value}
 
 
 def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:

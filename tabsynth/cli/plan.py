@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tabsynth.synthesizers.plan import Plan
 
 
-OF_PATE, OF_STEPS = ("consensus", "flips", "labels", "teacher_count"), ("batches", "steps")
+OF_PATE, OF_STEPS = ("consensus", "flips", "queries", "teacher_count"), ("batches", "steps")
 OF_EACH = ("rows", "epsilon", "delta", "prior", "method", "set", "config")
 
 

@@ -28,7 +28,7 @@ SHARED = frozenset(
 )
 OPTIONS = {
     "public": "--public",
-    "provenance": "--public-source",
+    "public_source": "--public-source",
     "overlap": "--overlap",
     "warm_start": "--warm-start",
     "tables": "--table",
@@ -130,9 +130,9 @@ def arguments_of(
                 f"preset={arguments['preset']} states {', '.join(configured)} itself; leave out preset or the settings."
             )
         arguments["config"] = _configured(config, configured)
-    if complete and "label" in parameters and "label" not in arguments:
+    if complete and "class_column" in parameters and "class_column" not in arguments:
         raise InputError(
-            f"Method {method} needs --set label=COLUMN, the column whose values are the classes."
+            f"Method {method} needs --set class_column=COLUMN, the column whose values are the classes."
         )
     return arguments
 

@@ -121,7 +121,7 @@ def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
     Codebooks are cached and shared: do not write to them.
     """
     if not (isinstance(scheme, str) and scheme.startswith("base-")):
-        one_of("encoding", scheme, SCHEMES)
+        one_of("network_encoding", scheme, SCHEMES)
     return _codebook(size, scheme, _base(scheme))
 
 
@@ -155,7 +155,7 @@ def _base(scheme: str) -> int:
         return 2
     text = scheme.removeprefix("base-")
     if not re.fullmatch(r"[0-9]{1,4}", text) or not 2 <= int(text) <= 1_000:
-        raise InputError(f"Expected encoding base-N with N in [2, 1000], got {scheme!r}.")
+        raise InputError(f"Expected network_encoding base-N with N in [2, 1000], got {scheme!r}.")
     return int(text)
 
 
@@ -172,7 +172,7 @@ class TableEncoder:
     Parameters
     ----------
     schema : Schema
-    encoding : str or dict of str
+    network_encoding : str or dict of str
         The scheme of all columns (``one-hot``, ``ordinal``, ``binary``, ``base-N``), or a scheme by
         column name; columns not named are one-hot.
 
@@ -191,16 +191,22 @@ class TableEncoder:
     Data-independent: ``layout`` is the same for every table, and each row is encoded by itself.
     """
 
-    def __init__(self, schema: Schema, encoding: str | Mapping[str, str] = "one-hot") -> None:
+    def __init__(
+        self, schema: Schema, network_encoding: str | Mapping[str, str] = "one-hot"
+    ) -> None:
         self.whole = schema
         self.schema = schema = schema.learned
-        self.encoding = encoding
+        self.network_encoding = network_encoding
         schemes = (
-            encoding if isinstance(encoding, Mapping) else dict.fromkeys(schema.names, encoding)
+            network_encoding
+            if isinstance(network_encoding, Mapping)
+            else dict.fromkeys(schema.names, network_encoding)
         )
         for name in schemes:
             if name not in schema.names:
-                raise InputError(f"encoding names column {shown(name)}, which the schema lacks.")
+                raise InputError(
+                    f"network_encoding names column {shown(name)}, which the schema lacks."
+                )
         _check_one_hot([c for c in schema.columns if schemes.get(c.name, "one-hot") == "one-hot"])
         blocks, start = [], 0
         for column in schema.columns:

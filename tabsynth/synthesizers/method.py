@@ -96,12 +96,12 @@ def check_identifiers(schema: Schema) -> None:
         )
 
 
-def check_provenance(public: Any, provenance: Any) -> None:
+def check_public_source(public: Any, public_source: Any) -> None:
     """Refuse a public table whose source nobody states."""
-    if public is not None and not (isinstance(provenance, str) and provenance.strip()):
+    if public is not None and not (isinstance(public_source, str) and public_source.strip()):
         raise InputError(
-            "A public table needs provenance: say in a line where it comes from and why it is"
-            f" public; got provenance={shown(provenance)}."
+            "A public table needs public_source: say in a line where it comes from and why it is"
+            f" public; got public_source={shown(public_source)}."
         )
 
 
@@ -278,12 +278,12 @@ class TableMethod(Method):
     no_design: ClassVar[tuple[str, ...]] = ("weight", "unit")  # what of a design it does not take
 
     schema: Schema
-    encoding: str | Mapping[str, str] = "one-hot"
+    network_encoding: str | Mapping[str, str] = "one-hot"
 
     @cached_property
     def encoder(self) -> TableEncoder:
         """The encoder of tables, made once."""
-        return TableEncoder(self.schema, self.encoding)
+        return TableEncoder(self.schema, self.network_encoding)
 
     @cached_property
     def public_index(self) -> np.ndarray | None:
@@ -363,7 +363,7 @@ class TableMethod(Method):
 
     def binding(self) -> dict[str, Any]:
         """Return what a checkpoint of this fit must agree in besides parameters, JSON-ready."""
-        encoding = self.encoding
+        encoding = self.network_encoding
         return {
             **super().binding(),
             "encoding": encoding if isinstance(encoding, str) else dict(encoding),
@@ -383,7 +383,7 @@ class TableMethod(Method):
             table_kind = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
             # An untrusted file must not make us build more than it holds: neither codebooks …
             weight_count = sum(tensor.numel() for tensor in tensors.values())
-            if one_hot_width(self.schema.learned, self.encoding) > weight_count:
+            if one_hot_width(self.schema.learned, self.network_encoding) > weight_count:
                 raise damaged
             if statement["public"]["schema_sha256"] != self.schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")

@@ -173,7 +173,7 @@ class FittedModel(Trained, Generic[Encoder]):
     def schema_facts(self) -> dict[str, Any]:
         """Return what a model file says of the schema and its encoding."""
         assert isinstance(self.encoder, TableEncoder)
-        encoding = self.encoder.encoding
+        encoding = self.encoder.network_encoding
         return {
             "schema": self.encoder.whole.to_dict(),
             "encoding": encoding if isinstance(encoding, str) else dict(encoding),

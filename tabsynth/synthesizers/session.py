@@ -69,7 +69,7 @@ DRAFTED = "drafted by the fit"  # in place of a schema's hash
 # Parameters that may change when an interrupted fit is resumed.
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 # Parameters that a certificate states, where a method has them.
-STATED = ("preset", "variant", "label")
+STATED = ("preset", "variant", "class_column")
 # Parameters with values of a schema, which a fit that drafts one cannot take.
 SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares", "tables")
 logger = logging.getLogger(__name__)

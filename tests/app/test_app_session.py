@@ -230,7 +230,7 @@ def test_edits_that_contradict_change_nothing(session):
         {"rows": 0},
         {"name": "../up"},
         {"method": "pate-acgan"},
-        {"label": "town"},
+        {"class_column": "town"},
     ],
 )
 def test_settings_that_cannot_be_are_refused(wrong):

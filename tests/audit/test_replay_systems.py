@@ -66,9 +66,9 @@ def test_every_method_and_option_is_covered() -> None:
         defaults = {n: p.default for n, p in inspect.signature(kind).parameters.items()}
         chosen = {n for n, v in defaults.items() if any(getattr(m, n) is not v for m in models)}
         assert set(defaults) - chosen <= OF_NO_SYSTEM, method
-        if "encoding" not in defaults:
+        if "network_encoding" not in defaults:
             continue
-        used = {s for m in models for s in _schemes(m.make_method(SCHEMA).encoding)}
+        used = {s for m in models for s in _schemes(m.make_method(SCHEMA).network_encoding)}
         assert used == {"base-N" if s.startswith("base-") else s for s in SCHEMES}, method
         assert {m.make_method(SCHEMA)._training() for m in models} == {*TRAININGS, None} - {
             "no-noise"

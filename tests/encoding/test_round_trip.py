@@ -87,10 +87,10 @@ def test_schemes_by_column_and_their_widths() -> None:
 )
 def test_unknown_schemes_are_refused(scheme: object) -> None:
     schema = Schema([Column(name="a", kind="categorical", dtype="str", categories=("x", "y"))])
-    with pytest.raises(InputError, match="encoding") as caught:
+    with pytest.raises(InputError, match="network_encoding") as caught:
         TableEncoder(schema, {"a": scheme})  # type: ignore[dict-item]
     assert "\n" not in str(caught.value)
-    with pytest.raises(InputError, match="encoding names column 'z'"):
+    with pytest.raises(InputError, match="network_encoding names column 'z'"):
         TableEncoder(schema, {"z": "one-hot"})
 
 

@@ -353,7 +353,7 @@ def test_columns_that_a_rule_makes():
 def test_a_public_prior_leaves_estimates_unbiased():
     """The noisy counts are those of the private rows, whatever the fit makes of an earlier table."""
     earlier = rows(3000, seed=9)
-    model = fit(epsilon=4.0, public=earlier, provenance="a made-up table of another year")
+    model = fit(epsilon=4.0, public=earlier, public_source="a made-up table of another year")
     found = mean(model, "age", by="sex", random_state=0)
     apart = (found["estimate"] - TABLE.groupby("sex")["age"].mean()) / found["standard_error"]
     assert (apart.abs() < 3.5).all()

@@ -91,7 +91,7 @@ def test_recommendations() -> None:
     """privacy.md: 760 to 1,900 teachers at ε = 1, about 380 at ε = 8."""
     results = {e: plan_labels(19_077, e).recommended for e in (1.0, 8.0, 20.0)}
     assert results == {1.0: 1907, 8.0: 381, 20.0: 190}
-    few = plan_labels(19_077, 8.0, labels=200)
+    few = plan_labels(19_077, 8.0, queries=200)
     assert few.recommended == 50 and "the fewest that answer 200" in few.reason
     assert "fewer than the 5,000 requested" in plan_labels(5_000, 1.0).reason
     small = plan_labels(40, 8.0)
@@ -132,7 +132,7 @@ def test_it_is_json_ready() -> None:
         *(({"delta": v}, "delta") for v in (0, 1, math.nan)),
         *(({"consensus": v}, "consensus") for v in (0.5, 1.01, math.nan)),
         *(({"flips": v}, "flips") for v in (0, 0.5, "x")),
-        *(({"labels": v}, "labels") for v in (0, 2.5)),
+        *(({"queries": v}, "queries") for v in (0, 2.5)),
         *(({"teacher_count": [v]}, "teacher_count") for v in (1, 19_078, 2.5, "3")),
     ],
     ids=repr,

@@ -107,7 +107,7 @@ def pate(**changes: Any) -> PATEConfig:
     parameters: dict[str, Any] = {
         "generator__latent_dim": 5,
         "generator__hidden": (8,),
-        "labels": 60,
+        "queries": 60,
         "rounds": 2,
         "round_steps": 3,
         "marginals__functions": 2,
@@ -133,7 +133,7 @@ def small_pate(schema: Schema = SCHEMA, *, config: Any = None, **changes: Any) -
 def small_acgan(schema: Schema = SCHEMA, *, config: Any = None, **changes: Any) -> PATEACGAN:
     """``config``: changes of the small configuration, or what stands in its place."""
     config = pate(**(config or {})) if isinstance(config, dict | None) else config
-    parameters = {"epsilon": 3.0, "label": "k", "teacher_count": 7, "config": config}
+    parameters = {"epsilon": 3.0, "class_column": "k", "teacher_count": 7, "config": config}
     return PATEACGAN(schema, **{**parameters, "autoencoder_config": coder(), **changes})
 
 

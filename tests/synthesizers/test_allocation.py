@@ -176,7 +176,7 @@ class Recorded:
 
 def fit_of(table: pd.DataFrame, epsilon: float, public: Any = None, **settings: Any) -> MargNet:
     config = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=12, **settings)
-    given = {} if public is None else {"public": public, "provenance": "made up"}
+    given = {} if public is None else {"public": public, "public_source": "made up"}
     return MargNet(SCHEMA, epsilon=epsilon, random_state=0, config=config, **given).fit(table)
 
 

@@ -250,7 +250,9 @@ def test_a_time_limit_gives_a_smaller_epsilon() -> None:
 
 def test_autoencoder_on_a_public_table_spends_nothing() -> None:
     """R11."""
-    model = small(autoencoder="public", public=frame(15, seed=3), provenance="made up").fit(frame())
+    model = small(autoencoder="public", public=frame(15, seed=3), public_source="made up").fit(
+        frame()
+    )
     certificate = model.certificate()
     assert [i["purpose"] for i in certificate["mechanisms"]] == ["one-way counts", "critic"]
     assert certificate["public"]["public_table"]["rows"] == 15 and certificate["private"] is True
@@ -281,7 +283,7 @@ def test_autoencoder_without_noise_is_epsilon_inf() -> None:
 )
 def test_a_bad_public_table_costs_nothing(public: Any) -> None:
     """R7: it is refused before the first private row is read."""
-    model = small(autoencoder="public", public=public, provenance="made up")
+    model = small(autoencoder="public", public=public, public_source="made up")
     with pytest.raises(InputError, match=r"public table|Column 'b'"):
         model.fit(frame())
     assert not hasattr(model, "ledger_")

@@ -90,7 +90,7 @@ def test_sample_signs(tmp_path, monkeypatch):
     assert verify("t.csv", public).signature.endswith("the key given")
 
 
-PUBLIC: dict[str, Any] = {"public": frame(30, seed=4), "provenance": "a made-up table"}
+PUBLIC: dict[str, Any] = {"public": frame(30, seed=4), "public_source": "a made-up table"}
 TABLE, WARM = "rows of the public table", "rows released by the warm start"
 BOTH = ["autoencoder_config", "config"]
 SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -137,7 +137,7 @@ SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "pate-acgan": (
         lambda: small_acgan(mode="A"),
         {
-            **{"label": "k", "mode": "A", "autoencoder": None, "teachers": "marginals"},
+            **{"class_column": "k", "mode": "A", "autoencoder": None, "teachers": "marginals"},
             "own_configuration": ["autoencoder_config", "config"],
         },
     ),

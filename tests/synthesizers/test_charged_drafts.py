@@ -116,10 +116,13 @@ def test_what_can_be_refused_is_refused_before_the_draft(
         (MargNet(epsilon=1, rows=-1), "rows"),
         (MargNet(epsilon=1, config=5), "config"),  # type: ignore[arg-type]
         (MargNet(epsilon=1, workload=[("k", "none")]), "none"),
-        (PATEACGAN(epsilon=1, label="none"), "label"),
-        (PATEACGAN(epsilon=1, label="k", class_shares={"x": 1.0}), "class_shares needs a schema"),
+        (PATEACGAN(epsilon=1, class_column="none"), "class_column"),
+        (
+            PATEACGAN(epsilon=1, class_column="k", class_shares={"x": 1.0}),
+            "class_shares needs a schema",
+        ),
         (small(warm_start=drafting()).set_params(schema=None), "warm_start needs a schema"),
-        (small(public=table, provenance="a").set_params(schema=None), "public needs a schema"),
+        (small(public=table, public_source="a").set_params(schema=None), "public needs a schema"),
     ):
         with pytest.raises(InputError, match=says):
             model.fit(table)

@@ -20,7 +20,7 @@ from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)
-PUBLIC: dict[str, Any] = {"public": frame(30, seed=4), "provenance": "made up"}
+PUBLIC: dict[str, Any] = {"public": frame(30, seed=4), "public_source": "made up"}
 NETWORKS: dict[str, Any] = {"teachers": "networks"}
 PAPER = {**NETWORKS, "config": {"start_from_counts": False}}
 
@@ -104,7 +104,7 @@ def test_no_honest_certificate_is_refused(option: str, monkeypatch: pytest.Monke
 def test_sampled_tables_are_bound_and_samples_of_a_condition_too() -> None:
     model = fitted(margnet())
     plain, given = model.sample(40), model.sample(40, where={"k": "x"})
-    acgan = fitted(small_acgan()).sample(40, label="y")
+    acgan = fitted(small_acgan()).sample(40, class_value="y")
     for table in (plain, given, acgan):
         assert attached(table) is table.attrs["certificate"]
         assert attached(table.head(39)) is None

@@ -36,6 +36,10 @@ def test_a_model_of_0_2_is_read(name: str, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(loaded.sample(9, random_state=1), model.sample(9, random_state=1))
     # The same as a fit of the loaded model would state.
     assert json.loads(json.dumps(loaded.make_method(loaded.schema).configuration())) == of_fit
+    if name == "pate-acgan":
+        assert set(loaded.sample(9, class_value="y")["k"]) == {
+            "y"
+        }  # by the column that was ``label``
     config = {**CONFIGS[name]["config"], "unheard": 1}
     write_model(path, {**facts, "config": {**CONFIGS[name], "config": config}}, weights)
     with pytest.raises(TabsynthError, match="unheard"):

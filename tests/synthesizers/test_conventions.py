@@ -29,11 +29,15 @@ def model() -> DPWGAN:
 
 
 def test_sklearn_conventions() -> None:
-    estimator = small(encoding="binary", random_state=3)
+    estimator = small(network_encoding="binary", random_state=3)
     copy = clone(estimator)
     ours, theirs = estimator.get_params(deep=False), copy.get_params(deep=False)
     assert ours.keys() == theirs.keys() == inspect.signature(DPWGAN).parameters.keys()
-    assert (copy.encoding, copy.random_state, copy.schema) == ("binary", 3, estimator.schema)
+    assert (copy.network_encoding, copy.random_state, copy.schema) == (
+        "binary",
+        3,
+        estimator.schema,
+    )
     assert copy.set_params(epsilon=7.0).epsilon == 7.0 and estimator.epsilon == 3.0
     assert repr(DPWGAN(SCHEMA, epsilon=2.0, preset="source")).startswith("DPWGAN(")
     for argument in ours:  # the constructor only stores
@@ -63,16 +67,19 @@ BAD: list[dict[str, Any]] = [
     *({"device": v} for v in ("tpu", None, "cpu:x", "cuda:99", "")),
     *({"time_limit": v} for v in (0, -1, math.nan, math.inf, "1")),
     *({"random_state": v} for v in (-1, 1.5, "1", True)),
-    *({"encoding": v} for v in ("binry", 5, {"nobody": "binary"}, {"k": "binry"}, ["binary"])),
+    *(
+        {"network_encoding": v}
+        for v in ("binry", 5, {"nobody": "binary"}, {"k": "binry"}, ["binary"])
+    ),
     {"schema": 3},
     {"schema": {"columns": []}},
     {"config": {"weight_clip": 5}},
     {"autoencoder_config": 3},
     {"autoencoder": "public"},
     {"public": frame(4)},
-    {"public": frame(4), "provenance": " "},
-    {"public": frame(4), "provenance": 5},
-    {"provenance": "a census"},
+    {"public": frame(4), "public_source": " "},
+    {"public": frame(4), "public_source": 5},
+    {"public_source": "a census"},
     {"overlap": "charged"},
     *({"overlap": v} for v in ("free", None, ["charged"])),
     *({"warm_start": v} for v in (5, "margnet", frame(3))),
@@ -163,7 +170,7 @@ def test_columns_in_any_order_and_other_frames() -> None:
 )
 @pytest.mark.parametrize("autoencoder", ["preset", None])
 def test_encodings_train_and_sample(encoding: Any, autoencoder: str | None, tmp_path: Path) -> None:
-    estimator = small(encoding=encoding, autoencoder=autoencoder).fit(frame())
+    estimator = small(network_encoding=encoding, autoencoder=autoencoder).fit(frame())
     table = estimator.sample(50)
     assert [str(t) for t in table.dtypes] == [c.dtype for c in SCHEMA.columns]
     estimator.save(tmp_path / "m")
@@ -174,8 +181,8 @@ def test_encodings_train_and_sample(encoding: Any, autoencoder: str | None, tmp_
     [
         ({}, 4 + 22 + 8 + 2),
         ({"preset": "source"}, 4),
-        ({"preset": "source", "encoding": "one-hot"}, 4 + 22 + 8 + 2),
-        ({"encoding": "ordinal"}, 4),
+        ({"preset": "source", "network_encoding": "one-hot"}, 4 + 22 + 8 + 2),
+        ({"network_encoding": "ordinal"}, 4),
     ],
 )
 def test_a_preset_has_its_codes(given: dict[str, Any], width: int, tmp_path: Path) -> None:

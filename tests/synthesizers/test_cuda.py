@@ -61,14 +61,14 @@ def test_dpgan_with_a_warm_start_on_cuda(pace: Any) -> None:
 @pytest.mark.parametrize("kind", ["marginals", "networks"])
 def test_pate_on_cuda(kind: str) -> None:
     changes = {"networks__teacher_steps": 3, "networks__student_steps": 3}
-    config = with_settings(PATEConfig(), labels=80, round_steps=5, **changes)
+    config = with_settings(PATEConfig(), queries=80, round_steps=5, **changes)
     parameters: dict[str, Any] = {"epsilon": 2.0, "device": "cuda", "config": config}
     parameters |= {"teachers": kind, "teacher_count": 9}
     model = PATEGAN(SCHEMA, **parameters).fit(table())
     assert next(iter(model.model_.weights().values())).is_cuda and len(model.sample(9)) == 9
     for mode in "ABC":
-        classes = PATEACGAN(SCHEMA, label="a", mode=mode, **parameters).fit(table())
-        assert set(classes.sample(20, label="x")["a"]) == {"x"}
+        classes = PATEACGAN(SCHEMA, class_column="a", mode=mode, **parameters).fit(table())
+        assert set(classes.sample(20, class_value="x")["a"]) == {"x"}
 
 
 def test_margnet_on_cuda_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

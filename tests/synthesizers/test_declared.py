@@ -309,7 +309,7 @@ def test_what_declared_tables_do_not_go_with() -> None:
     weighted = Schema([whole("a", 2), whole("b", 2)], weight="w", max_weight=5.0)
     with pytest.raises(InputError, match="count once"):
         model(("a", "b"), schema=weighted).plan(estimate_time=False)
-    both = model(public=frame(seed=1), provenance="a survey")
+    both = model(public=frame(seed=1), public_source="a survey")
     with pytest.raises(InputError, match="tables or a public table, not both") as error:
         both.fit(frame())
     assert "\n" not in str(error.value) and not hasattr(both, "ledger_")

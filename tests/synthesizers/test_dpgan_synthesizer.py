@@ -65,8 +65,10 @@ def test_a_released_count_refuses_no_fit(caplog: pytest.LogCaptureFixture) -> No
 @pytest.mark.parametrize("autoencoder", ["preset", "dp-sgd", "public"])
 def test_with_an_autoencoder(autoencoder: str) -> None:
     public = frame(20, seed=2) if autoencoder == "public" else None
-    provenance = "made up" if autoencoder == "public" else None
-    model = small_dpgan(autoencoder=autoencoder, public=public, provenance=provenance).fit(frame())
+    public_source = "made up" if autoencoder == "public" else None
+    model = small_dpgan(autoencoder=autoencoder, public=public, public_source=public_source).fit(
+        frame()
+    )
     listed = [item["purpose"] for item in model.certificate()["mechanisms"]]
     assert ("autoencoder" in listed) == (autoencoder != "public")
     assert any(name.startswith("decoder") for name in model.model_.weights())
@@ -126,8 +128,8 @@ BAD: list[dict[str, Any]] = [
     {"autoencoder": "public"},
     {"autoencoder": "no-noise"},
     {"public": frame(4)},
-    {"public": frame(4), "provenance": ""},
-    {"public": frame(4).assign(b="maybe"), "provenance": "x"},
+    {"public": frame(4), "public_source": ""},
+    {"public": frame(4).assign(b="maybe"), "public_source": "x"},
     {"overlap": "charged"},
     {"overlap": "sometimes"},
     {"warm_start": 3},
@@ -150,7 +152,7 @@ def test_wrong_parameters_are_one_line(change: dict[str, Any], use: str) -> None
 def test_a_declared_public_table_is_not_compared_with_private_rows() -> None:
     """R25: that it equals the private table, or lacks one row of it, shows nowhere but in charged sums."""
     table, more = frame(), pd.concat([frame(), row("z", 20, 1.0)], ignore_index=True)
-    model = small_dpgan(public=frame(), provenance="declared by its steward", epsilon=60.0)
+    model = small_dpgan(public=frame(), public_source="declared by its steward", epsilon=60.0)
     for one, other in ((table, more), (more, table)):
         result = replay(model, one, other)
         assert result.passed, result.first_difference
@@ -186,7 +188,7 @@ def test_the_overlap_is_a_count_of_sensitivity_1() -> None:
 
 def test_the_overlap_on_the_certificate() -> None:
     public = pd.concat([frame(60).iloc[:20], frame(20, seed=5)], ignore_index=True)
-    parameters = {"public": public, "provenance": "  the census of 1901  "}
+    parameters = {"public": public, "public_source": "  the census of 1901  "}
     model = small_dpgan(**parameters, overlap="charged", epsilon=300.0).fit(frame())
     public_facts = model.certificate()["public"]["public_table"]
     assert public_facts["provenance"] == "  the census of 1901  " and public_facts["rows"] == 40

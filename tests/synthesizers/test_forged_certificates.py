@@ -254,7 +254,7 @@ def counted_on(name: str) -> Callable[[Path], Any]:
 CURVED: dict[str, tuple[Callable[[Path], Any], set[str]]] = {
     "dp-wgan": (lambda path: small().fit(rows()), {CRITIC}),
     "dp-wgan of a public table": (
-        lambda path: small(public=rows(30, seed=4), provenance="made up").fit(rows()),
+        lambda path: small(public=rows(30, seed=4), public_source="made up").fit(rows()),
         {CRITIC},
     ),
     "dp-wgan on a ledger": (on_a_ledger, {CRITIC}),

@@ -314,7 +314,7 @@ def distance(model: MargNet, table: pd.DataFrame) -> float:
 def test_a_public_table_brings_a_fit_nearer_and_is_named(tmp_path: Any) -> None:
     """At a small epsilon; the certificate says what it is and how it was used, and the file keeps it."""
     table, public = frame(1500, 1), frame(1500, 2)
-    with_it = fit_of(table, public=public, provenance="last year's release")
+    with_it = fit_of(table, public=public, public_source="last year's release")
     without = fit_of(table)
     assert distance(with_it, table) < 0.7 * distance(without, table)
     said = with_it.certificate()["public"]["public_table"]
@@ -337,7 +337,9 @@ def test_public_rows_may_be_the_whole_model() -> None:
     """``prior_share=1``: every synthetic row is a public one, with and without a condition."""
     public = frame(1500, 2)
     config = MargNetConfig(components=60, latent_dim=8, hidden=(16,), steps=50, prior_share=1.0)
-    model = fit_of(frame(1500, 1), public=public, provenance="last year's release", config=config)
+    model = fit_of(
+        frame(1500, 1), public=public, public_source="last year's release", config=config
+    )
     known = set(public.itertuples(index=False, name=None))
     for rows in (model.sample(1500, random_state=0), model.sample(20, where={"a": 4})):
         assert set(rows.itertuples(index=False, name=None)) <= known
@@ -350,7 +352,7 @@ def test_with_a_wrong_prior_the_fit_is_as_without() -> None:
     wrong = frame(1500, 2).apply(lambda c: np.random.default_rng(len(c.name)).permutation(c))
     wrong = wrong.assign(a=4 - wrong["a"])
     settings = {"epsilon": 4.0}
-    one = fit_of(table, public=wrong, provenance="wrong", **settings)
+    one = fit_of(table, public=wrong, public_source="wrong", **settings)
     other = fit_of(table, **settings)
     assert one.certificate()["public"]["public_table"]["use"].startswith("none")
     pd.testing.assert_frame_equal(
@@ -362,7 +364,7 @@ WEIGHTED = Schema(SCHEMA.columns, weight="w", max_weight=9.0)
 
 
 def test_rows_with_weights_take_no_public_table() -> None:
-    model = MargNet(WEIGHTED, epsilon=1.0, public=frame(20, 0).assign(w=1.0), provenance="x")
+    model = MargNet(WEIGHTED, epsilon=1.0, public=frame(20, 0).assign(w=1.0), public_source="x")
     with pytest.raises(InputError, match="no public table for rows with survey weights"):
         model.plan(estimate_time=False)
 
@@ -370,13 +372,13 @@ def test_rows_with_weights_take_no_public_table() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"public": frame(20, 0)}, "needs provenance"),
-        ({"public": frame(20, 0), "provenance": " "}, "needs provenance"),
-        ({"provenance": "x"}, "provenance goes with a public table"),
-        ({"public": frame(20, 0).drop(columns="b"), "provenance": "x"}, "'b'"),
-        ({"public": frame(20, 0).assign(e=1), "provenance": "x"}, "'e'"),
-        ({"public": frame(20, 0).assign(a=7), "provenance": "x"}, "'a'"),
-        ({"public": frame(0, 0), "provenance": "x"}, "public table"),
+        ({"public": frame(20, 0)}, "needs public_source"),
+        ({"public": frame(20, 0), "public_source": " "}, "needs public_source"),
+        ({"public_source": "x"}, "public_source goes with a public table"),
+        ({"public": frame(20, 0).drop(columns="b"), "public_source": "x"}, "'b'"),
+        ({"public": frame(20, 0).assign(e=1), "public_source": "x"}, "'e'"),
+        ({"public": frame(20, 0).assign(a=7), "public_source": "x"}, "'a'"),
+        ({"public": frame(0, 0), "public_source": "x"}, "public table"),
     ],
 )
 def test_a_public_table_that_cannot_be_used_is_refused(changes: Any, says: str) -> None:
@@ -391,7 +393,7 @@ def test_a_public_table_that_cannot_be_used_is_refused(changes: Any, says: str) 
 def test_the_private_table_is_no_public_one() -> None:
     """The same object is refused, which reads no row and spends nothing."""
     table = frame(30, 1)
-    model = MargNet(SCHEMA, epsilon=1.0, public=table, provenance="x")
+    model = MargNet(SCHEMA, epsilon=1.0, public=table, public_source="x")
     with pytest.raises(InputError, match="public is the private table itself"):
         model.fit(table)
     assert not hasattr(model, "ledger_")

@@ -86,8 +86,8 @@ def rewritten(held: bytes, path: Path, change: Callable[[dict[str, Any]], None])
     [
         {},
         {"autoencoder": None},
-        {"encoding": "binary"},
-        {"encoding": {"v": "ordinal"}},
+        {"network_encoding": "binary"},
+        {"network_encoding": {"v": "ordinal"}},
         {"epsilon": math.inf},
         {"preset": "source", "rows": 20},
         {"random_state": 4},
@@ -111,7 +111,7 @@ def test_what_is_saved_comes_back(changes: dict[str, Any], tmp_path: Path) -> No
 
 def test_of_an_autoencoder_trained_on_a_public_table(tmp_path: Path) -> None:
     public = pd.DataFrame({"k": pd.Series(["x", "y"], dtype="str"), "v": [1, 2]})
-    model = fitted(autoencoder="public", public=public, provenance="made up")
+    model = fitted(autoencoder="public", public=public, public_source="made up")
     model.save(tmp_path / "m")
     content = (tmp_path / "m").read_bytes()
     loaded = load(tmp_path / "m")

@@ -74,7 +74,7 @@ def test_all_uses_of_a_round_are_written_off_before_the_rows_are_read(
         return rows
 
     monkeypatch.setattr(PrivateTable, "read", read)
-    small_acgan(mode="B", config={"labels": 31}).fit(frame())
+    small_acgan(mode="B", config={"queries": 31}).fit(frame())
     assert reads == [
         ("one-way counts", 1, 1),
         ("votes", 16, 16),
@@ -216,19 +216,19 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"teacher_count": 2.5}, "teacher_count"),
     ({"teacher_count": 10**9}, "teacher_count"),
     ({"teacher_count": 8, "rows": 7}, "rows=7"),
-    ({"labels": 0}, "labels"),
-    ({"labels": 1}, "labels"),
+    ({"queries": 0}, "queries"),
+    ({"queries": 1}, "queries"),
     ({"config": 5}, "config"),
     ({"autoencoder": "no-noise"}, "no-noise"),
-    ({"encoding": "binry"}, "binry"),
+    ({"network_encoding": "binry"}, "binry"),
 ]
 BAD_LABELS: list[tuple[dict[str, Any], str]] = [
-    ({"label": "nobody"}, "nobody"),
-    ({"label": None}, "label"),
-    ({"label": "v"}, "numeric"),
-    ({"label": "b", "schema": 3}, "Schema"),
+    ({"class_column": "nobody"}, "nobody"),
+    ({"class_column": None}, "class_column"),
+    ({"class_column": "v"}, "numeric"),
+    ({"class_column": "b", "schema": 3}, "Schema"),
     ({"mode": "D"}, "mode"),
-    ({"encoding": "binary"}, "one-hot"),
+    ({"network_encoding": "binary"}, "one-hot"),
     ({"class_shares": {"x": 0.5}}, "sum to 1"),
     ({"class_shares": {"x": 0.5, "nobody": 0.5}}, "nobody"),
     ({"class_shares": {"x": -1, "y": 2}}, "share"),
@@ -255,7 +255,7 @@ def test_wrong_parameters_of_pate_are_one_line(build: Any, change: Any, says: st
 @pytest.mark.parametrize(
     "change",
     [
-        {"labels": 0},
+        {"queries": 0},
         {"rounds": 61},
         {"accounting": "exact"},
         {"marginals__functions": 0},
@@ -289,18 +289,20 @@ def test_rows_of_one_class(mode: str, kind: str, autoencoder: str | None, tmp_pa
     estimator.save(tmp_path / "m")
     for model in (estimator, load(tmp_path / "m")):
         assert isinstance(model, PATEACGAN)
-        assert set(model.sample(50, label="x")["k"]) == {"x"}
-        assert set(model.sample(50, label="rest")["k"]) == {"rest"}
-        condition = model.sample(5, label="x").attrs["certificate"]["condition"]
+        assert set(model.sample(50, class_value="x")["k"]) == {"x"}
+        assert set(model.sample(50, class_value="rest")["k"]) == {"rest"}
+        condition = model.sample(5, class_value="x").attrs["certificate"]["condition"]
         assert condition == {"k": ["x"]}
         for wrong in ("nobody", 3, None, math.nan):
             if wrong is not None:
-                with pytest.raises(InputError, match="label: column 'k' has no value"):
-                    model.sample(5, label=wrong)
+                with pytest.raises(InputError, match="class_value: column 'k' has no value"):
+                    model.sample(5, class_value=wrong)
         two = model.sample(60, where={"k": ["x", "rest"], "b": True})
         assert set(two["k"]) <= {"x", "rest"} and two["b"].all() and len(two) == 60
-        with pytest.raises(InputError, match="where and label both name column 'k'; give one"):
-            model.sample(5, where={"k": "x"}, label="x")
+        with pytest.raises(
+            InputError, match="where and class_value both name column 'k'; give one"
+        ):
+            model.sample(5, where={"k": "x"}, class_value="x")
 
 
 def test_a_class_without_rows_is_as_any_other() -> None:
@@ -308,7 +310,7 @@ def test_a_class_without_rows_is_as_any_other() -> None:
     table = frame()
     assert "z" in SCHEMA["k"].categories and "z" not in set(table["k"])
     model = small_acgan().fit(table)
-    assert set(model.sample(20, label="z")["k"]) == {"z"}
+    assert set(model.sample(20, class_value="z")["k"]) == {"z"}
 
 
 def test_classes_by_their_declared_shares() -> None:
@@ -332,24 +334,24 @@ def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> 
     model = PATEACGAN(
         Schema(columns),
         epsilon=math.inf,
-        label="y",
+        class_column="y",
         class_shares={"hi": share, "lo": 1 - share},
         teacher_count=100,
         random_state=0,
-        config=PATEConfig(labels=2000, rounds=2, round_steps=60),
+        config=PATEConfig(queries=2000, rounds=2, round_steps=60),
     ).fit(table)
     assert (model.sample(1000)["y"] == "hi").mean() == pytest.approx(share, abs=0.05)
     for label, wanted in (("hi", 0.8), ("lo", 0.2)):
-        result = (model.sample(500, label=label)["a"] == "u").mean()
+        result = (model.sample(500, class_value=label)["a"] == "u").mean()
         assert result == pytest.approx(wanted, abs=0.12)
 
 
 def test_a_fit_keeps_its_label() -> None:
     """Whatever parameters are set after it."""
     model = small_acgan().fit(frame())
-    fitted, other = model.model_.config["label"], "b"
-    model.set_params(label=other)
-    table = model.sample(20, label="x")
+    fitted, other = model.model_.config["class_column"], "b"
+    model.set_params(class_column=other)
+    table = model.sample(20, class_value="x")
     assert set(table[fitted]) == {"x"}
     assert table.attrs["certificate"]["condition"] == {fitted: ["x"]}
 
@@ -389,7 +391,7 @@ def test_starts_from_what_is_free(kind: str, monkeypatch: pytest.MonkeyPatch) ->
     # The paper's networks have no use for the number of rows: it is not bought.
     first_of_own = "row count" if kind == "marginals" else "joint counts"
     assert purposes[-2:] == [first_of_own, "votes"] and 2.97 < warm.ledger_.spent <= 3.0
-    public = small_pate(public=frame(30, seed=4), provenance="made up", teachers=kind)
+    public = small_pate(public=frame(30, seed=4), public_source="made up", teachers=kind)
     assert public.fit(frame()).certificate()["public"]["public_table"]["rows"] == 30
 
 
@@ -404,7 +406,7 @@ def test_tiny_tables_and_no_privacy(kind: str, rows: int) -> None:
 
 @pytest.mark.parametrize("encoding", ["ordinal", "binary", {"v": "base-4"}])
 def test_encodings(encoding: Any) -> None:
-    table = small_pate(encoding=encoding).fit(frame()).sample(20)
+    table = small_pate(network_encoding=encoding).fit(frame()).sample(20)
     assert [str(t) for t in table.dtypes] == [c.dtype for c in SCHEMA.columns]
 
 
@@ -427,7 +429,7 @@ def test_learns_a_dependence_that_shuffled_columns_lack(teachers: int, least: fl
         epsilon=4.0,
         teacher_count=teachers,
         random_state=1,
-        config={"labels": 2000, "generator__hidden": (32,), "round_steps": 60},
+        config={"queries": 2000, "generator__hidden": (32,), "round_steps": 60},
     )
     rows = model.fit(table).sample(2000)
     assert (rows["b"] == (rows["k"] == "x")).mean() > least
@@ -458,7 +460,10 @@ def test_declared_shares_are_on_the_certificate(tmp_path: Path) -> None:
     model = small_acgan(class_shares={"x": 0.5, "y": 0.5, "z": 0.0}, time_limit=1e-6).fit(frame())
     shares = [0.5, 0.5, 0.0]
     assert model.certificate()["public"]["class_shares"][:3] == shares
-    assert set(model.sample(60)[model.label].dropna()) == {"x", "y"}  # though no step was done
+    assert set(model.sample(60)[model.class_column].dropna()) == {
+        "x",
+        "y",
+    }  # though no step was done
     model.save(tmp_path / "m")
     loaded = load(tmp_path / "m")
     assert (
@@ -485,7 +490,7 @@ def test_the_networks_of_the_paper_learns_without_noise() -> None:
         columns.append(
             Column(name=name, kind="categorical", dtype="str", categories=tuple(letters[:size]))
         )
-    config = replace(paper_config(), rounds=100, labels=32_000)
+    config = replace(paper_config(), rounds=100, queries=32_000)
     model = PATEGAN(
         Schema(columns),
         epsilon=math.inf,
@@ -513,26 +518,26 @@ def test_the_student_learns_from_its_own_round(monkeypatch: pytest.MonkeyPatch) 
         learn(self, rng)
 
     monkeypatch.setattr(PATENetworks, "_learn", noted)
-    small_pate(teachers="networks", config={"labels": 31}).fit(frame())
+    small_pate(teachers="networks", config={"queries": 31}).fit(frame())
     assert expected == [16, 16, 16, 15, 15, 15]
 
 
 def test_the_networks_of_the_paper_labels_every_student_step() -> None:
     config = paper_config()
-    each = config.labels / (config.rounds * config.networks.student_steps)
+    each = config.queries / (config.rounds * config.networks.student_steps)
     assert each == config.networks.student_batch == 64
 
 
 def test_the_networks_of_the_paper_of_pate_acgan(tmp_path: Path) -> None:
     """Networks in mode B, a teacher for each thousand rows, and a model file that says so."""
-    planned = PATEACGAN(SCHEMA, epsilon=2.0, label="k", teachers="networks", rows=8000)
+    planned = PATEACGAN(SCHEMA, epsilon=2.0, class_column="k", teachers="networks", rows=8000)
     plan = planned.plan(estimate_time=False)
     assert [s.purpose for s in plan.spends] == ["one-way counts", "votes", "class votes"]
     votes = plan.spends[1].mechanism
     assert isinstance(votes, NoisyVote)
     assert (votes.accounting, votes.teachers) == ("laplace", 8)
     assert planned.make_method(SCHEMA)._networks_config() == paper_config()
-    requested = PATEACGAN(SCHEMA, epsilon=2.0, label="k", teachers="networks", mode="A")
+    requested = PATEACGAN(SCHEMA, epsilon=2.0, class_column="k", teachers="networks", mode="A")
     assert [s.purpose for s in requested.plan(estimate_time=False).spends] == [
         "one-way counts",
         "votes",
@@ -554,11 +559,11 @@ def test_the_class_head_of_the_paper_preset_learns() -> None:
     model = PATEACGAN(
         SCHEMA,
         epsilon=math.inf,
-        label="k",
+        class_column="k",
         teachers="networks",
         rows=2000,
         random_state=0,
-        config=replace(paper_config(), rounds=100, labels=16_000),
+        config=replace(paper_config(), rounds=100, queries=16_000),
     ).fit(table)
     rows = model.sample(2000, random_state=0)
     assert (rows["b"] == (rows["k"] == "x")).mean() > 0.6

@@ -98,7 +98,7 @@ def test_frozen_counts_freeze_margnet(scored: bool, public: bool, unexplained: f
     )  # fmt: skip
     # Some private rows of the first table are public.
     known = pd.concat([frame(30, seed=4), frame(40).iloc[:5]], ignore_index=True)
-    prior = {"public": known, "provenance": "made up"} if public else {}
+    prior = {"public": known, "public_source": "made up"} if public else {}
     seen = []
     for table in (frame(40), frame(55, seed=8)):
         asked: list[Any] = []

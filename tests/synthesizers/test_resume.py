@@ -247,7 +247,7 @@ def test_parts_draw_other_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ({"epsilon": 2.0}, "epsilon is 3.0 there and 2.0 here"),
         ({"delta": 1e-6}, "delta is 1e-05 there and 1e-06 here"),
         ({"rows": 60}, "rows is None there and 60 here"),
-        ({"encoding": "binary"}, "encoding is 'one-hot' there and 'binary' here"),
+        ({"network_encoding": "binary"}, "encoding is 'one-hot' there and 'binary' here"),
         ({"preset": "source"}, "preset is 'default' there and 'source' here"),
         ({"config": wgan(step__count=7)}, "count is 16 there and 7 here"),
     ],

@@ -123,8 +123,10 @@ def test_a_repr_is_a_line_of_what_was_given() -> None:
         "MargNet(config=MargNetConfig(steps=3), epsilon=0.5, rows=7, schema=<Schema of 4 columns>)"
     )
     start = MargNet(SCHEMA, epsilon=1)
-    text = repr(DPWGAN(SCHEMA, epsilon=2, warm_start=start, encoding={"k": "binary"}))
+    text = repr(DPWGAN(SCHEMA, epsilon=2, warm_start=start, network_encoding={"k": "binary"}))
     assert "warm_start=MargNet(epsilon=1, schema=<Schema of 4 columns>)" in text
-    public = repr(DPWGAN(SCHEMA, epsilon=2, public=frame(30), provenance="a census"))
+    public = repr(DPWGAN(SCHEMA, epsilon=2, public=frame(30), public_source="a census"))
     assert "public=<table of 30 rows>" in public and "\n" not in public + text
-    assert repr(small_acgan()).startswith("PATEACGAN(") and "label='k'" in repr(small_acgan())
+    assert repr(small_acgan()).startswith("PATEACGAN(") and "class_column='k'" in repr(
+        small_acgan()
+    )

@@ -38,8 +38,8 @@ def wide(rows: int = 3_000) -> pd.DataFrame:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_keeps_a_time_limit(method: str, tmp_path: Path) -> None:
     """In CPU seconds, which other jobs do not change; the limit itself is of the clock."""
-    label = {"label": "c0"} if method == "pate-acgan" else {}
-    model = METHODS[method](Schema(COLUMNS), epsilon=1.0, rows=3_000, time_limit=0.02, **label)
+    classes = {"class_column": "c0"} if method == "pate-acgan" else {}
+    model = METHODS[method](Schema(COLUMNS), epsilon=1.0, rows=3_000, time_limit=0.02, **classes)
     table, started = wide(), time.process_time()
     model.fit(table)
     assert time.process_time() - started < 0.02 + LATE

@@ -70,10 +70,10 @@ def test_counts_of_rows_have_the_noise_of_a_unit() -> None:
         schema(),
         preset="source",
         public=frame(20, seed=3),
-        provenance="made up",
+        public_source="made up",
         overlap="charged",
         autoencoder=None,
-        encoding="one-hot",
+        network_encoding="one-hot",
     ).fit(visits())
     of = {item["purpose"]: item for item in model.certificate()["mechanisms"]}
     for purpose in ("row count", "overlap with the public table"):

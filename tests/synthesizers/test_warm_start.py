@@ -105,7 +105,7 @@ def test_what_the_presets_do_after_one(margnet: MargNet) -> None:
     ):
         spends = {s.purpose: s.count for s in model.plan(estimate_time=False).spends}
         assert spends == {"row count": 1, "critic": 400}
-    model = DPWGAN(SCHEMA, epsilon=3.0, public=frame(5), provenance="made up")
+    model = DPWGAN(SCHEMA, epsilon=3.0, public=frame(5), public_source="made up")
     spends = {s.purpose: s.count for s in model.plan(estimate_time=False).spends}
     assert spends == {"one-way counts": 1, "critic": WGANConfig().step.count}
     assert {"autoencoder", "warm start"} <= {*model.make_method(SCHEMA).free_steps()}
@@ -168,7 +168,7 @@ def test_other_schemas_and_sources_are_refused(margnet: MargNet) -> None:
         with pytest.raises(InputError, match="another schema"):
             small_dpgan(schema, warm_start=margnet).plan()
     with pytest.raises(InputError, match="not both"):
-        small_dpgan(warm_start=margnet, public=frame(5), provenance="x").plan()
+        small_dpgan(warm_start=margnet, public=frame(5), public_source="x").plan()
 
 
 def test_a_plan_with_times(margnet: MargNet) -> None:
@@ -178,7 +178,7 @@ def test_a_plan_with_times(margnet: MargNet) -> None:
 
 @pytest.mark.parametrize("encoding", ["binary", "ordinal"])
 def test_another_encoding_than_the_warm_start(encoding: str, margnet: MargNet) -> None:
-    model = small_dpgan(warm_start=margnet, encoding=encoding).fit(frame())
+    model = small_dpgan(warm_start=margnet, network_encoding=encoding).fit(frame())
     assert len(model.sample(4)) == 4
 
 

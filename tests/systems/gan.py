@@ -45,9 +45,9 @@ WGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-wgan, no autoencoder": {"autoencoder": None},
     "dp-wgan, public autoencoder": PUBLIC,
     "dp-wgan, rows declared": {"rows": 500},
-    "dp-wgan, binary codes": {"encoding": "binary"},
-    "dp-wgan, ordinal codes": {"encoding": "ordinal"},
-    "dp-wgan, base-3 codes": {"encoding": "base-3"},
+    "dp-wgan, binary codes": {"network_encoding": "binary"},
+    "dp-wgan, ordinal codes": {"network_encoding": "ordinal"},
+    "dp-wgan, base-3 codes": {"network_encoding": "base-3"},
     "dp-wgan, bam and dp-sat": {
         "config": {"step__rule": "bam"},
         "coder": {"step__rule": "dp-sat"},
@@ -82,9 +82,9 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, dp-sat": {"step_rule": "dp-sat"},
     "dp-gan, overlap charged": {"public": True, "overlap": "charged"},
     "dp-gan, warm start": {"warm": True},
-    "dp-gan, binary codes": {"encoding": "binary"},
-    "dp-gan, ordinal codes": {"encoding": "ordinal"},
-    "dp-gan, base-3 codes, public autoencoder": {**PUBLIC, "encoding": "base-3"},
+    "dp-gan, binary codes": {"network_encoding": "binary"},
+    "dp-gan, ordinal codes": {"network_encoding": "ordinal"},
+    "dp-gan, base-3 codes, public autoencoder": {**PUBLIC, "network_encoding": "base-3"},
     "dp-gan, unit": {"unit": 2},
     "dp-gan, unit, basic, noised quantile": {
         **{"unit": 3, "variant": "basic", "config": {"clipping__bound": "quantile"}},
@@ -123,7 +123,7 @@ def make_tiny(
     given["autoencoder_config"] = with_settings(coder, **{**TINY_CODER, **given.pop("coder", {})})
     if given.pop("public", False):
         given["public"] = draw_rows(schema, PUBLIC_ROWS, 1)
-        given["provenance"] = "made up for a replay"
+        given["public_source"] = "made up for a replay"
     if given.pop("warm", False):
         # A released model of another table, to start from.
         given["warm_start"] = _fitted(schema.to_json(), request.epsilon / 3, request.delta)

@@ -57,7 +57,7 @@ def make_tiny(options: Mapping[str, Any], request: Request) -> tuple[Schema, Par
         given["tables"] = [schema.names[:2], schema.names[-2:]]
     if given.pop("public", False):
         given["public"] = draw_rows(schema, PUBLIC_ROWS, 1)
-        given["provenance"] = "made up for a replay"
+        given["public_source"] = "made up for a replay"
     if "target" in given:
         given["target"] = schema.names[-1]
     return schema, given

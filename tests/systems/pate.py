@@ -18,7 +18,7 @@ from tabsynth.synthesizers.settings import with_settings
 _FULL_BATCHES = with_settings(
     PATEConfig(),
     **gan.FULL_BATCHES_GENERATOR,
-    labels=120,
+    queries=120,
     rounds=6,
     round_steps=2,
     pair_steps=2,
@@ -42,11 +42,11 @@ PATE_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-gan, paper": _PAPER,
     "pate-gan, paper, Gaussian votes": {**_PAPER, "config": {"accounting": "gaussian"}},
     "pate-gan, autoencoder": {"autoencoder": "dp-sgd"},
-    "pate-gan, binary codes": {"encoding": "binary"},
-    "pate-gan, ordinal codes": {"encoding": "ordinal"},
-    "pate-gan, base-3 codes, public autoencoder": {**gan.PUBLIC, "encoding": "base-3"},
+    "pate-gan, binary codes": {"network_encoding": "binary"},
+    "pate-gan, ordinal codes": {"network_encoding": "ordinal"},
+    "pate-gan, base-3 codes, public autoencoder": {**gan.PUBLIC, "network_encoding": "base-3"},
     "pate-gan, rows and labels declared, overlap charged": {
-        **{"rows": 500, "labels": 60},
+        **{"rows": 500, "queries": 60},
         **{"public": True, "overlap": "charged"},
     },
     "pate-gan, public table": {"public": True},
@@ -60,14 +60,17 @@ ACGAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "pate-acgan": {"mode": "C"},
     "pate-acgan, mode A": {"mode": "A"},
     "pate-acgan, mode B": {"mode": "B"},
-    "pate-acgan, binary codes, autoencoder": {"encoding": "binary", "autoencoder": "dp-sgd"},
+    "pate-acgan, binary codes, autoencoder": {
+        "network_encoding": "binary",
+        "autoencoder": "dp-sgd",
+    },
     "pate-acgan, ordinal codes, all declared": {
-        **{"encoding": "ordinal", "rows": 500},
-        **{"labels": 60, "shares": True},
+        **{"network_encoding": "ordinal", "rows": 500},
+        **{"queries": 60, "shares": True},
     },
     "pate-acgan, base-3 codes, public autoencoder": {
         **gan.PUBLIC,
-        **{"encoding": "base-3", "overlap": "charged"},
+        **{"network_encoding": "base-3", "overlap": "charged"},
     },
     "pate-acgan, warm start": {"warm": True},
     "pate-acgan, networks": {"mode": "C", **_NETWORKS},
@@ -88,11 +91,13 @@ def make_tiny(options: Mapping[str, Any], request: Request) -> tuple[Schema, Par
 def make_tiny_conditional(
     options: Mapping[str, Any], request: Request
 ) -> tuple[Schema, Parameters]:
-    """Return the parameters of a system of PATE-ACGAN: its label, which is one-hot, and the shares of its classes."""
+    """Return the parameters of a system of PATE-ACGAN: its class column, which is one-hot, and the shares of its classes."""
     given, schema = dict(options), request.schema
-    name = given["label"] = class_column(schema)
-    if "encoding" in given:
-        given["encoding"] = {n: given["encoding"] for n in schema.names if n != name}
+    name = given["class_column"] = class_column(schema)
+    if "network_encoding" in given:
+        given["network_encoding"] = {
+            n: given["network_encoding"] for n in schema.names if n != name
+        }
     if given.pop("shares", False):
         values = schema[name].categories
         given["class_shares"] = dict.fromkeys(values, 1 / len(values))
@@ -106,7 +111,7 @@ def make_full_batches(schema: Schema) -> Parameters:
 
 def make_full_batches_conditional(schema: Schema) -> Parameters:
     """Return the same in mode B, which has class votes too."""
-    return {**make_full_batches(schema), "label": class_column(schema), "mode": "B"}
+    return {**make_full_batches(schema), "class_column": class_column(schema), "mode": "B"}
 
 
 SYSTEMS = {

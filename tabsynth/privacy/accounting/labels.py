@@ -82,7 +82,7 @@ class LabelPlan:
     delta: float
     consensus: float
     flips: float
-    target_labels: int
+    target_queries: int
     grid: tuple[Labels, ...]
     right: tuple[tuple[float, float], ...]
     recommended: int | None
@@ -100,7 +100,7 @@ def plan_labels(
     *,
     consensus: float = 0.75,
     flips: float = 0.05,
-    labels: int = 5000,
+    queries: int = 5000,
     teacher_count: Sequence[int] | None = None,
 ) -> LabelPlan:
     """Return how many labels (epsilon, delta) affords, if all of it goes to them.
@@ -112,19 +112,19 @@ def plan_labels(
     consensus, flips : float
         The noise is as large as it may be for a vote with this ``consensus``, a share of the teachers in
         (0.5, 1], to be answered wrongly with chance ``flips``. Their defaults give s = 0.152 K.
-    labels : int
-        That the student should have; for the recommendation.
+    queries : int
+        Number that the student should have answered; for the recommendation.
     teacher_count : sequence of int, optional
         The numbers of teachers to plan for; default: about 381 to 10 rows a teacher, and 50 to 1907 teachers.
     """
     check_budget(rows, epsilon, delta)
     between("consensus", consensus, 0.5, 1, low_open=True)
     between("flips", flips, 0, 0.5, low_open=True, high_open=True)
-    integer("labels", labels)
+    integer("queries", queries)
     options = tuple(
         _labels(rows, k, epsilon, delta, consensus, flips) for k in _numbers(rows, teacher_count)
     )
-    recommended, reason = _recommendation(options, labels)
+    recommended, reason = _recommendation(options, queries)
     # The same for every K, as the noise grows with it.
     vote = NoisyVote(noise=options[0].noise, teachers=options[0].teachers)
     return LabelPlan(
@@ -133,7 +133,7 @@ def plan_labels(
         delta=delta,
         consensus=consensus,
         flips=flips,
-        target_labels=labels,
+        target_queries=queries,
         grid=options,
         right=tuple((c, share_right(c, vote)) for c in sorted({*CONSENSUSES, consensus})),
         recommended=recommended,
@@ -191,23 +191,23 @@ def share_right(consensus: float, vote: NoisyVote) -> float:
     return float(chance_of_yes(np.array(consensus * vote.teachers), vote))
 
 
-def _recommendation(options: Sequence[Labels], target_labels: int) -> tuple[int | None, str]:
+def _recommendation(options: Sequence[Labels], target_queries: int) -> tuple[int | None, str]:
     """Return the fewest teachers that answer enough questions, and why, in words."""
     best = max(options, key=lambda labels: labels.labels)
     if not best.labels:
         return None, "No number of teachers here affords one label: raise epsilon, or use margnet."
     taught = [x for x in options if x.rows_each >= LEAST_ROWS_EACH and x.labels] or [*options]
-    enough = [labels for labels in taught if labels.labels >= target_labels]
+    enough = [labels for labels in taught if labels.labels >= target_queries]
     if enough:
         first = enough[0]
         return first.teachers, (
-            f"{first.teachers:,} teachers of {first.rows_each:,} rows: the fewest that answer {target_labels:,}"
+            f"{first.teachers:,} teachers of {first.rows_each:,} rows: the fewest that answer {target_queries:,}"
             f" questions ({first.labels:,}). More teachers answer more, but each learns from fewer rows."
         )
     most = max(taught, key=lambda labels: labels.labels)
     return most.teachers, (
         f"{most.teachers:,} teachers of {most.rows_each:,} rows: the most labels ({most.labels:,}, fewer than"
-        f" the {target_labels:,} requested) from teachers that still learn from {LEAST_ROWS_EACH} rows or more."
+        f" the {target_queries:,} requested) from teachers that still learn from {LEAST_ROWS_EACH} rows or more."
         if most.rows_each >= LEAST_ROWS_EACH
         else f"{most.teachers:,} teachers of {most.rows_each:,} rows: the most labels ({most.labels:,})."
         f" Teachers of {LEAST_ROWS_EACH} rows or more afford none, or are not in this grid."

@@ -144,10 +144,10 @@ class DPGAN(GAN):
         how many is ``clipping.clusters`` of the configuration. ``ganobfuscator`` (Xu et al. 2019): with one group.
     autoencoder : {None, "dp-sgd", "public", "no-noise", "preset"}
         As in :class:`tabsynth.DPWGAN`; ``preset`` is whichever the budget allows.
-    public, provenance, overlap, warm_start : optional
+    public, public_source, overlap, warm_start : optional
         Tables that cost nothing, as in :class:`tabsynth.DPWGAN`.
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
-    encoding, rows, time_limit, accept_drafted_domain, draft_options, random_state, device, verbose
+    network_encoding, rows, time_limit, accept_drafted_domain, draft_options, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`.
     config, autoencoder_config : optional
         In place of the variant's.

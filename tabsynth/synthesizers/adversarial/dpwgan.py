@@ -176,7 +176,7 @@ class DPWGAN(GAN):
     public : DataFrame, optional
         A public table of the same schema: for the autoencoder, a warm start and stand-ins. You declare that
         it is public; the fit does not compare it with the private rows.
-    provenance : str, optional
+    public_source : str, optional
         Where the public table comes from and why it is public; required with one, and certified.
     overlap : {"declined", "charged"}
         Whether to charge a small share of the budget for a noisy number of private rows that are in the public
@@ -187,7 +187,7 @@ class DPWGAN(GAN):
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
         How critic and autoencoder take private steps, at the same privacy cost; None: as configured, which
         is ``dp-sgd``.
-    encoding : str or dict
+    network_encoding : str or dict
         ``one-hot``, ``ordinal``, ``binary`` or ``base-N``, for all columns or by column; ``preset`` is
         ``one-hot`` of ``default`` and ``ordinal`` of ``source``.
     rows : int, optional
@@ -220,11 +220,11 @@ class DPWGAN(GAN):
 
     preset: str = "default"
     autoencoder: str | None = "preset"
-    encoding: str | Mapping[str, str] = "preset"
+    network_encoding: str | Mapping[str, str] = "preset"
     step_rule: str | None = None
     config: WGANConfig | None = None
 
     def _encoding(self) -> str | Mapping[str, str]:
-        if self.encoding != "preset":
-            return self.encoding
+        if self.network_encoding != "preset":
+            return self.network_encoding
         return "ordinal" if self.preset == "source" else "one-hot"

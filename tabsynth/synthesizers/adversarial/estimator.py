@@ -78,7 +78,7 @@ from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.method import (
     PlannedSpend,
     TableMethod,
-    check_provenance,
+    check_public_source,
     check_table_schema,
     public_codes,
 )
@@ -431,7 +431,7 @@ class NetworksMethod(TableMethod):
 
     autoencoder: str | None = None
     public: Any = None
-    provenance: str | None = None
+    public_source: str | None = None
     overlap: str = "declined"
     config: Any = None
     autoencoder_config: AutoencoderConfig | None = None
@@ -513,16 +513,16 @@ class NetworksMethod(TableMethod):
     def _check_sources(self) -> None:
         """Refuse a public table or a warm start that cannot be used, before anything is charged.
 
-        No private row is read: that the public table is public is the declaration of whoever names its provenance.
+        No private row is read: that the public table is public is the declaration of whoever names its source.
         A comparison with the private rows that is not charged would reveal whether a record is among them.
         """
         one_of("overlap", self.overlap, OVERLAPS)
         if self.public is not None and self.warm_start is not None:
             raise InputError("Give a public table or a warm_start, not both.")
-        check_provenance(self.public, self.provenance)
-        if self.public is None and (self.provenance is not None or self.overlap == "charged"):
+        check_public_source(self.public, self.public_source)
+        if self.public is None and (self.public_source is not None or self.overlap == "charged"):
             raise InputError(
-                "provenance and overlap='charged' go with a public table: give public."
+                "public_source and overlap='charged' go with a public table: give public."
             )
         if self.warm_start is not None:
             check_warm_start(self.warm_start, self.schema, self.epsilon, self.delta)
@@ -701,7 +701,7 @@ class NetworksMethod(TableMethod):
     def public_table_facts(self) -> dict[str, Any] | None:
         """Return what a certificate says of the public table."""
         facts = super().public_table_facts()
-        return None if facts is None else {**facts, "provenance": self.provenance}
+        return None if facts is None else {**facts, "provenance": self.public_source}
 
     def public_facts(self, trained: Trained) -> dict[str, Any]:
         """Return the public facts that a certificate states, JSON-ready."""
@@ -744,10 +744,10 @@ class GAN(Synthesizer):
 
     autoencoder: str | None = None
     public: Any = None
-    provenance: str | None = None
+    public_source: str | None = None
     overlap: str = "declined"
     warm_start: Synthesizer | None = None
-    encoding: str | Mapping[str, str] = "one-hot"
+    network_encoding: str | Mapping[str, str] = "one-hot"
     config: Any = None
     autoencoder_config: AutoencoderConfig | None = None
 
@@ -770,10 +770,10 @@ class GAN(Synthesizer):
         parameters = {n: v for n, v in self.get_params(deep=False).items() if n in names}
         encoding = self._encoding()
         shared = {**self.shared_settings(), "schema": check_table_schema(schema)}
-        return self.method_class(**{**parameters, "encoding": encoding, **shared})
+        return self.method_class(**{**parameters, "network_encoding": encoding, **shared})
 
     def _encoding(self) -> str | Mapping[str, str]:
-        return self.encoding
+        return self.network_encoding
 
     @classmethod
     def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -784,7 +784,7 @@ class GAN(Synthesizer):
             autoencoder = read_settings(AutoencoderConfig(), autoencoder, AUTOENCODER_OF_0_2)
         return {
             **{name: config[name] for name in (*method.choices, "autoencoder")},
-            "encoding": facts["encoding"],
+            "network_encoding": facts["encoding"],
             "config": read_settings(method.config_class(), config["config"], method.config_of_0_2),
             "autoencoder_config": autoencoder,
         }

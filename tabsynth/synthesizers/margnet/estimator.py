@@ -51,7 +51,7 @@ from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.method import (
     PlannedSpend,
     TableMethod,
-    check_provenance,
+    check_public_source,
     check_table_schema,
     public_codes,
 )
@@ -255,7 +255,7 @@ class MargNetMethod(TableMethod):
     Attributes
     ----------
     config : MargNetConfig
-    workload, target, tables, public, provenance
+    workload, target, tables, public, public_source
         As in :class:`MargNet`.
     """
 
@@ -269,7 +269,7 @@ class MargNetMethod(TableMethod):
     target: str | None = None
     tables: Sequence[Sequence[str]] | None = None
     public: Any = None
-    provenance: str | None = None
+    public_source: str | None = None
 
     @cached_property
     def public_index(self) -> np.ndarray | None:
@@ -293,9 +293,9 @@ class MargNetMethod(TableMethod):
 
     def check_settings(self) -> None:
         """Refuse settings that cannot be used."""
-        check_provenance(self.public, self.provenance)
-        if self.public is None and self.provenance is not None:
-            raise InputError("provenance goes with a public table: give public.")
+        check_public_source(self.public, self.public_source)
+        if self.public is None and self.public_source is not None:
+            raise InputError("public_source goes with a public table: give public.")
         if self.public is not None and self.schema.weight is not None:
             raise InputError(
                 "MargNet takes no public table for rows with survey weights; leave out public, or the weight."
@@ -429,7 +429,7 @@ class MargNetMethod(TableMethod):
         facts = super().public_table_facts()
         if facts is None:
             return None
-        return {**facts, "provenance": self.provenance, "overlap": "declined: not counted"}
+        return {**facts, "provenance": self.public_source, "overlap": "declined: not counted"}
 
     def public_facts(self, trained: Trained) -> dict[str, Any]:
         """Return the public facts that a certificate states, JSON-ready."""
@@ -523,7 +523,7 @@ class MargNet(Synthesizer):
         A table of the same schema that you declare public, such as last year's release: the prior of all counts. Noisy
         counts say how far it is off, and it is left out where it is too far. Its rows get no protection: synthetic rows may
         equal them. It is not compared with the private rows.
-    provenance : str, optional
+    public_source : str, optional
         Where ``public`` is from and why it is public, for the certificate; needed with it.
     config : MargNetConfig, optional
 
@@ -542,7 +542,7 @@ class MargNet(Synthesizer):
     target: str | None = None
     tables: Sequence[Sequence[str]] | None = None
     public: Any = None
-    provenance: str | None = None
+    public_source: str | None = None
     config: MargNetConfig | None = None
 
     def complete(
@@ -615,7 +615,7 @@ class MargNet(Synthesizer):
             target=self.target,
             tables=self.tables,
             public=self.public,
-            provenance=self.provenance,
+            public_source=self.public_source,
         )
 
     @classmethod

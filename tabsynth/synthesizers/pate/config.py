@@ -12,6 +12,7 @@ PATE_OF_0_2: dict[str, str | None] = {
     **GENERATOR_OF_0_2,
     "warm_steps": None,
     "moment_steps": "pair_steps",
+    "labels": "queries",
     "kind": None,  # the estimator's ``teachers``
     "functions": "marginals__functions",
     "features": "marginals__features",
@@ -92,7 +93,7 @@ class PATEConfig:
         For teachers that vote on marginals.
     networks : NetworksConfig
         For teachers that are networks.
-    labels : int
+    queries : int
         Questions that are answered with noise, in all: fixed before the first is asked.
     accounting : {"exact-binary", "gaussian", "laplace"}
         See :class:`tabsynth.privacy.accounting.mechanisms.NoisyVote`.
@@ -110,7 +111,7 @@ class PATEConfig:
     generator: GeneratorConfig = field(default_factory=lambda: GeneratorConfig(averaging=0.99))
     marginals: MarginalsConfig = field(default_factory=MarginalsConfig)
     networks: NetworksConfig = field(default_factory=NetworksConfig)
-    labels: int = 20_000
+    queries: int = 20_000
     accounting: str = EXACT_BINARY
     rounds: int = 2
     round_steps: int = 300
@@ -121,10 +122,10 @@ class PATEConfig:
         """Check the settings."""
         check_parts(self)
         one_of("accounting", self.accounting, ACCOUNTINGS)
-        for name in ("labels", "rounds", "round_steps"):
+        for name in ("queries", "rounds", "round_steps"):
             integer(name, getattr(self, name))
         integer("pair_steps", self.pair_steps, least=0)
-        between("rounds", self.rounds, 1, self.labels)
+        between("rounds", self.rounds, 1, self.queries)
         one_of("start_from_counts", self.start_from_counts, (True, False))
 
 
@@ -141,7 +142,7 @@ def paper_config() -> PATEConfig:
     weights clipped to 0.01; with the code's generator it did not learn without noise either.
     NOTE[DIFF] A student step draws its batch from the labels of its round, not from 64 of them.
     NOTE[DIFF] Codes are one-hot, not one number in [0, 1] a column, which does worse on categories;
-    ``encoding="ordinal"`` is nearest to the paper's.
+    ``network_encoding="ordinal"`` is nearest to the paper's.
     NOTE[DIFF] z is normal, not uniform, and weights start as in torch, not by Xavier's rule. Neither
     changes the result without noise (reports/pate).
     """
@@ -155,7 +156,7 @@ def paper_config() -> PATEConfig:
             student_batch=64,
             lr=1e-2,
         ),
-        labels=64_000,
+        queries=64_000,
         accounting="laplace",
         rounds=200,
         round_steps=1,

@@ -6,8 +6,10 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from tabsynth._validate import integer, one_of
+from tabsynth.encoding.table import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.methods import COUNT, TOTAL, VOTES
 from tabsynth.privacy.accounting.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan_labels, share_right
@@ -21,6 +23,7 @@ from tabsynth.synthesizers.adversarial.generator import (
     TableGenerator,
 )
 from tabsynth.synthesizers.method import NOMINAL_ROWS, PlannedSpend
+from tabsynth.synthesizers.model import FittedModel
 from tabsynth.synthesizers.pate.config import PATE_OF_0_2, PATEConfig, paper_config
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.rounds import EnsembleSettings
@@ -46,7 +49,7 @@ class VotingMethod(NetworksMethod):
 
     teachers: str = MARGINALS
     teacher_count: int | None = None
-    labels: int | None = None
+    queries: int | None = None
     config: PATEConfig | None = None
 
     def check_settings(self) -> None:
@@ -69,22 +72,22 @@ class VotingMethod(NetworksMethod):
             raise InputError(
                 "generator.pair_anchor=0 would discard the two-way marginals that the teachers vote on; give it a weight."
             )
-        if self.labels is not None:
-            integer("labels", self.labels)
-            if self.labels < config.rounds:
+        if self.queries is not None:
+            integer("queries", self.queries)
+            if self.queries < config.rounds:
                 raise InputError(
-                    f"Expected labels of at least {config.rounds}, one a round; got {self.labels}."
+                    f"Expected queries of at least {config.rounds}, one a round; got {self.queries}."
                 )
 
     def _settings(self) -> PATEConfig:
-        """Return the configuration, which the parameter ``labels`` may change."""
+        """Return the configuration, which the parameter ``queries`` may change."""
         if self.config is None and self.teachers == NETWORKS:
             return paper_config()
         return self.config or PATEConfig()
 
     def _networks_config(self) -> PATEConfig:
         config = self._settings()
-        return config if self.labels is None else replace(config, labels=self.labels)
+        return config if self.queries is None else replace(config, queries=self.queries)
 
     def _teacher_count(self) -> int:
         """Return K: as declared, else by the declared number of rows, or a nominal one."""
@@ -111,7 +114,9 @@ class VotingMethod(NetworksMethod):
             "shards": f"each {one} is assigned to a teacher independently and permanently",
         }
         return (
-            TrainingMechanism(purpose=VOTES, mechanism=votes, count=config.labels, details=details),
+            TrainingMechanism(
+                purpose=VOTES, mechanism=votes, count=config.queries, details=details
+            ),
         )
 
     def _trainer(
@@ -158,6 +163,12 @@ class VotingMethod(NetworksMethod):
         """Return what rebuilds an untrained generator, JSON-ready."""
         return {**super().configuration(), "teacher_count": self._teacher_count()}
 
+    def restore(
+        self, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: object
+    ) -> FittedModel[TableEncoder]:
+        """Rebuild the fitted model from the facts and tensors of its file."""
+        return super().restore(read_facts(facts), tensors, path)
+
 
 @lru_cache(maxsize=64)
 def recommended(rows: int, epsilon: float, delta: float) -> int:
@@ -170,7 +181,7 @@ def recommended(rows: int, epsilon: float, delta: float) -> int:
 class PATEGANMethod(VotingMethod):
     """The method of :class:`PATEGAN`."""
 
-    choices = ("teachers", "labels", "teacher_count")
+    choices = ("teachers", "queries", "teacher_count")
 
     def _starts_from_marginals(self) -> bool:
         return self.teachers == MARGINALS or self._settings().start_from_counts
@@ -179,15 +190,18 @@ class PATEGANMethod(VotingMethod):
 def read_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the facts of a model file with the parameters of the present version.
 
-    In version 0.2.0 the parameter ``teachers`` was their number, and the configuration said what they are.
+    In version 0.2.0 the parameter ``teachers`` was their number, and the configuration said what they are;
+    ``queries`` was called ``labels``, and ``class_column`` was called ``label``.
     """
     config = facts["config"]
     if "preset" not in config:
         return facts
     settings = {**config["config"], "start_from_counts": config["preset"] != "paper"}
     kind = NETWORKS if settings["kind"] == "network" else MARGINALS
-    numbers = {"teachers": kind, "teacher_count": config["teachers"]}
-    return {**facts, "config": {**config, "config": settings, **numbers}}
+    present = {"teachers": kind, "teacher_count": config["teachers"], "queries": config["labels"]}
+    if "label" in config:
+        present["class_column"] = config["label"]
+    return {**facts, "config": {**config, "config": settings, **present}}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -219,13 +233,13 @@ class PATEGAN(GAN):
         K, public. By default what the planner recommends for ``rows`` and the budget (networks: one for
         each thousand rows); where ``rows`` is not declared, for 20,000 rows. It never follows from the
         private number of rows.
-    labels : int, optional
+    queries : int, optional
         Questions in all, public; the noise of their answers follows from it and from the budget.
     autoencoder : {None, "dp-sgd", "public", "no-noise", "preset"}
         As in :class:`tabsynth.DPWGAN`; the generator then ends in its decoder.
-    public, provenance, overlap, warm_start : optional
+    public, public_source, overlap, warm_start : optional
         Tables that cost nothing, as in :class:`tabsynth.DPWGAN`: what the student expects at first.
-    encoding, rows, time_limit, accept_drafted_domain, draft_options, random_state, device, verbose
+    network_encoding, rows, time_limit, accept_drafted_domain, draft_options, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`; the time limit is looked at between steps, and a round of questions,
         with its teachers and its student, is one.
     config, autoencoder_config : optional
@@ -247,7 +261,7 @@ class PATEGAN(GAN):
 
     teachers: str = MARGINALS
     teacher_count: int | None = None
-    labels: int | None = None
+    queries: int | None = None
     config: PATEConfig | None = None
 
     @classmethod

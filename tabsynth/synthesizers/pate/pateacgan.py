@@ -36,9 +36,9 @@ class ConditionalModel(NetworksModel):
     """A fitted generator with a class for each row."""
 
     def sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
-        """Return a sampler of codes; classes of the label are drawn as a condition says."""
+        """Return a sampler of codes; classes are drawn as a condition says."""
         generator: ConditionalGenerator = self.generator
-        number = self.encoder.schema.names.index(self.config["label"])
+        number = self.encoder.schema.names.index(self.config["class_column"])
         if condition is None or number not in condition.box:
             return super().sampler(condition)
         classes = condition.box[number] > 0
@@ -52,9 +52,9 @@ class PATEACGANMethod(VotingMethod):
     """The method of :class:`PATEACGAN`."""
 
     model_class: ClassVar[type[FittedModel[Any]]] = ConditionalModel
-    choices = ("teachers", "label", "mode", "labels", "teacher_count")
+    choices = ("teachers", "class_column", "mode", "queries", "teacher_count")
 
-    label: str
+    class_column: str
     mode: str | None = None
     class_shares: Mapping[Any, float] | None = None
 
@@ -64,40 +64,43 @@ class PATEACGANMethod(VotingMethod):
         return self.mode
 
     def _column(self) -> Column:
-        return self.schema.learned[self.label]
+        return self.schema.learned[self.class_column]
 
     def check_settings(self) -> None:
         """Refuse settings that cannot be used."""
         one_of("mode", self._mode(), MODES)
-        if not isinstance(self.label, str) or self.label not in self.schema.learned.names:
+        if (
+            not isinstance(self.class_column, str)
+            or self.class_column not in self.schema.learned.names
+        ):
             raise InputError(
-                f"label names column {shown(self.label)}, which the schema lacks; correct it."
+                f"class_column names column {shown(self.class_column)}, which the schema lacks; correct it."
             )
         column = self._column()
         if not column.categories:
             raise InputError(
-                f"The label, column {shown(self.label)}, is {column.kind}; name a categorical or ordinal one."
+                f"The class, column {shown(self.class_column)}, is {column.kind}; name a categorical or ordinal one."
             )
         if column.size < 2:
             raise InputError(
-                f"The label, column {shown(self.label)}, has one class alone; name a column with more."
+                f"The class, column {shown(self.class_column)}, has one class alone; name a column with more."
             )
         if column.size > MOST_CLASSES:
             raise InputError(
-                f"The label, column {shown(self.label)}, has {column.size} classes; name one of at most"
+                f"The class, column {shown(self.class_column)}, has {column.size} classes; name one of at most"
                 f" {MOST_CLASSES}, or declare coarser categories."
             )
         block = self.encoder.layout.blocks[self._number()]
         if block.head != "softmax":
             raise InputError(
-                f"The label, column {shown(self.label)}, must be one-hot; name the encoding of the other"
+                f"The class, column {shown(self.class_column)}, must be one-hot; name the network_encoding of the other"
                 " columns alone."
             )
         self._shares()
         super().check_settings()
 
     def _number(self) -> int:
-        return self.schema.learned.names.index(self.label)
+        return self.schema.learned.names.index(self.class_column)
 
     def _shares(self) -> np.ndarray | None:
         """Return shares of the classes, where they are declared."""
@@ -166,7 +169,7 @@ class PATEACGAN(GAN):
 
     By default teachers are no discriminators: ``teachers="marginals"`` is a method of noisy votes on the two-way
     marginals of the table. A teacher compares the mean products of two columns of its rows with those of generated rows:
-    its source head goes by the columns other than the label, its class head by the pairs with the label.
+    its source head goes by the columns other than ``class_column``, its class head by the pairs with it.
     ``teachers="networks"`` has ACGAN networks (Odena et al. 2017) as teachers and student, each with a source head,
     "is the row real", and a class head. The method's source is a short text without an algorithm
     (docs/explanation/papers/pate-gan.md).
@@ -175,7 +178,7 @@ class PATEACGAN(GAN):
     ----------
     schema, epsilon, delta
         As in :class:`tabsynth.PATEGAN`.
-    label : str
+    class_column : str
         The column of the class: categorical or ordinal, with two values or more. A class that the
         table has no row of can be drawn as any other, as its absence is private: what its rows are
         like is then a guess.
@@ -188,11 +191,11 @@ class PATEACGAN(GAN):
         teachers' classes, charged besides. ``A``: teachers see c as a column of the row, and vote once;
         networks have no class head then.
     class_shares : dict, optional
-        From each value of the label to its share, where these are public. Else classes are drawn by the
+        From each class to its share, where these are public. Else classes are drawn by the
         noisy one-way counts.
-    teacher_count, labels
+    teacher_count, queries
         As in :class:`tabsynth.PATEGAN`.
-    autoencoder, public, provenance, overlap, warm_start, encoding, rows, time_limit
+    autoencoder, public, public_source, overlap, warm_start, network_encoding, rows, time_limit
         As in :class:`tabsynth.PATEGAN`.
     accept_drafted_domain, draft_options, random_state, device, verbose, config, autoencoder_config
         As in :class:`tabsynth.PATEGAN`.
@@ -209,9 +212,9 @@ class PATEACGAN(GAN):
 
     teachers: str = MARGINALS
     teacher_count: int | None = None
-    labels: int | None = None
+    queries: int | None = None
     config: PATEConfig | None = None
-    label: str
+    class_column: str
     mode: str | None = None
     class_shares: Mapping[Any, float] | None = None
 
@@ -221,7 +224,7 @@ class PATEACGAN(GAN):
         *,
         where: Mapping[str, Any] | None = None,
         max_draws: int | None = None,
-        label: Any = None,
+        class_value: Any = None,
         random_state: int | None = None,
         dataframe: str = "fitted",
         weights: str | None = None,
@@ -232,22 +235,22 @@ class PATEACGAN(GAN):
         Parameters
         ----------
         n, where, max_draws, random_state, dataframe, weights, implicates
-            As in :meth:`Synthesizer.sample`. A condition on the label draws its classes, without rejection.
-        label : optional
-            A value of the label's column, ``pandas.NA`` for null: short for a condition on it.
+            As in :meth:`Synthesizer.sample`. A condition on ``class_column`` draws its classes, without rejection.
+        class_value : optional
+            A value of ``class_column``, ``pandas.NA`` for null: short for a condition on it.
 
         Raises
         ------
         InputError
-            For a value that the label's column does not declare.
+            For a value that ``class_column`` does not declare.
         """
         self._check_fitted()
-        if label is not None:
-            name = self.model_.config["label"]  # of this fit, whatever parameters change
-            code_of(self.model_.encoder.schema[name], label, "label", null="pandas.NA")
+        if class_value is not None:
+            name = self.model_.config["class_column"]  # of this fit, whatever parameters change
+            code_of(self.model_.encoder.schema[name], class_value, "class_value", null="pandas.NA")
             if where is not None and name in where:
-                raise InputError(f"where and label both name column {shown(name)}; give one.")
-            where = {**(where or {}), name: label}
+                raise InputError(f"where and class_value both name column {shown(name)}; give one.")
+            where = {**(where or {}), name: class_value}
         return super().sample(
             n,
             where=where,
@@ -261,9 +264,10 @@ class PATEACGAN(GAN):
     @classmethod
     def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a fit from the facts of its model file."""
+        facts = read_facts(facts)
         config = facts["config"]
-        shares, column = config["class_shares"], schema[config["label"]]
+        shares, column = config["class_shares"], schema[config["class_column"]]
         if shares is not None:
             values = [*column.categories, *column.reasons, *[None] * column.nulls]
             shares = dict(zip(values, shares, strict=True))
-        return {**super().parameters_from(schema, read_facts(facts)), "class_shares": shares}
+        return {**super().parameters_from(schema, facts), "class_shares": shares}
