@@ -121,7 +121,7 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
         options |= {"min_count": request.min_count}
         _draft_for_review(request, frame.drop(columns=columns), options, design)
     else:
-        _draft_privately(request, frame, {**options, **design})
+        _draft_privately(request, frame, options, design)
 
 
 def _draft_for_review(
@@ -150,11 +150,16 @@ def _with_labels(drafted: "Schema", table: Path) -> "Schema":
     return with_labels(drafted, table) if suffix(table) in SUFFIXES else drafted
 
 
-def _draft_privately(request: DraftRequest, frame: Any, options: dict[str, Any]) -> None:
+def _draft_privately(
+    request: DraftRequest, frame: Any, options: dict[str, Any], survey: dict[str, Any]
+) -> None:
     from tabsynth.drafting.private_schema import draft_private
+    from tabsynth.schema.design import Design
 
     epsilon, delta = float(request.epsilon or 0), request.delta
-    drafted = draft_private(frame, epsilon, delta, ledger=request.ledger, **options)
+    drafted = draft_private(
+        frame, epsilon, delta, ledger=request.ledger, design=Design(**survey), **options
+    )
     released = _with_labels(drafted, request.table)
     released.save(request.out)
     omitted = f", {len(released.left_out)} left out" if released.left_out else ""

@@ -23,16 +23,17 @@ under noise for as many rows as the bound says, would count no unit more than th
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
 from tabsynth._random import Randomness
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, check_text, positive, shown
 from tabsynth.drafting.identifiers import named_for_one
 from tabsynth.drafting.released_columns import (
@@ -57,7 +58,6 @@ from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import (
     THRESHOLD_SHARE,
     Gaussian,
-    Mechanism,
     NoPrivacy,
     ThresholdedGaussian,
 )
@@ -81,11 +81,12 @@ INFERRED = (
     "The draft takes as public which columns of this DataFrame are numeric, text or time. Where pandas inferred that from the"
     " rows, one row may have decided it. tabsynth.read_table reads a file without such inference."
 )
+Noise = NoPrivacy | Gaussian | ThresholdedGaussian
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT or less, so that sums are exact
 
 
 def draft_private(
-    table: Any,
+    table: object,
     epsilon: float,
     delta: float = 1e-5,
     *,
@@ -93,14 +94,11 @@ def draft_private(
     random_state: int | None = None,
     ledger: str | Path | None = None,
     decimal: str | None = None,
-    weight: str | None = None,
-    max_weight: float | None = None,
-    unit: str | None = None,
-    max_rows_per_unit: int | None = None,
+    design: Design = NO_DESIGN,
 ) -> Schema:
     """Return a schema of private rows, with (epsilon, delta)-differential privacy for adding or removing one record.
 
-    With a ``unit``, privacy is for adding or removing all records of one unit.
+    With a unit in ``design``, privacy is for adding or removing all records of one unit.
 
     Parameters
     ----------
@@ -120,9 +118,10 @@ def draft_private(
         that take the schema must be made under it, and it counts the draft once.
     decimal : {".", ","}, optional
         The decimal mark of texts that are numbers, if it is public. By default noisy counts decide.
-    weight, max_weight, unit, max_rows_per_unit : optional
-        Public, and declared in the schema as those of :class:`tabsynth.Schema`. Their columns are not drafted. The draft
-        counts rows without weights. A project's ledger must have the same unit.
+    design : Design
+        The columns of survey weights and units with their limits (:class:`tabsynth.schema.Design`): public, and declared in
+        the schema. These columns are not drafted. The draft counts rows without weights. A project's ledger must have the
+        same unit.
 
     Returns
     -------
@@ -138,26 +137,42 @@ def draft_private(
         If the draft would exceed the limit of the project; nothing is read.
     """
     positive("epsilon", epsilon, finite=False)
-    design = Design(
-        weight=weight, max_weight=max_weight, unit=unit, max_rows_per_unit=max_rows_per_unit
-    )
-    table = to_pandas(table)
-    check_design(table, design, decimal)
-    options: dict[str, Any] = {"decimal": decimal, "design": design}
+    frame = to_pandas(table)
+    check_design(frame, design, decimal)
     mu = math.inf
     if math.isfinite(epsilon):
         between("delta", delta, 0, 1, low_open=True, high_open=True)
         mu = gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
-    if ledger is None:
-        own = Ledger(epsilon, delta)
-        return draft_on_ledger(table, mu, own, null_values, random_state, **options)
-    with ProjectLedger(ledger) as project:
-        if random_state is not None:
-            project.refuse_seed("A seeded draft")
-        project.check_unit(unit)
-        own = project.ledger(epsilon, delta)
-        project.admit_draft(own, mu)
-        return draft_on_ledger(table, mu, own, null_values, **options)
+    with nullcontext() if ledger is None else ProjectLedger(ledger) as project:
+        seeded = None if random_state is None else "A seeded draft"
+        charges = open_ledger(project, epsilon, delta, design.unit, seeded)
+        if project is not None:
+            project.admit_draft(charges, mu)
+        return draft_on_ledger(
+            frame, mu, charges, null_values, random_state, decimal=decimal, design=design
+        )
+
+
+def open_ledger(
+    project: ProjectLedger | None,
+    epsilon: float,
+    delta: float,
+    unit: str | None,
+    seeded: str | None,
+) -> Ledger:
+    """Return a ledger for one budget: of a run of the project, if there is one.
+
+    Raises
+    ------
+    BudgetError, InputError
+        If the project protects another unit, or what is to be charged is ``seeded``: it names that.
+    """
+    if project is None:
+        return Ledger(epsilon, delta)
+    if seeded is not None:
+        project.refuse_seed(seeded)
+    project.check_unit(unit)
+    return project.ledger(epsilon, delta)
 
 
 def check_design(table: pd.DataFrame, design: Design, decimal: str | None = None) -> None:
@@ -181,7 +196,7 @@ def draft_share(epsilon: float, delta: float, columns: int) -> float:
 
 
 def draft_on_ledger(
-    table: Any,
+    table: object,
     mu: float,
     ledger: Ledger,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
@@ -204,15 +219,14 @@ def draft_on_ledger(
         if not name:
             raise InputError("The table has a column whose name is empty; rename it.")
     ledger.unit = design.unit
-    rows = _of_units(frame, design, key_of(random_state))
-    draft = _Draft(*rows, design.rows, ledger, mu, null_values, random_state, composition, decimal)
+    draft = _Draft(frame, design, ledger, mu, null_values, random_state, composition, decimal)
     if draft.inferred:
         warnings.warn(INFERRED, stacklevel=3)
     try:
         columns, left_out = draft.columns()
     finally:
         ledger.close()
-    released: dict[str, Any] = {
+    released: JsonObject = {
         "mechanisms": ledger.to_list(),
         "seeded": random_state is not None,
         "public": ["names of columns", "order of columns", *draft.public],
@@ -238,33 +252,29 @@ def draft_on_ledger(
     )
 
 
-def release_name(released: Mapping[str, Any]) -> str:
+def release_name(released: JsonObject) -> str:
     """Return the name of what ``released`` of a schema is of, for errors."""
     return f"The {'draft' if 'facts' in released else 'run of suggestions'} of the schema"
 
 
 def _of_units(frame: pd.DataFrame, design: Design, key: bytes) -> tuple[pd.DataFrame, np.ndarray]:
     """Return the rows that are used, without weights and units, and how many rows of its unit are used beside each; shape (n,)."""
-    rest = frame[[name for name in frame.columns if name not in design.names]]
+    columns = frame[[name for name in frame.columns if name not in design.names]]
     if design.unit is None:
-        return rest, np.ones(len(rest), dtype=np.int64)
+        return columns, np.ones(len(columns), dtype=np.int64)
     names = names_of(frame[design.unit])
-    kept = bounded(names, design.rows, key)
-    units = pd.Series(names[kept])
-    return rest[kept], units.groupby(units).transform("size").to_numpy(dtype=np.int64)
+    used = bounded(names, design.rows, key)
+    units = pd.Series(names[used])
+    return columns[used], units.groupby(units).transform("size").to_numpy(dtype=np.int64)
 
 
 class _Draft:
-    """The releases of a draft, and what follows from them.
-
-    ``shared``: by row, how many rows share the weight of one, at most ``most``, which is public.
-    """
+    """The releases of a draft, and what follows from them."""
 
     def __init__(
         self,
-        frame: pd.DataFrame,
-        shared: np.ndarray,
-        most: int,
+        table: pd.DataFrame,
+        design: Design,
         ledger: Ledger,
         mu: float,
         null_values: Sequence[str],
@@ -278,6 +288,7 @@ class _Draft:
         self._threshold_delta = 0.0 if math.isinf(mu) else ledger.threshold_delta
         self._nulls = tuple(dict.fromkeys(("", *null_values)))
         self._bits = Randomness(seed).noise()
+        frame, shared = _of_units(table, design, key_of(seed))
         kinds = {name: public_dtype(str(frame.dtypes[name])) for name in frame.columns}
         declared = {
             name: dtype
@@ -300,9 +311,9 @@ class _Draft:
         names = [name for name in self._dtypes if name not in self._left]
         columns = {name: distinct(frame[name]) for name in names}
         self._table = PrivateTable((columns, shared), ledger)
-        self._names, self._most = names, most
+        self._names, self._bound = names, design.rows
         # Whole numbers in which weights are counted.
-        self._scale = UNIT * 2 ** (most - 1).bit_length()
+        self._scale = UNIT * 2 ** (design.rows - 1).bit_length()
 
     def columns(self) -> tuple[list[Column], list[dict[str, str]]]:
         """Return the columns in their order, and those that are left out."""
@@ -345,9 +356,9 @@ class _Draft:
         if self.decimal is None:
             self.decimal = decimal_of(formats, clear)
         drafts = {}
-        for name, some in formats.items():
-            some = without_marks(some, self.decimal, clear)
-            draft = draft_of(name, self._dtypes[name], some, clear, self._nulls, self.decimal)
+        for name, counted in formats.items():
+            numbers = without_marks(counted, self.decimal, clear)
+            draft = draft_of(name, self._dtypes[name], numbers, clear, self._nulls, self.decimal)
             if isinstance(draft, str):
                 self._left[name] = draft
                 continue
@@ -370,10 +381,10 @@ class _Draft:
         purpose = f"schema: values of columns, round {number}"
         counts, std = self._release(purpose, mechanism, questions)
         threshold = self._threshold(std, chance, sum(q.values is not None for q, _ in counts))
-        passed: list[list[Any]] = []
+        passed: list[list[str | float]] = []
         for question, noisy in counts:
-            least = CLEAR * std if question.values is None else threshold
-            clear = noisy > least
+            limit = CLEAR * std if question.values is None else threshold
+            clear = noisy > limit
             drafts[question.column].learn(question, noisy, std, clear, purpose)
             if question.values is not None:
                 passed.append([question.values[i] for i in np.flatnonzero(clear).tolist()])
@@ -394,7 +405,7 @@ class _Draft:
             draft.source("other", purpose)
             draft.others = bool(noisy[0] > CLEAR * std)
 
-    def _mechanism(self, share: float, chance: float | None) -> Mechanism:
+    def _mechanism(self, share: float, chance: float | None) -> Noise:
         if math.isinf(self._mu):
             return NoPrivacy()
         noise = 1 / (self._mu * math.sqrt(share))
@@ -420,13 +431,16 @@ class _Draft:
         # Of what is released, to the nearest.
         rounding = samplers.grid(std * self._scale, whole=True) / self._scale
         largest = 0.0
-        for share in (1.0, 1 / self._most):
+        for share in (1.0, 1 / self._bound):
             each = -np.expm1(np.log1p(-chance) * share / counts)
             largest = max(largest, float(np.max(share / np.sqrt(counts) + std * norm.isf(each))))
         return largest + rounding
 
     def _release(
-        self, purpose: str, mechanism: Mechanism, ask: Any
+        self,
+        purpose: str,
+        mechanism: Noise,
+        ask: Callable[[Mapping[str, Distinct]], list[Question]],
     ) -> tuple[list[tuple[Question, np.ndarray]], float]:
         """Return noisy sums of weights for each question, and the standard deviation of their noise.
 
@@ -438,13 +452,13 @@ class _Draft:
         inequality all of them add at most 1, whatever their number. Sums are of whole multiples of 1/u, without rounding.
         """
         unit = "rows, each with weights of L2 norm 1 over its values"
-        if self._most > 1 or self._ledger.unit is not None:
+        if self._bound > 1 or self._ledger.unit is not None:
             unit = "units, each with weights of L2 norm 1 that its rows share"
         details = {"l2_sensitivity": 1.0, "unit": unit, "composition": self._composition}
         account = self._ledger.open(purpose, mechanism, 1, details)
-        std = 0.0 if isinstance(mechanism, NoPrivacy) else mechanism.noise_multiplier  # type: ignore[union-attr]
+        std = 0.0 if isinstance(mechanism, NoPrivacy) else mechanism.noise_multiplier
         columns, shared = self._table.read(account)
-        questions: list[Question] = ask(columns)
+        questions = ask(columns)
         places = [columns[q.column].codes for q in questions]
         rows = len(next(iter(columns.values())).codes)
         having = np.zeros(rows, dtype=np.int64)
@@ -454,8 +468,8 @@ class _Draft:
         sums = []
         for question, codes in zip(questions, places, strict=True):
             keys = question.keys[codes]
-            some = keys >= 0
-            sums.append(np.bincount(keys[some], weights[some], minlength=question.size))
+            has_key = keys >= 0
+            sums.append(np.bincount(keys[has_key], weights[has_key], minlength=question.size))
         scale = self._scale
         stds = [std * scale] * len(sums)
         labels = [q.values for q in questions]

@@ -19,7 +19,7 @@ from scipy.stats import norm
 
 from tabsynth._random import Randomness
 from tabsynth._validate import between, positive
-from tabsynth.drafting.private_schema import check_design, release_name
+from tabsynth.drafting.private_schema import check_design, open_ledger, release_name
 from tabsynth.encoding.rows import codes_of, key_of, rows_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
@@ -129,13 +129,8 @@ def suggest_constraints(
         if released is not None:
             on = (released.get("project"), released.get("run"))
             check_same_ledger(release_name(released), *on, project, "run")
-        if project is None:
-            charges = Ledger(epsilon, delta)
-        else:
-            if random_state is not None:
-                project.refuse_seed("A seeded run of suggestions")
-            project.check_unit(schema.unit)
-            charges = project.ledger(epsilon, delta)
+        seeded = None if random_state is None else "A seeded run of suggestions"
+        charges = open_ledger(project, epsilon, delta, schema.unit, seeded)
         charges.unit = schema.unit
         index = _index(table, schema, columns, random_state)
         stages = _Suggestions(columns, schema, PrivateTable(index, charges), charges, random_state)

@@ -2,6 +2,7 @@
 
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import REASONED, Column, register
+from tabsynth.schema.design import Design
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.missing import with_reasons
@@ -30,6 +31,7 @@ __all__ = [
     "Column",
     "Date",
     "Datetime",
+    "Design",
     "Duration",
     "Hierarchical",
     "Identifier",

@@ -38,9 +38,8 @@ def stays(patients: int = 600, seed: int = 0) -> pd.DataFrame:
 
 
 def draft_of(table: pd.DataFrame, mu: float = 2.0) -> private_schema._Draft:
-    rows = private_schema._of_units(table, DESIGN, KEY)
     ledger = Ledger(math.inf if math.isinf(mu) else 9.0, 1e-5)
-    return private_schema._Draft(*rows, DESIGN.rows, ledger, mu, (), 0, "renyi", None)
+    return private_schema._Draft(table, DESIGN, ledger, mu, (), 0, "renyi", None)
 
 
 def exact_sums(table: pd.DataFrame, drafts: dict, number: int) -> dict:
@@ -87,7 +86,7 @@ def test_new_values_of_one_unit_pass_with_the_probability_that_is_charged(
     """For equal rows, rows that share no value, groups of equal rows, and rows that share some values at random."""
     questions, chance = 8, 1e-7
     draft = draft_of(stays(30))
-    draft._most = most
+    draft._bound = most
     threshold = draft._threshold(std, chance, questions)
     worst = 0.0
 
@@ -114,17 +113,18 @@ def test_what_one_unit_alone_holds_is_not_released() -> None:
     """Ten thousand rows of one person are no category and no bound; the same rows of many people are both."""
     table = stays(900)
     many = pd.DataFrame({UNIT: "p", "ward": "rare", "days": "9000", "bmi": "1.5"}, range(10_000))
-    one = draft_private(pd.concat([table, many]), 3.0, **OPTIONS)
+    one = draft_private(pd.concat([table, many]), 3.0, design=DESIGN)
     assert "rare" not in one["ward"].categories and one["days"].bounds[1] < 100
     many[UNIT] = [f"p{i}" for i in range(10_000)]
-    all_of_them = draft_private(pd.concat([table, many]), 3.0, **OPTIONS)
+    all_of_them = draft_private(pd.concat([table, many]), 3.0, design=DESIGN)
     assert "rare" in all_of_them["ward"].categories and all_of_them["days"].bounds[1] >= 9_000
 
 
 def test_a_draft_states_its_unit_and_leaves_it_out(tmp_path: Any) -> None:
-    schema = draft_private(stays(), 2.0, weight="days", max_weight=20.0, **OPTIONS)
+    design = Design(weight="days", max_weight=20.0, **OPTIONS)
+    schema = draft_private(stays(), 2.0, design=design)
     assert schema.names == ("ward", "bmi") and schema.left_out == ()
-    assert schema.design == Design(weight="days", max_weight=20.0, **OPTIONS)
+    assert schema.design == design
     assert schema.released is not None and schema.released["unit"] == UNIT
     for item in schema.released["mechanisms"]:
         assert item["details"]["l2_sensitivity"] == 1.0
@@ -155,7 +155,7 @@ def test_a_fit_that_drafts_protects_the_unit(tmp_path: Any) -> None:
     with pytest.raises(InputError, match="Ledger rows protects one record, and this run all"):
         model.fit(stays(), ledger=tmp_path / "rows")
     with pytest.raises(InputError, match="Ledger rows protects one record, and this run all"):
-        draft_private(stays(), 1.0, ledger=tmp_path / "rows", **OPTIONS)
+        draft_private(stays(), 1.0, ledger=tmp_path / "rows", design=DESIGN)
     model.fit(stays(), ledger=tmp_path / "patients")
     certificate = model.certificate()
     assert certificate["epsilon"] <= 1.0 and certificate["project"]["unit"] == UNIT
@@ -207,7 +207,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_charged() -> None:
             model.fit(given)
         assert not hasattr(model, "ledger_")
     with pytest.raises(InputError, match="has a null"):
-        draft_private(null, 1.0, **OPTIONS)
+        draft_private(null, 1.0, design=DESIGN)
     schema = draft_private(table[["ward"]], 5.0)
     model = MargNet(schema, epsilon=9.0, draft_options=OPTIONS)
     with pytest.raises(InputError, match="draft_options has unit='patient', and the schema unit"):

@@ -255,4 +255,4 @@ def test_units_that_could_be_taken_for_one_are_refused() -> None:
     units = Design(unit="u", max_rows_per_unit=1)
     for pair in (["\ud800", "\udfff"], [10**400, 10**401], [[10**5000], [10**5001]]):
         with pytest.raises(InputError, match=r"may stand for several units|too large for a float"):
-            draft_private(table_of(LETTERS[:2]).assign(u=objects(pair)), 1.0, **units.parameters())
+            draft_private(table_of(LETTERS[:2]).assign(u=objects(pair)), 1.0, design=units)

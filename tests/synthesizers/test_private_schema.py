@@ -22,6 +22,7 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.conforming import conformed
+from tabsynth.schema.design import NO_DESIGN
 
 ROWS = 4_000
 NEAR = dict.fromkeys(FORMATS, 0.0) | {"text": 9.0}  # released formats of a column of texts
@@ -68,9 +69,7 @@ def draft_of_rows(
     table: pd.DataFrame, mu: float = 0.3, seed: int | None = 0
 ) -> private_schema._Draft:
     ledger = Ledger(math.inf if math.isinf(mu) else 9.0, 1e-5)
-    return private_schema._Draft(
-        table, np.ones(len(table), int), 1, ledger, mu, (), seed, "renyi", None
-    )
+    return private_schema._Draft(table, NO_DESIGN, ledger, mu, (), seed, "renyi", None)
 
 
 def exact_sums(table: pd.DataFrame, drafts: dict, number: int) -> dict:

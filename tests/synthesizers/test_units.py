@@ -22,7 +22,7 @@ from tabsynth.privacy.certificate.completeness import FIGURES
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.ledger.project import ProjectLedger
-from tabsynth.schema import Column
+from tabsynth.schema import Column, Design
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.loading import load
 from tabsynth.synthesizers.violations import SHARE, release_number
@@ -294,7 +294,9 @@ def test_what_protects_records_is_refused_under_a_unit() -> None:
     drafted = draft_private(stays()[["ward"]], 5.0).to_dict()
     with pytest.raises(InputError, match="protect one record, and a fit with it would protect all"):
         Schema.from_dict({**drafted, "unit": unit})
-    with_unit = draft_private(stays()[["ward", UNIT]], 5.0, unit=UNIT, max_rows_per_unit=3)
+    with_unit = draft_private(
+        stays()[["ward", UNIT]], 5.0, design=Design(unit=UNIT, max_rows_per_unit=3)
+    )
     for change in ({"unit": other}, {"released": {**with_unit.released, "unit": ["x"]}}):
         with pytest.raises(InputError, match="privacy costs do not add up"):
             Schema.from_dict({**with_unit.to_dict(), **change})
