@@ -210,7 +210,7 @@ def rows_of(
     return records_of(codes, table, design, decimal).bounded(design, key)
 
 
-def stored(parts: Iterable[Records], sizes: Sequence[int]) -> Records:
+def store_records(parts: Iterable[Records], sizes: Sequence[int], design: Design) -> Records:
     """Return the records of all parts of a table; codes and weights are in temporary files that are mapped to memory.
 
     The files are in the folder that ``TMPDIR`` names. They have mode 0600 and no name, so that the system frees them
@@ -222,6 +222,8 @@ def stored(parts: Iterable[Records], sizes: Sequence[int]) -> Records:
         In the order of the rows.
     sizes : sequence of int
         The number of codes of each column.
+    design : Design
+        Whether there are weights and names of units follows from it, also where there is no row.
 
     Raises
     ------
@@ -229,8 +231,7 @@ def stored(parts: Iterable[Records], sizes: Sequence[int]) -> Records:
         If there is no room for the files.
     """
     dtype = np.min_scalar_type(max(sizes) - 1)
-    rows, names = 0, list[np.ndarray]()
-    weighted = False
+    rows, names = 0, [np.empty(0, dtype=object)]
     with _room_on_disk():
         codes, weights = TemporaryFile(), TemporaryFile()  # noqa: SIM115
     with codes, weights:
@@ -240,7 +241,6 @@ def stored(parts: Iterable[Records], sizes: Sequence[int]) -> Records:
                 if part.weights is not None:
                     weights.write(np.ascontiguousarray(part.weights).data)
             rows += len(part.codes)
-            weighted |= part.weights is not None
             if part.names is not None:
                 names.append(part.names)
         with _room_on_disk():
@@ -248,8 +248,8 @@ def stored(parts: Iterable[Records], sizes: Sequence[int]) -> Records:
             weights.flush()
         return Records(
             _mapped(codes, dtype, (rows, len(sizes))),
-            _mapped(weights, np.dtype(np.float64), (rows,)) if weighted else None,
-            np.concatenate(names) if names else None,
+            None if design.weight is None else _mapped(weights, np.dtype(np.float64), (rows,)),
+            None if design.unit is None else np.concatenate(names),
         )
 
 

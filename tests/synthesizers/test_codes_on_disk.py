@@ -20,10 +20,11 @@ from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_
 from tabsynth import BudgetError, InputError, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding import rows as rows_module
-from tabsynth.encoding.rows import Records, stored
+from tabsynth.encoding.rows import Records, Rows, codes_of, store_records, units_of, weights_of
 from tabsynth.errors import TabsynthError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise import counts
+from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.synthesizers.pate import aggregation
 from tabsynth.tables import ParquetCounter, RowCounter, engines, frames, parquet_counter
 from tabsynth.tables.frames import table_from_arrow
@@ -183,15 +184,37 @@ def test_codes_are_in_a_file_that_has_no_name(
         return file
 
     monkeypatch.setattr(rows_module, "TemporaryFile", opened)
-    codes = stored((Records(part) for part in parts), [size, 3]).codes
+    records = store_records((Records(part) for part in parts), [size, 3], NO_DESIGN)
+    codes = records.codes
     assert isinstance(codes, np.memmap) and codes.dtype == dtype
     np.testing.assert_array_equal(codes, np.concatenate(parts))
     assert set(modes) == {0o600} and not list(tmp_path.iterdir())
 
 
-def test_no_rows_at_all() -> None:
-    records = stored([], [3, 2])
-    assert records.codes.shape == (0, 2) and records.weights is None is records.names
+@pytest.mark.parametrize(
+    "design",
+    [NO_DESIGN, Design(weight="w", max_weight=2.0), Design(unit="u", max_rows_per_unit=2)],
+)
+def test_no_rows_at_all(design: Design) -> None:
+    """An empty file has no part that says whether there are weights and units: the schema does."""
+    rows = store_records([], [3, 2], design).bounded(design, bytes(16))
+    assert isinstance(rows, Rows) == bool(design)
+    assert codes_of(rows).shape == (0, 2)
+    assert (weights_of(rows) is None) == (design.weight is None)
+    assert (units_of(rows) is None) == (design.unit is None)
+
+
+def test_an_empty_file_is_an_empty_table(tmp_path: Path) -> None:
+    """R1: so that the fit of one that loses its last unit does not end with an error."""
+    table = frame(2).assign(id=7)[:0]
+    table.to_parquet(tmp_path / "t.parquet")
+    schema = Schema(SCHEMA.columns, unit="id", max_rows_per_unit=2)
+    fits = [small(schema, rows=50, random_state=3) for _ in range(2)]
+    samples = [
+        model.fit(of).sample(20)
+        for model, of in zip(fits, (table, ParquetCounter(tmp_path / "t.parquet")), strict=True)
+    ]
+    pd.testing.assert_frame_equal(*samples)
 
 
 def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth._validate import one_of, shown
-from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, stored, weights_of
+from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, store_records, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.methods import AUTOENCODER, COUNT, CRITIC, ONE_WAY, OVERLAP, TOTAL
@@ -658,7 +658,7 @@ class NetworksMethod(TableMethod):
             parts = parts_of(table)
         else:
             parts = (conformed(part, schema) for part in parts_of(table))
-        records = stored(map(encoder.to_records, parts), encoder.layout.sizes)
+        records = store_records(map(encoder.to_records, parts), encoder.layout.sizes, schema.design)
         return records.bounded(schema.design, key)
 
     def _inputs(self, networks: Networks, rows: PrivateRows) -> PrivateInputs | UnitRows:
