@@ -131,8 +131,8 @@ def test_the_mode_of_a_file(tmp_path, confidential):
 
 @pytest.mark.parametrize("kind", VIEWS)
 def test_reports_with_exact_figures(tmp_path, monkeypatch, kind):
-    view = SimpleNamespace(page=lambda _: "x", markdown=lambda _: "x", document=lambda _: {})
-    monkeypatch.setitem(VIEWS, kind, view)
+    view = SimpleNamespace(page=lambda: "x", title="x", sentences=list, tables=list, document=dict)
+    monkeypatch.setitem(VIEWS, kind, lambda _: view)
     made = Report(object.__new__(kind))
     expected = {USUAL if kind is PrivateEvaluation else OWNER}
     assert modes(made.to_html, tmp_path) == expected

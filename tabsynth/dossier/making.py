@@ -18,7 +18,7 @@ from tabsynth.dossier.registry import check, record, to_yaml
 from tabsynth.dossier.statement import statement
 from tabsynth.errors import InputError
 from tabsynth.privacy.certificate.certificate import beside, certify
-from tabsynth.report.page import render_page
+from tabsynth.report.page import Row, Table, render_page
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -135,13 +135,12 @@ def report_page(report: Mapping[str, Any]) -> str:
         return "–" if value is None else value if low is None else f"{value} ({low} to {high})"
 
     rows = [
-        (metric["title"], [figure(metric["synthetic"]), figure(metric["baseline"])], False)
+        Row(metric["title"], [figure(metric["synthetic"]), figure(metric["baseline"])])
         for metric in report["metrics"]
     ]
     header = ("Figure, with noise", "Synthetic", "Independent columns")
-    return render_page(
-        str(report["label"]), "published report", report["summary"], [(header, rows)], []
-    )
+    tables = [Table(header, rows)]
+    return render_page(str(report["label"]), "published report", report["summary"], tables)
 
 
 def checksums(folder: Path) -> str:

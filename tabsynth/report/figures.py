@@ -3,8 +3,9 @@
 import logging
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
@@ -14,7 +15,13 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    MultipleLocator,
+    NullFormatter,
+)
 
 from tabsynth.evaluation.results import Cell, ColumnSummary, Disclosure, Estimate
 from tabsynth.report.page import shorten
@@ -218,9 +225,9 @@ def _bars(axes: Axes, marginal: ColumnSummary, count: int) -> None:
     if values:
         places[values:] += 0.6  # missing values a little apart
     size = 7 if count > 20 else 8
-    if _lying(labels):
-        axes.barh(places - 0.21, real, 0.4, color=REAL)
-        axes.barh(places + 0.21, synthetic, 0.4, color=SYNTHETIC)
+    lying = _lying(labels)
+    _pairs(axes.barh if lying else axes.bar, places, real, synthetic)
+    if lying:
         axes.set_yticks(places, labels, fontsize=size, parse_math=False)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
@@ -229,13 +236,19 @@ def _bars(axes: Axes, marginal: ColumnSummary, count: int) -> None:
         axes.margins(y=0.01)
         axes.set_xlim(left=0)
         return
-    axes.bar(places - 0.21, real, 0.4, color=REAL)
-    axes.bar(places + 0.21, synthetic, 0.4, color=SYNTHETIC)
     crowded = count * (2 + max(map(len, labels))) > CROWDED
     axes.set_xticks(places, labels, rotation=90 if crowded else 0, fontsize=size, parse_math=False)
     _shares(axes.yaxis)
     axes.margins(x=0.01)
     axes.set_ylim(bottom=0)
+
+
+def _pairs(
+    draw: Callable[..., object], places: np.ndarray, real: Sequence[float], other: Sequence[float]
+) -> None:
+    """Draw the bars of both tables beside each other."""
+    draw(places - 0.21, real, 0.4, color=REAL)
+    draw(places + 0.21, other, 0.4, color=SYNTHETIC)
 
 
 def _densities(axes: Axes, marginal: ColumnSummary) -> None:
@@ -319,8 +332,7 @@ def _apart(axes: Axes, marginal: ColumnSummary, first: int) -> None:
     """Draw bars of the labels from ``first`` on, beside the others."""
     labels = [_short(label) for label in marginal.labels[first:]]
     places = np.arange(len(labels))
-    axes.bar(places - 0.21, marginal.real[first:], 0.4, color=REAL)
-    axes.bar(places + 0.21, marginal.synthetic[first:], 0.4, color=SYNTHETIC)
+    _pairs(axes.bar, places, marginal.real[first:], marginal.synthetic[first:])
     axes.yaxis.tick_right()
     axes.spines[["left", "right"]].set_visible(False)
     upright = max(map(len, labels)) > SHORT
@@ -335,7 +347,67 @@ def _short(label: str) -> str:
     return "".join(sign if sign.isprintable() else "�" for sign in label)
 
 
-def curve_figure(name: str, curve: Mapping[str, Any]) -> str | None:
+@dataclass(frozen=True)
+class Panel:
+    """A figure of several tables, for a forest plot.
+
+    Attributes
+    ----------
+    title : str
+    direction : str
+        Which side is better.
+    estimates : sequence of Estimate
+        The figure of each table; of one that is not finite the row says "none".
+    references : dict from str to float
+        Lines across the rows, by name.
+    logarithmic : bool
+    """
+
+    title: str
+    direction: str
+    estimates: Sequence[Estimate]
+    references: Mapping[str, float] = field(default_factory=dict)
+    logarithmic: bool = False
+
+    @property
+    def known(self) -> bool:
+        """True where some table has a mark."""
+        return any(math.isfinite(estimate.value) for estimate in self.estimates)
+
+
+def forest_plot(names: Sequence[str], panels: Sequence[Panel]) -> str:
+    """Draw a row for each table, and in it each figure with its 95% interval beside its references."""
+    with _style():
+        size = 1.8 + 2.5 * len(panels), 1.5 + 0.28 * len(names)
+        figure = Figure(figsize=size, layout="constrained")
+        columns = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, panel in zip(columns, panels, strict=True):
+            value, low, high = np.array([(e.value, e.low, e.high) for e in panel.estimates]).T
+            value[np.isinf(value)] = np.nan
+            errors = np.abs(np.stack([value - low, high - value]))
+            places = np.arange(len(names))
+            axes.errorbar(value, places, xerr=errors, fmt="o", color=SYNTHETIC, markersize=5)
+            for line, (name, reference) in zip("-:", panel.references.items(), strict=False):
+                axes.axvline(reference, color=REFERENCE, linestyle=line, linewidth=1.1, label=name)
+            if panel.references:
+                axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.9 / size[1]), fontsize=8)
+            if panel.logarithmic:
+                axes.set_xscale("log")
+                axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 4)))
+                axes.xaxis.set_major_formatter("{x:g}")
+                axes.xaxis.set_minor_formatter(NullFormatter())
+            for place in places[np.isnan(value)]:
+                end = axes.get_yaxis_transform()
+                axes.text(0.97, place, "none", ha="right", va="center", transform=end, color=SOFT)
+            axes.set_title(panel.title, fontsize=9, parse_math=False)
+            axes.set_xlabel(panel.direction, fontsize=8)
+            axes.grid(visible=False)
+        columns[0].set_yticks(places, [_short(name) for name in names], parse_math=False)
+        columns[0].set_ylim(len(names) - 0.5, -0.5)
+        return _svg(figure)
+
+
+def curve_figure(name: str, curve: Mapping[str, object]) -> str | None:
     """Draw one training curve of a certificate; return None if it is not two lists of numbers."""
     try:
         steps = np.asarray(curve["step"], dtype=float)

@@ -1,18 +1,16 @@
 """The report of one synthetic table: words, JSON, Markdown, and one HTML page that loads nothing else."""
 
-import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
+from tabsynth._typing import JsonObject
 from tabsynth.evaluation.column_summaries import QUANTILES
 from tabsynth.evaluation.metric import Evaluation, Metric
-from tabsynth.evaluation.results import ColumnSummary, Estimate
+from tabsynth.evaluation.results import ColumnSummary
 from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
 from tabsynth.evaluation.utility.survey import LEAST_ROWS
 from tabsynth.report.certificates import privacy_panel
@@ -20,18 +18,25 @@ from tabsynth.report.definitions import definition_of, definitions_of, of_group
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.glossary import GLOSSARY, SECTIONS
 from tabsynth.report.heatmap import heat_map, strip
-from tabsynth.report.page import environment, format_number, packaged_text, shorten, with_link
+from tabsynth.report.page import (
+    Picture,
+    Row,
+    Table,
+    View,
+    format_number,
+    percentage,
+    render,
+    shorten,
+)
 from tabsynth.report.summary import (
-    NOTICE,
     STANDARD_ERRORS,
     SURVEY_KINDS,
     equal_rows,
     subtitle,
     summarise,
 )
-from tabsynth.report.tabular import markdown_page, metrics_markdown
+from tabsynth.report.tabular import with_interval
 
-FORMAT = "tabsynth-report/4"
 MAX_PICTURES = 64
 KINDS = (
     (
@@ -57,112 +62,90 @@ KINDS = (
     ),
 )
 ANCHORS = {"utility": "utility", "privacy": "attacks", "shown": "nearest"}
-WORST = 10
-MAX_PAIRS = 500  # in the table beside the heat map
-SHOWN_ESTIMATES = 20  # of each kind, of the population
+HEADER = ("Synthetic", "Hold-out reference", "Independent columns", "Better", "n", "Citation")
+LIMITS = {
+    "pictures": MAX_PICTURES,
+    "classes": MAX_CLASSES,
+    "worst": 10,  # sets of columns
+    "pairs": 500,  # in the table beside the heat map
+    "estimates": 20,  # of each kind, of the population
+    "least_rows": LEAST_ROWS,
+}
 CAPTION = 200  # letters of a column's description
 
 
 @dataclass(frozen=True)
-class Picture:
-    """An image as a data URI, with its title, what it shows in words, a remark and a caption."""
+class TableView(View):
+    """The report of one synthetic table."""
 
-    title: str
-    source: str
-    alt: str
-    remark: str = ""
-    caption: str = ""
+    evaluation: Evaluation
+    format = "tabsynth-report/4"
+    kind = "report"
 
+    def sentences(self) -> list[str]:
+        """Return the results in plain words, a sentence or a few for each."""
+        return summarise(self.evaluation)
 
-def summary(evaluation: Evaluation) -> list[str]:
-    """Return the results in plain words, a sentence or a few for each."""
-    return summarise(evaluation)
+    def facts(self) -> JsonObject:
+        """Return the verdict and the evaluation, ready for JSON."""
+        return {
+            "verdict": self.evaluation.verdict.text,
+            "evaluation": self.evaluation.to_dict(),
+        }
 
+    def tables(self) -> list[Table]:
+        """Return every metric with its references, utility first."""
+        out = []
+        for kind, title, _ in KINDS:
+            rows = [
+                Row(
+                    metric.title,
+                    [
+                        *map(with_interval, (metric.synthetic, metric.holdout, metric.baseline)),
+                        *(metric.better, str(metric.n), metric.citation),
+                    ],
+                )
+                for metric in self.evaluation.metrics
+                if metric.kind == kind
+            ]
+            out.append(Table((title.removesuffix(": every metric"), *HEADER), rows))
+        return out
 
-def document(evaluation: Evaluation) -> dict[str, Any]:
-    """Return everything, ready for JSON."""
-    return {
-        "format": FORMAT,
-        "notice": NOTICE,
-        "label": evaluation.label,
-        "verdict": evaluation.verdict.text,
-        "summary": summarise(evaluation),
-        "evaluation": evaluation.to_dict(),
-    }
-
-
-def markdown(evaluation: Evaluation) -> str:
-    """Return the summary and every metric as Markdown."""
-    return markdown_page(
-        evaluation.label, summarise(evaluation), metrics_markdown(evaluation.metrics)
-    )
-
-
-def page(evaluation: Evaluation) -> str:
-    """Return the text of the HTML page."""
-    templates = environment()
-    templates.filters["number"] = format_number
-    templates.filters["interval"] = interval
-    templates.filters["share"] = percentage
-    templates.filters["with_link"] = with_link
-    templates.globals["value_on"] = value_on
-    templates.globals["definition"] = partial(definition_of, groups=("utility", "attacks", "page"))
-    templates.filters["figure"] = partial(format_number, style="scaled")
-    return templates.from_string(packaged_text("template.html")).render(
-        sentences=summarise(evaluation),
-        css=Markup(packaged_text("style.css")),  # our own file, never data
-        notice=NOTICE,
-        evaluation=evaluation,
-        panel=privacy_panel(
-            evaluation.certificate,
-            evaluation.rows["synthetic"],
-            evaluation.schema_sha256,
-            authenticated=evaluation.authenticated,
-        ),
-        disclosure=_disclosure(evaluation),
-        marginals=[_marginal(item) for item in evaluation.furthest_columns(MAX_PICTURES)],
-        max_classes=MAX_CLASSES,
-        folded=folded_columns(evaluation.prediction),
-        not_predicted=evaluation.unpredicted,
-        left_out=max(0, len(evaluation.columns) - MAX_PICTURES),
-        worst=[(item, item.synthetic.furthest(WORST)) for item in evaluation.distances],
-        heat=heat_map(evaluation.distances, [item.column for item in evaluation.columns]),
-        pairs=evaluation.distances[1].synthetic.furthest(MAX_PAIRS)
-        if len(evaluation.distances) > 1
-        else (),
-        kinds=[
-            (
-                ANCHORS[kind],
-                title,
-                note,
-                [(metric, _strip(metric)) for metric in evaluation.metrics if metric.kind == kind],
-            )
-            for kind, title, note in KINDS
-        ],
-        attacked=evaluation.attacked,
-        moments=[item for item in evaluation.columns if item.moments is not None],
-        heaped=[item for item in evaluation.columns if item.heaping is not None],
-        standard_errors=STANDARD_ERRORS,
-        subtitle=subtitle(evaluation),
-        sections=[item for item in SECTIONS if item[0] != "survey" or evaluation.survey],
-        survey=evaluation.survey,
-        survey_kinds=SURVEY_KINDS,
-        least_rows=LEAST_ROWS,
-        shown_estimates=SHOWN_ESTIMATES,
-        glossary=GLOSSARY,
-        definitions=[
-            *definitions_of([metric.key for metric in evaluation.metrics]),
-            *of_group("page"),
-        ],
-        quantiles=[f"{100 * q:g}%" for q in QUANTILES],
-        equal_rows=equal_rows(evaluation),
-        curves=_curves(evaluation.certificate),
-    )
-
-
-def interval(estimate: Estimate, digits: int = 3) -> str:
-    """Return the ends of an interval; "to" survives a minus sign where a dash would not."""
-    return f"{format_number(estimate.low, digits)} to {format_number(estimate.high, digits)}"
+    def page(self) -> str:
+        """Return the text of the HTML page."""
+        evaluation = self.evaluation
+        keys = [metric.key for metric in evaluation.metrics]
+        return render(
+            "template.html",
+            evaluation=evaluation,
+            sentences=self.sentences(),
+            notice=self.notice,
+            panel=privacy_panel(
+                evaluation.certificate,
+                evaluation.rows["synthetic"],
+                evaluation.schema_sha256,
+                authenticated=evaluation.authenticated,
+            ),
+            subtitle=subtitle(evaluation),
+            equal_rows=equal_rows(evaluation),
+            standard_errors=STANDARD_ERRORS,
+            sections=[item for item in SECTIONS if item[0] != "survey" or evaluation.survey],
+            kinds=KINDS,
+            anchors=ANCHORS,
+            strip=metric_strip,
+            limits=LIMITS,
+            folded=folded_columns(evaluation.prediction),
+            disclosure=_disclosure(evaluation),
+            marginals=[_marginal(item) for item in evaluation.furthest_columns(MAX_PICTURES)],
+            quantiles=[f"{100 * q:g}%" for q in QUANTILES],
+            value_on=value_on,
+            survey_kinds=SURVEY_KINDS,
+            heat=heat_map(evaluation.distances, [item.column for item in evaluation.columns]),
+            curves=_curves(evaluation.certificate),
+            glossary=GLOSSARY,
+            definition=partial(definition_of, groups=("utility", "attacks", "page")),
+            definitions=[*definitions_of(keys), *of_group("page")],
+        )
 
 
 def value_on(axis: str, value: float, *, length: bool = False) -> str:
@@ -177,29 +160,14 @@ def value_on(axis: str, value: float, *, length: bool = False) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
-def percentage(share: float) -> str:
-    """Return a share of rows with one decimal; one that is not 0 never looks like it."""
-    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
-
-
-def _strip(metric: Metric) -> Markup:
+def metric_strip(metric: Metric) -> JsonObject:
     """Return the metric and its references on one axis, which the best value is on too."""
-    marks = [
-        (name, estimate.value, estimate.low, estimate.high)
-        for name, estimate in (
-            ("baseline", metric.baseline if metric.of_relations else None),
-            ("holdout", metric.holdout),
-            ("synthetic", metric.synthetic),
-        )
-        if estimate is not None
-    ]
-    ends = [x for _, *three in marks for x in three if math.isfinite(x)]
-    ends += [] if metric.best is None else [metric.best]
-    return strip(min(ends, default=0.0), max(ends, default=1.0), marks)
-
-
-def _uri(svg: str) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+    estimates = {
+        "baseline": metric.baseline if metric.of_relations else None,
+        "holdout": metric.holdout,
+        "synthetic": metric.synthetic,
+    }
+    return strip({name: e for name, e in estimates.items() if e is not None}, metric.best)
 
 
 def _disclosure(evaluation: Evaluation) -> Picture | None:
@@ -211,7 +179,7 @@ def _disclosure(evaluation: Evaluation) -> Picture | None:
         control = "" if cell.control is None else f" (control {cell.control.value:.0%})"
         parts.append(f"s={cell.s}, k={cell.k}: {cell.target.value:.0%}{control}")
     alt = "Share of unknown attributes guessed right. " + "; ".join(parts) + "."
-    return Picture("Attribute disclosure", _uri(disclosure_figure(disclosure)), alt)
+    return Picture("Attribute disclosure", disclosure_figure(disclosure), alt)
 
 
 def _marginal(item: ColumnSummary) -> Picture:
@@ -229,16 +197,16 @@ def _marginal(item: ColumnSummary) -> Picture:
         real, synthetic = map(percentage, item.outside)
         remark += f"; not shown: {real} of the training and {synthetic} of the synthetic rows"
     caption = shorten(item.description or "", CAPTION)
-    return Picture(item.column, _uri(marginal_figure(item)), alt, remark, caption)
+    return Picture(item.column, marginal_figure(item), alt, remark, caption)
 
 
-def _curves(certificate: Mapping[str, Any] | None) -> list[Picture]:
+def _curves(certificate: Mapping[str, object] | None) -> list[Picture]:
     training = (certificate or {}).get("training")
     curves = training.get("curves") if isinstance(training, Mapping) else None
     out = []
     for name, curve in curves.items() if isinstance(curves, Mapping) else ():
         svg = curve_figure(str(name), curve) if isinstance(curve, Mapping) else None
         if svg is not None:
-            last = f"Training curve of {name}, {len(curve['value'])} points."
-            out.append(Picture(str(name), _uri(svg), last))
+            alt = f"Training curve of {name}, {len(curve['value'])} points."
+            out.append(Picture(str(name), svg, alt))
     return out

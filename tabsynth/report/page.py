@@ -1,15 +1,116 @@
-"""A plain page: sentences, tables, pictures. Nothing in it is fetched from anywhere."""
+"""The parts of every page: its view, tables, pictures, and the templates that render them. No page loads anything else."""
 
+import base64
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
+from typing import ClassVar
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from tabsynth._typing import JsonObject
+from tabsynth.evaluation.comparing import Comparison
+from tabsynth.evaluation.linked import LinkedEvaluation
+from tabsynth.evaluation.metric import Evaluation
+from tabsynth.evaluation.publishing import PrivateEvaluation
+from tabsynth.evaluation.results import Estimate
 from tabsynth.report.definitions import Definition
 
-Table = tuple[Sequence[str], Sequence[tuple[str, Sequence[str], bool]]]
+NOTICE = "This report is itself computed from real data and is not covered by ε: treat it as confidential."
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: its name, which links to the definition, its cells, and whether it is a warning."""
+
+    name: str
+    cells: Sequence[str]
+    definition: Definition | None = None
+    warning: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page and of a Markdown file; the first name of its header is its title."""
+
+    header: Sequence[str]
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG image with its title, what it shows in words, a remark and a caption."""
+
+    title: str
+    svg: str
+    alt: str
+    remark: str = ""
+    caption: str = ""
+
+    @property
+    def source(self) -> str:
+        """The image as a data URI."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.svg.encode()).decode()
+
+
+@dataclass(frozen=True)
+class View:
+    """What the report of an evaluation says; a subclass for each kind of evaluation states its parts.
+
+    Attributes
+    ----------
+    format : str
+        The name of the form of its JSON.
+    kind : str
+        What the page is, in words.
+    notice : str
+        What a reader must know first; empty for a report that may be published.
+    """
+
+    evaluation: Evaluation | LinkedEvaluation | PrivateEvaluation | Comparison
+    format: ClassVar[str]
+    kind: ClassVar[str]
+    notice: ClassVar[str] = NOTICE
+
+    @property
+    def label(self) -> str:
+        """The name of the synthetic table, or of those that are compared."""
+        return self.evaluation.label
+
+    @property
+    def title(self) -> str:
+        """The title of the page."""
+        return self.label
+
+    def sentences(self) -> list[str]:
+        """Return the results in plain words."""
+        raise NotImplementedError
+
+    def tables(self) -> list[Table]:
+        """Return the figures."""
+        raise NotImplementedError
+
+    def facts(self) -> JsonObject:
+        """Return everything else, ready for JSON."""
+        raise NotImplementedError
+
+    def pictures(self) -> list[Picture]:
+        """Return the pictures of the page."""
+        return []
+
+    def document(self) -> JsonObject:
+        """Return everything, ready for JSON."""
+        notice = {"notice": self.notice} if self.notice else {}
+        named = {"format": self.format, **notice, "label": self.label, "summary": self.sentences()}
+        return {**named, **self.facts()}
+
+    def page(self) -> str:
+        """Return the text of the HTML page."""
+        tables, pictures = self.tables(), self.pictures()
+        return render_page(self.title, self.kind, self.sentences(), tables, pictures, self.notice)
 
 
 def packaged_text(name: str) -> str:
@@ -17,15 +118,30 @@ def packaged_text(name: str) -> str:
     return resources.files("tabsynth.report").joinpath(name).read_text("utf-8")
 
 
+@cache
 def environment() -> Environment:
     """Return templates that escape what they are given, and refuse what they are not given."""
-    return Environment(
+    templates = Environment(
         loader=FunctionLoader(packaged_text),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.filters |= {
+        "number": format_number,
+        "figure": lambda value: format_number(value, style="scaled"),
+        "interval": interval,
+        "share": percentage,
+        "with_link": with_link,
+    }
+    templates.globals["css"] = Markup(packaged_text("style.css"))  # our own file, never data
+    return templates
+
+
+def render(template: str, **context: object) -> str:
+    """Return a template of this package, filled in."""
+    return environment().get_template(template).render(context)
 
 
 def with_link(title: str, definition: Definition | None) -> str:
@@ -40,27 +156,21 @@ def render_page(
     kind: str,
     sentences: Sequence[str],
     tables: Sequence[Table],
-    pictures: Sequence[tuple[str, Markup]] = (),
+    pictures: Sequence[Picture] = (),
     notice: str = "",
-    definitions: Sequence[Definition] = (),
 ) -> str:
-    """Return the HTML text. A table is a header and rows of (name, cells, whether it is a warning).
-
-    ``definitions`` are those of the figures, to which the names link (:func:`with_link`).
-    """
-    return (
-        environment()
-        .from_string(packaged_text("page.html"))
-        .render(
-            title=title,
-            kind=kind,
-            sentences=sentences,
-            tables=tables,
-            pictures=pictures,
-            notice=notice,
-            definitions=definitions,
-            css=Markup(packaged_text("style.css")),  # our own file, never data
-        )
+    """Return the HTML text of a page, with the definitions to which the rows of its tables link."""
+    tables = [table for table in tables if table.rows]
+    linked = dict.fromkeys(row.definition for table in tables for row in table.rows)
+    return render(
+        "page.html",
+        title=title,
+        kind=kind,
+        sentences=sentences,
+        tables=tables,
+        pictures=pictures,
+        notice=notice,
+        definitions=[definition for definition in linked if definition],
     )
 
 
@@ -87,6 +197,16 @@ def format_number(value: float | None, digits: int = 3, style: str = "fixed") ->
     if style != "fixed" and abs(value) >= 100:
         return f"{value:,.1f}" if style == "grouped" else f"{value:.1f}"
     return f"{value:.{digits}f}"
+
+
+def interval(estimate: Estimate, digits: int = 3) -> str:
+    """Return the ends of an interval; "to" survives a minus sign where a dash would not."""
+    return f"{format_number(estimate.low, digits)} to {format_number(estimate.high, digits)}"
+
+
+def percentage(share: float) -> str:
+    """Return a share of rows with one decimal; one that is not 0 never looks like it."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
 def shorten(text: str, letters: int) -> str:

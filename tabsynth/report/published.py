@@ -1,18 +1,19 @@
 """The report of `evaluate_private`, which may be published with its table: figures of private rows have charged noise."""
 
 import math
-from typing import Any
+from dataclasses import dataclass
 
 from tabsynth._files import json_ready
+from tabsynth._typing import JsonObject
 from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
 from tabsynth.evaluation.results import Estimate
 from tabsynth.privacy.certificate.certificate import conditional_of, epsilon_to_json, rounded_up
 from tabsynth.privacy.noise.counts import stated_count
 from tabsynth.report.certificates import condition_sentence, unauthenticated_claim
-from tabsynth.report.definitions import definition_of, definitions_of
-from tabsynth.report.page import render_page, with_link
-from tabsynth.report.tabular import markdown_page, table, with_interval
+from tabsynth.report.definitions import definition_of
+from tabsynth.report.page import Row, Table, View
+from tabsynth.report.tabular import with_interval
 from tabsynth.schema.design import neighbour_of
 
 FORMAT = "tabsynth-published-report/3"
@@ -51,81 +52,73 @@ def warnings(evaluation: PrivateEvaluation) -> tuple[str, ...]:
     return (*alone, unauthenticated_claim(evaluation.certificate))
 
 
-def summary(evaluation: PrivateEvaluation) -> list[str]:
-    """Return the findings in plain words; a conditional statement comes first, any other last."""
-    out: list[str] = []
-    for metric in evaluation.metrics:
-        baseline = (
-            ""
-            if metric.baseline is None
-            else f"; its independent columns {_figure_text(metric, metric.baseline)}"
-        )
-        out.append(f"{metric.title}: {_figure_text(metric, metric.synthetic)}{baseline}.")
-    worse = [metric.title for metric in evaluation.metrics if metric.below_baseline]
-    if worse:
-        out.append(f"WORSE than its own independent columns by {'; '.join(worse)}.")
-    warned = [f"Warning: {text}" for text in warnings(evaluation)]
-    if conditional_of(evaluation.certificate.get("public")):
-        return [statement(evaluation), *out, *warned]
-    return [*out, statement(evaluation), *warned]
+@dataclass(frozen=True)
+class PublishedView(View):
+    """The report of figures that may be published."""
 
+    evaluation: PrivateEvaluation
+    format = FORMAT
+    kind = "published report"
+    notice = ""
 
-def document(evaluation: PrivateEvaluation) -> dict[str, Any]:
-    """Return everything, ready for JSON."""
-    out: dict[str, Any] = {
-        "format": FORMAT,
-        "label": evaluation.label,
-        "statement": statement(evaluation),
-        "conditional": conditional_of(evaluation.certificate.get("public")),
-        "summary": summary(evaluation),
-        "epsilon": evaluation.epsilon,
-        "delta": evaluation.delta,
-        "warnings": list(warnings(evaluation)),
-        "mechanisms": json_ready(list(evaluation.mechanisms)),
-        "metrics": [metric.to_dict() for metric in evaluation.metrics],
-        "certificate": json_ready(dict(evaluation.certificate)),
-        "authenticated": evaluation.authenticated,
-        "schema_sha256": evaluation.schema_sha256,
-        "created": evaluation.created,
-    }
-    if evaluation.unit is not None:
-        out["unit"] = evaluation.unit
-    if evaluation.weight is not None:
-        out["weight"] = {"column": evaluation.weight, "max": evaluation.max_weight}
-    if evaluation.project is not None:
-        out["project"] = json_ready(dict(evaluation.project))
-    if evaluation.budget is not None:
-        out["budget"] = [epsilon_to_json(x) for x in evaluation.budget]
-    return out
+    def sentences(self) -> list[str]:
+        """Return the findings in plain words; a conditional statement comes first, any other last."""
+        evaluation = self.evaluation
+        out = []
+        for metric in evaluation.metrics:
+            baseline = (
+                ""
+                if metric.baseline is None
+                else f"; its independent columns {_figure_text(metric, metric.baseline)}"
+            )
+            out.append(f"{metric.title}: {_figure_text(metric, metric.synthetic)}{baseline}.")
+        worse = [metric.title for metric in evaluation.metrics if metric.below_baseline]
+        if worse:
+            out.append(f"WORSE than its own independent columns by {'; '.join(worse)}.")
+        warned = [f"Warning: {text}" for text in warnings(evaluation)]
+        if conditional_of(evaluation.certificate.get("public")):
+            return [statement(evaluation), *out, *warned]
+        return [*out, statement(evaluation), *warned]
 
+    def facts(self) -> JsonObject:
+        """Return the cost, the figures and the certificate, ready for JSON."""
+        evaluation = self.evaluation
+        out: JsonObject = {
+            "statement": statement(evaluation),
+            "conditional": conditional_of(evaluation.certificate.get("public")),
+            "epsilon": evaluation.epsilon,
+            "delta": evaluation.delta,
+            "warnings": list(warnings(evaluation)),
+            "mechanisms": json_ready(list(evaluation.mechanisms)),
+            "metrics": [metric.to_dict() for metric in evaluation.metrics],
+            "certificate": json_ready(dict(evaluation.certificate)),
+            "authenticated": evaluation.authenticated,
+            "schema_sha256": evaluation.schema_sha256,
+            "created": evaluation.created,
+        }
+        if evaluation.unit is not None:
+            out["unit"] = evaluation.unit
+        if evaluation.weight is not None:
+            out["weight"] = {"column": evaluation.weight, "max": evaluation.max_weight}
+        if evaluation.project is not None:
+            out["project"] = json_ready(dict(evaluation.project))
+        if evaluation.budget is not None:
+            out["budget"] = [epsilon_to_json(x) for x in evaluation.budget]
+        return out
 
-def markdown(evaluation: PrivateEvaluation) -> str:
-    """Return the summary and every figure as Markdown."""
-    rows = [
-        [m.title, _figure_text(m, m.synthetic), _figure_text(m, m.baseline), m.better, m.citation]
-        for m in evaluation.metrics
-    ]
-    header = ("Figure", "Synthetic", "Independent columns", "Better", "Citation")
-    return markdown_page(evaluation.label, summary(evaluation), table(header, rows))
-
-
-def page(evaluation: PrivateEvaluation) -> str:
-    """Return the text of the HTML page."""
-    rows = [
-        (
-            with_link(metric.title, definition_of(metric.key, ("published",))),
-            [_figure_text(metric, metric.synthetic), _figure_text(metric, metric.baseline)],
-            metric.below_baseline,
-        )
-        for metric in evaluation.metrics
-    ]
-    return render_page(
-        evaluation.label,
-        "published report",
-        summary(evaluation),
-        [(("Figure", "Synthetic", "Independent columns"), rows)],
-        definitions=definitions_of([metric.key for metric in evaluation.metrics], ("published",)),
-    )
+    def tables(self) -> list[Table]:
+        """Return every figure beside that of independent columns."""
+        rows = [
+            Row(
+                m.title,
+                [_figure_text(m, m.synthetic), _figure_text(m, m.baseline), m.better, m.citation],
+                definition_of(m.key, ("published",)),
+                m.below_baseline,
+            )
+            for m in self.evaluation.metrics
+        ]
+        header = ("Figure", "Synthetic", "Independent columns", "Better", "Citation")
+        return [Table(header, rows)]
 
 
 def _figure_text(metric: Metric, estimate: Estimate | None) -> str:

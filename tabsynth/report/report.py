@@ -1,14 +1,15 @@
 """The functions that evaluate synthetic tables, and the report that they give: text, data frame, JSON and one HTML page."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
 from tabsynth._files import write_text
+from tabsynth._typing import JsonObject
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.evaluation.comparing import Comparison, compare_evaluations
@@ -19,33 +20,20 @@ from tabsynth.evaluation.metric import Evaluation
 from tabsynth.evaluation.publishing import PrivateEvaluation, release
 from tabsynth.evaluation.survey_columns import Survey
 from tabsynth.privacy.certificate.verification import Verification
-from tabsynth.report import comparison, linked, one_table, published
-from tabsynth.report.tabular import metrics_frame
+from tabsynth.report.comparison import ComparisonView, comparison_frame
+from tabsynth.report.linked import LinkedView
+from tabsynth.report.one_table import TableView
+from tabsynth.report.page import View
+from tabsynth.report.published import PublishedView
+from tabsynth.report.tabular import metrics_frame, to_markdown
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 
-
-class View(Protocol):
-    """A module that writes the report of one kind of evaluation."""
-
-    def summary(self, evaluation: Any, /) -> list[str]:
-        """Return the results in plain words."""
-
-    def document(self, evaluation: Any, /) -> dict[str, Any]:
-        """Return everything, ready for JSON."""
-
-    def markdown(self, evaluation: Any, /) -> str:
-        """Return the text of the Markdown file."""
-
-    def page(self, evaluation: Any, /) -> str:
-        """Return the text of the HTML page."""
-
-
-VIEWS: dict[type, View] = {
-    Evaluation: one_table,
-    LinkedEvaluation: linked,
-    PrivateEvaluation: published,
-    Comparison: comparison,
+VIEWS: dict[type, Callable[..., View]] = {
+    Evaluation: TableView,
+    LinkedEvaluation: LinkedView,
+    PrivateEvaluation: PublishedView,
+    Comparison: ComparisonView,
 }
 
 
@@ -76,11 +64,11 @@ class Report:
 
     @property
     def _view(self) -> View:
-        return VIEWS[type(self.evaluation)]
+        return VIEWS[type(self.evaluation)](self.evaluation)
 
     def summary(self) -> list[str]:
         """Return the results in plain words, a sentence or a few for each."""
-        return self._view.summary(self.evaluation)
+        return self._view.sentences()
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row per metric: value, interval, n, hold-out reference, independent columns, citation.
@@ -88,12 +76,12 @@ class Report:
         Of a comparison: a row per table and metric, with ``label`` and ``epsilon``.
         """
         if isinstance(self.evaluation, Comparison):
-            return comparison.frame(self.evaluation)
+            return comparison_frame(self.evaluation)
         return metrics_frame(self.evaluation.metrics)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return everything, ready for JSON: no NaN, no infinity."""
-        return self._view.document(self.evaluation)
+        return self._view.document()
 
     def to_json(self, path: str | Path) -> None:
         """Write :meth:`to_dict` as JSON, whole or not at all."""
@@ -102,11 +90,11 @@ class Report:
 
     def to_html(self, path: str | Path) -> None:
         """Write the report as one HTML file that loads nothing else, whole or not at all."""
-        self._write(path, self._view.page(self.evaluation))
+        self._write(path, self._view.page())
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """Return the summary and every figure as Markdown; write it to ``path`` if there is one."""
-        text = self._view.markdown(self.evaluation)
+        text = to_markdown(self._view)
         if path is not None:
             self._write(path, text)
         return text

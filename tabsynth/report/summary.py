@@ -25,9 +25,8 @@ from tabsynth.report.certificates import (
     epsilon_text,
     unauthenticated_claim,
 )
-from tabsynth.report.page import format_number
+from tabsynth.report.page import NOTICE, format_number
 
-NOTICE = "This report is itself computed from real data and is not covered by ε: treat it as confidential."
 # Heaping is in the summary where a share of multiples differs by more than this; at most so many columns are named.
 HEAPING_GAP, HEAPED_COLUMNS = 0.1, 4
 STANDARD_ERRORS = (

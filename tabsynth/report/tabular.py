@@ -1,4 +1,4 @@
-"""Metrics as rows: a data frame, and Markdown."""
+"""Metrics as a data frame, and tables as Markdown."""
 
 import math
 from collections.abc import Sequence
@@ -7,59 +7,50 @@ import pandas as pd
 
 from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.results import Estimate
-from tabsynth.report.page import format_number
-
-COLUMNS = (
-    *("kind", "title", "value", "low", "high", "n"),
-    *("holdout", "holdout_low", "holdout_high", "baseline", "baseline_low", "baseline_high"),
-    *("better", "best", "below_baseline", "citation"),
-)
-_NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
+from tabsynth.report.page import Table, View, format_number
 
 
 def metrics_frame(metrics: Sequence[Metric]) -> pd.DataFrame:
     """Return a row per metric, by its key: value, interval, n, both references, citation."""
-    rows = []
-    for metric in metrics:
-        holdout, baseline = metric.holdout or _NOTHING, metric.baseline or _NOTHING
-        rows.append(
-            {
-                "kind": metric.kind,
-                "title": metric.title,
-                "value": metric.value,
-                "low": metric.low,
-                "high": metric.high,
-                "n": metric.n,
-                "holdout": holdout.value,
-                "holdout_low": holdout.low,
-                "holdout_high": holdout.high,
-                "baseline": baseline.value,
-                "baseline_low": baseline.low,
-                "baseline_high": baseline.high,
-                "better": metric.better,
-                "best": math.nan if metric.best is None else metric.best,
-                "below_baseline": metric.below_baseline,
-                "citation": metric.citation,
-            }
-        )
-    index = pd.Index([metric.key for metric in metrics], name="metric")
-    return pd.DataFrame(rows, index=index, columns=list(COLUMNS))
+    rows = [
+        {
+            "kind": metric.kind,
+            "title": metric.title,
+            "value": metric.value,
+            "low": metric.low,
+            "high": metric.high,
+            "n": metric.n,
+            **_columns("holdout", metric.holdout),
+            **_columns("baseline", metric.baseline),
+            "better": metric.better,
+            "best": math.nan if metric.best is None else metric.best,
+            "below_baseline": metric.below_baseline,
+            "citation": metric.citation,
+        }
+        for metric in metrics
+    ]
+    return pd.DataFrame(rows, index=pd.Index([m.key for m in metrics], name="metric"))
+
+
+def _columns(name: str, estimate: Estimate | None) -> dict[str, float]:
+    value, low, high = (math.nan,) * 3
+    if estimate is not None:
+        value, low, high = estimate.value, estimate.low, estimate.high
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def with_interval(estimate: Estimate | None, level: str = "") -> str:
     """Return ``0.412 (0.401 to 0.423)``, with ``level`` before the ends; an en dash where there is nothing."""
     if estimate is None or not math.isfinite(estimate.value):
         return "–"
-    if not math.isfinite(estimate.low):
-        return format_number(estimate.value, style="grouped")
     value, low, high = (
         format_number(part, style="grouped")
         for part in (estimate.value, estimate.low, estimate.high)
     )
-    return f"{value} ({level}{low} to {high})"
+    return f"{value} ({level}{low} to {high})" if math.isfinite(estimate.low) else value
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table; bars in cells are escaped."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
@@ -73,47 +64,18 @@ def _cell(text: str) -> str:
     return text
 
 
-def metrics_markdown(metrics: Sequence[Metric]) -> str:
-    """Return every metric with its references, utility first, as Markdown tables."""
-    parts = []
-    for kind, title in (
-        ("utility", "Utility"),
-        ("privacy", "Attacks"),
-        ("shown", "Distance to the nearest row (not a privacy metric)"),
-    ):
-        rows = [
-            [
-                metric.title,
-                with_interval(metric.synthetic),
-                with_interval(metric.holdout),
-                with_interval(metric.baseline),
-                metric.better,
-                str(metric.n),
-                metric.citation,
-            ]
-            for metric in metrics
-            if metric.kind == kind
-        ]
-        header = (
-            "Metric",
-            "Synthetic",
-            "Hold-out reference",
-            "Independent columns",
-            "Better",
-            "n",
-            "Citation",
-        )
-        if rows:
-            parts.append(f"## {title}\n\n{table(header, rows)}")
-    return "\n\n".join(parts)
-
-
 def escape(text: str) -> str:
     """Return a text for a Markdown paragraph or heading."""
     return _cell(text).replace("\\|", "|").replace("#", "\\#")
 
 
-def markdown_page(title: str, lines: Sequence[str], figures: str) -> str:
-    """Return a title, the lines of a summary and a table of figures as Markdown."""
-    parts = [f"# {escape(title)}", "", *(f"- {escape(line)}" for line in lines)]
-    return "\n".join(parts) + "\n\n" + figures + "\n"
+def to_markdown(view: View) -> str:
+    """Return the title of a report, the lines of its summary and its tables as Markdown."""
+    parts = [f"# {escape(view.title)}", "\n".join(f"- {escape(line)}" for line in view.sentences())]
+    parts += [_markdown(table) for table in view.tables() if table.rows]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(table: Table) -> str:
+    rows = [[row.name, *row.cells] for row in table.rows]
+    return f"## {escape(table.header[0])}\n\n{markdown_table(table.header, rows)}"

@@ -6,7 +6,7 @@ import pytest
 
 from tabsynth import InputError, compare, evaluate
 from tabsynth.evaluation.drafted import drafted_for
-from tabsynth.report.one_table import page
+from tabsynth.report.one_table import TableView
 
 NAMES = ("training table", "synthetic table")
 
@@ -97,7 +97,7 @@ def test_the_report_says_that_the_schema_was_drafted_and_what_is_not_compared():
     assert "'ward' (the synthetic table lacks it)" in told[1]
     assert "'extra' (the training table lacks it)" in told[1]
     assert "'patient_id'" in told[1] and "P0" not in told[1]
-    assert "No schema was given" in page(report.evaluation)
+    assert "No schema was given" in TableView(report.evaluation).page()
     assert report.to_dict()["evaluation"]["drafted"]["left_out"].keys() >= {"ward", "extra"}
     with pytest.raises(InputError, match="different schemas"):
         compare([report, evaluate(train, made.head(90), label="other")])

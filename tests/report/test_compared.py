@@ -54,8 +54,8 @@ def test_a_frame_and_markdown_of_all(both, tmp_path):
     assert frame["epsilon"].unique().tolist() == [0.997, math.inf]
     text = both.to_markdown(tmp_path / "c.md")
     assert (tmp_path / "c.md").read_text() == text and "honest \\| &lt;b>" in text
-    lines = text.splitlines()
-    assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) > 20 and len({row.replace("\\|", "").count("|") for row in rows}) == 1
     single = both.reports[LABEL].to_markdown()
     assert "## Attacks" in single and "medGAN" in single and "ε = 0.997" in single
 
@@ -64,10 +64,9 @@ def test_the_comparison_page(both, tmp_path):
     both.to_html(tmp_path / "c.html")
     both.to_json(tmp_path / "c.json")
     text = (tmp_path / "c.html").read_text()
-    assert (
-        text.count("<svg") == 2 and "<b>" not in text and "http" not in text.replace("http-eq", "")
-    )
-    assert "Utility against leakage" in text and "<script" not in text
+    assert text.count("<img") == 1 and "<b>" not in text and "<script" not in text
+    assert "http" not in text.replace("http-eq", "")
+    assert 'alt="k-marginal score: honest' in text and "ε: honest | &lt;b&gt; 0.997, copy –" in text
     assert len(json.loads((tmp_path / "c.json").read_text())["reports"]) == 2
     assert "copy" in both.summary()[1] and "without privacy" in both.summary()[1]
 

@@ -15,10 +15,9 @@ from tabsynth.evaluation.column_summaries import column_summaries
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.marginals import distance_metric, distances
 from tabsynth.report import Report, figures
-from tabsynth.report.comparison import _pictures
+from tabsynth.report.comparison import ComparisonView
 from tabsynth.report.heatmap import SHAPES, heat_map, strip
-from tabsynth.report.page import packaged_text
-from tabsynth.report.scatter import WIDTH, Point, epsilon_axis, forest_plot, linear, scatter
+from tabsynth.report.page import packaged_text, render
 from tabsynth.schema import Column
 
 UNKNOWN = Estimate(math.nan, math.nan, math.nan, 0)
@@ -89,66 +88,36 @@ def test_images_have_the_colours_of_the_page():
 
 def test_marks_differ_by_shape():
     assert len(set(SHAPES.values())) == 3
-    text = strip(0, 1, [(name, 0.5, 0.4, 0.6) for name in SHAPES])
-    assert all(shape in text for shape in SHAPES.values())
+    marks = strip({name: Estimate(0.5, 0.4, 0.6, 9) for name in SHAPES}, 1.0)["marks"]
+    assert [mark["name"] for mark in marks] == list(SHAPES)
 
 
-def test_round_ticks_hold_all_that_is_drawn():
-    for low, high in ((-0.0576, 0.092), (612.3, 911.0), (3e-5, 9e-5), (0, 0)):
-        axis = linear("t", [Estimate((low + high) / 2, low, high, 9)], [(0.0, "none")])
-        values = [value for value, _ in axis.ticks]
-        assert axis.low <= min(low, 0) and axis.high >= max(high, 0)
-        assert [axis.low, axis.high] == [values[0], values[-1]] and 2 < len(values) <= 8
-        for value, text in axis.ticks:
-            assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(value, abs=1e-12)
-            assert len(text.strip("\N{MINUS SIGN}0.")) <= 3
+def marks(svg, kind):
+    """The elements of an image whose identifier begins with a kind of matplotlib's."""
+    return [e for e in ElementTree.fromstring(svg).iter() if e.get("id", "").startswith(kind)]
 
 
-def test_the_axis_of_epsilon_names_epsilons():
-    axis, places = epsilon_axis([1.0, 0.5, 1.0, math.inf, 8.0])
-    assert [text for _, text in axis.ticks] == ["0.5", "1", "8", "none"]
-    assert places[1] == pytest.approx(math.log10(0.5)) and places[4] == pytest.approx(math.log10(8))
-    assert places[0] < 0 < places[2] and places[0] + places[2] == pytest.approx(0)
-    assert axis.low < min(places) and max(places) < axis.high and places[3] == max(places)
-
-
-def test_intervals_references_and_numbers_that_stay_apart():
-    rng = np.random.default_rng(0)
-    values = rng.normal((0.02, 700), 0.01, (12, 2))
-    points = [
-        Point(
-            i + 1, f"t<{i}>", Estimate(x, x - 0.03, x + 0.03, 9), Estimate(y, y - 9, y + 9, 9), ""
-        )
-        for i, (x, y) in enumerate(values)
+def test_a_forest_plot_has_a_row_for_each_table_and_names_what_is_unknown():
+    score = [Estimate(700.0, 690.0, 710.0, 9), UNKNOWN]
+    epsilon = [Estimate(math.inf, math.nan, math.nan, 0), Estimate(4.0, math.nan, math.nan, 0)]
+    panels = [
+        figures.Panel("score", "right is better", score, {"hold-out": 702.0, "shuffled": 400.0}),
+        figures.Panel("ε", "left is better", epsilon, logarithmic=True),
     ]
-    x = linear("leak", [p.x for p in points], [(0.0, "no leakage")])
-    y = linear("score", [p.y for p in points], [(702.0, "holdout"), (701.9, "shuffled")])
-    svg, key = scatter(points, x, y).split("<ol")
-    tree = ElementTree.fromstring(svg)
-    kinds = [element.get("class") for element in tree.iter()]
-    assert kinds.count("whisker") == 24 and kinds.count("reference") == 3
-    assert key.count("<li") == 12 and "t&lt;11&gt;" in key and "t&lt;11&gt;" in svg
-    boxes = [
-        (float(e.get("x")), float(e.get("y")))
-        for e in tree.iter()
-        if e.get("class") == "number" or e.text in ("holdout", "shuffled")
-    ]
-    for i, (a, b) in enumerate(boxes):
-        assert 0 < a < WIDTH
-        assert all(abs(a - c) > 12 or abs(b - d) > 12 for c, d in boxes[:i])
+    svg = figures.forest_plot(["t<0>", "$x$"], panels)
+    texts = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text")]
+    assert {"t<0>", "$x$", "hold-out", "shuffled", "score", "ε"} <= set(texts)
+    assert texts.count("none") == 2 and not any("mathdefault" in str(text) for text in texts)
+    assert len(marks(svg, "axes")) == 2 and len(marks(svg, "LineCollection")) == 2
 
 
 @pytest.mark.slow
-def test_without_a_privacy_axis_utility_is_shown_alone(tmp_path):
+def test_without_a_claim_utility_is_shown_alone(tmp_path):
     facts = {"schema": schema(), "config": EvaluationConfig(m=5, k=(1,))}
     created = [evaluate(table(90, 0), table(80, s), label=f"t{s}", **facts) for s in (1, 2)]
-    both = compare(created)
-    ((heading, picture),) = _pictures(both.evaluation)
-    assert heading.startswith("Utility:") and picture.count('class="whisker"') == 2
-    assert "independent columns" in picture and "t1" in picture and "t2" in picture
-    both.to_html(tmp_path / "c.html")
-    assert (tmp_path / "c.html").read_text("utf-8").count("<svg") == 1
-    assert "–" in forest_plot([("x", UNKNOWN)], linear("t", [], [(0.0, "a"), (1.0, "b")]))
+    (picture,) = ComparisonView(compare(created).evaluation).pictures()
+    assert len(marks(picture.svg, "axes")) == 1
+    assert "independent columns" in picture.svg and picture.alt.startswith("k-marginal score: t1 ")
 
 
 def wide(columns):
@@ -206,6 +175,8 @@ def test_wide_reports_are_small_and_name_the_worst_pairs(tmp_path):
 
 def test_a_heat_map_has_its_natural_width():
     result, marginals = measured(10, np.random.default_rng(1))
-    svg = ElementTree.fromstring(heat_map(result, [item.column for item in marginals]))
+    svg = ElementTree.fromstring(
+        render("heat.svg", heat=heat_map(result, [item.column for item in marginals]))
+    )
     width, height = float(svg.get("width")), float(svg.get("height"))
     assert svg.get("viewBox") == f"0 0 {width:g} {height:g}" and width <= 320

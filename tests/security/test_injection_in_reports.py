@@ -23,8 +23,8 @@ from tabsynth.privacy.certificate.certificate import make_certificate
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.report import Report
 from tabsynth.report.figures import curve_figure
-from tabsynth.report.page import render_page
-from tabsynth.report.tabular import escape, table
+from tabsynth.report.page import Row, Table, render_page
+from tabsynth.report.tabular import escape, markdown_table
 from tabsynth.schema import Column
 
 PAYLOADS = (
@@ -210,7 +210,7 @@ def rendered(text: str) -> list[str]:
 @example(" ")
 def test_any_text_is_itself_in_markdown(text: str) -> None:
     plain = " ".join(text.split())
-    assert rendered(table(["h"], [[text]])) == ["h", plain]
+    assert rendered(markdown_table(["h"], [[text]])) == ["h", plain]
     (heading,) = rendered(f"# x {escape(text)} x")
     assert heading.split() == f"x {plain} x".split()  # HTML shows any white space as one space
 
@@ -218,9 +218,10 @@ def test_any_text_is_itself_in_markdown(text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_plain_pages_and_curves(payload: str) -> None:
-    rows = [(payload, [payload], True)]
-    page = render_page(payload, payload, [payload], [([payload, payload], rows)], [], payload)
-    other = render_page("x", "x", ["x"], [(["x", "x"], [("x", ["x"], True)])], [], "x")
+    page, other = (
+        render_page(x, x, [x], [Table([x, x], [Row(x, [x], warning=True)])], [], x)
+        for x in (payload, "x")
+    )
     assert Elements(page).found == Elements(other).found
     svg = curve_figure(payload, {"step": [1, 2], "value": [1, 2]})
     assert svg is not None
