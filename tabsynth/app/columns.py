@@ -9,7 +9,8 @@ from tabsynth._validate import shown
 from tabsynth.app.elements import action, box, button, items, part, text
 from tabsynth.app.page import Page
 from tabsynth.app.session import ColumnView
-from tabsynth.schema.column import KINDS, UNCHANGED, fact_names
+from tabsynth.design import UNCHANGED
+from tabsynth.schema.column import KINDS, fact_names
 from tabsynth.schema.editing import Edit
 
 LISTED = 25  # columns in one table

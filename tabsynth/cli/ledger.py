@@ -55,8 +55,8 @@ def create(
     ] = None,
 ) -> None:
     """Make a project ledger with a limit. Give it to fit and evaluate as --ledger PATH."""
+    from tabsynth.design import neighbour_of
     from tabsynth.privacy.ledger.project import ProjectLedger
-    from tabsynth.schema.design import neighbour_of
 
     ProjectLedger.create(
         path, epsilon=epsilon, delta=delta, table=table_name, composition=composition, unit=unit

@@ -15,7 +15,7 @@ from tabsynth.evaluation.metric import Metric, Part
 from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
 from tabsynth.evaluation.suite import Columns
 from tabsynth.evaluation.utility.constraints import violations
-from tabsynth.privacy.certificate.certificate import attached, matching
+from tabsynth.privacy.certificate.attached import attached, matching
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed

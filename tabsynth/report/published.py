@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tabsynth._files import json_ready
 from tabsynth._typing import JsonObject
+from tabsynth.design import neighbour_of
 from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
 from tabsynth.evaluation.results import Estimate
@@ -14,7 +15,6 @@ from tabsynth.report.certificates import condition_sentence, unauthenticated_cla
 from tabsynth.report.definitions import definition_of
 from tabsynth.report.page import Row, Table, View
 from tabsynth.report.tabular import with_interval
-from tabsynth.schema.design import neighbour_of
 
 FORMAT = "tabsynth-published-report/3"
 

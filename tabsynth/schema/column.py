@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import check_text, one_of, shown
+from tabsynth.design import UNCHANGED
 from tabsynth.errors import FileFormatError, InputError, one_line
 from tabsynth.schema.cells import is_null, is_range, plain, range_ends
 from tabsynth.schema.conditions import code_of, undeclared
@@ -27,7 +28,6 @@ Value = str | int | float | bool
 
 PROVENANCES = ("declared", "drafted", "released")
 COPIED = "copied_from_private_rows"
-UNCHANGED = "declared, unchanged from a draft of the rows"  # provenance in words
 MAX_CATEGORIES = 100_000
 
 

@@ -21,6 +21,7 @@ import pandas as pd
 
 from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown, shown_text
+from tabsynth.design import design_from, neighbour_of
 from tabsynth.errors import InputError, TableError, TabsynthError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.schema.cells import plain
@@ -36,7 +37,7 @@ from tabsynth.schema.constraints import (
     rule_from,
     rules_from,
 )
-from tabsynth.schema.design import Design, design_from, neighbour_of
+from tabsynth.schema.design import Design
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems

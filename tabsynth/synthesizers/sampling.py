@@ -17,7 +17,8 @@ from tabsynth.encoding.holding import MIN_ROWS
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.encoding.table import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.privacy.certificate.certificate import attach, write_beside
+from tabsynth.privacy.certificate.attached import attach
+from tabsynth.privacy.certificate.certificate import write_beside
 from tabsynth.schema.column import Column
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema

@@ -18,6 +18,7 @@ from rich.console import Console
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, native, positive, shown
+from tabsynth.design import MOST_WEIGHTED, neighbour_of
 from tabsynth.drafting.private_schema import (
     OPTIONS,
     check_design,
@@ -43,7 +44,7 @@ from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger, as_earlier, recorder
 from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger
 from tabsynth.schema.column import Column
-from tabsynth.schema.design import MOST_WEIGHTED, NO_DESIGN, Design, neighbour_of
+from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.method import (

@@ -11,7 +11,8 @@ import pandas as pd
 from tabsynth._files import check_writable, replacing
 from tabsynth._validate import integer, one_of, shown
 from tabsynth.errors import InputError
-from tabsynth.privacy.certificate.certificate import KEY, attached, beside, write_beside
+from tabsynth.privacy.certificate.attached import KEY, attached
+from tabsynth.privacy.certificate.certificate import beside, write_beside
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.linked import LinkedSchema

@@ -11,7 +11,7 @@ from nicegui.page import page as nicegui_page  # noqa: E402
 
 from tabsynth.app.columns import review_columns  # noqa: E402
 from tabsynth.app.session import Session  # noqa: E402
-from tabsynth.schema.column import UNCHANGED  # noqa: E402
+from tabsynth.design import UNCHANGED  # noqa: E402
 from tabsynth.schema.editing import Edit  # noqa: E402
 
 

@@ -22,6 +22,7 @@ from tabsynth.privacy.accounting.accountants import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
+    integrated_gaussian_epsilon,
     rdp_epsilon,
 )
 from tabsynth.privacy.accounting.accountants import SUBSAMPLED_ORDERS as ORDERS
@@ -33,6 +34,7 @@ from tabsynth.privacy.accounting.mechanisms import (
     NoPrivacy,
     SubsampledGaussian,
 )
+from tabsynth.privacy.accounting.normal import log_normal_cdf
 
 RATES = (0.001, 0.0034, 0.0134, 0.0537, 0.2, 1.0)
 NOISES = (0.5, 0.8, 1.0, 2.0, 5.0)
@@ -175,6 +177,21 @@ def test_composition_is_one_accountant_not_a_sum() -> None:
     assert best == pytest.approx(6.16, abs=0.025)
     assert by_pld([first, second]) - 2e-3 < best < rdp_epsilon([first, second], DELTA)
     assert best == epsilon_of([second, first], DELTA)
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.3, 2.0, 30.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.01])
+def test_the_exact_epsilon_is_that_of_an_integral_and_of_scipy(mu: float, delta: float) -> None:
+    epsilon = gaussian_epsilon(mu, delta)
+    assert integrated_gaussian_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-4, abs=1e-8)
+    upper = norm.cdf(mu / 2 - epsilon / mu)
+    assert upper - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu)) <= delta * (1 + 1e-9)
+    assert gaussian_mu(max(epsilon, 1e-4), delta) >= mu * (1 - 1e-4)
+
+
+def test_logarithms_far_in_the_tail_are_those_of_scipy() -> None:
+    for x in (3.0, 0.0, -7.0, -29.9, -30.1, -50.0, -1e4):
+        assert log_normal_cdf(x) == pytest.approx(norm.logcdf(x), rel=1e-11)
 
 
 def test_gaussians_merge_exactly() -> None:

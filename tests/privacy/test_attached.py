@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from tabsynth.errors import InputError
-from tabsynth.privacy.certificate.certificate import attach, attached, content_sha256, matching
+from tabsynth.privacy.certificate.attached import attach, attached, content_sha256, matching
 from tabsynth.tables.files import write_table
 
 

@@ -170,7 +170,7 @@ def test_untouched_is_valid_and_says_who_signed(table: Path, keys: Path) -> None
     assert verification.signature == f"signed by an unknown signer, fingerprint {print_of_key}"
     assert verify(table, f"{keys}.pub").signature == f"signed by {print_of_key}, the key given"
     names = [opinion.name for opinion in verification.accountants]
-    assert names == ["exact Gaussian (tabsynth)", "PLD (tabsynth)"]
+    assert names == ["exact Gaussian (tabsynth)", "integral of the privacy loss (tabsynth)"]
 
 
 def fields(data: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,36 @@ def test_every_state_has_an_exit_code_of_its_own() -> None:
         **{"authenticated": 0, "refused": 2, "conditional": 3},
         **{"not authenticated": 4, "not private": 5},
     }
+
+
+@pytest.mark.parametrize("words", [["--help"], ["verify", "t.csv"]])
+def test_help_and_verification_of_gaussians_import_no_heavy_library(
+    table: Path, words: list[str]
+) -> None:
+    write_beside(made(), table, 2)
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); import tabsynth.cli as c; c.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=table.parent,
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode in (0, EXIT["not authenticated"]), done.stderr
+    assert "tabsynth.cli" in done.stdout.split()
+    assert {"torch", "pandas", "scipy", "sklearn", "pyarrow"} & set(done.stdout.split()) == set()
+
+
+@pytest.mark.parametrize(
+    "text", ["a,b\n1,2\n", "a,b\n1,2\n3,4\n5,6\n", "a\n1\n2\n", "a,b\n1,2\n3\n"]
+)
+def test_rows_and_columns_are_those_of_the_file(table: Path, text: str) -> None:
+    table.write_text(text)
+    write_beside(made(), table, 2)
+    done = told("verify", table)
+    assert done.exit_code == 2 and (
+        "the certificate says 2" in done.stderr or "cell" in done.stderr
+    )
 
 
 def test_a_certificate_moved_to_real_rows_is_not_authenticated(table: Path, keys: Path) -> None:

@@ -20,7 +20,7 @@ from tabsynth.evaluation.publishing import ALONE
 from tabsynth.evaluation.utility.marginals import column_sets, distance
 from tabsynth.evaluation.weighting import WeightedRows
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
-from tabsynth.privacy.certificate.certificate import attach
+from tabsynth.privacy.certificate.attached import attach
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.report import Report

@@ -15,7 +15,7 @@ from tabsynth import InputError
 from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation import EvaluationConfig, evaluating, independent_columns
 from tabsynth.evaluation.evaluating import measure
-from tabsynth.privacy.certificate.certificate import attach
+from tabsynth.privacy.certificate.attached import attach
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.report import Report, compare, evaluate, evaluate_private
 from tabsynth.report import one_table as pages

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tabsynth import InputError, MargNet
 from tabsynth.cli import app
-from tabsynth.privacy.certificate.certificate import attached
+from tabsynth.privacy.certificate.attached import attached
 from tabsynth.privacy.certificate.completeness import find_missing_mechanisms
 from tabsynth.privacy.certificate.signing import make_keys
 from tabsynth.privacy.certificate.verification import verify

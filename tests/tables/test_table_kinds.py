@@ -26,7 +26,7 @@ from tabsynth import (
 )
 from tabsynth.drafting.drafts import draft_schema
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.certificate.certificate import attached
+from tabsynth.privacy.certificate.attached import attached
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables.frames import TableKind, arrow_type, in_kind, to_pandas
 

@@ -21,9 +21,6 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, logsumexp
-from scipy.stats import norm
 
 from tabsynth._validate import between, one_of, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError
@@ -38,7 +35,7 @@ from tabsynth.privacy.accounting.mechanisms import (
     steps_of,
     without_thresholds,
 )
-from tabsynth.privacy.accounting.pld import pld_epsilon
+from tabsynth.privacy.accounting.normal import bisect, log_normal_cdf, normal_cdf
 
 # Orders where curves are cheap: α − 1 from 0.001, for a large ε, to 10⁶, where a curve is as good as
 # pure ε. A best order between two of them costs less than 0.02% of ε.
@@ -51,6 +48,7 @@ ABSOLUTE_SLACK, RELATIVE_SLACK = 4e-15, 1e-9
 # the exponent of its error; beyond so many nodes the divergence without sampling is taken.
 MOST_NODES, TAILS, EXACTNESS = 2**21, 12.0, 40.0
 QUADRATURE_SLACK = 1e-12
+NODES = 20_001  # of the integral of a Gaussian's loss
 
 
 @lru_cache(maxsize=512)
@@ -105,6 +103,8 @@ def sampled_rdp(noise_multiplier: float, rate: float, order: float) -> float:
     deviation σ, so that less than 10⁻²⁶ of the integral is left out. What rounding may
     take off is given back.
     """
+    from scipy.special import logsumexp
+
     sigma = noise_multiplier
     whole = order / (2 * sigma**2)
     step = 2 * math.pi * min(0.99 * math.pi * sigma**2, sigma) / EXACTNESS
@@ -121,6 +121,8 @@ def sampled_rdp(noise_multiplier: float, rate: float, order: float) -> float:
 
 def _binary_curve(vote: NoisyVote, alpha: np.ndarray) -> np.ndarray:
     """Return max over j of D_α(Bern(p_j)‖Bern(p_{j+1})); by p_{K−j} = 1 − p_j that is its reverse's too."""
+    from scipy.special import log_ndtr
+
     z = (np.arange(vote.teachers + 1) - vote.teachers / 2) / vote.noise
     yes, no = log_ndtr(z), log_ndtr(-z)  # logs of p_j and 1 − p_j, exact far into the tails
     log_moments = np.empty(len(alpha))
@@ -255,6 +257,9 @@ def _epsilon(
     if delta >= LEAST_DELTA and least_error(events, rdp, delta) <= RELATIVE_ERROR * rdp:
         epsilon, name = prv_epsilon(events, delta, RELATIVE_ERROR * rdp), PRV
     else:
+        # Imported late, as scipy is above: a claim of Gaussians on the whole table needs neither.
+        from tabsynth.privacy.accounting.pld import pld_epsilon
+
         epsilon, name = pld_epsilon(map(spend_of, events), delta), PLD
     return (epsilon, name) if epsilon <= rdp else (rdp, RDP)
 
@@ -319,9 +324,8 @@ def prv_epsilon(events: Sequence[Event], delta: float, error: float) -> float:
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the exact δ of a Gaussian mechanism with sensitivity/σ = ``mu`` (Balle & Wang 2018, Theorem 8)."""
-    upper = norm.cdf(mu / 2 - epsilon / mu)
-    lower = math.exp(min(epsilon + norm.logcdf(-mu / 2 - epsilon / mu), 0.0))
-    return float(upper - lower)
+    lower = math.exp(min(epsilon + log_normal_cdf(-mu / 2 - epsilon / mu), 0.0))
+    return normal_cdf(mu / 2 - epsilon / mu) - lower
 
 
 @lru_cache(maxsize=4096)
@@ -332,7 +336,25 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     top = 1.0
     while gaussian_delta(mu, top) > delta:
         top *= 2
-    return float(brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, top, xtol=1e-10)) + 1e-9
+    return bisect(lambda e: gaussian_delta(mu, e) - delta, 0.0, top, 1e-12)[1] + 1e-9
+
+
+def integrated_gaussian_epsilon(mu: float, delta: float) -> float:
+    """Return :func:`gaussian_epsilon` without its formula: δ(ε) is the integral of φ(x)(1 − e^{ε − L(x)}) where the loss L is above ε.
+
+    The loss of x standard deviations is μ²/2 + μx, and the integral is taken by the trapezoidal rule.
+    """
+
+    def excess(epsilon: float) -> float:
+        start = epsilon / mu - mu / 2
+        t, step = np.linspace(0.0, max(0.0, -start) + TAILS, NODES, retstep=True)
+        density = np.exp(-((start + t) ** 2) / 2) / math.sqrt(2 * math.pi)
+        return float((density * -np.expm1(-mu * t)).sum() * step) - delta
+
+    top = 1.0
+    while excess(top) > 0:
+        top *= 2
+    return bisect(excess, 0.0, top, 1e-9 * top)[1] if excess(0.0) > 0 else 0.0
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -349,7 +371,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         )
     while gaussian_epsilon(high, delta) < epsilon:
         high *= 2
-    return float(brentq(lambda m: gaussian_epsilon(m, delta) - epsilon, low, high, xtol=1e-12))
+    return bisect(lambda m: gaussian_epsilon(m, delta) - epsilon, low, high, 1e-15)[0]
 
 
 RENYI, GAUSSIAN_FILTER = "renyi", "gaussian"

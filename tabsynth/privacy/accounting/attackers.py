@@ -45,7 +45,6 @@ from tabsynth.privacy.accounting.mechanisms import (
     thresholds_of,
     without_thresholds,
 )
-from tabsynth.privacy.accounting.pld import pld_delta
 
 # By what bounds were computed; a certificate states it.
 CURVE, EXACT, ORDER, POINT = (
@@ -227,7 +226,7 @@ def group_epsilon(spends: Iterable[Spend], size: int, delta: float) -> float:
     """
     listed, size = [(m, n) for m, n in spends if n], integer("size", size)
     epsilon_of_one = epsilon_of(listed, delta)
-    mu = None if thresholds_of(listed) else _whole_table_mu(listed)
+    mu = None if thresholds_of(listed) else whole_table_mu(listed)
     if mu is not None:
         return gaussian_epsilon(size * mu, delta)
     if epsilon_of_one == 0 or math.isinf(epsilon_of_one):
@@ -251,7 +250,7 @@ def group_delta(spends: Iterable[Spend], size: int, epsilon: float) -> float:
 def _group_curve(spends: Sequence[Spend], size: int, epsilons: np.ndarray) -> np.ndarray:
     """Return δ of ``size`` units at each ε."""
     plain, remaining_delta = without_thresholds(spends, 0.0)
-    mu = _whole_table_mu(plain)
+    mu = whole_table_mu(plain)
     if mu is not None and not remaining_delta:
         return np.array([gaussian_delta(size * mu, e) for e in epsilons])
     steps = epsilons / size
@@ -300,9 +299,11 @@ def _compose(spends: Sequence[Spend], epsilons: np.ndarray, delta: float) -> tup
     """Return δ at each ε of mechanisms whose parameters were fixed before the first of them ran."""
     if not all(is_private(mechanism) for mechanism, _ in spends):
         return np.ones(len(epsilons)), POINT
-    mu = _whole_table_mu(spends)
+    mu = whole_table_mu(spends)
     if mu is not None:
         return np.array([gaussian_delta(mu, e) for e in epsilons]), EXACT
+    from tabsynth.privacy.accounting.pld import pld_delta
+
     deltas = pld_delta(spends, epsilons, near=delta)
     # δ(0) is far from ``delta``, and the grid of losses is accurate near one δ.
     rough = float(pld_delta(spends, np.zeros(1), near=ROUGH)[0])
@@ -312,7 +313,7 @@ def _compose(spends: Sequence[Spend], epsilons: np.ndarray, delta: float) -> tup
     return deltas, CURVE
 
 
-def _whole_table_mu(spends: Sequence[Spend]) -> float | None:
+def whole_table_mu(spends: Sequence[Spend]) -> float | None:
     """Return μ of all ``spends`` together; None if they are not all Gaussians on the whole table."""
     of_sums = all(
         is_private(m) and (not isinstance(m, NoisyVote) or m.accounting == GAUSSIAN)

@@ -4,8 +4,6 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 
-from scipy.optimize import brentq
-
 from tabsynth._validate import positive, real
 from tabsynth.errors import BudgetError
 from tabsynth.privacy.accounting.accountants import (
@@ -72,7 +70,7 @@ def calibrate(
     # RDP is fast and never below PRV: start from its answer, then follow the secant of log ε
     # against log σ, whose slope is near -1, keeping [low, high] as a bracket.
     if excess(high, rdp_epsilon) < 0 < excess(low, rdp_epsilon):
-        guess = brentq(excess, low, high, args=(rdp_epsilon,), xtol=1e-4) + 1e-4
+        guess = _root(lambda log_sigma: excess(log_sigma, rdp_epsilon), low, high, 1e-4) + 1e-4
     else:
         guess = high
     aim, slope = -TOLERANCE / 2, -1.0
@@ -94,6 +92,13 @@ def calibrate(
     if not -TOLERANCE <= excess_epsilon <= 0:  # no noise was found that spends just the budget
         _warn_of_unspent(math.exp(excess(math.log(noise), epsilon_of)), epsilon)
     return noise
+
+
+def _root(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
+    # Imported late, and quicker than bisection: an accountant takes a part of a second.
+    from scipy.optimize import brentq
+
+    return float(brentq(function, low, high, xtol=tolerance))
 
 
 def _rounded_up(noise: float) -> float:
@@ -127,7 +132,7 @@ def _filling(build: Callable[[float], Sequence[Spend]], kept_by: PrivacyFilter) 
     if excess(low) <= 0:
         _warn_of_unspent(math.exp(excess(low)), kept_by.epsilon)
         return LEAST_NOISE
-    return _rounded_up(math.exp(brentq(excess, low, high, xtol=1e-9) + 2e-9))
+    return _rounded_up(math.exp(_root(excess, low, high, 1e-9) + 2e-9))
 
 
 def matching_noise(
@@ -163,4 +168,4 @@ def noise_by_rdp(build: Callable[[float], Sequence[Spend]], epsilon: float, delt
         return LEAST_NOISE
     if excess(high) > 0:
         raise BudgetError(f"By RDP no noise keeps this plan within epsilon={epsilon:g}.")
-    return _rounded_up(math.exp(brentq(excess, low, high, xtol=1e-9) + 1e-4))
+    return _rounded_up(math.exp(_root(excess, low, high, 1e-9) + 1e-4))

@@ -4,18 +4,20 @@ Anyone who can write a file can write a consistent certificate for it, so consis
 rests on the signature of a person whose key you have from a trusted source.
 """
 
+import csv
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tabsynth._files import sha256
 from tabsynth._validate import shown
+from tabsynth.design import UNCHANGED
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.methods import (
     AUTOENCODER,
@@ -40,7 +42,7 @@ from tabsynth.privacy.accounting.accountants import (
     least_error,
     rdp_epsilon,
 )
-from tabsynth.privacy.accounting.attackers import AttackBounds
+from tabsynth.privacy.accounting.attackers import AttackBounds, whole_table_mu
 from tabsynth.privacy.accounting.mechanisms import (
     NoisyVote,
     check_listed,
@@ -48,7 +50,6 @@ from tabsynth.privacy.accounting.mechanisms import (
     steps_of,
     without_thresholds,
 )
-from tabsynth.privacy.accounting.pld import pld_epsilon
 from tabsynth.privacy.certificate.certificate import (
     BEFORE,
     COMPOSITIONS,
@@ -76,8 +77,6 @@ from tabsynth.privacy.certificate.completeness import (
     list_unspent,
 )
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
-from tabsynth.schema.column import UNCHANGED
-from tabsynth.tables.files import read_any
 
 COARSER = 4.0  # than PRV can be: a quarter of the time
 FEW_VOTES, LOOSER = 16, 0.12  # exact votes of which PLD may be looser than RDP, and by how much
@@ -140,7 +139,7 @@ class AccountantResult:
 
 
 def second_epsilon(spends: Sequence[Spend], delta: float) -> AccountantResult:
-    """Compute ε by a second accountant: by PLD, or by PRV of opacus if the claim is by PLD.
+    """Compute ε by a second accountant: by PLD, by PRV of opacus if the claim is by PLD, or for Gaussians by an integral.
 
     Above ε of about 100 neither can represent the privacy loss of a step, and RDP is used.
     """
@@ -148,10 +147,16 @@ def second_epsilon(spends: Sequence[Spend], delta: float) -> AccountantResult:
     spends, delta = without_thresholds(spends, delta)
     if name == accounting.NONE[0]:
         return AccountantResult(name, accounting.epsilon_of(spends, delta))
-    # RDP only where it is asked: opacus takes seconds to import.
+    mu = whole_table_mu(spends) if name == accounting.EXACT[0] else None
+    if mu is not None:
+        epsilon = accounting.integrated_gaussian_epsilon(mu, delta)
+        return AccountantResult("integral of the privacy loss (tabsynth)", epsilon)
+    # PLD and RDP only where they are asked: scipy and opacus take seconds to import.
     if name != accounting.PLD[0]:
+        from tabsynth.privacy.accounting.pld import pld_epsilon
+
         epsilon = pld_epsilon(spends, delta)
-        if np.isfinite(epsilon):
+        if math.isfinite(epsilon):
             return AccountantResult(
                 "PLD (tabsynth)", epsilon, _looser(epsilon, spends, delta, name)
             )
@@ -391,18 +396,31 @@ def _table(data: dict[str, Any], table: Path) -> list[str]:
     recorded, digest = table_entry.get("sha256"), sha256(table)
     if recorded != digest:
         return [f"the table has SHA-256 {digest}, the certificate is for {shown(recorded, 80)}"]
-    rows, (actual_rows, width) = table_entry.get("rows"), read_any(table).shape
-    problems = []
-    if rows != actual_rows:
-        problems.append(f"the table has {actual_rows} rows, the certificate says {shown(rows)}")
-    columns = columns_of(data)
+    rows, columns = table_entry.get("rows"), columns_of(data)
     public = data.get("public")
     design = public.get("design") if isinstance(public, dict) else None
     if columns is not None and isinstance(design, dict) and design.get("weights_in_table") is True:
         columns += 1
+    actual_rows, width = _shape(table, rows, columns)
+    problems = []
+    if rows != actual_rows:
+        problems.append(f"the table has {actual_rows} rows, the certificate says {shown(rows)}")
     if columns is not None and columns != width:
         problems.append(f"the table has {width} columns, the certificate says {columns}")
     return problems
+
+
+def _shape(table: Path, rows: Any, columns: int | None) -> tuple[int, int]:
+    """Return the rows and columns of a table; a CSV file with the stated ones needs no reader of tables, nor pandas."""
+    if table.suffix == ".csv":
+        with suppress(csv.Error, UnicodeError), table.open(encoding="utf-8", newline="") as file:
+            widths = Counter(map(len, csv.reader(file)))  # of the header and of all rows
+            width = columns or next(iter(widths), 0)
+            if isinstance(rows, int) and widths == {width: rows + 1}:
+                return rows, width
+    from tabsynth.tables.files import read_any
+
+    return read_any(table).shape
 
 
 def _epsilons(claimed: float, accountants: Sequence[AccountantResult]) -> list[str]:

@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from tabsynth._validate import between, positive, shown
+from tabsynth.design import neighbour_of
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import (
     COMPOSITIONS,
@@ -46,7 +47,6 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.certificate.certificate import epsilon_to_json
 from tabsynth.privacy.ledger.journal import Journal, open_locked
 from tabsynth.privacy.ledger.ledger import SLACK, Ledger, as_earlier, new_name, now, past
-from tabsynth.schema.design import neighbour_of
 
 FORMAT, BEFORE = "tabsynth-project-ledger/2", "tabsynth-project-ledger/1"
 ALONE = "whole budget"  # of a run's line: see :class:`SharedJournal`

@@ -20,7 +20,8 @@ from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
-from tabsynth.privacy.certificate.certificate import attach, unchanged_facts
+from tabsynth.privacy.certificate.attached import attach
+from tabsynth.privacy.certificate.certificate import unchanged_facts
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import share_interval, stated_share
 from tabsynth.privacy.noise.samplers import Bits
