@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 import tabsynth  # noqa: E402  (this folder's, not an installed one)
 from tabsynth.cli import app as command_line  # noqa: E402
-from tabsynth.report.glossary import GLOSSARY  # noqa: E402
+from tabsynth.report.definitions import GLOSSARY  # noqa: E402
 
 project = "tabsynth"
 author = copyright = "The tabsynth developers"

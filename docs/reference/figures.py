@@ -1,12 +1,13 @@
 """Write the definitions of the report's figures into evaluation.md: python docs/reference/figures.py.
 
-The entries are those of ``tabsynth/report/definitions.py``, which the HTML reports show as well. A test fails if the
+The entries are those of ``DEFINITIONS`` in ``tabsynth/report/definitions.py``, which the HTML reports show as well. A test fails if the
 page and the entries differ.
 """
 
 from pathlib import Path
 
-from tabsynth.report.definitions import GROUPS, Definition, of_group
+from tabsynth.evaluation.definitions import Definition
+from tabsynth.report.definitions import DEFINITIONS
 
 PAGE = Path(__file__).with_name("evaluation.md")
 BEGIN = "<!-- {}: written by figures.py, do not edit -->"
@@ -15,13 +16,13 @@ END = "<!-- end of {} -->"
 
 def section(group: str) -> str:
     """Return the Markdown of the definitions of one group, with a heading each."""
-    return "\n\n".join(entry(item) for item in of_group(group))
+    return "\n\n".join(entry(item, group) for item in DEFINITIONS[group])
 
 
-def entry(item: Definition) -> str:
+def entry(item: Definition, group: str) -> str:
     """Return the Markdown of one definition."""
     facts = [f"- **{term}**: {plain(text)}" for term, text in item.facts]
-    if item.group != "page":
+    if group != "page":
         facts.insert(0, f"- **Metrics**: {', '.join(f'`{key}`' for key in item.keys)}")
     return f"### {item.name}\n\n" + "\n".join(facts)
 
@@ -35,7 +36,7 @@ def plain(text: str) -> str:
 
 def page(text: str) -> str:
     """Return the page with every section written again between its marks."""
-    for group in GROUPS:
+    for group in DEFINITIONS:
         begin, end = BEGIN.format(group), END.format(group)
         before, rest = text.split(begin)
         _, after = rest.split(end)

@@ -6,15 +6,17 @@ the synthetic table, which is public. Everything else in a report reads private 
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
 from tabsynth.evaluation.baseline import independent_columns
-from tabsynth.evaluation.metric import UTILITY, Metric
+from tabsynth.evaluation.definitions import SHOWN, Definition
+from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.results import Estimate
-from tabsynth.evaluation.utility.kmarginal import CITATION as NIST
-from tabsynth.evaluation.utility.kmarginal import marginal_sets, percentile_bins, to_bins
+from tabsynth.evaluation.utility import kmarginal, marginals
+from tabsynth.evaluation.utility.kmarginal import marginal_sets, percentile_bins, score_of, to_bins
 from tabsynth.evaluation.utility.marginals import WAYS, cell_numbers, column_sets
 from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
@@ -23,9 +25,45 @@ from tabsynth.privacy.noise.counts import Z_OF_TWO, interval
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
 
-CITATION = "Gaussian mechanism, Dwork & Roth 2014; distance as Tao et al. 2021"
 ROUNDING = 2.0**-20  # of the sensitivity of a distance, set aside for the rounding of its sum
 LEAST = 1.0  # of the noisy size of a table, in its largest weights
+OF_PEOPLE = "Share of the population, because rows count by their weights."
+SHUFFLED = "the reference is the synthetic table with its columns shuffled."
+NOISE = "The noise alone"
+DISTANCE = replace(
+    marginals.DISTANCE,
+    name="Total variation distance with noise",
+    meaning=f"{marginals.DISTANCE.meaning} It has charged Gaussian noise.",
+    reference=f"Best is 0; {SHUFFLED}",
+    interval=NOISE,
+    caveat="Its privacy cost comes on top of the table's. There is no hold-out reference, so few rows look like an error.",
+    source="Tao et al. 2021, arXiv:2112.09238; Dwork and Roth 2014",
+    sampling_power=0.0,
+)
+SCORE = replace(
+    kmarginal.SCORE,
+    name="k-marginal score with noise",
+    meaning="Likeness of the counts of pairs of columns, with charged Gaussian noise. The bins of numbers are percentiles"
+    " of the synthetic table.",
+    reference=f"Best is 1000; {SHUFFLED}",
+    interval=NOISE,
+    caveat="Its privacy cost comes on top of the table's. The bins differ from those of a confidential report.",
+    source="Task et al. 2023, SDNist v2 (NIST); Dwork and Roth 2014",
+    sampling_power=0.0,
+)
+SIZE = Definition(
+    name="Rows and population with noise",
+    keys=("rows", "population"),
+    kind=SHOWN,
+    meaning="Number of rows of the training table, and total of its survey weights, with Gaussian noise.",
+    range="0 upwards",
+    better="neither",
+    reference="There is no best value: these figures do not measure quality.",
+    interval=NOISE,
+    caveat="Where the schema declares a unit, at most as many rows of each unit count as it allows. A weight above its cap"
+    " counts as the cap.",
+    source="Gaussian mechanism, Dwork and Roth 2014",
+)
 
 
 def uses(columns: int, weighted: bool = False) -> int:
@@ -140,15 +178,41 @@ def charged_metrics(
         sets = column_sets(columns, order)
         value = estimate(public_rows, sets, None)
         baseline = estimate(alone, sets, None) if order > 1 else None
-        metrics.append(_distance(order, value, baseline, weighted))
+        metrics.append(
+            Metric(
+                DISTANCE,
+                value,
+                baseline=baseline,
+                key=f"tvd{order}",
+                title=f"Total variation distance, {WAYS[order]}",
+                note=OF_PEOPLE if weighted else "",
+                of_relations=order > 1,
+            )
+        )
     # Its percentiles: the private ones are not public.
     bins = percentile_bins(public_rows.codes, sizes, scores, public_rows.weights)
     sets = marginal_sets(list(names))
-    value, baseline = estimate(public_rows, sets, bins), estimate(alone, sets, bins)
-    metrics.append(_score(value, baseline))
-    metrics.append(_count(_noisy_count(rows, of_rows, rows, rounded=True), design))
+    scored = [score_of(estimate(other, sets, bins)) for other in (public_rows, alone)]
+    metrics.append(Metric(SCORE, scored[0], baseline=scored[1], title=kmarginal.SCORE.name))
+    bounded = f"At most {design.rows} rows of each unit of privacy are counted."
+    metrics.append(
+        Metric(
+            SIZE,
+            Estimate(rows, *interval(rows, of_rows, rounded=True), round(rows)),
+            title="Rows of the training table",
+            note=bounded if design.unit is not None and design.rows > 1 else "",
+        )
+    )
     if weighted:
-        metrics.append(_population(_noisy_count(size, std, rows), design))
+        metrics.append(
+            Metric(
+                SIZE,
+                Estimate(size, *interval(size, std), round(rows)),
+                key="population",
+                title="Population of the training table",
+                note=f"A weight above {design.max_weight:g} counts as that; distances and the score are of weighted counts, too.",
+            )
+        )
     return metrics
 
 
@@ -176,67 +240,3 @@ def _total(rows: PrivateRows) -> float:
     """Return the sum of the weights of rows that have some."""
     weights = weights_of(rows)
     return 0.0 if weights is None else float(weights.sum())
-
-
-def _noisy_count(value: float, std: float, rows: float, rounded: bool = False) -> Estimate:
-    """Return a noisy number with the interval of its noise."""
-    return Estimate(value, *interval(value, std, rounded=rounded), round(rows))
-
-
-def _distance(order: int, value: Estimate, baseline: Estimate | None, weighted: bool) -> Metric:
-    moved = "the population" if weighted else "rows"
-    return Metric(
-        f"tvd{order}",
-        f"Total variation distance, {WAYS[order]}",
-        UTILITY,
-        value,
-        None,
-        baseline,
-        "lower",
-        0.0,
-        f"Share of {moved} that would have to move to make the counts equal, with noise; the interval is"
-        " that of the noise. Baseline: the synthetic table with its columns shuffled.",
-        CITATION,
-        of_relations=order > 1,
-    )
-
-
-def _score(value: Estimate, baseline: Estimate) -> Metric:
-    one, other = (
-        Estimate(1000 * (1 - e.value), 1000 * (1 - e.high), 1000 * (1 - e.low), e.n)
-        for e in (value, baseline)
-    )
-    return Metric(
-        "k_marginal",
-        "k-marginal score",
-        UTILITY,
-        one,
-        None,
-        other,
-        "higher",
-        1000.0,
-        "Likeness of the counts of pairs of columns, from 0 (disjoint) to 1000 (equal), with noise; bins"
-        " are percentiles of the synthetic table.",
-        NIST,
-    )
-
-
-def _count(rows: Estimate, design: Design) -> Metric:
-    bounded = f" At most {design.rows} rows of each unit of privacy are counted."
-    used = "" if design.unit is None or design.rows == 1 else bounded
-    return _shown_metric(
-        "rows", "Rows of the training table", rows, f"Their number with noise.{used}"
-    )
-
-
-def _population(size: Estimate, design: Design) -> Metric:
-    """Return the total of the survey weights."""
-    reading = (
-        f"Total of the survey weights with noise. A weight above {design.max_weight:g} counts as that;"
-        " distances and the score are of weighted counts, too."
-    )
-    return _shown_metric("population", "Population of the training table", size, reading)
-
-
-def _shown_metric(key: str, title: str, value: Estimate, reading: str) -> Metric:
-    return Metric(key, title, "shown", value, None, None, "neither", None, reading, CITATION)

@@ -19,6 +19,7 @@ from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.roots import MAX_ATTACKED, root_membership, root_shadow
 from tabsynth.evaluation.config import EvaluationConfig
+from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.evaluating import evaluate_table, versions
 from tabsynth.evaluation.grouped import (
     Level,
@@ -34,7 +35,6 @@ from tabsynth.evaluation.grouped import (
 )
 from tabsynth.evaluation.inputs import certificate_with, indexed_synthetic, kept_index
 from tabsynth.evaluation.metric import (
-    UTILITY,
     Compared,
     Evaluation,
     Measured,
@@ -56,6 +56,18 @@ from tabsynth.tables.frames import to_pandas
 
 REAL, SYNTHETIC, HOLDOUT = "real tables", "synthetic tables", "hold-out tables"
 Frames = dict[str, pd.DataFrame]
+KEYS = Definition(
+    name="Keys and order",
+    keys=("duplicate_keys", "orphans", "unordered"),
+    meaning="Share of rows whose key is null or occurred before; whose parent is missing; or, as listed, whose order is"
+    " below that of the row before of the same parent.",
+    range="0 to 1",
+    better="lower",
+    best=0.0,
+    reference="Best is 0; the first two must be 0.",
+    caveat="Rows with a broken key, and all that hangs on them, are in no other figure. Real tables need not be sorted.",
+    source="Counted",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,31 +368,35 @@ def _of_keys(frames: Compared[Frames], schema: LinkedSchema) -> list[Metric]:
         if keys.key is not None:
             out.append(
                 _share_metric(
-                    f"{name}.duplicate_keys", f"Duplicate keys, {name}",
-                    f"Share of rows of {name} whose key is null or was that of a row before. 0 is best and required.",
+                    f"{name}.duplicate_keys",
+                    f"Duplicate keys, {name}",
+                    f"Here: rows of {name} whose key is null or was that of a row before.",
                     frames.map(partial(_repeats, name=name, key=keys.key)),
                 )
-            )  # fmt: skip
+            )
         if keys.parent is None:
             continue
         out.append(
             _share_metric(
-                f"{name}.orphans", f"Orphans, {name}",
-                f"Share of rows of {name} whose {keys.parent_key} is that of no row of {keys.parent}. 0 is best and required.",
+                f"{name}.orphans",
+                f"Orphans, {name}",
+                f"Here: rows of {name} whose {keys.parent_key} is that of no row of {keys.parent}.",
                 frames.map(partial(_orphans, name=name, schema=schema)),
             )
-        )  # fmt: skip
+        )
         if keys.order is not None and all(
             keys.order in tables[name] for tables in frames if tables is not None
         ):
             out.append(
                 _share_metric(
-                    f"{name}.unordered", f"Rows out of order, {name}",
-                    f"Share of rows of {name}, as listed, whose {keys.order} is below that of the row before of the same"
-                    " parent; first rows do not count. 0 is best. Real tables need not be sorted.",
-                    frames.map(partial(_descents, name=name, parent=str(keys.parent_key), order=keys.order)),
+                    f"{name}.unordered",
+                    f"Rows out of order, {name}",
+                    f"Here: rows of {name} whose {keys.order} is below that of the row before of the same parent.",
+                    frames.map(
+                        partial(_descents, name=name, parent=str(keys.parent_key), order=keys.order)
+                    ),
                 )
-            )  # fmt: skip
+            )
     return out
 
 
@@ -403,12 +419,7 @@ def _descents(tables: Frames, name: str, parent: str, order: str) -> np.ndarray:
     return (values[both_known] < previous[both_known].astype(values.dtype)).to_numpy()
 
 
-def _share_metric(
-    key: str,
-    title: str,
-    reading: str,
-    broken: Compared[np.ndarray],
-) -> Metric:
+def _share_metric(key: str, title: str, note: str, broken: Compared[np.ndarray]) -> Metric:
     """Return a share of rows that should be 0. It is counted, not estimated: the interval is the value."""
 
     def share(rows: np.ndarray) -> Estimate:
@@ -416,10 +427,16 @@ def _share_metric(
         return Estimate(value, value, value, len(rows))
 
     synthetic, holdout, real = broken.map(share)
-    part = Part("real tables", real.value, n=real.n)
     return Metric(
-        key, title, UTILITY, synthetic, holdout, None, "lower", 0.0, reading, "counted", (part,), of_relations=False,
-    )  # fmt: skip
+        KEYS,
+        synthetic,
+        holdout,
+        parts=(Part("real tables", real.value, n=real.n),),
+        key=key,
+        title=title,
+        note=note,
+        of_relations=False,
+    )
 
 
 def _evaluate_alone(linked: _Linked, name: str, label: str, *, with_holdout: bool) -> Evaluation:

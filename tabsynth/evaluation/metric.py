@@ -1,13 +1,16 @@
 """`Metric`, the one form of every figure of an evaluation, and the tables that it is computed from."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import stats
 
+from tabsynth._files import json_ready
+from tabsynth._typing import JsonObject
+from tabsynth.evaluation.definitions import PRIVACY, UTILITY, Better, Definition, Kind
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
     Z95,
@@ -34,9 +37,21 @@ Item = TypeVar("Item")
 Other = TypeVar("Other")
 GROUPS = 20  # of the jackknife
 SHOWN_PARTS = 20  # of a metric, the worst first
-UTILITY: Literal["utility"] = "utility"
-PRIVACY: Literal["privacy"] = "privacy"
-SHOWN: Literal["shown"] = "shown"
+IN_FILES = (
+    *(
+        "key",
+        "title",
+        "kind",
+        "synthetic",
+        "holdout",
+        "baseline",
+        "better",
+        "best",
+        "reading",
+        "citation",
+    ),
+    *("parts", "of_relations", "reference_scale", "sampling_power", "details"),
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +82,11 @@ class Compared(NamedTuple, Generic[Item]):
         holdout = None if self.holdout is None else change(self.holdout)
         return Compared(synthetic, holdout, change(self.baseline))
 
+    def with_items(self, items: Iterable[Other]) -> "Compared[Other]":
+        """Return items, in the order of the tables that there are, in the place of these."""
+        remaining = iter(items)
+        return self.map(lambda _: next(remaining))
+
     def part(self, name: str, pick: Callable[[Item], float], n: int = 0) -> Part:
         """Return a part of a metric, where ``pick`` takes its value out of each."""
         return Part(name, *self.map(lambda item: float(pick(item))), n)
@@ -94,56 +114,82 @@ class Metric(Result):
 
     Attributes
     ----------
-    key, title : str
-        A short name for programs, and one for people.
-    kind : {"utility", "privacy", "shown"}
-        ``shown``: listed because readers ask for it, but evidence of neither utility nor privacy.
+    definition : Definition
+        The meaning of the figure: its kind, direction and source follow from it.
     synthetic : Estimate
         Value, 95% interval and number of units. The interval is NaN where it is unknown.
     holdout : Estimate or None
         The hold-out reference: the same figure of real rows that no synthesizer saw, as it is expected for as
-        many rows as the synthetic table has (see ``sampling_power``). None without a hold-out.
+        many rows as the synthetic table has (see :func:`at_equal_rows`). None without a hold-out.
     baseline : Estimate or None
         The same of independent columns. None where the figure means nothing of them.
-    better : {"higher", "lower", "closest", "neither"}
-        ``closest``: the nearer to ``best``, the better; neither higher nor lower.
-    best : float or None
-        The value of a perfect table, where there is one.
-    reading : str
-        What the figure says, in a sentence.
-    citation : str
     parts : tuple of Part
         What it is made of, worst first.
+    key, title : str
+        A short name for programs, and one for people. Default: those of the definition.
+    best : float or None
+        The value of a perfect table, where there is one. Default: that of the definition.
+    note : str
+        What is special about this figure, in sentences.
     of_relations : bool
         Whether relations between columns enter. If not, independent columns are right by construction, and
         they are no reference.
     reference_scale : float
         How far from ``best`` real rows are with as many rows as the synthetic table, as a share of how far
         they are with as many as the hold-out: see :func:`tabsynth.evaluation.results.reference_scale`.
-    sampling_power : float
-        How sampling error moves the figure of a real table away from ``best``: in proportion to
-        (1/n + 1/m) ** power, for n training rows and m rows of the table. :func:`at_equal_rows` uses it. 0 where
-        no such law is known, or the figure is already corrected for the number of rows.
     details : Result or None
         The full result that the figure summarises: marginals, columns predicted, the disclosure grid, or the
         comparison of groups.
     """
 
-    key: str
-    title: str
-    kind: Literal["utility", "privacy", "shown"]
+    definition: Definition
     synthetic: Estimate
-    holdout: Estimate | None
-    baseline: Estimate | None
-    better: Literal["higher", "lower", "closest", "neither"]
-    best: float | None
-    reading: str
-    citation: str
-    parts: tuple[Part, ...] = field(default=())
+    holdout: Estimate | None = None
+    baseline: Estimate | None = None
+    parts: tuple[Part, ...] = ()
+    key: str = ""
+    title: str = ""
+    best: float | None = None
+    note: str = ""
     of_relations: bool = True
     reference_scale: float = 1.0
-    sampling_power: float = 0.0
     details: Result | None = None
+
+    def __post_init__(self) -> None:
+        """Take key, title and best value from the definition where none were given."""
+        definition = self.definition
+        object.__setattr__(self, "key", self.key or definition.keys[0])
+        object.__setattr__(self, "title", self.title or definition.name)
+        object.__setattr__(self, "best", definition.best if self.best is None else self.best)
+
+    def to_dict(self) -> JsonObject:
+        """Return the figure with the facts of its definition, ready for JSON."""
+        return {name: json_ready(getattr(self, name)) for name in IN_FILES}
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the figure: ``utility``, ``privacy`` or ``shown``."""
+        return self.definition.kind
+
+    @property
+    def better(self) -> Better:
+        """The direction in which the figure is better; see :class:`tabsynth.evaluation.definitions.Definition`."""
+        return self.definition.better
+
+    @property
+    def sampling_power(self) -> float:
+        """The power by which sampling error moves the figure of a real table."""
+        return self.definition.sampling_power
+
+    @property
+    def reading(self) -> str:
+        """What the figure says, in sentences."""
+        return f"{self.definition.meaning} {self.note}".rstrip()
+
+    @property
+    def citation(self) -> str:
+        """The source of the definition."""
+        return self.definition.source
 
     @property
     def value(self) -> float:
@@ -367,7 +413,7 @@ class Measured(Result):
 
     metrics: tuple[Metric, ...]
     label: str = "synthetic"
-    certificate: Mapping[str, Any] | None = None
+    certificate: Mapping[str, object] | None = None
     authenticated: bool = False
     schema_sha256: str = ""
     created: str = ""

@@ -11,7 +11,6 @@ from tabsynth.evaluation.comparing import Comparison
 from tabsynth.evaluation.metric import Evaluation
 from tabsynth.evaluation.results import Estimate
 from tabsynth.report.certificates import epsilon_text
-from tabsynth.report.definitions import definition_of
 from tabsynth.report.figures import Panel, forest_plot
 from tabsynth.report.one_table import TableView
 from tabsynth.report.page import Picture, Row, Table, View
@@ -58,8 +57,7 @@ class ComparisonView(View):
             first = compared.metrics[0]
             estimates = [metric.synthetic for metric in compared.metrics]
             cells = [with_interval(item) for item in (*estimates, first.holdout, first.baseline)]
-            definition = definition_of(compared.key)
-            rows.append(Row(compared.title, cells, definition, compared.below_baseline))
+            rows.append(Row(compared.title, cells, first.definition, compared.below_baseline))
         labels = self.evaluation.labels
         return [Table(("Figure", *labels, "Hold-out reference", "Independent columns"), rows)]
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from tabsynth._typing import JsonObject
 from tabsynth.evaluation.claims import is_private
+from tabsynth.evaluation.definitions import PRIVACY, UTILITY
 from tabsynth.evaluation.linked import LinkedEvaluation
-from tabsynth.evaluation.metric import PRIVACY, UTILITY, Evaluation, Metric
+from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.results import WeightsUsed
 from tabsynth.report.certificates import epsilon_text
-from tabsynth.report.definitions import Definition, definition_of
 from tabsynth.report.page import Row, Table, View, format_number
 from tabsynth.report.tabular import with_interval
 
@@ -92,7 +92,7 @@ class LinkedView(View):
             Table(
                 ("Keys", *HEADER, "What it says"),
                 [
-                    Row(m.title, [*_cells(m)[:2], m.reading], _definition(m), m.value > 0)
+                    Row(m.title, [*_cells(m)[:2], m.reading], m.definition, m.value > 0)
                     for m in keys
                 ],
             ),
@@ -121,14 +121,9 @@ def _group_metrics(evaluation: LinkedEvaluation) -> list[Metric]:
     return [m for m in evaluation.metrics if m.kind == UTILITY and m.key.split(".")[-1] not in KEYS]
 
 
-def _definition(metric: Metric) -> Definition | None:
-    """Return the definition of a metric of groups, keys or attacks, whose key is ``TABLE.metric``."""
-    return definition_of(metric.key.rpartition(".")[2], ("linked", "attacks"))
-
-
 def _judged(metric: Metric, warning: bool, *, baseline: bool = True) -> Row:
     cells = [*_cells(metric, baseline=baseline), metric.better, metric.reading]
-    return Row(metric.title, cells, _definition(metric), warning)
+    return Row(metric.title, cells, metric.definition, warning)
 
 
 def _attacks(evaluation: LinkedEvaluation) -> str:
@@ -173,7 +168,7 @@ def _cells(metric: Metric, *, baseline: bool = True) -> list[str]:
 
 def _utility(title: str, evaluation: Evaluation) -> Table:
     rows = [
-        Row(m.title, [*_cells(m), m.better], definition_of(m.key), m.below_baseline)
+        Row(m.title, [*_cells(m), m.better], m.definition, m.below_baseline)
         for m in evaluation.metrics
         if m.kind == UTILITY
     ]

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -14,9 +13,8 @@ from tabsynth.evaluation.results import ColumnSummary
 from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
 from tabsynth.evaluation.utility.survey import LEAST_ROWS
 from tabsynth.report.certificates import privacy_panel
-from tabsynth.report.definitions import definition_of, definitions_of, of_group
+from tabsynth.report.definitions import GLOSSARY, PAGE, SECTIONS, definition_of
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
-from tabsynth.report.glossary import GLOSSARY, SECTIONS
 from tabsynth.report.heatmap import heat_map, strip
 from tabsynth.report.page import (
     Picture,
@@ -114,7 +112,7 @@ class TableView(View):
     def page(self) -> str:
         """Return the text of the HTML page."""
         evaluation = self.evaluation
-        keys = [metric.key for metric in evaluation.metrics]
+        metrics = evaluation.metrics
         return render(
             "template.html",
             evaluation=evaluation,
@@ -143,8 +141,8 @@ class TableView(View):
             heat=heat_map(evaluation.distances, [item.column for item in evaluation.columns]),
             curves=_curves(evaluation.certificate),
             glossary=GLOSSARY,
-            definition=partial(definition_of, groups=("utility", "attacks", "page")),
-            definitions=[*definitions_of(keys), *of_group("page")],
+            definition_of=definition_of,
+            definitions=[*dict.fromkeys(metric.definition for metric in metrics), *PAGE],
         )
 
 

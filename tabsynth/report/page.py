@@ -13,11 +13,11 @@ from markupsafe import Markup
 
 from tabsynth._typing import JsonObject
 from tabsynth.evaluation.comparing import Comparison
+from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.linked import LinkedEvaluation
 from tabsynth.evaluation.metric import Evaluation
 from tabsynth.evaluation.publishing import PrivateEvaluation
 from tabsynth.evaluation.results import Estimate
-from tabsynth.report.definitions import Definition
 
 NOTICE = "This report is itself computed from real data and is not covered by ε: treat it as confidential."
 

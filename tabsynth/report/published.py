@@ -12,7 +12,6 @@ from tabsynth.evaluation.results import Estimate
 from tabsynth.privacy.certificate.certificate import conditional_of, epsilon_to_json, rounded_up
 from tabsynth.privacy.noise.counts import stated_count
 from tabsynth.report.certificates import condition_sentence, unauthenticated_claim
-from tabsynth.report.definitions import definition_of
 from tabsynth.report.page import Row, Table, View
 from tabsynth.report.tabular import with_interval
 
@@ -112,7 +111,7 @@ class PublishedView(View):
             Row(
                 m.title,
                 [_figure_text(m, m.synthetic), _figure_text(m, m.baseline), m.better, m.citation],
-                definition_of(m.key, ("published",)),
+                m.definition,
                 m.below_baseline,
             )
             for m in self.evaluation.metrics

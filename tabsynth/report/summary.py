@@ -18,7 +18,7 @@ from tabsynth.evaluation.results import (
     SurveyEstimates,
     WeightsUsed,
 )
-from tabsynth.evaluation.utility.survey import KINDS
+from tabsynth.evaluation.utility.survey import KINDS as SURVEY_KINDS
 from tabsynth.report.certificates import (
     NO_CERTIFICATE,
     condition_sentence,
@@ -52,7 +52,6 @@ _UNKNOWN = (
     "Without a hold-out it cannot be known whether real rows do better by distances: where"
     " columns are weakly related, it does not."
 )
-SURVEY_KINDS = {kind: title for kind, (title, _) in KINDS.items()}
 ORDERS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
 LISTED = 10  # columns, before "and so many more"
 NAMED = 5  # groups, before "and so many others"

@@ -16,6 +16,7 @@ from tabsynth import (
     Schema,
     write_table,
 )
+from tabsynth.evaluation.charged import DISTANCE
 from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.publishing import PrivateEvaluation
 from tabsynth.evaluation.results import Estimate
@@ -201,18 +202,7 @@ def published(folder, certificate, *, sigma=10.0, epsilon=None):
     made = Ledger(2.0, 1e-6)
     made.spend(made.open("report", Gaussian(noise_multiplier=sigma), 2), 2)
     estimate = Estimate(0.1, 0.05, 0.2, 30)
-    metric = Metric(
-        key="k",
-        title="Distance <of> columns",
-        kind="utility",
-        synthetic=estimate,
-        holdout=None,
-        baseline=estimate,
-        better="lower",
-        best=0.0,
-        reading="r",
-        citation="c",
-    )
+    metric = Metric(DISTANCE, estimate, baseline=estimate, key="k", title="Distance <of> columns")
     report = Report(
         PrivateEvaluation(
             label="synthetic",

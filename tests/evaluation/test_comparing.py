@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from tabsynth.evaluation.comparing import compare_evaluations
+from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
@@ -22,19 +23,10 @@ from tabsynth.evaluation.results import (
 
 
 def metric(key: str, value: float, half: float, **changes: Any) -> Metric:
-    about: dict[str, Any] = {
-        "key": key,
-        "title": key,
-        "kind": "utility",
-        "synthetic": Estimate(value, value - half, value + half, 100),
-        "holdout": None,
-        "baseline": None,
-        "better": "higher",
-        "best": 1.0,
-        "reading": "",
-        "citation": "",
-    }
-    return Metric(**{**about, **changes})
+    about: dict[str, Any] = {"better": "higher", "best": 1.0, **changes}
+    texts = {"meaning": "", "range": "", "caveat": "", "source": ""}
+    definition = Definition(name=key, keys=(key,), **texts, **about)
+    return Metric(definition, Estimate(value, value - half, value + half, 100))
 
 
 def evaluation(label: str, *metrics: Metric) -> Evaluation:

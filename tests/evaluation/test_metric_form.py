@@ -8,6 +8,7 @@ from scipy import stats
 
 from tabsynth._files import json_ready
 from tabsynth.evaluation import Metric, Part
+from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.metric import halves, jackknife, wilson, worst_first
 from tabsynth.evaluation.results import Estimate
 
@@ -58,17 +59,11 @@ def test_halves_are_apart_and_whole():
     assert halves(None, np.random.default_rng(0)) == (None, None)
 
 
-def metric(value, baseline, better="lower", **changes):
+def metric(value, baseline, better="lower", kind="utility", **changes):
     around = [Estimate(x, x - 0.1, x + 0.1, 5) for x in (value, baseline)]
-    fields = {"key": "k", "title": "t", "kind": "utility", "reading": "", "citation": "c"}
-    return Metric(
-        **{**fields, **changes},
-        synthetic=around[0],
-        holdout=None,
-        baseline=around[1],
-        better=better,
-        best=None,
-    )
+    facts = {"name": "t", "keys": ("k",), "meaning": "", "range": "", "caveat": "", "source": "c"}
+    definition = Definition(**facts, better=better, kind=kind)
+    return Metric(definition, around[0], baseline=around[1], **changes)
 
 
 def test_below_the_floor():

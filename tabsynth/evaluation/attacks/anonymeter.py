@@ -35,13 +35,57 @@ from scipy import sparse
 
 from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, Places, places, right
 from tabsynth.evaluation.attacks.nearest import HammingSearch, in_chunks, nearest
-from tabsynth.evaluation.metric import PRIVACY, Compared, Metric, Part, Tables
+from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, Definition
+from tabsynth.evaluation.metric import Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate
 
-CITATION = "Giomi et al. 2023 (Anonymeter), PoPETs 2023(2), 312-328"
 MAX_TABLE = 100_000  # rows of a table that the attacker searches: more are subsampled
 NEIGHBOURS = 10  # of linkability
 TRIES = 10  # rows drawn for each predicate wanted: not every row is unique
+SINGLING_OUT = Definition(
+    name="Singling-out risk",
+    keys=("singling_out",),
+    kind=PRIVACY,
+    meaning="Predicates that exactly one synthetic row meets are tried on people. The risk is how much more often exactly one"
+    " person of the training table meets them than one control person.",
+    formula="(attack − control) / (1 − control), with attack and control as shares of predicates",
+    range="At most 1; below 0 by chance",
+    better="lower",
+    best=0.0,
+    interval=f"{PEOPLE}; predicates for the same rows are not independent",
+    caveat="Being singled out gives no name and no new attribute. A risk of 0 does not stop an attacker with other"
+    " predicates.",
+    source="Giomi et al. 2023 (Anonymeter), PoPETs 2023(2)",
+)
+LINKABILITY = Definition(
+    name="Linkability risk",
+    keys=("linkability",),
+    kind=PRIVACY,
+    meaning="Two sources know every other attribute of a person each. The table links them if the 10 nearest rows of both"
+    " have one in common. The risk is how much more often this succeeds for people of the training table.",
+    formula="(attack − control) / (1 − control), with attack and control as shares of people",
+    range="At most 1; below 0 by chance",
+    better="lower",
+    best=0.0,
+    interval=PEOPLE,
+    caveat="One split of the columns, in the schema's order: sources that know others may link better.",
+    source="Giomi et al. 2023 (Anonymeter), PoPETs 2023(2)",
+)
+INFERENCE = Definition(
+    name="Inference risk",
+    keys=("inference",),
+    kind=PRIVACY,
+    meaning="The attacker knows all attributes of a person but one, and copies it from the nearest row. The risk is how much"
+    " more often this is right for people of the training table. Mean over columns.",
+    formula="(attack − control) / (1 − control); a number is right within 5% of its range",
+    range="At most 1; below 0 by chance",
+    better="lower",
+    best=0.0,
+    interval=PEOPLE,
+    caveat="A model may guess better than one nearest row. Where the control group is guessed right too, people can be"
+    " harmed without a leak.",
+    source="Giomi et al. 2023 (Anonymeter), PoPETs 2023(2)",
+)
 
 
 def anonymeter(
@@ -95,12 +139,6 @@ def _cut(table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return table[rng.choice(len(table), MAX_TABLE, replace=False)]
 
 
-def _metric(
-    key: str, title: str, risks: Compared[Estimate], reading: str, parts: tuple[Part, ...] = ()
-) -> Metric:
-    return Metric(key, title, PRIVACY, *risks, "lower", 0.0, reading, CITATION, parts)
-
-
 def _singling_out(
     tables: Tables, groups: list[np.ndarray], wanted: int, rng: np.random.Generator
 ) -> Metric:
@@ -115,14 +153,7 @@ def _singling_out(
         one, other = ((hits.sum(axis=1) == 1).astype(float) for hits in met)
         return risk(one, other, alike(sparse.hstack([*met, meeting(predicates, searched)])))
 
-    risks = tables.compared_beside_control.map(attack)
-    return _metric(
-        "singling_out",
-        "Singling-out risk",
-        risks,
-        "Predicates that exactly one row of the table meets: how much oftener exactly one person of the"
-        " training table meets them than one of as many other people.",
-    )
+    return Metric(SINGLING_OUT, *tables.compared_beside_control.map(attack))
 
 
 Predicate = list[tuple[int, str, int]]
@@ -204,14 +235,7 @@ def _linkability(
         ]
         return risk(*tried)
 
-    risks = tables.compared_beside_control.map(attack)
-    return _metric(
-        "linkability",
-        "Linkability risk",
-        risks,
-        "Two sources know every other attribute of a person each: how much oftener the table links"
-        f" them ({NEIGHBOURS} nearest rows of each have one in common) for people of the training table.",
-    )
+    return Metric(LINKABILITY, *tables.compared_beside_control.map(attack))
 
 
 def find_links(
@@ -254,15 +278,8 @@ def _inference(
 
     risks = tables.compared_beside_control.map(attack)
     parts = risks.parts(tables.names, lambda attacked: attacked[1], len(people) + len(controls))
-    return _metric(
-        "inference",
-        "Inference risk",
-        risks.map(itemgetter(0)),
-        "Whoever knows all attributes of a person but one reads that one off the nearest row: how much"
-        " oftener this is right (a number: within 5% of its range) for people of the training table."
-        " Mean over columns; parts: each.",
-        tuple(sorted(parts, key=lambda part: -part.value)),
-    )
+    worst = tuple(sorted(parts, key=lambda part: -part.value))
+    return Metric(INFERENCE, *risks.map(itemgetter(0)), worst)
 
 
 def infer_columns(

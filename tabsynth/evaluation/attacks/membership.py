@@ -18,15 +18,54 @@ import numpy as np
 
 from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, places
 from tabsynth.evaluation.attacks.nearest import in_chunks
-from tabsynth.evaluation.metric import PRIVACY, SHOWN, Compared, Metric, Tables
+from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, SHOWN, Definition
+from tabsynth.evaluation.metric import Compared, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate, difference_of_shares, mean_of_shares
 
-PRESENCE = "Choi et al. 2017 (medGAN), arXiv:1703.06490; Gower 1971; DeLong et al. 1988"
-DOMIAS = "van Breugel et al. 2023, arXiv:2302.12580; Gower 1971; DeLong et al. 1988"
-NEAREST = "Ganev & De Cristofaro 2023, arXiv:2312.05114, on why it proves nothing"
 KERNEL = 0.001  # weight in a density of a row as far as people are from each other
 MAX_RADIUS = 5
 MAX_TABLE = 100_000  # rows of a table that the attacker searches: more are subsampled
+PRESENCE = Definition(
+    name="Presence disclosure",
+    keys=("presence",),
+    kind=PRIVACY,
+    meaning="The attacker claims that whoever is near to a synthetic row is in the training table. The figure is the chance"
+    " that a person of the training table is nearer than a control person (area under the ROC curve).",
+    formula="P(distance of a member < distance of a control) + ½ P(equal), with Gower's distance",
+    range="0 to 1; 0.5 is guessing",
+    better="lower",
+    best=0.5,
+    interval=f"{PEOPLE} (DeLong)",
+    caveat="A table that leaks one person in a thousand has an area of about 0.5: look at the precision within 0.",
+    source="Choi et al. 2017 (medGAN), arXiv:1703.06490; DeLong et al. 1988",
+)
+DENSITY_RATIO = Definition(
+    name="Membership by density ratio",
+    keys=("density_ratio",),
+    kind=PRIVACY,
+    meaning="The attacker holds other real people and asks where the synthetic table is denser than they are (DOMIAS). The"
+    " figure is the area under the ROC curve of that ratio.",
+    formula="P(ratio at a member > ratio at a control) + ½ P(equal)",
+    range="0 to 1; 0.5 is guessing",
+    better="lower",
+    best=0.5,
+    interval=f"{PEOPLE} (DeLong)",
+    caveat="Its reference is a quarter of the hold-out: a small hold-out does not detect small leaks.",
+    source="van Breugel et al. 2023, arXiv:2302.12580",
+)
+NEAREST = Definition(
+    name="Distance to the nearest row",
+    keys=("nearest_distance",),
+    kind=SHOWN,
+    meaning="Mean number of attributes in which a training record differs from its nearest synthetic row.",
+    formula="mean over training records of min over synthetic rows of the number of unequal attributes",
+    range="0 to the number of columns",
+    better="neither",
+    reference="There is no best value.",
+    interval="The drawing of the training records",
+    caveat="This is not a privacy metric: a table can be far from everyone and leak everything.",
+    source="Ganev and De Cristofaro 2023, arXiv:2312.05114",
+)
 
 
 class Seen(NamedTuple):
@@ -136,20 +175,8 @@ def _presence(proximities: Compared[Seen], n: int) -> Metric:
             claims.part(f"precision within {radius}", lambda c: precision(c[:n], c[n:]), n),
             claims.part(f"sensitivity within {radius}", lambda c: c[:n].mean(), n),
         ]
-    return Metric(
-        "presence",
-        "Presence disclosure (nearest row)",
-        PRIVACY,
-        *proximities.map(lambda f: area(-f.steps[:n], -f.steps[n:])),
-        "lower",
-        0.5,
-        "Chance that a person of the training table is nearer to the table than a person who is not"
-        " in it; 0.5 is guessing. Parts, by the number of attributes that may differ: how much oftener"
-        " a person of the training table is claimed to be present, what share of claims is true"
-        " (precision; 0.5 is guessing), and what share of the training table is claimed (sensitivity).",
-        PRESENCE,
-        tuple(parts),
-    )
+    areas = proximities.map(lambda f: area(-f.steps[:n], -f.steps[n:]))
+    return Metric(PRESENCE, *areas, tuple(parts), title="Presence disclosure (nearest row)")
 
 
 def precision(people: np.ndarray, controls: np.ndarray) -> float:
@@ -169,17 +196,8 @@ def _ratio(proximities: Compared[Seen], reference_density: np.ndarray, n: int) -
         ratio = proximity.density - reference_density
         return area(ratio[:n], ratio[n:])
 
-    return Metric(
-        "density_ratio",
-        "Membership by density ratio (DOMIAS)",
-        PRIVACY,
-        *proximities.map(score),
-        "lower",
-        0.5,
-        "Chance that the table is denser, against other real people, at a person of the training"
-        " table than at one who is not in it; 0.5 is guessing. It finds local overfitting.",
-        DOMIAS,
-    )
+    title = "Membership by density ratio (DOMIAS)"
+    return Metric(DENSITY_RATIO, *proximities.map(score), title=title)
 
 
 def _nearest_distances(proximities: Compared[Seen], n: int, columns: int) -> Metric:
@@ -203,18 +221,9 @@ def _nearest_distances(proximities: Compared[Seen], n: int, columns: int) -> Met
             (3, "share of control records that are rows of the table"),
         )
     ]
-    return Metric(
-        "nearest_distance",
-        "Distance to the nearest row (no evidence of privacy)",
-        SHOWN,
-        *figures.map(itemgetter(0)),
-        "neither",
-        None,
-        "Mean number of attributes in which a training record differs from its nearest row. People ask"
-        " for it, but it is NO evidence of privacy: a table can be far from everyone and leak all.",
-        NEAREST,
-        tuple(parts),
-    )
+    title = "Distance to the nearest row (no evidence of privacy)"
+    note = "It is NO evidence of privacy: a table can be far from everyone and leak all."
+    return Metric(NEAREST, *figures.map(itemgetter(0)), tuple(parts), title=title, note=note)
 
 
 def area(positive: np.ndarray, negative: np.ndarray) -> Estimate:

@@ -127,5 +127,5 @@ def _of_roots(metric: Metric, root: str) -> Metric:
         metric,
         key=f"{root}.{metric.key}",
         title=f"{metric.title}: rows of {root} with all that hangs on them",
-        reading=f"{metric.reading} A person or record is here a row of {root} with all rows that hang on it.",
+        note=f"{metric.note} A person or record is here a row of {root} with all rows that hang on it.".lstrip(),
     )

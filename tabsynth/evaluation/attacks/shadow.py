@@ -20,17 +20,32 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.membership import area
 from tabsynth.evaluation.config import EvaluationConfig
+from tabsynth.evaluation.definitions import PRIVACY, Definition
 from tabsynth.evaluation.inputs import indexed_synthetic
-from tabsynth.evaluation.metric import PRIVACY, Metric, Part
+from tabsynth.evaluation.metric import Metric, Part
 from tabsynth.schema.schema import Schema
 
-CITATION = "Stadler et al. 2022, USENIX Security (groundhog); DeLong et al. 1988"
 TREES = 100
 TARGETS = 2  # people who are attacked: the most unusual ones, who have most to lose
 ROWS = 1000  # of a shadow's training table, at most: as in Stadler et al. 2022
 
 Make = Callable[[np.ndarray], np.ndarray]
 Shadow = Callable[[pd.DataFrame], Any]
+SHADOW = Definition(
+    name="Membership by shadow models",
+    keys=("shadow_membership",),
+    kind=PRIVACY,
+    meaning="The attacker can run the synthesizer, and fits it many times with and without one person. A random forest"
+    " learns from these tables. The figure is its area under the ROC curve on further tables.",
+    formula="P(score of a table with the person > score of one without) + ½ P(equal)",
+    range="0 to 1; 0.5 is guessing",
+    better="lower",
+    best=0.5,
+    interval="The drawing of the fits that are tried (DeLong)",
+    caveat="Two people, the most unusual, on tables of at most 1,000 rows. It is about the synthesizer and not about the one"
+    " table that you publish.",
+    source="Stadler et al. 2022, USENIX Security; DeLong et al. 1988",
+)
 
 
 def shadow_membership(
@@ -93,18 +108,10 @@ def shadow_membership(
         parts.append(Part(f"target {i + 1}", area(chance[truth], chance[~truth]).value, n=trials))
     score, truth = np.concatenate(scores), np.concatenate(truths)
     return Metric(
-        "shadow_membership",
-        "Membership by shadow models (groundhog)",
-        PRIVACY,
+        SHADOW,
         area(score[truth], score[~truth]),
-        None,
-        None,
-        "lower",
-        0.5,
-        "Chance that an attacker who can run the synthesizer takes a table fitted with the person for"
-        " likelier than one fitted without; 0.5 is guessing.",
-        CITATION,
-        tuple(sorted(parts, key=lambda part: -part.value)),
+        parts=tuple(sorted(parts, key=lambda part: -part.value)),
+        title="Membership by shadow models (groundhog)",
     )
 
 

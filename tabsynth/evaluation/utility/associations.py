@@ -11,10 +11,10 @@ from operator import itemgetter
 
 import numpy as np
 
+from tabsynth.evaluation.definitions import TWO_TABLES, Definition
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
-    UTILITY,
     Metric,
     Tables,
     clipped,
@@ -27,9 +27,47 @@ from tabsynth.evaluation.utility.marginals import column_sets
 from tabsynth.evaluation.utility.prediction import fold_rare
 from tabsynth.evaluation.weighting import WeightedRows, counts
 
-PEARSON = "Pearson 1895; interval: delete-a-group jackknife, Kott 2001"
-CRAMER = "Cramér 1946, bias-corrected by Bergsma 2013; interval: Kott 2001"
-INFORMATION = "Shannon 1948, bias-corrected by Miller 1955; interval: Kott 2001"
+PEARSON = Definition(
+    name="Pearson's correlation: mean difference",
+    keys=("pearson",),
+    meaning="Mean absolute difference between the two tables' Pearson correlations, over all pairs of columns of numbers.",
+    formula="mean of |r(i, j; training) − r(i, j; synthetic)| over pairs of columns i, j",
+    range="0 to 2",
+    better="lower",
+    best=0.0,
+    interval=f"{TWO_TABLES} (delete-a-group jackknife); it needs 20 rows",
+    caveat="A mean hides one bad pair: the worst pairs are listed. It sees linear relations only.",
+    source="Pearson 1895; Kott 2001",
+    sampling_power=0.5,
+)
+CRAMER = Definition(
+    name="Cramér's V: mean difference",
+    keys=("cramers_v",),
+    meaning="Mean absolute difference between the two tables' values of Cramér's V, over pairs of columns. V is corrected"
+    " for the bias that few rows give it.",
+    formula="V = √(φ² / (min(rows, columns) − 1)) of the table of counts of a pair; φ² = χ² / n, bias-corrected",
+    range="0 to 1",
+    better="lower",
+    best=0.0,
+    interval=f"{TWO_TABLES} (delete-a-group jackknife); it needs 20 rows",
+    caveat="A mean hides one bad pair: the worst pairs are listed. V ignores the order of values.",
+    source="Cramér 1946; Bergsma 2013; Kott 2001",
+    sampling_power=0.5,
+)
+INFORMATION = Definition(
+    name="Mutual information: mean difference",
+    keys=("mutual_information",),
+    meaning="Mean absolute difference between the two tables' mutual information, in nats, over pairs of columns. It is"
+    " corrected for the bias that few rows give it.",
+    formula="I(X; Y) = H(X) + H(Y) − H(X, Y), with entropies H after Miller and Madow",
+    range="0 upwards, in nats",
+    better="lower",
+    best=0.0,
+    interval=f"{TWO_TABLES} (delete-a-group jackknife); it needs 20 rows",
+    caveat="A mean hides one bad pair: the worst pairs are listed. Columns with more values can differ more.",
+    source="Shannon 1948; Miller 1955; Kott 2001",
+    sampling_power=0.5,
+)
 
 
 def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> list[Metric]:
@@ -48,12 +86,9 @@ def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> 
     names = [f"{tables.names[i]} × {tables.names[j]}" for i, j in pairs]
     metrics = []
     if pairs:
-        for which, key, title, citation in (
-            (0, "cramers_v", "Cramér's V", CRAMER),
-            (1, "mutual_information", "Mutual information", INFORMATION),
-        ):
+        for which, definition in enumerate((CRAMER, INFORMATION)):
             values = [matrix[:, which] for matrix in by_table]
-            metrics.append(_metric(key, title, citation, names, values, tables))
+            metrics.append(_metric(definition, names, values, tables))
     numeric = [j for j, scores in enumerate(tables.scores) if scores is not None]
     if len(numeric) > 1:
         upper = np.triu_indices(len(numeric), 1)
@@ -68,7 +103,7 @@ def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> 
             f"{tables.names[numeric[i]]} × {tables.names[numeric[j]]}"
             for i, j in zip(*upper, strict=True)
         ]
-        metrics.append(_metric("pearson", "Pearson's correlation", PEARSON, names, values, tables))
+        metrics.append(_metric(PEARSON, names, values, tables))
     return metrics
 
 
@@ -82,12 +117,7 @@ def _numbers(table: np.ndarray, tables: Tables, numeric: list[int]) -> np.ndarra
 
 
 def _metric(
-    key: str,
-    title: str,
-    citation: str,
-    names: list[str],
-    values: list[np.ndarray],
-    tables: Tables,
+    definition: Definition, names: list[str], values: list[np.ndarray], tables: Tables
 ) -> Metric:
     """Return a metric of values of shape (pairs, 1 + groups), of the training table and of each other one."""
     train = values[0]
@@ -101,19 +131,8 @@ def _metric(
 
     comparisons = tables.weighted.map(compare)
     parts = comparisons.parts(names, lambda compared: compared[0], len(tables.synthetic))
-    return Metric(
-        key,
-        f"{title}: mean difference",
-        UTILITY,
-        *comparisons.map(itemgetter(1)),
-        "lower",
-        0.0,
-        f"{title} of each pair of columns, in the training and in the other table: mean absolute"
-        " difference over the pairs. 0 is equal.",
-        citation,
-        worst_first(parts, "lower", SHOWN_PARTS),
-        sampling_power=0.5,
-    )
+    worst = worst_first(parts, "lower", SHOWN_PARTS)
+    return Metric(definition, *comparisons.map(itemgetter(1)), worst)
 
 
 def pair_counts(

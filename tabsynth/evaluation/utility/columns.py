@@ -5,10 +5,10 @@ from operator import itemgetter
 
 import numpy as np
 
+from tabsynth.evaluation.definitions import TWO_TABLES, Definition
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
-    UTILITY,
     Metric,
     Part,
     Tables,
@@ -21,8 +21,31 @@ from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.weighting import WeightedRows, counts
 
 RARE = 0.01  # share of the training rows: a rarer value counts as rare
-PROBABILITY = "Choi et al. 2017 (medGAN), arXiv:1703.06490; interval: Kott 2001"
-COVERAGE = "Category coverage as in SDMetrics (DataCebo), of rare values; Wilson 1927"
+PROBABILITY = Definition(
+    name="Dimension-wise probability",
+    keys=("dimension_wise_probability",),
+    meaning="Correlation of the shares that all values of all columns have in the two tables.",
+    formula="Pearson's r of the pairs (p(v), q(v)) over all values v of all columns",
+    range="−1 to 1",
+    better="higher",
+    best=1.0,
+    interval=f"{TWO_TABLES} (delete-a-group jackknife); it needs 20 rows",
+    caveat="It says nothing about relations: independent columns score 1 by construction.",
+    source="Choi et al. 2017 (medGAN), arXiv:1703.06490; Kott 2001",
+    sampling_power=1.0,
+)
+COVERAGE = Definition(
+    name="Rare values that occur",
+    keys=("rare_coverage",),
+    meaning="Share of the values held by fewer than 1% of the training rows that occur in the table at all.",
+    range="0 to 1",
+    better="higher",
+    best=1.0,
+    interval="The choice of values, as if they were independent (Wilson); no drawing of rows",
+    caveat="With a small ε some rare values must be missing: this follows from the guarantee. A hold-out of fewer rows is"
+    " a weak reference.",
+    source="Category coverage as in SDMetrics (DataCebo); Wilson 1927",
+)
 
 
 def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metric:
@@ -46,20 +69,7 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
         j = int(np.searchsorted(np.cumsum(tables.sizes), i, side="right"))
         value = int(i) - sum(tables.sizes[:j])
         parts.append(Part(f"{tables.names[j]} = {tables.labels[j][value]}", float(gaps[i])))
-    return Metric(
-        "dimension_wise_probability",
-        "Dimension-wise probability",
-        UTILITY,
-        *measured.map(itemgetter(1)),
-        "higher",
-        1.0,
-        "Correlation of the probabilities of all values in the two tables. Independent columns have it"
-        " right by construction: it says nothing of relations. Parts: differences of probability.",
-        PROBABILITY,
-        tuple(parts),
-        of_relations=False,
-        sampling_power=1.0,
-    )
+    return Metric(PROBABILITY, *measured.map(itemgetter(1)), tuple(parts), of_relations=False)
 
 
 def _shares(table: WeightedRows, sizes: tuple[int, ...], group: np.ndarray) -> np.ndarray:
@@ -105,19 +115,8 @@ def rare_coverage(tables: Tables) -> Metric:
         if not hit
     ]
     missing.sort(key=lambda part: -part.n)
-    return Metric(
-        "rare_coverage",
-        "Rare values that occur",
-        UTILITY,
-        *coverage.map(_coverage),
-        "higher",
-        1.0 if places else None,
-        "Share of the values held by fewer than 1% of the training rows that occur in the table at"
-        " all. Under strong privacy some must be missing: one person's value may not show.",
-        COVERAGE,
-        tuple(missing[:SHOWN_PARTS]),
-        of_relations=False,
-    )
+    worst = tuple(missing[:SHOWN_PARTS])
+    return Metric(COVERAGE, *coverage.map(_coverage), worst, of_relations=False)
 
 
 def _coverage(hits: list[bool]) -> Estimate:

@@ -6,13 +6,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth.evaluation.metric import UTILITY, Metric, Part, weighted_wilson
+from tabsynth.evaluation.definitions import Definition
+from tabsynth.evaluation.metric import Metric, Part, weighted_wilson
 from tabsynth.evaluation.results import RuleCheck
 from tabsynth.evaluation.weighting import mean_share
 from tabsynth.schema.constraints import Rule
 from tabsynth.schema.schema import Schema
 
-CITATION = "Structural zeros as in McClure & Reiter 2016; Wilson 1927"
+VIOLATIONS = Definition(
+    name="Rows that break the schema",
+    keys=("violations",),
+    meaning="Share of the synthetic rows that have an undeclared value or an impossible combination, or that break a"
+    " constraint of the schema.",
+    range="0 to 1",
+    better="lower",
+    best=0.0,
+    reference="Best is 0; every table that tabsynth samples has 0.",
+    interval="The drawing of the synthetic rows (Wilson)",
+    caveat="Rows with undeclared values are in no other figure.",
+    source="Structural zeros as in McClure and Reiter 2016; Wilson 1927",
+)
 
 
 def violations(
@@ -45,18 +58,9 @@ def violations(
     ]
     violated = [p for p in (*undeclared, *parts) if p.n]
     return Metric(
-        "violations",
-        "Rows that break the schema",
-        UTILITY,
+        VIOLATIONS,
         weighted_wilson(np.asarray(broken.any(axis=1)), weights),
-        None,
-        None,
-        "lower",
-        0.0,
-        "Share of the synthetic rows with a combination that the schema declares impossible, or a"
-        " value that it does not declare, or that break one of its constraints.",
-        CITATION,
-        tuple(sorted(violated, key=lambda part: -part.n)),
+        parts=tuple(sorted(violated, key=lambda part: -part.n)),
     )
 
 

@@ -13,10 +13,12 @@ clusters; Cochran 1977, *Sampling Techniques*, chapter 6): items of one root are
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from tabsynth.evaluation.definitions import ROOTS, Definition
 from tabsynth.evaluation.grouped import (
     Level,
     LevelColumns,
@@ -29,7 +31,6 @@ from tabsynth.evaluation.grouped import (
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
-    UTILITY,
     Compared,
     Metric,
     clipped,
@@ -40,11 +41,67 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.results import Z95, Distance, Distances, Estimate, Marginal
 from tabsynth.evaluation.utility.marginals import cell_numbers
 
-TVD = "Tao et al. 2021, arXiv:2112.09238; intervals by clusters, Cochran 1977"
-KOLMOGOROV = "Kolmogorov 1933, Smirnov 1948; interval: delete-a-group jackknife, Kott 2001"
 LARGEST_SIZE = 100  # larger groups are counted together
 OTHERS = 49  # siblings that a row of a larger group is paired with
 LAST_POSITION = 9  # later rows of a group are counted with it
+_distance_of_counts = partial(
+    Definition,
+    range="0 (equal) to 1 (disjoint)",
+    better="lower",
+    best=0.0,
+    interval=ROOTS,
+    source="Tao et al. 2021, arXiv:2112.09238; Cochran 1977",
+    sampling_power=0.5,
+)
+GROUP_SIZE = _distance_of_counts(
+    name="Group size",
+    keys=("group_size",),
+    meaning="Share of parents whose number of children would have to change; 0 children count.",
+    formula="½ Σ |p(m) − q(m)| over numbers m of children",
+    caveat="Groups of 100 and more are counted together. Independent children keep the sizes and are no reference.",
+)
+BETWEEN_LEVELS = _distance_of_counts(
+    name="Parent × child",
+    keys=("between_levels",),
+    meaning="Share of children that would have to move to make the counts of a column above and one of the child equal."
+    " Mean over pairs of columns.",
+    formula="½ Σ |p(c) − q(c)| over combinations c of a value above and one of the child",
+    caveat="Few rows alone make it positive: compare it with the hold-out reference.",
+)
+SIBLING_PAIRS = _distance_of_counts(
+    name="Pairs of siblings",
+    keys=("sibling_pairs",),
+    meaning="As total variation distance, of a random row and a random sibling without order. Siblings are rows of one"
+    " parent. Mean over pairs of columns.",
+    formula="½ Σ |p(c) − q(c)| over combinations c of the two rows' values",
+    caveat="A row of a large group counts as one of a small group. Rows without siblings do not count.",
+)
+SIBLING_DIFFERENCES = _distance_of_counts(
+    name="Differences between siblings",
+    keys=("sibling_differences",),
+    meaning="How far apart siblings are, such as the ages of two persons of a household. Kolmogorov–Smirnov distance of"
+    " absolute differences, mean over ordered columns.",
+    formula="max over x of |F(x) − G(x)|, with cumulative shares F and G of absolute differences",
+    interval=f"{ROOTS} (delete-a-group jackknife)",
+    caveat="A coarsened number counts as the middle of its cell.",
+    source="Kolmogorov 1933; Smirnov 1948; Kott 2001",
+)
+POSITION = _distance_of_counts(
+    name="Position × column",
+    keys=("position",),
+    meaning="Share of rows that would have to move to make the counts of a column at the first, second, … row of a group"
+    " equal. Mean over columns.",
+    formula="½ Σ |p(c) − q(c)| over combinations c of a position and a value",
+    caveat="Only where rows have an order. Rows from the tenth on are counted together.",
+)
+SEQUENCES = _distance_of_counts(
+    name="Transitions and runs of three",
+    keys=("transitions", "trigrams"),
+    meaning="Share of runs of two or three consecutive siblings that would have to change to make the counts of a column's"
+    " values in that order equal. Mean over columns.",
+    formula="½ Σ |p(c) − q(c)| over sequences c of two or three values",
+    caveat="Few groups have three rows: the hold-out reference shows what so few rows give.",
+)
 
 
 class Items(NamedTuple):
@@ -86,16 +143,20 @@ def group_metrics(
     assert about.parent is not None
     metrics = [
         _metric(
-            f"{table}.group_size", f"Group size, {table} of {about.parent}",
-            "Share of parents whose number of children would have to change: total variation distance of the numbers of"
-            f" {table} of each row of {about.parent}, 0 included. 0 is equal, 1 is disjoint. Assigning children at random keeps"
-            " the sizes, so independent children are no reference.",
-            train, compared_tables,
-            Counted(lambda levels: _sizes(levels, columns, table), [(0,)], (LARGEST_SIZE + 1,), ("rows",)),
-            of_relations=False,
+            GROUP_SIZE,
+            table,
+            train,
+            compared_tables,
+            Counted(
+                lambda levels: _sizes(levels, columns, table),
+                [(0,)],
+                (LARGEST_SIZE + 1,),
+                ("rows",),
+            ),
+            title=f"Group size, {table} of {about.parent}",
         ),
         _between(train, compared_tables, columns, table),
-    ]  # fmt: skip
+    ]
     if len(train[table]) and train[table].position.max() > 0:
         metrics.append(_pairs(train, compared_tables, columns, table))
         metrics += _differences(train, compared_tables, columns, table, rng)
@@ -127,12 +188,8 @@ def _between(
         codes, _ = with_ancestors(levels, columns, table)
         return Items(codes, np.ones(len(codes)), levels[table].root)
 
-    return _metric(
-        f"{table}.between_levels", f"Parent × child, {table}",
-        f"Share of rows of {table} that would have to move to make the counts of a column above and a column of {table}"
-        f" equal: mean over {len(sets)} pairs of columns. 0 is equal, 1 is disjoint.",
-        train, compared_tables, Counted(items, sets, [columns[name].sizes[j] for name, j in origin], names),
-    )  # fmt: skip
+    counted = Counted(items, sets, [columns[name].sizes[j] for name, j in origin], names)
+    return _metric(BETWEEN_LEVELS, table, train, compared_tables, counted)
 
 
 def sibling_pairs(level: Level, limit: int = OTHERS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -175,14 +232,9 @@ def _pairs(
         return Items(codes, weights, level.root[rows])
 
     sets = [(i, width + j) for i, j in itertools.combinations_with_replacement(range(width), 2)]
-    return _metric(
-        f"{table}.sibling_pairs", f"Pairs of siblings, {table}",
-        f"A random row of {table} with a random sibling: share of such pairs that would have to change to make the counts"
-        f" of a column of one and a column of the other equal, mean over {len(sets)} pairs of columns. The pairs have no"
-        " order. 0 is equal, 1 is disjoint.",
-        train, compared_tables,
-        Counted(items, sets, about.sizes * 2, (*about.names, *(f"sibling's {n}" for n in about.names))),
-    )  # fmt: skip
+    names = (*about.names, *(f"sibling's {name}" for name in about.names))
+    counted = Counted(items, sets, about.sizes * 2, names)
+    return _metric(SIBLING_PAIRS, table, train, compared_tables, counted)
 
 
 def _differences(
@@ -225,18 +277,11 @@ def _differences(
     )
     return [
         Metric(
-            f"{table}.sibling_differences",
-            f"Differences between siblings, {table}",
-            UTILITY,
+            SIBLING_DIFFERENCES,
             *compared.map(lambda item: item[1]),
-            "lower",
-            0.0,
-            f"How far a random row of {table} is from a random sibling, such as the ages of two persons of a household:"
-            " largest difference of the cumulative shares of absolute differences (Kolmogorov–Smirnov distance), mean over"
-            f" {len(ordered)} ordered columns. 0 is equal, 1 is disjoint. A coarsened number counts as its cell's middle.",
-            KOLMOGOROV,
             worst_first(parts, "lower", SHOWN_PARTS),
-            sampling_power=0.5,
+            key=f"{table}.sibling_differences",
+            title=f"{SIBLING_DIFFERENCES.name}, {table}",
         )
     ]
 
@@ -301,15 +346,18 @@ def _sequences(
 
     metrics = [
         _metric(
-            f"{table}.position", f"Position × column, {table}",
-            f"Share of rows of {table} that would have to move to make the counts of a column at the first, second, … row"
-            f" of a group equal: mean over {width} columns. 0 is equal, 1 is disjoint.",
-            train, compared_tables,
+            POSITION,
+            table,
+            train,
+            compared_tables,
             Counted(
-                places, [(0, 1 + j) for j in range(width)], (LAST_POSITION + 1, *about.sizes), ("position", *about.names)
+                places,
+                [(0, 1 + j) for j in range(width)],
+                (LAST_POSITION + 1, *about.sizes),
+                ("position", *about.names),
             ),
         )
-    ]  # fmt: skip
+    ]
     for length, key, title in (
         (2, "transitions", "Transitions"),
         (3, "trigrams", "Runs of three"),
@@ -320,24 +368,27 @@ def _sequences(
         names = [f"{name}, row {i + 1}" for i in range(length) for name in about.names]
         metrics.append(
             _metric(
-                f"{table}.{key}", f"{title}, {table}",
-                f"Share of runs of {length} consecutive rows of one parent that would have to change to make the counts of a"
-                f" column's values in that order equal: mean over {width} columns. 0 is equal, 1 is disjoint.",
-                train, compared_tables, Counted(runs(length), sets, about.sizes * length, names),
+                SEQUENCES,
+                table,
+                train,
+                compared_tables,
+                Counted(runs(length), sets, about.sizes * length, names),
+                key=key,
+                title=f"{title}, {table}",
             )
-        )  # fmt: skip
+        )
     return metrics
 
 
 def _metric(
-    key: str,
-    title: str,
-    reading: str,
+    definition: Definition,
+    table: str,
     train: Levels,
     compared_tables: Compared[Levels],
     counted: Counted,
     *,
-    of_relations: bool = True,
+    key: str = "",
+    title: str = "",
 ) -> Metric:
     """Return the mean distance of the items of the training tables from those of each of the others."""
     _, sets, sizes, names = counted
@@ -357,17 +408,12 @@ def _metric(
         lambda item: [marginal.value for marginal in item.marginals],
     )
     return Metric(
-        key,
-        title,
-        UTILITY,
+        definition,
         *compared.map(lambda item: item.mean),
-        "lower",
-        0.0,
-        reading,
-        TVD,
         worst_first(parts, "lower", SHOWN_PARTS),
-        of_relations=of_relations,
-        sampling_power=0.5,
+        key=f"{table}.{key or definition.keys[0]}",
+        title=title or f"{definition.name}, {table}",
+        of_relations=definition is not GROUP_SIZE,
         details=Distances(
             max(map(len, sets)), compared.synthetic, compared.baseline, compared.holdout
         ),

@@ -16,27 +16,41 @@ from operator import itemgetter
 
 import numpy as np
 
-from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Tables
+from tabsynth.evaluation.definitions import Definition
+from tabsynth.evaluation.metric import SHOWN_PARTS, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate, mean_of_shares
 from tabsynth.evaluation.weighting import WeightedRows, counts
 
-CITATION = "Karr et al. 2006, The American Statistician 60; Snoke et al. 2018"
 MAX_VALUES = 12  # of a category that enters as dummies: of more, the commonest, and others
 LEAST = 10  # training rows with a dummy, else it does not enter
 ITERATIONS = 40
 RIDGE = 1e-8
 SEPARATED = 25  # a larger coefficient has no maximum
-READING = (
-    "A {model} regression of {name} on all other columns, fitted on both tables: {what}. The interval"
-    " is over coefficients, which are not independent."
+OVERLAP = Definition(
+    name="Overlap of confidence intervals",
+    keys=("ci_overlap",),
+    meaning="One regression of the target on all other columns is fitted on both tables. The figure is the mean overlap of"
+    " the 95% intervals of its coefficients. Numbers: linear; else logistic, the commonest value against the others.",
+    formula="½ (length of the overlap / length of one interval + length of the overlap / length of the other)",
+    range="−1 to 1; below 0 the intervals are apart",
+    better="higher",
+    best=1.0,
+    reference="Best is 1: the intervals are equal.",
+    interval="The choice of coefficients, as if they were independent; no drawing of rows",
+    caveat="Standard errors from synthetic rows that are treated as real are too small; see docs/how-to/valid-inference.md.",
+    source="Karr et al. 2006, The American Statistician 60; Snoke et al. 2018",
 )
-FIGURES = (
-    ("ci_overlap", "Overlap of confidence intervals", "mean overlap of the intervals"),
-    (
-        "same_conclusions",
-        "Coefficients with the same conclusion",
-        "share with the same sign, or alike not significant at 5%",
-    ),
+CONCLUSIONS = Definition(
+    name="Coefficients with the same conclusion",
+    keys=("same_conclusions",),
+    meaning="Share of the coefficients of the same regression that lead to the same conclusion in both tables: the same"
+    " sign and significant at 5%, or not significant in both.",
+    range="0 to 1",
+    better="higher",
+    best=1.0,
+    interval="The choice of coefficients, as if they were independent; no drawing of rows",
+    caveat="Coefficients that are not significant in either table count as equal, so many weak ones raise it.",
+    source="Karr et al. 2006, The American Statistician 60; Snoke et al. 2018",
 )
 
 
@@ -80,19 +94,10 @@ def inference(tables: Tables, column: int) -> list[Metric]:
     parts = agreements.parts(terms.names, lambda agreement: agreement[2])
     parts = sorted((p for p in parts if math.isfinite(p.value)), key=lambda part: part.value)
     model = "linear" if numeric else "logistic"
+    note = f"The model is a {model} regression of {tables.names[column]}."
     return [
-        Metric(
-            key,
-            title,
-            UTILITY,
-            *agreements.map(itemgetter(i)),
-            "higher",
-            1.0,
-            READING.format(model=model, name=tables.names[column], what=what),
-            CITATION,
-            tuple(parts[:SHOWN_PARTS]) if i == 0 else (),
-        )
-        for i, (key, title, what) in enumerate(FIGURES)
+        Metric(OVERLAP, *agreements.map(itemgetter(0)), tuple(parts[:SHOWN_PARTS]), note=note),
+        Metric(CONCLUSIONS, *agreements.map(itemgetter(1)), note=note),
     ]
 
 

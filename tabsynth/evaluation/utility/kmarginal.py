@@ -17,14 +17,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables, worst_first
+from tabsynth.evaluation.definitions import TWO_TABLES, Definition
+from tabsynth.evaluation.metric import Metric, Part, Tables, worst_first
 from tabsynth.evaluation.results import Distance, Estimate
 from tabsynth.evaluation.utility.marginals import distance
 from tabsynth.evaluation.weighting import WeightedRows, quantiles
 
-CITATION = "Task et al. 2023, SDNist v2 (NIST): k-marginal score"
 REGIONS = ("PUMA", "SECTOR", "FIPST")  # as SDNist: the first that there is joins every pair
 ALL_PAIRS_BELOW, DRAWN, BINS, SHOWN_PARTS = 30, 200, 20, 20
+SCORE = Definition(
+    name="k-marginal score",
+    keys=("k_marginal",),
+    meaning="Likeness of the counts of pairs of columns. Numbers are grouped by the 20 percentile groups of the training"
+    " table. A column PUMA, SECTOR or FIPST joins every pair. Of 30 columns and more, 200 pairs are drawn.",
+    formula="1000 · (1 − mean total variation distance of the pairs)",
+    range="0 (disjoint) to 1000 (equal)",
+    better="higher",
+    best=1000.0,
+    interval=f"{TWO_TABLES}, not that of pairs (delta method)",
+    caveat="Scores on different columns or with different bins are not comparable.",
+    source="Task et al. 2023, SDNist v2 (NIST)",
+    sampling_power=0.5,
+)
 
 
 def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
@@ -44,23 +58,14 @@ def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
         for m in distances.synthetic.marginals
     ]
     return Metric(
-        "k_marginal",
-        "k-marginal score",
-        UTILITY,
-        *distances.map(points),
-        "higher",
-        1000.0,
-        "Likeness of the counts of pairs of columns, from 0 (disjoint) to 1000 (equal). Comparable"
-        " only between scores on the same columns.",
-        CITATION,
+        SCORE,
+        *distances.map(lambda item: score_of(item.mean)),
         worst_first(parts, "higher", SHOWN_PARTS),
-        sampling_power=0.5,
     )
 
 
-def points(marginal_distance: Distance) -> Estimate:
+def score_of(mean: Estimate) -> Estimate:
     """Return a mean total variation distance as a score."""
-    mean = marginal_distance.mean
     return Estimate(1000 * (1 - mean.value), 1000 * (1 - mean.high), 1000 * (1 - mean.low), mean.n)
 
 

@@ -11,15 +11,31 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Part, worst_first
+from tabsynth.evaluation.definitions import TWO_TABLES, Definition
+from tabsynth.evaluation.metric import SHOWN_PARTS, Metric, Part, worst_first
 from tabsynth.evaluation.results import Z95, Distance, Distances, Estimate, Marginal
 from tabsynth.evaluation.weighting import WeightedRows, shares, variance_of_mean
 
-CITATION = "Tao et al. 2021, arXiv:2112.09238; delta method, van der Vaart 1998"
 WAYS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
 MAX_SETS = {1: 10_000, 2: 2_000, 3: 60}  # marginals of each order; more are subsampled
 DENSE_CELLS = 1 << 17  # above it, only the cells that occur are numbered
 _ENUMERABLE = 1_000_000
+DISTANCE = Definition(
+    name="Total variation distance",
+    keys=("tvd1", "tvd2", "tvd3"),
+    meaning="Share of rows that would have to move to make the counts of two tables equal. tvd1 compares single columns,"
+    " tvd2 pairs and tvd3 triples of columns. The figure is the mean over all sets of columns; of very many sets, some"
+    " are drawn at random (2,000 pairs, 60 triples).",
+    formula="½ Σ |p(c) − q(c)| over all combinations c of values; p and q are shares of rows in the two tables",
+    range="0 (equal) to 1 (disjoint)",
+    better="lower",
+    best=0.0,
+    interval=f"{TWO_TABLES}, not that of sets of columns (delta method)",
+    caveat="Few rows alone make it positive, so compare it with the hold-out reference. Independent columns have tvd1 = 0"
+    " by construction.",
+    source="Tao et al. 2021, arXiv:2112.09238",
+    sampling_power=0.5,
+)
 
 
 def distances(
@@ -60,20 +76,14 @@ def distance_metric(distances: Distances) -> Metric:
         for i, (name, marginal) in enumerate(zip(names, distances.synthetic.marginals, strict=True))
     ]
     return Metric(
-        f"tvd{distances.order}",
-        f"Total variation distance, {WAYS[distances.order]}",
-        UTILITY,
+        DISTANCE,
         distances.synthetic.mean,
         None if distances.holdout is None else distances.holdout.mean,
         distances.baseline.mean,
-        "lower",
-        0.0,
-        "Share of rows that would have to move to make the counts equal: mean over"
-        f" {len(parts)} sets of columns. 0 is equal, 1 is disjoint.",
-        CITATION,
         worst_first(parts, "lower", SHOWN_PARTS),
+        key=f"tvd{distances.order}",
+        title=f"Total variation distance, {WAYS[distances.order]}",
         of_relations=distances.order > 1,
-        sampling_power=0.5,
         details=distances,
     )
 

@@ -18,11 +18,11 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from tabsynth.evaluation.attacks.nearest import workers
-from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Part, worst_first
+from tabsynth.evaluation.definitions import TEST_ROWS, Definition
+from tabsynth.evaluation.metric import SHOWN_PARTS, Metric, Part, worst_first
 from tabsynth.evaluation.results import F1, Z95, ColumnPrediction, Estimate, Prediction, percentile
 from tabsynth.evaluation.weighting import WeightedRows, counts
 
-CITATION = "Choi et al. 2017 (medGAN), arXiv:1703.06490; bootstrap over test rows"
 MAX_ITERATIONS, TOLERANCE = 60, 1e-3
 MAX_FIT_ROWS = 50_000
 MAX_TEST_ROWS = 20_000
@@ -32,9 +32,25 @@ MAX_WORK = 280_000_000  # rows × classes × columns, summed over the fits: abou
 MIN_FIT_ROWS = 1_000
 REPLICATES = 200
 TREES, BOOSTED_ROWS = 20, 5_000
+SEEN = "The test rows are ones that the synthesizer was fitted on, so the figure is optimistic."
 
 # predict(fit, test, column, sizes, weights): guesses of the column for the test rows, shape (test rows,)
 Predict = Callable[[np.ndarray, np.ndarray, int, Sequence[int], np.ndarray | None], np.ndarray]
+PREDICTION = Definition(
+    name="Dimension-wise prediction",
+    keys=("prediction_weighted", "prediction_macro", "boosting_weighted", "boosting_macro"),
+    meaning="Each column is predicted from all others by a classifier that is fitted on the table and tested on real rows."
+    " The figure is the mean F1 score over columns. Weighted: the values of a column count by their frequency. Macro: all"
+    " values count the same. The classifier is a logistic regression (prediction) or gradient boosting (boosting).",
+    formula="F1 = 2 · precision · recall / (precision + recall)",
+    range="0 to 1",
+    better="higher",
+    reference="The reference is the same classifier fitted on the training table.",
+    interval=f"{TEST_ROWS} (bootstrap)",
+    caveat="A column that nothing predicts has a low F1 in a perfect table too: look at the ratio to the training table."
+    " Without a hold-out the test rows are ones that the synthesizer saw.",
+    source="Choi et al. 2017 (medGAN), arXiv:1703.06490",
+)
 
 
 def dimension_wise_prediction(
@@ -130,21 +146,17 @@ def prediction_metrics(prediction: Prediction, classifier: str, key: str) -> lis
             for column in prediction.columns
         ]
         mean = prediction.mean
-        seen = " The test rows were seen by the synthesizer: optimistic." if prediction.seen else ""
         out.append(
             Metric(
-                f"{key}_{average}",
-                f"Dimension-wise prediction, {average} F1, {classifier}",
-                UTILITY,
+                PREDICTION,
                 getattr(mean.synthetic, average),
                 getattr(mean.train, average),
                 getattr(mean.baseline, average),
-                "higher",
-                getattr(mean.train, average).value,
-                "Each column predicted from the others by a classifier fitted on the table and tested"
-                f" on real rows: mean F1. Hold-out reference: fitted on the training table.{seen}",
-                CITATION,
                 worst_first(parts, "higher", SHOWN_PARTS),
+                key=f"{key}_{average}",
+                title=f"Dimension-wise prediction, {average} F1, {classifier}",
+                best=getattr(mean.train, average).value,
+                note=SEEN if prediction.seen else "",
                 details=prediction if average == "weighted" else None,
             )
         )

@@ -25,6 +25,7 @@ the same with squared weights: by the delta method as below, and (k − 1)/4N wh
 
 import math
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 from scipy import sparse, stats
@@ -32,35 +33,52 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from tabsynth.evaluation.metric import UTILITY, Metric, Tables
+from tabsynth.evaluation.definitions import TWO_TABLES, Definition
+from tabsynth.evaluation.metric import Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate
 from tabsynth.evaluation.utility.prediction import fold_rare, one_hot, sample_rows
 from tabsynth.evaluation.weighting import WeightedRows, variance_of_mean
 
-CITATION = "Woo et al. 2009; Snoke et al. 2018, J. R. Stat. Soc. A 181"
 MAX_ROWS = 8_000  # of each table
 PERMUTATIONS = 10
 LEAF = 0.01  # of the rows: the smallest leaf of the tree
-READING = (
-    "How well {} tells synthetic rows from real ones: the mean square of its propensity score over"
-    " that expected of a perfect table. Best is near 1: above, the classifier tells the tables apart; below,"
-    " the table is nearer to the training rows than other real rows are, as copies and overfitting are."
+
+# classifier(real, synthetic, sizes, rng, weights): the ratio of two tables of category codes
+Classifier = Callable[
+    [np.ndarray, np.ndarray, tuple[int, ...], np.random.Generator, np.ndarray | None], Estimate
+]
+RATIO = Definition(
+    name="pMSE ratio",
+    keys=("pmse_main_effects", "pmse_tree"),
+    meaning="How well a classifier tells synthetic from training rows. It is the mean squared propensity score over the"
+    " value expected of another sample of the same population. One classifier is a logistic regression on main effects;"
+    " the other is a classification tree, which sees relations.",
+    formula="mean (p̂ − c)² / expected value; p̂ is the estimated chance that a row is synthetic, c the share of such rows",
+    range="0 upwards",
+    better="closest",
+    best=1.0,
+    reference="Best is 1: above, the tables differ; below, the table is nearer to the training rows than other real rows are.",
+    interval=f"{TWO_TABLES}, with the classifier fitted again",
+    caveat="Main effects do not detect independent columns. Ratios of different numbers of rows are not comparable,"
+    " because they grow with the rows.",
+    source="Woo et al. 2009; Snoke et al. 2018, J. R. Stat. Soc. A 181",
 )
 
 
 def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
     """Return the pMSE ratios of a logistic regression on main effects and of a classification tree."""
     metrics = []
-    for key, title, words, ratio in (
-        ("pmse_main_effects", "pMSE ratio, main effects", "a logistic regression", main_effects),
-        ("pmse_tree", "pMSE ratio, tree", "a classification tree", tree),
-    ):
+    classifiers: tuple[tuple[str, str, Classifier], ...] = (
+        ("pmse_main_effects", "main effects", main_effects),
+        ("pmse_tree", "tree", tree),
+    )
+    for key, name, ratio in classifiers:
 
-        def measure(other: WeightedRows, ratio=ratio) -> Estimate:  # type: ignore[no-untyped-def]
+        def measure(other: WeightedRows, ratio: Classifier = ratio) -> Estimate:
             both = (tables.weighted_train, other)
             if tables.weights is None:
                 rows = [sample_rows(t, MAX_ROWS, rng).codes for t in both]
-                return ratio(rows[0], rows[1], tables.sizes, rng)
+                return ratio(rows[0], rows[1], tables.sizes, rng, None)
             limit = min(MAX_ROWS, *map(len, both))
             real, synthetic = (sample_rows(t, limit, rng) for t in both)
             weights = np.concatenate([t.each / t.each.mean() for t in (real, synthetic)])
@@ -68,15 +86,11 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
 
         metrics.append(
             Metric(
-                key,
-                title,
-                UTILITY,
+                RATIO,
                 *tables.weighted.map(measure),
-                "closest",
-                1.0,
-                READING.format(words),
-                CITATION,
-                of_relations=key == "pmse_tree",
+                key=key,
+                title=f"pMSE ratio, {name}",
+                of_relations=ratio is tree,
             )
         )
     return metrics

@@ -8,25 +8,30 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables
+from tabsynth.evaluation.definitions import TWO_TABLES, Definition
+from tabsynth.evaluation.metric import Metric, Part, Tables
 from tabsynth.evaluation.results import Estimate, Group, Subgroups
 from tabsynth.evaluation.utility.marginals import cell_numbers, column_sets, distance
 from tabsynth.evaluation.weighting import WeightedRows
 
-CITATION = (
-    "Bhanot et al. 2021, The problem of fairness in synthetic healthcare data, Entropy 23; interval:"
-    " bootstrap of the range, Tukey 1953"
-)
 MAX_PAIRS = 60
 LEAST_ROWS = 20  # of a group in the training table: smaller ones are not judged
 REPLICATES = 100
 BLOCKS = 500  # of rows, which are drawn together in tables of more rows
 CHANCES = 4  # draws of what chance alone gives
-READING = (
-    "Mean total variation distance of pairs of columns within the group of {name} that fares worst,"
-    " less that within the group that fares best. From each is taken what the drawing of so few"
-    " rows would give by itself. 0: all fare alike. Parts: each group's distance less its noise;"
-    " groups of fewer than {least} training rows are not judged{small}."
+GAP = Definition(
+    name="Gap between groups",
+    keys=("subgroup_gap_*",),
+    meaning="Distance (tvd2) within each group of a column's values, less what so few rows give by chance. The figure is"
+    " that of the worst group less that of the best group.",
+    formula="max over groups − min over groups of max(0, tvd2 within the group − tvd2 expected by chance)",
+    range="0 to 1",
+    better="lower",
+    best=0.0,
+    reference="Best is 0: no group is worse than another.",
+    interval=f"{TWO_TABLES}, and that the same rows chose the worst and the best group (bootstrap); too wide near 0",
+    caveat="Groups of fewer than 20 training rows are named and not judged. Small groups have wide intervals.",
+    source="Bhanot et al. 2021, Entropy 23; Tukey 1953",
 )
 
 
@@ -77,17 +82,14 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
         gap.synthetic,
     )
     parts += [Part(labels[int(v)], math.nan, n=int(counts[v])) for v in small]
-    named = ": " + ", ".join(details.too_small) if details.too_small else ""
+    too_small = ", ".join(details.too_small)
     return Metric(
-        f"subgroup_gap_{name}",
-        f"Gap between the groups of {name}",
-        UTILITY,
+        GAP,
         *gap,
-        "lower",
-        0.0,
-        READING.format(name=name, least=LEAST_ROWS, small=named),
-        CITATION,
         tuple(parts),
+        key=f"subgroup_gap_{name}",
+        title=f"Gap between the groups of {name}",
+        note=f"Groups with too few training rows: {too_small}." if too_small else "",
         details=details,
     )
 

@@ -24,21 +24,35 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy import sparse, stats
 
-from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Part, Tables, worst_first
+from tabsynth.evaluation.definitions import Definition
+from tabsynth.evaluation.metric import SHOWN_PARTS, Metric, Part, Tables, worst_first
 from tabsynth.evaluation.results import Estimate, SurveyEstimate, SurveyEstimates, mean_of_shares
 from tabsynth.evaluation.utility.marginals import column_sets
 from tabsynth.evaluation.utility.totals import population_scales
 from tabsynth.evaluation.weighting import WeightedRows
 
-CITATION = "Binder 1983; Wolter 2007, Introduction to Variance Estimation"
 LEAST_ROWS = 30  # training rows of a share that is judged: of fewer, no interval is reliable
 MAX_PAIRS = 300  # of columns; of more, so many drawn at random
 LISTED = 500  # estimates of a kind in the result
 KINDS = {
-    "share": ("shares of values", "Weighted share of each value of each column"),
-    "pair": ("shares of pairs of values", "Weighted share of each pair of values of two columns"),
-    "number": ("means and totals", "Population, weighted mean and sum of each column of numbers"),
+    "share": "shares of values",
+    "pair": "shares of pairs of values",
+    "number": "means and totals",
 }
+WITHIN = Definition(
+    name="Survey estimates within the interval",
+    keys=("survey_share", "survey_pair", "survey_number"),
+    meaning="Share of the synthetic estimates that lie within the 95% interval of the training table's weighted estimate."
+    " The estimates are shares of values, shares of pairs of values, or means and totals of numbers.",
+    range="0 to 1",
+    better="higher",
+    best=1.0,
+    reference="Best is 1; of an independent sample as large, about 0.83 would lie within.",
+    interval="The choice of estimates, as if they were independent; no drawing of rows",
+    caveat="Shares of fewer than 30 training rows are not judged. The intervals say nothing about the uncertainty of"
+    " synthetic estimates.",
+    source="Binder 1983; Wolter 2007, Introduction to Variance Estimation",
+)
 
 
 class Design(Protocol):
@@ -361,7 +375,6 @@ def _with_intervals(
 
 def _metric(kind: str, groups: Sequence[_Group], design: Design) -> Metric:
     """Return the share of estimates that are within the interval, and of each column, pair or number."""
-    title, what = KINDS[kind]
 
     def within(group: _Group, table: int) -> np.ndarray:
         others = group.others[table]
@@ -389,18 +402,13 @@ def _metric(kind: str, groups: Sequence[_Group], design: Design) -> Metric:
     synthetic = share(0)
     assert synthetic is not None
     return Metric(
-        f"survey_{kind}",
-        f"Survey estimates within the interval: {title}",
-        UTILITY,
+        WITHIN,
         synthetic,
         share(1),
         share(2),
-        "higher",
-        1.0,
-        f"{what}: share of the estimates that lie within the 95% interval of the training table's weighted estimate, by"
-        f" {design.method}. Of an independent sample as large, about 83% would. Intervals are as if estimates were"
-        " independent.",
-        CITATION,
         worst_first(parts, "higher", SHOWN_PARTS),
+        key=f"survey_{kind}",
+        title=f"Survey estimates within the interval: {KINDS[kind]}",
+        note=f"The intervals are by {design.method}.",
         of_relations=kind == "pair",
     )

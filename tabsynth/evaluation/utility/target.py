@@ -8,6 +8,7 @@ calibration error is that of the guessed value's probability in ten groups (Guo 
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from tabsynth.evaluation.definitions import TEST_ROWS, Definition
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
-    UTILITY,
     Compared,
     Metric,
     Part,
@@ -32,6 +33,7 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.prediction import (
     MAX_ITERATIONS,
+    SEEN,
     TOLERANCE,
     fold_rare,
     one_hot,
@@ -39,8 +41,6 @@ from tabsynth.evaluation.utility.prediction import (
 )
 from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 
-CITATION = "Esteban et al. 2017, arXiv:1706.02633; interval over test rows: Kott 2001"
-CALIBRATION = "Guo et al. 2017, arXiv:1706.04599; interval over test rows: Kott 2001"
 MAX_FIT, MAX_TEST, BINS = 20_000, 10_000, 10
 TREES, LEARNING_RATE = 60, 0.1
 
@@ -49,6 +49,47 @@ Fit = Callable[
     [np.ndarray, np.ndarray, np.ndarray, tuple[int, ...], int, np.ndarray | None], np.ndarray
 ]
 Score = Callable[[np.ndarray, np.ndarray, np.ndarray | None], float]  # chances, truth, weights
+AUROC = Definition(
+    name="AUROC of the target",
+    keys=("target_auroc_*",),
+    meaning="A classifier of the target column is fitted on the table and tested on real rows. The figure is the chance"
+    " that it ranks a row with a value above a row without it. Mean over the column's values, weighted by frequency.",
+    formula="P(score of a positive > score of a negative) + ½ P(equal)",
+    range="0 to 1; 0.5 is guessing",
+    better="higher",
+    reference="The reference is the same classifier fitted on the training table.",
+    interval=f"{TEST_ROWS} (delete-a-group jackknife)",
+    caveat="It is about one column and one kind of model. Without a hold-out the test rows are ones that the synthesizer"
+    " saw.",
+    source="Esteban et al. 2017, arXiv:1706.02633; Kott 2001",
+)
+AUPRC = Definition(
+    name="AUPRC of the target",
+    keys=("target_auprc_*",),
+    meaning="As the AUROC, with the average precision over all thresholds. Mean over the column's values, weighted by"
+    " frequency. The AUPRC that papers report is that of the rare value: see the parts.",
+    formula="Σ precision · increase in recall, over thresholds",
+    range="0 to 1; guessing gives the frequency of the value",
+    better="higher",
+    reference="The reference is the same classifier fitted on the training table.",
+    interval=f"{TEST_ROWS} (delete-a-group jackknife)",
+    caveat="It depends on how common the value is: do not compare different columns.",
+    source="Esteban et al. 2017, arXiv:1706.02633; Kott 2001",
+)
+CALIBRATION = Definition(
+    name="Calibration error of the target",
+    keys=("target_calibration_*",),
+    meaning="Difference between how sure a classifier is of its guess and how often the guess is right, in ten groups of"
+    " equal width. The classifier is fitted on the table and tested on real rows.",
+    formula="Σ over groups of (rows in the group / rows) · |mean probability of the guess − share of right guesses|",
+    range="0 to 1",
+    better="lower",
+    best=0.0,
+    reference="Best is 0; a classifier that is fitted on real rows has an error too.",
+    interval=f"{TEST_ROWS} (delete-a-group jackknife)",
+    caveat="A classifier that always states the frequencies of values is well calibrated and useless.",
+    source="Guo et al. 2017, arXiv:1706.04599; Kott 2001",
+)
 
 
 class _Scored(NamedTuple):
@@ -100,12 +141,26 @@ def train_on_synthetic(
             chances = probabilities(fit, table.codes, tested.codes, column, sizes, table.weights)
             measured.append(_scores(chances, tested.codes[:, column], groups, tested.weights))
         train, *compared_scores = measured
-        remaining = iter(compared_scores)
-        scores = tables.compared_beside_control.map(lambda _, left=remaining: next(left))  # type: ignore[misc]
-        for i in range(len(_KINDS)):
+        scores = tables.compared_beside_control.with_items(compared_scores)
+        means = scores.map(attrgetter("means"))
+        for i, definition in enumerate((AUROC, AUPRC, CALIBRATION)):
             parts = _parts(i, scores, tables.labels[column], numbers) if named and i < 2 else ()
-            means = scores.map(lambda scored, i=i: scored.means[i])  # type: ignore[misc]
-            out.append(_metric(i, short, words, tables, column, train.means[i], means, parts))
+            reached = train.means[i].value
+            defined = math.isfinite(reached)  # not where the test rows have one value
+            stated = f"{reached:.3f}" if defined else "not known"
+            seen = f" {SEEN}" if tables.holdout is None else ""
+            figure = definition.keys[0].removesuffix("*")
+            out.append(
+                Metric(
+                    definition,
+                    *means.map(itemgetter(i)),
+                    parts,
+                    key=f"{figure}{short}",
+                    title=f"{definition.name.removesuffix('the target')}{tables.names[column]}, {words}",
+                    best=reached if defined and definition.better == "higher" else None,
+                    note=f"Of a classifier that is fitted on the training table: {stated}.{seen}",
+                )
+            )
     return out
 
 
@@ -118,50 +173,6 @@ def _parts(
         [labels[v] for v in judged], lambda scored: scored.each[i, judged], counts[judged]
     )
     return worst_first(parts, "higher", SHOWN_PARTS)
-
-
-_KINDS = (
-    ("auroc", "AUROC", "higher", CITATION),
-    ("auprc", "AUPRC", "higher", CITATION),
-    ("calibration", "Calibration error", "lower", CALIBRATION),
-)
-
-
-def _metric(
-    i: int,
-    short: str,
-    words: str,
-    tables: Tables,
-    column: int,
-    train: Estimate,
-    estimates: Compared[Estimate],
-    parts: tuple[Part, ...],
-) -> Metric:
-    key, title, better, citation = _KINDS[i]
-    name = tables.names[column]
-    defined = math.isfinite(train.value)  # not where the test rows have one value
-    best = 0.0 if better == "lower" else train.value if defined else None
-    reached = f"{train.value:.3f}" if defined else "not known"
-    return Metric(
-        f"target_{key}_{short}",
-        f"{title} of {name}, {words}",
-        UTILITY,
-        *estimates,
-        better,  # type: ignore[arg-type]
-        best,
-        f"Fitted on the table, tested on real rows; fitted on the training table: {reached}."
-        + (_OF_VALUES if parts else "")
-        + (_SEEN if tables.holdout is None else ""),
-        citation,
-        parts,
-    )
-
-
-_OF_VALUES = (
-    " The mean over values, each against all others, weighted by how many test rows have it; what is"
-    " commonly called the AUPRC of a rare value is the part of its name."
-)
-_SEEN = " For want of a hold-out the test rows are ones that the synthesizer was fitted on, which flatters it."
 
 
 def _scores(

@@ -9,10 +9,10 @@ from operator import itemgetter
 
 import numpy as np
 
+from tabsynth.evaluation.definitions import TWO_TABLES, Definition
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
-    UTILITY,
     Compared,
     Metric,
     Part,
@@ -24,7 +24,34 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.weighting import WeightedRows
 
-CITATION = "Horvitz & Thompson 1952; interval: delete-a-group jackknife, Kott 2001"
+POPULATION = Definition(
+    name="Population total: relative error",
+    keys=("population_total",),
+    meaning="Relative difference between the sums of the survey weights of the two tables.",
+    formula="|Σ w(synthetic) / Σ w(training) − 1|",
+    range="0 upwards; 0.01 is one per cent",
+    better="lower",
+    best=0.0,
+    interval=f"{TWO_TABLES}, as if they were drawn simply (jackknife): not the survey's design",
+    caveat="A self-weighting synthetic table states no population and does not have this figure.",
+    source="Horvitz and Thompson 1952; Kott 2001",
+    sampling_power=0.5,
+)
+TOTALS = Definition(
+    name="Weighted totals of values",
+    keys=("weighted_totals",),
+    meaning="Share of the population that would have to change its value, or to come or go, to make the weighted totals"
+    " of all values equal. Mean over columns.",
+    formula="½ Σ |T(v; synthetic) − T(v; training)| / population, over the values v of a column",
+    range="0 upwards",
+    better="lower",
+    best=0.0,
+    interval=f"{TWO_TABLES}, as if they were drawn simply (jackknife): not the survey's design",
+    caveat="The totals of a self-weighting table are scaled to the training table's. Independent columns are right by"
+    " construction.",
+    source="Horvitz and Thompson 1952; Kott 2001",
+    sampling_power=0.5,
+)
 
 
 def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
@@ -63,24 +90,10 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
     if weights.synthetic is not None:
         of_population = metrics.map(itemgetter(1))
         out.append(
-            _metric(
-                "population_total",
-                "Population total: relative error",
-                "Sum of the weights, against the training table's. 0.01 is one per cent off.",
-                Compared(of_population.synthetic, of_population.holdout, None),
-                (),
-            )
+            Metric(POPULATION, of_population.synthetic, of_population.holdout, of_relations=False)
         )
-    out.append(
-        _metric(
-            "weighted_totals",
-            "Weighted totals of values",
-            "Share of the population that would have to change its value, or to come or go, to make the weighted"
-            " totals equal, mean over columns. Parts: absolute differences of totals.",
-            metrics.map(itemgetter(2)),
-            _parts(names, train, metrics.synthetic),
-        )
-    )
+    parts = _parts(names, train, metrics.synthetic)
+    out.append(Metric(TOTALS, *metrics.map(itemgetter(2)), parts, of_relations=False))
     return out
 
 
@@ -99,32 +112,6 @@ def population_scales(tables: Tables) -> Compared[float]:
     elif weights.column is not None:
         synthetic = len(tables.train) / len(tables.synthetic)
     return Compared(synthetic, holdout, population / len(tables.baseline))
-
-
-def _metric(
-    key: str,
-    title: str,
-    reading: str,
-    estimates: Compared[Estimate] | Compared[Estimate | None],
-    parts: tuple[Part, ...],
-) -> Metric:
-    synthetic, holdout, baseline = estimates
-    assert synthetic is not None
-    return Metric(
-        key,
-        title,
-        UTILITY,
-        synthetic,
-        holdout,
-        baseline,
-        "lower",
-        0.0,
-        reading,
-        CITATION,
-        parts,
-        of_relations=False,
-        sampling_power=0.5,
-    )
 
 
 def _parts(names: list[str], train: np.ndarray, synthetic: tuple) -> tuple[Part, ...]:

@@ -1,0 +1,64 @@
+"""The definitions of all metrics, by the part of the reference page that lists them."""
+
+from tabsynth.evaluation import charged, linked
+from tabsynth.evaluation.attacks import anonymeter, disclosure, membership, shadow
+from tabsynth.evaluation.definitions import Definition
+from tabsynth.evaluation.utility import (
+    associations,
+    columns,
+    constraints,
+    groups,
+    inference,
+    kmarginal,
+    marginals,
+    prediction,
+    propensity,
+    subgroups,
+    survey,
+    target,
+    totals,
+)
+
+METRICS: dict[str, tuple[Definition, ...]] = {
+    "utility": (
+        marginals.DISTANCE,
+        kmarginal.SCORE,
+        prediction.PREDICTION,
+        columns.PROBABILITY,
+        associations.PEARSON,
+        associations.CRAMER,
+        associations.INFORMATION,
+        propensity.RATIO,
+        columns.COVERAGE,
+        subgroups.GAP,
+        totals.POPULATION,
+        totals.TOTALS,
+        survey.WITHIN,
+        target.AUROC,
+        target.AUPRC,
+        target.CALIBRATION,
+        inference.OVERLAP,
+        inference.CONCLUSIONS,
+        constraints.VIOLATIONS,
+    ),
+    "attacks": (
+        disclosure.LEAKAGE,
+        membership.PRESENCE,
+        membership.DENSITY_RATIO,
+        anonymeter.SINGLING_OUT,
+        anonymeter.LINKABILITY,
+        anonymeter.INFERENCE,
+        shadow.SHADOW,
+        membership.NEAREST,
+    ),
+    "linked": (
+        linked.KEYS,
+        groups.GROUP_SIZE,
+        groups.BETWEEN_LEVELS,
+        groups.SIBLING_PAIRS,
+        groups.SIBLING_DIFFERENCES,
+        groups.POSITION,
+        groups.SEQUENCES,
+    ),
+    "published": (charged.DISTANCE, charged.SCORE, charged.SIZE),
+}
