@@ -708,7 +708,9 @@ class FitSession:
             facts = read_index(index)
             # This object began, or continued, the very same fit: that is not spent twice.
             if ledger.run in (facts["run"], *facts.get("given_up", [])):
-                return ledger.of_run(EARLIER)
+                spends = ledger.of_run(EARLIER)
+                # Another warm start than the one on that ledger adds its charges, and so makes it another fit.
+                return spends if self.method is None else self.method.with_sources(spends)
         return self._earlier_spends()
 
     def _binding(self) -> dict[str, Any]:

@@ -225,3 +225,21 @@ def test_a_killed_fit_goes_on(stage: str, margnet: MargNet, tmp_path: Path) -> N
     other = small_dpgan(warm_start=small(epsilon=1.0).fit(frame()), config=config)
     with pytest.raises(InputError):
         other.fit(frame(), checkpoint=tmp_path / "c")
+
+
+def test_a_fit_is_not_resumed_from_another_warm_start(margnet: MargNet, tmp_path: Path) -> None:
+    """R7: the object that began the fit may resume it; the charges of another warm start would be on no ledger."""
+    other = MargNet(SCHEMA, epsilon=2.0, config=margnet.config).fit(frame(7))
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if stage == "critic" and done == 2:
+            raise KeyboardInterrupt
+
+    model = small_dpgan(warm_start=margnet)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(frame(), checkpoint=tmp_path / "c", progress=interrupt)
+    model.set_params(warm_start=other)
+    with pytest.raises(InputError, match="another fit"):
+        model.fit(frame(), checkpoint=tmp_path / "c")
+    model.set_params(warm_start=margnet).fit(frame(), checkpoint=tmp_path / "c")
+    assert model.certificate()["epsilon"] == 3.0
