@@ -8,7 +8,7 @@ from nicegui import ui
 from tabsynth._validate import shown
 from tabsynth.app.elements import action, box, button, items, part, text
 from tabsynth.app.page import Page
-from tabsynth.app.session import ColumnView
+from tabsynth.app.state import ColumnView
 from tabsynth.design import UNCHANGED
 from tabsynth.schema.column import KINDS, fact_names
 from tabsynth.schema.editing import Edit
@@ -28,7 +28,7 @@ PROVENANCE_MARKS = {"declared": "good", "drafted": "bad", "released": ""}
 def review_columns(page: Page) -> None:
     """Return the list of columns, the form of one of them, and what else a person must look at."""
     session = page.session
-    views = session.columns()
+    views = session.state.columns()
     page.place.chosen = min(page.place.chosen, len(views) - 1)
     drafted = sum(view.provenance == "drafted" for view in views)
     if drafted:
@@ -52,11 +52,11 @@ def review_columns(page: Page) -> None:
         box(["No column has facts that were read from the rows."], "good")
     _list(page, views)
     _form(page, views[page.place.chosen], len(views))
-    left_out = session.left_out()
+    left_out = session.state.need_schema().left_out
     if left_out:
         text("Columns that are left out", "h3")
-        items([f"{name}: {reason}" for name, reason in left_out])
-    lines = session.review()
+        items([f"{item['name']}: {item['reason']}" for item in left_out])
+    lines = session.state.review()
     if lines:
         with part("details"):
             text("What to check", "summary")
@@ -68,7 +68,7 @@ def review_columns(page: Page) -> None:
 def _design(page: Page) -> None:
     """Return what rows stand for."""
     session = page.session
-    now = session.need_schema().design
+    now = session.state.need_schema().design
     stated = [f"Privacy protects {now.neighbour}."]
     if now.unit is not None:
         stated.append(f"At most {now.rows:,} rows of one {now.unit} are used.")

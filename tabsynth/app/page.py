@@ -87,7 +87,7 @@ class Page:
         waiting = (
             "Nothing of the table is shown before you confirm that this screen is confidential."
         )
-        self.mark.set_text(confidential if self.session.confirmed else waiting)
+        self.mark.set_text(confidential if self.session.state.confirmed else waiting)
         places: list[tuple[Any, Callable[[], None]]] = [
             (self.nav, self._fill_nav),
             (self.alerts, self._fill_alerts),
@@ -225,12 +225,12 @@ class Page:
                 box([" ".join(str(error).split())], "bad")
 
     def _fill_scripts(self) -> None:
-        if not self.session.history:
+        if not self.session.state.history:
             return
         with part("section", "card", aria_label="Everything so far"), part("details"):
             text("Everything so far, as commands and as Python code", "summary")
             for what, name in (("command", "commands"), ("python", "Python code")):
-                copyable(self.session.script(what), name, "all steps")
+                copyable(self.session.state.script(what), name, "all steps")
 
 
 def part_of(tag: str, **attributes: str) -> Any:

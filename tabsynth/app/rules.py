@@ -17,7 +17,7 @@ from tabsynth.schema.editing import number, parse_values
 def edit_rules(page: Page) -> None:
     """Return the rules, and a form for each kind of rule."""
     session = page.session
-    rules = session.rules()
+    rules = [rule.text for rule in session.state.need_schema().rules]
     if not rules:
         text("There is no rule yet.", "p", "soft")
     with part("ol", "plain"):
@@ -25,14 +25,14 @@ def edit_rules(page: Page) -> None:
             with part("li"):
                 text(rule, "span")
                 text(" ", "span")
-                declared = [*session.need_schema().constraints]
+                declared = [*session.state.need_schema().constraints]
                 remaining = [*declared[: i - 1], *declared[i:]]
                 button(
                     "Take out",
                     partial(page.do, partial(session.set_rules, remaining)),
                     name=f"Take out rule {i}: {rule}",
                 )
-    names = list(session.need_schema().learned.names)
+    names = list(session.state.need_schema().learned.names)
     _order(page, names)
     _implication(page, names)
     _json(page)
@@ -40,7 +40,7 @@ def edit_rules(page: Page) -> None:
 
 def _add(page: Page, make: Callable[[], Mapping[str, Any]]) -> None:
     session = page.session
-    page.do(lambda: session.set_rules([*session.need_schema().constraints, make()]))
+    page.do(lambda: session.set_rules([*session.state.need_schema().constraints, make()]))
 
 
 def _choice(label: str, names: list[str]) -> Any:
@@ -81,7 +81,7 @@ def _implication(page: Page, names: list[str]) -> None:
         )
 
     def make() -> Mapping[str, Any]:
-        schema = page.session.need_schema()
+        schema = page.session.state.need_schema()
         sides = {}
         for side, name, texts in (
             ("if", given.value, values.value),

@@ -50,7 +50,7 @@ def run(
         session.choose(table)
     server_socket = listen(port)
     try:
-        session.make_folder()
+        session.state.make_folder()
     except TabsynthError:
         server_socket.close()
         raise
@@ -118,17 +118,17 @@ def _routes(session: Session) -> None:
 
     def alone(path: Path, there: object) -> Response:
         """Return a page that tabsynth has written, as it is."""
-        if not session.confirmed or not there or not path.is_file():
+        if not session.state.confirmed or not there or not path.is_file():
             return PlainTextResponse("There is no such page yet.", 404)
         headers = {"content-security-policy": ALONE}
         return Response(path.read_bytes(), media_type="text/html; charset=utf-8", headers=headers)
 
     @app.get("/report")
     def report() -> Response:
-        return alone(session.report_folder / "report.html", session.summary)
+        return alone(session.state.report_folder / "report.html", session.state.summary)
 
     @app.get("/statement")
     def statement() -> Response:
         from tabsynth.dossier.making import STATEMENT
 
-        return alone((session.released or Path()) / STATEMENT, session.released)
+        return alone((session.state.released or Path()) / STATEMENT, session.state.released)

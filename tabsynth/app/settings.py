@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.errors import InputError
@@ -57,6 +58,11 @@ class Settings:
             raise InputError("pate-acgan needs the column whose values are the classes; name it.")
         if self.method != "pate-acgan" and self.class_column is not None:
             raise InputError(f"Method {self.method} takes no column of classes; leave it out.")
+
+    @property
+    def classes(self) -> dict[str, Any]:
+        """The column of classes as a parameter, where there is one."""
+        return {} if self.class_column is None else {"class_column": self.class_column}
 
     @property
     def public_rows(self) -> int | None:

@@ -79,7 +79,7 @@ def choose_table(page: Page) -> None:
     with part("div", "fields"):
         path = field(
             "Path of the table",
-            "" if session.table is None else str(session.table),
+            "" if session.state.table is None else str(session.state.table),
             ".csv, .tsv, .parquet, .xlsx, .sav, .dta and others, by the suffix",
             wide=True,
         )
@@ -87,7 +87,8 @@ def choose_table(page: Page) -> None:
         text("Reading options", "summary")
         with part("div", "fields"):
             given = {
-                name: field(label, session.reading.get(name, "")) for name, label in OPTIONS.items()
+                name: field(label, session.state.reading.get(name, ""))
+                for name, label in OPTIONS.items()
             }
 
     def use(name: str) -> None:
@@ -95,7 +96,7 @@ def choose_table(page: Page) -> None:
 
     action("Use this table", lambda: use(path.value), main=True)
     text("Or upload a file", "h3")
-    text(f"It is copied to {session.folder}, readable by you alone.", "p", "soft")
+    text(f"It is copied to {session.state.folder}, readable by you alone.", "p", "soft")
     with part("div", "upload"):
         text("File to upload", "label").props["for"] = "table-file"
         chosen = ui.element("input")
@@ -111,29 +112,29 @@ def choose_table(page: Page) -> None:
         if state["state"] == "sending":
             ui.notify(f"Copying {state['name']} …")
         elif state["state"] == "sent":
-            use(str(session.folder / Path(state["name"]).name))
+            use(str(session.state.folder / Path(state["name"]).name))
         else:
             page.refuse([state["text"]])
 
     chosen.on("change", sent, js_handler=SEND % UPLOAD)
-    if session.table is not None:
-        box([f"Chosen: {session.table}"], "good")
+    if session.state.table is not None:
+        box([f"Chosen: {session.state.table}"], "good")
 
 
 def confirm(page: Page) -> None:
     """Step 2."""
     session = page.session
     heading("Confirm that this screen is confidential")
-    text(f"Chosen: {session.table}")
+    text(f"Chosen: {session.state.table}")
     text(
         "The next steps show facts and figures of the private rows, such as categories, bounds and comparisons. No ε covers"
         " what you see there. Only people who may see the table may see this screen: no screen sharing, no recording, nobody"
         " behind you."
     )
-    if session.confirmed:
+    if session.state.confirmed:
         box(["You have confirmed that this screen is confidential."], "good")
     agreed = ui.checkbox("Only people who may see the private table can see this screen")
-    agreed.set_value(session.confirmed)
+    agreed.set_value(session.state.confirmed)
 
     def go() -> None:
         if not agreed.value:
@@ -146,19 +147,19 @@ def confirm(page: Page) -> None:
 def schema(page: Page) -> None:
     """Step 3."""
     session = page.session
-    session.need_confirmed()
+    session.state.need_confirmed()
     heading("Make and review the schema")
     text(
         "The schema states public facts of the columns: kinds, bounds and categories. A fit may take from the rows only what"
         " it pays for, so these facts must come from a codebook, a questionnaire or the law, not from the table."
     )
     with part("details") as made:
-        made.props["open"] = session.schema is None
+        made.props["open"] = session.state.schema is None
         text("Where the schema comes from", "summary")
         _sources(page)
-    if session.schema is None:
+    if session.state.schema is None:
         return
-    code(next((s for s in reversed(session.history) if "schema" in s.title.lower()), None))
+    code(next((s for s in reversed(session.state.history) if "schema" in s.title.lower()), None))
     review_columns(page)
 
 
@@ -167,9 +168,9 @@ def _sources(page: Page) -> None:
     text("A schema file that you have", "h3")
     text("Such as one that tabsynth schema made from a codebook.", "p", "soft")
     with part("div", "fields"):
-        there = session.schema is None and session.schema_path.exists()
+        there = session.state.schema is None and session.state.schema_path.exists()
         path = field(
-            "Path of the schema file", str(session.schema_path) if there else "", wide=True
+            "Path of the schema file", str(session.state.schema_path) if there else "", wide=True
         )
     action("Take this schema file", lambda: page.do(lambda: session.take_schema(path.value)))
     text("A draft to review", "h3")
@@ -179,7 +180,11 @@ def _sources(page: Page) -> None:
         "p",
         "soft",
     )
-    action("Draft a schema to review", lambda: page.do(session.draft), main=session.schema is None)
+    action(
+        "Draft a schema to review",
+        lambda: page.do(session.draft),
+        main=session.state.schema is None,
+    )
     text("A private draft", "h3")
     text(
         "Kinds, bounds and categories are released with noise. Its cost counts in every fit with the schema.",
@@ -193,7 +198,7 @@ def _sources(page: Page) -> None:
     action(
         "Draft privately",
         lambda: page.do(
-            lambda: session.draft_privately(
+            lambda: session.draft(
                 number("ε of the draft", epsilon.value),
                 number("δ of the draft", delta.value),
                 _path(ledger.value),
@@ -208,22 +213,22 @@ def _path(value: str) -> Path | None:
 
 def constraints(page: Page) -> None:
     """Step 4."""
-    page.session.need_schema()
+    page.session.state.need_schema()
     heading("Add constraints")
     text(
         "Rules between columns that every synthetic row satisfies, such as that a stay ends after it begins. State rules from"
         " public knowledge; do not look for them in the rows."
     )
     edit_rules(page)
-    code(next((s for s in reversed(page.session.history) if "onstraint" in s.command), None))
+    code(next((s for s in reversed(page.session.state.history) if "onstraint" in s.command), None))
     action("Go on to the plan", lambda: page.go(4), main=True)
 
 
 def plan(page: Page) -> None:
     """Step 5."""
     session = page.session
-    facts = session.need_schema()
-    now = session.settings
+    facts = session.state.need_schema()
+    now = session.state.settings
     heading("Plan the privacy cost")
     text("The plan follows from the schema and from what you state here. No row is read.")
     if facts.drafted:
@@ -284,7 +289,9 @@ def plan(page: Page) -> None:
         text("Make a project ledger", "summary")
         text("It limits what all fits and reports of the table together may spend.", "p", "soft")
         with part("div", "fields"):
-            place = field("Path of the ledger", str(session.folder / "project.ledger"), wide=True)
+            place = field(
+                "Path of the ledger", str(session.state.folder / "project.ledger"), wide=True
+            )
             limit = field("ε of all fits together", "3")
             limit_delta = field("δ of all fits together", "1e-5")
 
@@ -302,12 +309,12 @@ def plan(page: Page) -> None:
                 page.refuse([str(error)])
 
         action("Make the ledger", make_ledger)
-    if session.planned is not None and now is not None:
+    if session.state.planned is not None and now is not None:
         _planned(page, now)
 
 
 def _planned(page: Page, settings: Settings) -> None:
-    planned = page.session.planned
+    planned = page.session.state.planned
     assert planned is not None
     text("Planned privacy cost", "h3")
     items(planned.lines)
@@ -339,14 +346,14 @@ def _planned(page: Page, settings: Settings) -> None:
         text(
             f"The error of {settings.method} follows from its training; no plan can state it.", "p"
         )
-    code(steps.plan(page.session.schema_path, settings))
+    code(steps.plan(page.session.state.schema_path, settings))
     action("Go on to the fit", lambda: page.go(5), main=True)
 
 
 def fit(page: Page) -> None:
     """Step 6."""
     session = page.session
-    _, settings = session.need_plan()
+    _, settings = session.state.need_plan()
     heading("Fit")
     text(
         f"{settings.method} with ε = {settings.epsilon:g} and δ = {settings.delta:g}. The charge is written to the checkpoint"
@@ -354,10 +361,10 @@ def fit(page: Page) -> None:
         " and the fit can be resumed."
     )
     with part("div", "buttons"):
-        again = "Fit again" if session.model is not None else "Start the fit"
-        button(again, lambda: page.do(session.fit), main=session.model is None)
+        again = "Fit again" if session.state.model is not None else "Start the fit"
+        button(again, lambda: page.do(session.fit), main=session.state.model is None)
     code(session.fit_step())
-    if session.model is None:
+    if session.state.model is None:
         return
     text("Draw the synthetic table", "h3")
     text(
@@ -367,7 +374,7 @@ def fit(page: Page) -> None:
         rows = field("Number of synthetic rows")
         key = field(
             "Private key for the signature",
-            "" if session.key is None else str(session.key),
+            "" if session.state.key is None else str(session.state.key),
             "needed for a release",
         )
 
@@ -378,19 +385,23 @@ def fit(page: Page) -> None:
     with part("div", "buttons"):
         button("Make a key pair", lambda: page.do(session.make_key))
         button("Draw the table", lambda: page.do(draw), main=True)
-    if session.key is not None:
-        text(f"Keep {session.key} secret. {session.key}.pub is for those who verify.", "p", "soft")
-    drawn = next((s for s in reversed(session.history) if s.title.startswith("Draw")), None)
+    if session.state.key is not None:
+        text(
+            f"Keep {session.state.key} secret. {session.state.key}.pub is for those who verify.",
+            "p",
+            "soft",
+        )
+    drawn = next((s for s in reversed(session.state.history) if s.title.startswith("Draw")), None)
     code(drawn)
-    if session.synthetic is not None:
-        box([f"Synthetic table: {session.synthetic}"], "good")
+    if session.state.synthetic is not None:
+        box([f"Synthetic table: {session.state.synthetic}"], "good")
         action("Go on to the report", lambda: page.go(6), main=True)
 
 
 def report(page: Page) -> None:
     """Step 7."""
     session = page.session
-    session.need_synthetic()
+    session.state.need_synthetic()
     heading("Look at the report")
     box(
         [
@@ -401,19 +412,19 @@ def report(page: Page) -> None:
     )
     with part("div", "fields"):
         holdout = field("Hold-out table, if there is one", "", "real rows that were not fitted")
-        names = ["", *session.need_schema().learned.names]
+        names = ["", *session.state.need_schema().learned.names]
         target = ui.select(names, label="Column to predict, if there is one", value="")
         target.props("outlined dense")
 
     def evaluate() -> Any:
         return session.evaluate(holdout.value, target.value or None)
 
-    action("Evaluate", lambda: page.do(evaluate), main=not session.summary)
-    if session.summary:
+    action("Evaluate", lambda: page.do(evaluate), main=not session.state.summary)
+    if session.state.summary:
         text("Summary", "h3")
-        items(session.summary)
+        items(session.state.summary)
         ui.link("Open the whole report in a new tab", "/report", new_tab=True)
-        code(next((s for s in reversed(session.history) if s.title == "Evaluate"), None))
+        code(next((s for s in reversed(session.state.history) if s.title == "Evaluate"), None))
     with part("details"):
         text("A report that may be published", "summary")
         text(
@@ -428,24 +439,24 @@ def report(page: Page) -> None:
             return session.publish(number("ε of the published report", epsilon.value))
 
         action("Evaluate privately", lambda: page.do(publish))
-    if session.published is not None:
-        box([f"It goes into the release: {session.published}"], "good")
-        code(next((s for s in reversed(session.history) if "privately" in s.title), None))
-    action("Go on to the release", lambda: page.go(7), main=bool(session.summary))
+    if session.state.published is not None:
+        box([f"It goes into the release: {session.state.published}"], "good")
+        code(next((s for s in reversed(session.state.history) if "privately" in s.title), None))
+    action("Go on to the release", lambda: page.go(7), main=bool(session.state.summary))
 
 
 def release(page: Page) -> None:
     """Step 8."""
     session = page.session
-    session.need_synthetic()
+    session.state.need_synthetic()
     heading("Write the release")
     text(
         "The release dossier has the table with its signed certificate, a privacy statement, metadata, a codebook and"
         " checksums. It has neither the report of step 7 nor the model."
     )
-    if session.public_key is None:
+    if session.state.public_key is None:
         box(["The table is not signed. Draw it with a key in step 6."], "warn")
-    if session.schema is not None and session.schema.drafted:
+    if session.state.schema is not None and session.state.schema.drafted:
         box(
             ["The claim is CONDITIONAL: some columns have facts that were read from the rows."],
             "warn",
@@ -459,19 +470,21 @@ def release(page: Page) -> None:
                     _answer(page, name)
     with part("div", "fields"):
         folder = field(
-            "Folder to write, which is not there yet", str(session.folder / "release"), wide=True
+            "Folder to write, which is not there yet",
+            str(session.state.folder / "release"),
+            wide=True,
         )
 
     def write() -> Any:
         return session.release(folder.value, page.place.answers)
 
     action("Write the release", lambda: page.do(write), main=True)
-    code(next((s for s in reversed(session.history) if s.title == "Release"), None))
-    if session.released is not None:
+    code(next((s for s in reversed(session.state.history) if s.title == "Release"), None))
+    if session.state.released is not None:
         box(
             [
-                f"Released: {session.released}",
-                f"Publish the folder as it is, and {session.public_key} by another way.",
+                f"Released: {session.state.released}",
+                f"Publish the folder as it is, and {session.state.public_key} by another way.",
             ],
             "good",
         )
@@ -494,8 +507,8 @@ def _answer(page: Page, name: str) -> None:
 
 STAGES = [
     ("Table", lambda session: True, choose_table),
-    ("Confidential screen", lambda session: session.table is not None, confirm),
-    ("Schema", lambda session: session.confirmed and session.table is not None, schema),
+    ("Confidential screen", lambda session: session.state.table is not None, confirm),
+    ("Schema", lambda session: session.state.confirmed and session.state.table is not None, schema),
     ("Constraints", lambda session: _has(session, "schema"), constraints),
     ("Plan", lambda session: _has(session, "schema"), plan),
     ("Fit", lambda session: _has(session, "planned"), fit),
@@ -505,4 +518,4 @@ STAGES = [
 
 
 def _has(session: Session, what: str) -> bool:
-    return session.confirmed and getattr(session, what) is not None
+    return session.state.confirmed and getattr(session.state, what) is not None

@@ -34,47 +34,36 @@ def make_folder(folder: Path) -> Step:
     return Step(
         title="Make the folder",
         command=_line("mkdir", "-m", "700", "-p", folder),
-        python=f"from pathlib import Path\n\nPath({_path(folder)}).mkdir(mode=0o700, exist_ok=True)",
+        python=f"from pathlib import Path\n\nPath({_code(folder)}).mkdir(mode=0o700, exist_ok=True)",
     )
 
 
-def draft(table: Path, out: Path, reading: Reading) -> Step:
-    """Return a draft that copies values of the table."""
-    return Step(
-        title="Draft a schema to review",
-        command=_line("tabsynth", "schema", "draft", table, "-o", out, *_options(reading)),
-        python="\n".join(
-            [
-                "from tabsynth.drafting import draft_schema",
-                *_read_table(table, reading),
-                f"schema = draft_schema(frame{_decimal(reading)})",
-                *_labels(table),
-                f"schema.save({_path(out)})",
-            ]
-        ),
-    )
-
-
-def draft_privately(
-    table: Path, out: Path, reading: Reading, epsilon: float, delta: float, ledger: Path | None
+def draft(
+    table: Path,
+    out: Path,
+    reading: Reading,
+    epsilon: float | None,
+    delta: float,
+    ledger: Path | None,
 ) -> Step:
-    """Return a draft whose facts are released with noise."""
-    on = () if ledger is None else ("--ledger", ledger)
-    given = "" if ledger is None else f", ledger={_path(ledger)}"
+    """Return a draft: with ``epsilon`` its facts are released with noise, else it copies values of the table."""
+    budget = {} if epsilon is None else {"epsilon": epsilon, "delta": delta, "ledger": ledger}
+    private, decimal = bool(budget), reading.get("decimal")
+    name, module = ("draft_private", "") if private else ("draft_schema", ".drafting")
     return Step(
-        title="Draft a schema privately",
+        title="Draft a schema privately" if private else "Draft a schema to review",
         command=_line(
-            *("tabsynth", "schema", "draft", table),
-            *("--epsilon", f"{epsilon!r}", "--delta", f"{delta!r}"),
-            *(*on, "-o", out, *_options(reading)),
+            "tabsynth", "schema", "draft", table, *_flags(**budget, **reading), "-o", out
         ),
         python="\n".join(
             [
-                "from tabsynth import draft_private",
-                *_read_table(table, reading),
-                f"schema = draft_private(frame, {epsilon!r}, {delta!r}{given}{_decimal(reading)})",
+                f"from tabsynth{module} import {name}",
+                "from tabsynth import read_table",
+                "",
+                f"frame = {_call('read_table', table, **_cells(reading))}",
+                f"schema = {name}(frame{_more(**budget, decimal=decimal)})",
                 *_labels(table),
-                f"schema.save({_path(out)})",
+                f"schema.save({_code(out)})",
             ]
         ),
     )
@@ -84,7 +73,7 @@ def take_schema(source: Path, out: Path) -> Step:
     """Return a schema file that is there already."""
     return _by_python(
         "Take a schema file",
-        f"from tabsynth import Schema\n\nSchema.load({_path(source)}).save({_path(out)})",
+        f"from tabsynth import Schema\n\nSchema.load({_code(source)}).save({_code(out)})",
     )
 
 
@@ -98,8 +87,8 @@ def set_rules(path: Path, rules: Sequence[Mapping[str, Any]]) -> Step:
     """Return other rules between columns."""
     return _by_python(
         "Edit the schema",
-        f"from tabsynth import Schema\n\nschema = Schema.load({_path(path)}).replace(constraints={[*map(dict, rules)]!r})\n"
-        f"schema.save({_path(path)})",
+        f"from tabsynth import Schema\n\nschema = Schema.load({_code(path)}).replace(constraints={[*map(dict, rules)]!r})\n"
+        f"schema.save({_code(path)})",
     )
 
 
@@ -112,7 +101,7 @@ def _edit(path: Path, function: str, arguments: str, names: str) -> Step:
     return _by_python(
         "Edit the schema",
         f"from tabsynth import Schema\nfrom tabsynth.schema.editing import {names}\n\n"
-        f"schema = {function}(Schema.load({_path(path)}), {arguments})\nschema.save({_path(path)})",
+        f"schema = {function}(Schema.load({_code(path)}), {arguments})\nschema.save({_code(path)})",
     )
 
 
@@ -123,34 +112,30 @@ def _by_python(title: str, python: str) -> Step:
 
 def make_ledger(path: Path, epsilon: float, delta: float) -> Step:
     """Return a project ledger."""
+    budget = {"epsilon": epsilon, "delta": delta}
     return Step(
         title="Make a project ledger",
-        command=_line(
-            *("tabsynth", "ledger", "create", path),
-            *("--epsilon", f"{epsilon!r}", "--delta", f"{delta!r}"),
-        ),
+        command=_line("tabsynth", "ledger", "create", path, *_flags(**budget)),
         python=(
             "from tabsynth.privacy import ProjectLedger\n\n"
-            f"ProjectLedger.create({_path(path)}, epsilon={epsilon!r}, delta={delta!r})"
+            f"{_call('ProjectLedger.create', path, **budget)}"
         ),
     )
 
 
 def plan(schema: Path, settings: Settings) -> Step:
     """Return the planned privacy cost."""
-    votes = METHODS[settings.method].votes
-    of_schema = () if votes else ("--schema", schema)
-    classes = "" if settings.class_column is None else f", class_column={settings.class_column!r}"
+    facts = {"rows": settings.rows, "method": settings.method}
+    budget = {"epsilon": settings.epsilon, "delta": settings.delta}
     return Step(
         title="Plan the privacy cost",
         command=_line(
-            *("tabsynth", "plan", "--rows", str(settings.rows), "--method", settings.method),
-            *("--epsilon", f"{settings.epsilon!r}", "--delta", f"{settings.delta!r}", *of_schema),
+            *("tabsynth", "plan", *_flags(**facts, **budget, schema=schema)), *_classes(settings)
         ),
         python=(
             "from tabsynth import Schema, plan\nfrom tabsynth.planning import column_errors\n\n"
-            f"schema = Schema.load({_path(schema)})\n"
-            f"cost = plan({settings.method!r}, {settings.rows}, {settings.epsilon!r}, {settings.delta!r}, schema{classes})\n"
+            f"schema = {_call('Schema.load', schema)}\n"
+            f"cost = plan({settings.method!r}, {settings.rows}, schema=schema{_more(**budget, **settings.classes)})\n"
             f"print(cost)\nprint(column_errors(cost, schema, {settings.rows}))"
         ),
     )
@@ -160,42 +145,28 @@ def fit(
     table: Path, schema: Path, model: Path, checkpoint: Path, reading: Reading, settings: Settings
 ) -> Step:
     """Return the fit."""
-    words: list[str | Path] = [
-        "tabsynth",
-        "fit",
-        table,
-        "--schema",
-        schema,
-        "--method",
-        settings.method,
-    ]
-    words += ["--epsilon", f"{settings.epsilon!r}", "--delta", f"{settings.delta!r}"]
-    arguments = [f"epsilon={settings.epsilon!r}", f"delta={settings.delta!r}"]
-    if settings.public_rows is not None:
-        words += ["--rows", str(settings.rows)]
-        arguments.append(f"rows={settings.rows}")
-    if settings.class_column is not None:
-        words += ["--set", f"class_column={json.dumps(settings.class_column, ensure_ascii=False)}"]
-        arguments.append(f"class_column={settings.class_column!r}")
-    if settings.accept_drafted:
-        words.append("--accept-drafted-domain")
-        arguments.append("accept_drafted_domain=True")
-    words += ["--checkpoint", checkpoint]
-    keeping = f"checkpoint={_path(checkpoint)}"
-    if settings.ledger is not None:
-        words += ["--ledger", settings.ledger]
-        keeping += f", ledger={_path(settings.ledger)}"
-    words += [*_options(reading), "-o", model]
+    budget = {"epsilon": settings.epsilon, "delta": settings.delta, "rows": settings.public_rows}
+    accepted = {"accept_drafted_domain": settings.accept_drafted or None}
+    keeping = {"checkpoint": checkpoint, "ledger": settings.ledger}
     estimator = METHODS[settings.method].estimator
     return Step(
         title="Fit",
-        command=_line(*words),
+        command=_line(
+            "tabsynth",
+            "fit",
+            table,
+            *_flags(schema=schema, method=settings.method, **budget),
+            *_classes(settings),
+            *_flags(**accepted, **keeping, **reading),
+            "-o",
+            model,
+        ),
         python=(
             f"from tabsynth import {estimator}, Schema, read_table\n\n"
-            f"schema = Schema.load({_path(schema)})\n"
-            f"model = {estimator}(schema, {', '.join(arguments)})\n"
-            f"model.fit(read_table({_path(table)}, schema{_arguments(reading)}), {keeping})\n"
-            f"model.save({_path(model)})"
+            f"schema = {_call('Schema.load', schema)}\n"
+            f"model = {estimator}(schema{_more(**budget, **settings.classes, **accepted)})\n"
+            f"model.fit(read_table({_code(table)}, schema{_more(**reading)}){_more(**keeping)})\n"
+            f"model.save({_code(model)})"
         ),
     )
 
@@ -207,7 +178,7 @@ def make_key(path: Path) -> Step:
         command=_line("tabsynth", "keygen", path),
         python=(
             "from tabsynth.privacy.certificate.signing import make_keys\n\n"
-            f"make_keys({_path(path)})"
+            f"{_call('make_keys', path)}"
         ),
     )
 
@@ -216,18 +187,19 @@ def draw(model: Path, out: Path, n: int | None, key: Path | None) -> Step:
     """Return the synthetic table with its certificate."""
     words: list[str | Path] = ["tabsynth", "sample", model, "-o", out]
     words += [] if n is None else ["-n", str(n)]
-    lines = ["from tabsynth import load", f"load({_path(model)}).sample_to({_path(out)}, {n})"]
+    imports, signing = ["from tabsynth import load"], []
     if key is not None:
-        words += ["--sign", key]
-        lines[1:1] = [
+        imports += [
             "from tabsynth.privacy.certificate.certificate import certify",
             "from tabsynth.privacy.certificate.signing import read_private",
-            "",
         ]
-        lines.append(f"certify({_path(out)}, key=read_private({_path(key)}))")
-    else:
-        lines.insert(1, "")
-    return Step(title="Draw the synthetic table", command=_line(*words), python="\n".join(lines))
+        signing = [f"certify({_code(out)}, key={_call('read_private', key)})"]
+    drawn = f"load({_code(model)}).sample_to({_code(out)}, {n})"
+    return Step(
+        title="Draw the synthetic table",
+        command=_line(*words, *_flags(sign=key)),
+        python="\n".join([*imports, "", drawn, *signing]),
+    )
 
 
 def evaluate(
@@ -241,38 +213,14 @@ def evaluate(
     key: Path | None,
 ) -> Step:
     """Return the confidential report."""
-    words: list[str | Path] = [
-        "tabsynth",
-        "evaluate",
-        "--real",
-        table,
-        "--synthetic",
-        synthetic,
-        "--schema",
-        schema,
-    ]
-    words += [] if holdout is None else ["--holdout", holdout]
-    words += [] if target is None else [f"--target={target}"]
-    words += [] if key is None else ["--key", key]
-    words += [*_options(reading), "-o", out]
-    given = _arguments(reading)
-    signer = "" if key is None else f", {_path(key)}"
-    held = "" if holdout is None else f"    read_table({_path(holdout)}, schema{given}),\n"
-    predicted = "" if target is None else f"    target={target!r},\n"
-    return Step(
-        title="Evaluate",
-        command=_line(*words),
-        python=(
-            "from pathlib import Path\n\nfrom tabsynth import Schema, evaluate, read_table, verify\n\n"
-            f"schema = Schema.load({_path(schema)})\n"
-            "report = evaluate(\n"
-            f"    read_table({_path(table)}, schema{given}),\n"
-            f"    read_table({_path(synthetic)}, schema),\n"
-            f"{held}    schema=schema,\n"
-            f"    certificate=verify({_path(synthetic)}{signer}),\n{predicted})\n"
-            f"Path({_path(out)}).mkdir(exist_ok=True)\n"
-            f"report.to_html({_path(out / 'report.html')})\nreport.to_json({_path(out / 'metrics.json')})"
-        ),
+    options = {"holdout": holdout, "target": target}
+    signer = "" if key is None else f", {_code(key)}"
+    arguments = {"target": repr(target)} if target is not None else {}
+    if holdout is not None:
+        arguments["holdout"] = f"read_table({_code(holdout)}, schema{_more(**reading)})"
+    arguments["certificate"] = f"verify({_code(synthetic)}{signer})"
+    return _report(
+        "evaluate", (table, synthetic, schema, out), reading, options | {"key": key}, arguments
     )
 
 
@@ -286,26 +234,36 @@ def publish(
     ledger: Path | None,
 ) -> Step:
     """Return a report of noisy figures."""
-    words: list[str | Path] = ["tabsynth", "evaluate", "--real", table, "--synthetic", synthetic]
-    words += ["--schema", schema, "--epsilon", f"{epsilon!r}"]
-    words += [] if ledger is None else ["--ledger", ledger]
-    words += [*_options(reading), "-o", out]
-    on = "" if ledger is None else f"    ledger={_path(ledger)},\n"
+    options = {"epsilon": epsilon, "ledger": ledger}
+    arguments = {name: _code(value) for name, value in options.items() if value is not None}
+    arguments["certificate"] = f"verify({_code(synthetic)})"
+    return _report("evaluate_private", (table, synthetic, schema, out), reading, options, arguments)
+
+
+def _report(
+    function: str,
+    files: tuple[Path, Path, Path, Path],
+    reading: Reading,
+    options: Mapping[str, Any],
+    arguments: Mapping[str, str],
+) -> Step:
+    """Return a report by a function of tabsynth: real and synthetic table, schema and folder; arguments are code."""
+    table, synthetic, schema, out = files
+    flags = _flags(real=table, synthetic=synthetic, schema=schema, **options, **reading)
+    lines = [f"    {name}={value},\n" for name, value in arguments.items()]
     return Step(
-        title="Evaluate privately",
-        command=_line(*words),
+        title="Evaluate" if function == "evaluate" else "Evaluate privately",
+        command=_line("tabsynth", "evaluate", *flags, "-o", out),
         python=(
             "from pathlib import Path\n\n"
-            "from tabsynth import Schema, evaluate_private, read_table, verify\n\n"
-            f"schema = Schema.load({_path(schema)})\n"
-            "report = evaluate_private(\n"
-            f"    read_table({_path(table)}, schema{_arguments(reading)}),\n"
-            f"    read_table({_path(synthetic)}, schema),\n"
-            "    schema=schema,\n"
-            f"    epsilon={epsilon!r},\n"
-            f"    certificate=verify({_path(synthetic)}),\n{on})\n"
-            f"Path({_path(out)}).mkdir(exist_ok=True)\n"
-            f"report.to_html({_path(out / 'report.html')})\nreport.to_json({_path(out / 'metrics.json')})"
+            f"from tabsynth import Schema, {function}, read_table, verify\n\n"
+            f"schema = {_call('Schema.load', schema)}\n"
+            f"report = {function}(\n"
+            f"    read_table({_code(table)}, schema{_more(**reading)}),\n"
+            f"    read_table({_code(synthetic)}, schema),\n"
+            f"    schema=schema,\n{''.join(lines)})\n"
+            f"Path({_code(out)}).mkdir(exist_ok=True)\n"
+            f"{_call('report.to_html', out / 'report.html')}\n{_call('report.to_json', out / 'metrics.json')}"
         ),
     )
 
@@ -319,20 +277,20 @@ def release(table: Path, out: Path, answers: Path, text: str, key: Path, public:
                 f"cat > {shlex.quote(str(answers))} <<'{END}'",
                 text + END,
                 _line(
-                    *("tabsynth", "release", table, "-o", out, "--answers", answers),
-                    *("--key", public, "--sign", key),
+                    *("tabsynth", "release", table, "-o", out),
+                    *_flags(answers=answers, key=public, sign=key),
                 ),
-                _line("tabsynth", "verify", out, "--key", public),
+                _line("tabsynth", "verify", out, *_flags(key=public)),
             ]
         ),
         python=(
             "from pathlib import Path\n\nfrom tabsynth.dossier.checking import verify_dossier\n"
             "from tabsynth.dossier.making import release\n"
             "from tabsynth.privacy.certificate.signing import read_private\n\n"
-            f"Path({_path(answers)}).write_text({text!r}, encoding='utf-8')\n"
-            f"release({_path(table)}, {_path(out)}, answers={_path(answers)}, key={_path(public)},"
-            f" sign=read_private({_path(key)}))\n"
-            f"print(verify_dossier(Path({_path(out)}), Path({_path(public)})).state)"
+            f"Path({_code(answers)}).write_text({text!r}, encoding='utf-8')\n"
+            f"release({_code(table)}, {_code(out)}{_more(answers=answers, key=public)},"
+            f" sign={_call('read_private', key)})\n"
+            f"print(verify_dossier(Path({_code(out)}), Path({_code(public)})).state)"
         ),
     )
 
@@ -348,29 +306,45 @@ def _line(*words: str | Path) -> str:
     return shlex.join(map(str, words))
 
 
-def _path(path: Path) -> str:
-    return repr(str(path))
+def _flags(**options: Any) -> list[str]:
+    """Return options as words of a command line, but for those that are None."""
+    words = []
+    for name, value in options.items():
+        if value is not None:
+            flag = f"--{name.replace('_', '-')}"
+            text = str(value)
+            words += (
+                [flag]
+                if value is True
+                else [f"{flag}={text}"]
+                if text[:1] in "- "
+                else [flag, text]
+            )
+    return words
 
 
-def _options(reading: Reading) -> list[str]:
-    return [f"--{name}={value}" for name, value in reading.items()]
+def _classes(settings: Settings) -> list[str]:
+    """Return the column of classes as words of a command line; a text of JSON is one of TOML."""
+    classes = settings.classes.items()
+    return [w for n, v in classes for w in ("--set", f"{n}={json.dumps(v, ensure_ascii=False)}")]
 
 
-def _arguments(reading: Reading) -> str:
-    return "".join(f", {name}={value!r}" for name, value in reading.items())
+def _code(value: Any) -> str:
+    return repr(str(value) if isinstance(value, Path) else value)
 
 
-def _decimal(reading: Reading) -> str:
-    return _arguments({name: value for name, value in reading.items() if name == "decimal"})
+def _more(**arguments: Any) -> str:
+    """Return further arguments of a call as code, but for those that are None."""
+    return "".join(f", {name}={_code(v)}" for name, v in arguments.items() if v is not None)
 
 
-def _read_table(table: Path, reading: Reading) -> list[str]:
-    given = _arguments({name: value for name, value in reading.items() if name != "decimal"})
-    return [
-        "from tabsynth import read_table",
-        "",
-        f"frame = read_table({_path(table)}{given})",
-    ]
+def _call(function: str, value: Path, **arguments: Any) -> str:
+    return f"{function}({_code(value)}{_more(**arguments)})"
+
+
+def _cells(reading: Reading) -> Reading:
+    """Return the options of reading cells as they are."""
+    return {name: value for name, value in reading.items() if name != "decimal"}
 
 
 def _labels(table: Path) -> list[str]:
@@ -379,11 +353,11 @@ def _labels(table: Path) -> list[str]:
         return []
     return [
         "from tabsynth.tables.labelled import with_labels",
-        f"schema = with_labels(schema, {_path(table)})",
+        f"schema = with_labels(schema, {_code(table)})",
     ]
 
 
-def labelled(schema: Schema, table: Path) -> Schema:
+def with_labels_of(table: Path, schema: Schema) -> Schema:
     """Add the labels that a file of SPSS or Stata has for values."""
     from tabsynth.tables.labelled import with_labels
 

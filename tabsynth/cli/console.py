@@ -6,8 +6,8 @@ import logging
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, NoReturn, get_type_hints
+from dataclasses import MISSING, field, fields, is_dataclass
+from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 from rich.console import Console
@@ -81,40 +81,54 @@ def say_usage_error(error: Any) -> None:
     say_error(f"{message}{help_of}")
 
 
+def option(text: str, *names: str, panel: str | None = None, default: Any = None) -> Any:
+    """Return a field of a group: an option with its help and, where they do not follow from the field, its names."""
+    return field(
+        default=default,
+        metadata={"option": typer.Option(*names, help=text, rich_help_panel=panel)},
+    )
+
+
+def argument(text: str, default: Any = None) -> Any:
+    """Return a field of a group: an argument with its help."""
+    return field(default=default, metadata={"argument": typer.Argument(help=text)})
+
+
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command for typer: errors of the user are one line and exit code 2, groups of options are flat.
 
-    A parameter of ``command`` whose annotation is a dataclass is a group: the result has an option for each of its fields.
+    A parameter of ``command`` whose annotation is a dataclass is a group: the result has an option for each of its fields,
+    which :func:`option`, :func:`argument` or the annotation describes.
     """
-    groups = {
-        name: {field.name: field.default for field in fields(hint)}
-        for name, hint in get_type_hints(command).items()
-        if is_dataclass(hint)
-    }
     hints = get_type_hints(command, include_extras=True)
+    groups = {name: fields(hint) for name, hint in hints.items() if is_dataclass(hint)}
     options: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
-        defaults = groups.get(parameter.name, {parameter.name: parameter.default})
-        types = (
-            get_type_hints(hints[parameter.name], include_extras=True)
-            if parameter.name in groups
-            else hints
-        )
+        if parameter.name not in groups:
+            options.append(
+                parameter.replace(
+                    kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]
+                )
+            )
+            continue
+        types = get_type_hints(hints[parameter.name], include_extras=True)
         options += [
             inspect.Parameter(
-                name,
+                item.name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if default is MISSING else default,
-                annotation=types[name],
+                default=inspect.Parameter.empty if item.default is MISSING else item.default,
+                annotation=Annotated[types[item.name], *item.metadata.values()]
+                if item.metadata
+                else types[item.name],
             )
-            for name, default in defaults.items()
+            for item in groups[parameter.name]
         ]
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
         try:
-            for name, defaults in groups.items():
-                values[name] = hints[name](**{option: values.pop(option) for option in defaults})
+            for name, group in groups.items():
+                values[name] = hints[name](**{o.name: values.pop(o.name) for o in group})
             command(**values)
         except TableError as error:
             say_error(f"{error.what} has {len(error.problems)} problems:")

@@ -6,15 +6,15 @@ that an option is declared once, and commands that share a group spell it the sa
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tabsynth._validate import between, one_of
+from tabsynth.cli.console import argument, option
 from tabsynth.cli.paths import private_key
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
@@ -28,34 +28,33 @@ METHOD_NAMES = tuple(METHODS)
 OVERLAPPING = "Whether the number of private rows that are also public is measured"
 
 # Panels of the help, by task.
-_budget = partial(typer.Option, rich_help_panel="Budget and ledger")
-_columns = partial(typer.Option, rich_help_panel="Schema and columns")
-_survey = partial(typer.Option, rich_help_panel="Survey and units")
-_method = partial(typer.Option, rich_help_panel="Method settings")
-_files = partial(typer.Option, rich_help_panel="Files")
-_running = partial(typer.Option, rich_help_panel="Running")
-_signature = partial(typer.Option, rich_help_panel="Signature")
+BUDGET, COLUMNS, SURVEY = "Budget and ledger", "Schema and columns", "Survey and units"
+METHOD, FILES, RUNNING = "Method settings", "Files", "Running"
+SIGNATURE, COMPARED, MEASURED = "Signature", "Values to compare", "What is measured"
 
 EPSILON = "ε of the privacy budget, above 0; smaller is more private."
 DELTA = "δ of (ε, δ)-differential privacy, between 0 and 1; choose it well below 1/rows."
 Seed = Annotated[
     int | None,
-    _running(
-        help="Random seed for a reproducible result. A seeded fit is not private, and its certificate says so."
+    typer.Option(
+        help="Random seed for a reproducible result. A seeded fit is not private, and its certificate says so.",
+        rich_help_panel=RUNNING,
     ),
 ]
 Ledger = Annotated[
     Path | None,
-    _budget(
+    typer.Option(
         help="A project ledger (tabsynth ledger create). The privacy cost is charged there, and exceeding its limit is"
-        " refused."
+        " refused.",
+        rich_help_panel=BUDGET,
     ),
 ]
 Expires = Annotated[
     datetime | None,
-    _signature(
+    typer.Option(
         formats=["%Y-%m-%d"],
         help="The last day on which the signature holds, such as 2027-12-31. Default: none.",
+        rich_help_panel=SIGNATURE,
     ),
 ]
 Prior = Annotated[
@@ -71,29 +70,23 @@ Prior = Annotated[
 class Reading:
     """The options of reading files."""
 
-    sep: Annotated[
-        str | None,
-        _files(
-            help="The separator of cells in a text file: one character, or tab. Default: as the header says."
-        ),
-    ] = None
-    encoding: Annotated[
-        str | None,
-        _files(
-            help="The encoding of a text file, e.g. latin-1. Default: by its byte order mark; else UTF-8, and"
-            " Windows-1252 for lines that are not."
-        ),
-    ] = None
-    decimal: Annotated[
-        str | None,
-        _files(
-            help="The decimal mark of numbers in texts: . or ,. Default: that of the schema; without one, a text that"
-            " may be two numbers, such as 1,234, is refused."
-        ),
-    ] = None
-    sheet: Annotated[
-        str | None, _files(help="The sheet of an Excel workbook that has several sheets.")
-    ] = None
+    sep: str | None = option(
+        "The separator of cells in a text file: one character, or tab. Default: as the header says.",
+        panel=FILES,
+    )
+    encoding: str | None = option(
+        "The encoding of a text file, e.g. latin-1. Default: by its byte order mark; else UTF-8, and"
+        " Windows-1252 for lines that are not.",
+        panel=FILES,
+    )
+    decimal: str | None = option(
+        "The decimal mark of numbers in texts: . or ,. Default: that of the schema; without one, a text that"
+        " may be two numbers, such as 1,234, is refused.",
+        panel=FILES,
+    )
+    sheet: str | None = option(
+        "The sheet of an Excel workbook that has several sheets.", panel=FILES
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -110,29 +103,22 @@ class Reading:
 class Survey:
     """The design of the rows: units of privacy and survey weights."""
 
-    unit: Annotated[
-        str | None,
-        _survey(
-            help="The column that says which unit a row is of, such as a person. Privacy then protects units; the"
-            " column is neither learned nor sampled."
-        ),
-    ] = None
-    max_rows_per_unit: Annotated[
-        int | None,
-        _survey(help="The most rows of one unit that are used, from public knowledge."),
-    ] = None
-    weight: Annotated[
-        str | None,
-        _survey(
-            help="The column of survey weights. Counts then estimate the population; the column is not learned."
-        ),
-    ] = None
-    max_weight: Annotated[
-        float | None,
-        _survey(
-            help="The largest weight that counts, from public knowledge; larger weights are clipped to it."
-        ),
-    ] = None
+    unit: str | None = option(
+        "The column that says which unit a row is of, such as a person. Privacy then protects units; the"
+        " column is neither learned nor sampled.",
+        panel=SURVEY,
+    )
+    max_rows_per_unit: int | None = option(
+        "The most rows of one unit that are used, from public knowledge.", panel=SURVEY
+    )
+    weight: str | None = option(
+        "The column of survey weights. Counts then estimate the population; the column is not learned.",
+        panel=SURVEY,
+    )
+    max_weight: float | None = option(
+        "The largest weight that counts, from public knowledge; larger weights are clipped to it.",
+        panel=SURVEY,
+    )
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -151,17 +137,14 @@ class Survey:
 class Settings:
     """The settings of one method."""
 
-    set: Annotated[
-        list[str] | None,
-        _method(
-            help="NAME=VALUE: a setting of the method, such as steps=500; repeatable. A dotted name is of settings within"
-            " settings, such as step.count=2000 of dp-wgan. VALUE is text, or as TOML has it. The error for an unknown NAME lists the settings."
-        ),
-    ] = None
-    config: Annotated[
-        Path | None,
-        _method(help="A TOML file with settings of the method; --set takes precedence."),
-    ] = None
+    set: list[str] | None = option(
+        "NAME=VALUE: a setting of the method, such as steps=500; repeatable. A dotted name is of settings within"
+        " settings, such as step.count=2000 of dp-wgan. VALUE is text, or as TOML has it. The error for an unknown NAME lists the settings.",
+        panel=METHOD,
+    )
+    config: Path | None = option(
+        "A TOML file with settings of the method; --set takes precedence.", panel=METHOD
+    )
 
     def read(self) -> dict[str, Any]:
         """Read the settings that were typed, by name."""
@@ -174,39 +157,26 @@ class Settings:
 class FitRequest:
     """The options that a fit needs first."""
 
-    epsilon: Annotated[float, typer.Option(help=f"{EPSILON} inf adds no noise and is not private.")]
-    out: Annotated[Path, typer.Option("-o", "--out", help="The model file to write.")]
-    table: Annotated[
-        Path | None,
-        typer.Argument(
-            help="The private table: a text file (.csv, .tsv, .csv.gz), .parquet, .xlsx or another format by its"
-            " suffix, or a folder of .parquet files."
-        ),
-    ] = None
-    schema: Annotated[
-        Path | None,
-        typer.Option(
-            help="The schema of the table, a JSON file. Default: drafted privately, as a part of the budget."
-        ),
-    ] = None
-    save_schema: Annotated[
-        Path | None,
-        typer.Option(help="Write the schema of the fit to this file, for evaluate and later fits."),
-    ] = None
-    method: Annotated[str, typer.Option(help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")] = (
-        "margnet"
+    epsilon: float = option(f"{EPSILON} inf adds no noise and is not private.", default=MISSING)
+    out: Path = option("The model file to write.", "-o", "--out", default=MISSING)
+    table: Path | None = argument(
+        "The private table: a text file (.csv, .tsv, .csv.gz), .parquet, .xlsx or another format by its"
+        " suffix, or a folder of .parquet files."
     )
-    delta: Annotated[float, typer.Option(help=DELTA)] = 1e-5
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            help="The number of rows, if it is public. Default: some methods measure it with noise, at a privacy cost."
-        ),
-    ] = None
-    time_limit: Annotated[
-        str | None,
-        typer.Option(help="Stop training after this time, e.g. 90s, 10m or 2h. Default: no limit."),
-    ] = None
+    schema: Path | None = option(
+        "The schema of the table, a JSON file. Default: drafted privately, as a part of the budget."
+    )
+    save_schema: Path | None = option(
+        "Write the schema of the fit to this file, for evaluate and later fits."
+    )
+    method: str = option(f"The synthesizer: {', '.join(METHOD_NAMES)}.", default="margnet")
+    delta: float = option(DELTA, default=1e-5)
+    rows: int | None = option(
+        "The number of rows, if it is public. Default: some methods measure it with noise, at a privacy cost."
+    )
+    time_limit: str | None = option(
+        "Stop training after this time, e.g. 90s, 10m or 2h. Default: no limit."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,75 +184,61 @@ class FitBudget:
     """The options of the budget and the ledger."""
 
     ledger: Ledger = None
-    count: Annotated[
-        list[str] | None,
-        _budget(
-            help="Release a number with noise, for a hundredth of the budget: of rows that break a rule (violations), of"
-            " rows whose weight is above the largest one (clipped), of units with more rows than the bound (bounded), or"
-            " of identifiers that several rows have (repeated). Repeatable. The certificate lists it. Default: none."
-        ),
-    ] = None
+    count: list[str] | None = option(
+        "Release a number with noise, for a hundredth of the budget: of rows that break a rule (violations), of"
+        " rows whose weight is above the largest one (clipped), of units with more rows than the bound (bounded), or"
+        " of identifiers that several rows have (repeated). Repeatable. The certificate lists it. Default: none.",
+        panel=BUDGET,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitColumns:
     """The options of the columns of a fit."""
 
-    linked: Annotated[
-        Path | None,
-        _columns(
-            help="A linked schema, a JSON file, in place of --schema. TABLE is then a folder with a file for each table,"
-            " such as households.csv and persons.csv."
-        ),
-    ] = None
-    tables: Annotated[
-        list[str] | None,
-        _columns(
-            "--table",
-            help="For margnet: a table that must be accurate, COLUMN,COLUMN,…, such as PUMA,AGE_GROUP,SEX; its first column"
-            " is counted at each level of its hierarchy. Repeatable. Needs --schema.",
-        ),
-    ] = None
-    accept_drafted_domain: Annotated[
-        bool,
-        _columns(
-            "--accept-drafted-domain",
-            help="Accept a schema that was drafted from a table. It contains real values of the table, so the privacy"
-            " claim is conditional on these being public.",
-        ),
-    ] = False
-    null: Annotated[
-        list[str] | None,
-        _columns(
-            help="A text that marks a missing value, beside common ones such as NA; repeatable."
-        ),
-    ] = None
+    linked: Path | None = option(
+        "A linked schema, a JSON file, in place of --schema. TABLE is then a folder with a file for each table,"
+        " such as households.csv and persons.csv.",
+        panel=COLUMNS,
+    )
+    tables: list[str] | None = option(
+        "For margnet: a table that must be accurate, COLUMN,COLUMN,…, such as PUMA,AGE_GROUP,SEX; its first column"
+        " is counted at each level of its hierarchy. Repeatable. Needs --schema.",
+        "--table",
+        panel=COLUMNS,
+    )
+    accept_drafted_domain: bool = option(
+        "Accept a schema that was drafted from a table. It contains real values of the table, so the privacy"
+        " claim is conditional on these being public.",
+        "--accept-drafted-domain",
+        panel=COLUMNS,
+        default=False,
+    )
+    null: list[str] | None = option(
+        "A text that marks a missing value, beside common ones such as NA; repeatable.",
+        panel=COLUMNS,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriorKnowledge:
     """The options from which a fit may start."""
 
-    public: Annotated[
-        Path | None,
-        _method(
-            help="A table with the same schema that you declare public: margnet's prior, or for pre-training of GANs."
-            " Its rows get no protection."
-        ),
-    ] = None
-    public_source: Annotated[
-        str | None, _method(help="The source of the public table, for the certificate.")
-    ] = None
-    overlap: Annotated[
-        str | None,
-        _method(help=f"{OVERLAPPING}: charged (part of the budget) or declined."),
-    ] = None
-    warm_start: Annotated[
-        Path | None,
-        _method(
-            help="A fitted model of the same private rows to start from. Its privacy cost is part of the budget."
-        ),
-    ] = None
+    public: Path | None = option(
+        "A table with the same schema that you declare public: margnet's prior, or for pre-training of GANs."
+        " Its rows get no protection.",
+        panel=METHOD,
+    )
+    public_source: str | None = option(
+        "The source of the public table, for the certificate.", panel=METHOD
+    )
+    overlap: str | None = option(
+        f"{OVERLAPPING}: charged (part of the budget) or declined.", panel=METHOD
+    )
+    warm_start: Path | None = option(
+        "A fitted model of the same private rows to start from. Its privacy cost is part of the budget.",
+        panel=METHOD,
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -299,21 +255,17 @@ class PriorKnowledge:
 class Engine:
     """A table that an engine counts, in place of a file."""
 
-    duckdb: Annotated[
-        Path | None,
-        _files(help="In place of TABLE: a DuckDB file, of which the table --sql-table is fitted."),
-    ] = None
-    spark: Annotated[
-        str | None,
-        _files(
-            help="For margnet, in place of TABLE: the URL of a Spark cluster, such as local[2] or spark://host:7077,"
-            " which counts the rows of its table --sql-table."
-        ),
-    ] = None
-    sql_table: Annotated[
-        str | None,
-        _files(help="With --duckdb or --spark: the name of the table to fit, such as people."),
-    ] = None
+    duckdb: Path | None = option(
+        "In place of TABLE: a DuckDB file, of which the table --sql-table is fitted.", panel=FILES
+    )
+    spark: str | None = option(
+        "For margnet, in place of TABLE: the URL of a Spark cluster, such as local[2] or spark://host:7077,"
+        " which counts the rows of its table --sql-table.",
+        panel=FILES,
+    )
+    sql_table: str | None = option(
+        "With --duckdb or --spark: the name of the table to fit, such as people.", panel=FILES
+    )
 
     @property
     def flag(self) -> str | None:
@@ -326,175 +278,120 @@ class Running:
     """The options of running a fit."""
 
     seed: Seed = None
-    device: Annotated[str, _running(help="Device for training: auto, cpu or cuda.")] = "auto"
-    checkpoint: Annotated[
-        Path | None,
-        _running(
-            help="A folder for checkpoints. Run the same command again to resume an interrupted fit. Keep it with the"
-            " private table."
-        ),
-    ] = None
+    device: str = option("Device for training: auto, cpu or cuda.", panel=RUNNING, default="auto")
+    checkpoint: Path | None = option(
+        "A folder for checkpoints. Run the same command again to resume an interrupted fit. Keep it with the"
+        " private table.",
+        panel=RUNNING,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest:
     """The options that a plan needs first."""
 
-    rows: Annotated[
-        int,
-        typer.Option(
-            help="The number of rows of the table. Give a public number; no table is read."
-        ),
-    ]
-    epsilon: Annotated[float | None, typer.Option(help=EPSILON)] = None
-    max_advantage: Annotated[
-        float | None,
-        typer.Option(
-            help="In place of --epsilon: show the largest ε at which no attacker's true positive rate exceeds the false"
-            " positive rate by more than this, between 0 and 1."
-        ),
-    ] = None
+    rows: int = option(
+        "The number of rows of the table. Give a public number; no table is read.", default=MISSING
+    )
+    epsilon: float | None = option(EPSILON)
+    max_advantage: float | None = option(
+        "In place of --epsilon: show the largest ε at which no attacker's true positive rate exceeds the false"
+        " positive rate by more than this, between 0 and 1."
+    )
     prior: Prior = None
-    delta: Annotated[float, typer.Option(help=DELTA)] = 1e-5
-    method: Annotated[
-        str | None, typer.Option(help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")
-    ] = None
-    schema: Annotated[
-        Path | None,
-        typer.Option(help="The schema of the table, a JSON file. Required for margnet."),
-    ] = None
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Show the standard error of the cells of this table, such as AGE,SEX, and what it is if the fit declares"
-            " it, by the noise of margnet's counts. Needs --schema. Repeatable."
-        ),
-    ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False
-
-
-_compared = partial(typer.Option, rich_help_panel="Values to compare")
+    delta: float = option(DELTA, default=1e-5)
+    method: str | None = option(f"The synthesizer: {', '.join(METHOD_NAMES)}.")
+    schema: Path | None = option("The schema of the table, a JSON file. Required for margnet.")
+    table: list[str] | None = option(
+        "Show the standard error of the cells of this table, such as AGE,SEX, and what it is if the fit declares"
+        " it, by the noise of margnet's counts. Needs --schema. Repeatable."
+    )
+    as_json: bool = option("Print the plan as JSON.", "--json", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanGrid:
     """Values of settings that a plan compares."""
 
-    teacher_count: Annotated[
-        list[int] | None, _compared(help="For PATE: a number of teachers; repeatable.")
-    ] = None
-    queries: Annotated[
-        int | None,
-        _compared(
-            help="For PATE: number of queries that the student should have answered. Default: 5000."
-        ),
-    ] = None
-    consensus: Annotated[
-        float | None,
-        _compared(
-            help="For PATE: the share of teachers that agree, in (0.5, 1], for which --flips holds. Default: 0.75."
-        ),
-    ] = None
-    flips: Annotated[
-        float | None,
-        _compared(
-            help="For PATE: the share of answers that noise may change at that consensus, in (0, 0.5). Default: 0.05."
-        ),
-    ] = None
-    batches: Annotated[
-        list[int] | None,
-        _compared(
-            "--batch", help="For dp-gan and dp-wgan: expected batch size in rows; repeatable."
-        ),
-    ] = None
-    steps: Annotated[
-        list[int] | None,
-        _compared(help="For dp-gan and dp-wgan: total number of steps; repeatable."),
-    ] = None
+    teacher_count: list[int] | None = option(
+        "For PATE: a number of teachers; repeatable.", panel=COMPARED
+    )
+    queries: int | None = option(
+        "For PATE: number of queries that the student should have answered. Default: 5000.",
+        panel=COMPARED,
+    )
+    consensus: float | None = option(
+        "For PATE: the share of teachers that agree, in (0.5, 1], for which --flips holds. Default: 0.75.",
+        panel=COMPARED,
+    )
+    flips: float | None = option(
+        "For PATE: the share of answers that noise may change at that consensus, in (0, 0.5). Default: 0.05.",
+        panel=COMPARED,
+    )
+    batches: list[int] | None = option(
+        "For dp-gan and dp-wgan: expected batch size in rows; repeatable.",
+        "--batch",
+        panel=COMPARED,
+    )
+    steps: list[int] | None = option(
+        "For dp-gan and dp-wgan: total number of steps; repeatable.", panel=COMPARED
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanDesign:
     """Bounds and caps that a plan compares."""
 
-    bounds: Annotated[
-        str | None,
-        _survey(
-            help="Show what bounds of the rows of a unit cost, such as 1,2,3,5; the rest of the plan is left out."
-        ),
-    ] = None
-    unit: Annotated[
-        str | None, _survey(help="The unit of --bounds. Default: that of the schema.")
-    ] = None
-    rows_per_unit: Annotated[
-        str | None,
-        _survey(
-            help="With --bounds, what you assume from public knowledge: shares of units by their number of rows, such as"
-            " 1:0.75,2:0.15,3:0.1, or their mean number, such as 1.2 (geometric). Never count it in the private table."
-        ),
-    ] = None
-    caps: Annotated[
-        str | None,
-        _survey(
-            help="Show what caps of survey weights cost, such as 200,300,500; the rest of the plan is left out. Needs"
-            " --population."
-        ),
-    ] = None
-    population: Annotated[
-        float | None,
-        _survey(
-            help="With --caps: the size of the population that the rows stand for, a public number."
-        ),
-    ] = None
+    bounds: str | None = option(
+        "Show what bounds of the rows of a unit cost, such as 1,2,3,5; the rest of the plan is left out.",
+        panel=SURVEY,
+    )
+    unit: str | None = option("The unit of --bounds. Default: that of the schema.", panel=SURVEY)
+    rows_per_unit: str | None = option(
+        "With --bounds, what you assume from public knowledge: shares of units by their number of rows, such as"
+        " 1:0.75,2:0.15,3:0.1, or their mean number, such as 1.2 (geometric). Never count it in the private table.",
+        panel=SURVEY,
+    )
+    caps: str | None = option(
+        "Show what caps of survey weights cost, such as 200,300,500; the rest of the plan is left out. Needs"
+        " --population.",
+        panel=SURVEY,
+    )
+    population: float | None = option(
+        "With --caps: the size of the population that the rows stand for, a public number.",
+        panel=SURVEY,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
     """The options of the rows to draw."""
 
-    n: Annotated[
-        int | None,
-        typer.Option(
-            "-n",
-            help="Number of synthetic rows to draw. Default: the declared number of rows, or the noisy one of the fit.",
-        ),
-    ] = None
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A condition that all rows satisfy, COLUMN=VALUE, or COLUMN=LOW..HIGH for ordered values."
-            " Repeatable; several values of one column are alternatives. margnet draws such rows directly; other methods"
-            " draw rows until enough satisfy it. Of linked tables ROOT.COLUMN=VALUE, where ROOT is the table without a"
-            " parent."
-        ),
-    ] = None
-    max_draws: Annotated[
-        int | None,
-        typer.Option(
-            help="The largest number of rows to draw for --where. Default: 100 for each row of -n, at least 1,000,000."
-        ),
-    ] = None
-    class_value: Annotated[
-        str | None,
-        typer.Option(
-            help="For pate-acgan: the class of all sampled rows, a value of its class_column. Default: classes as"
-            " estimated."
-        ),
-    ] = None
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            help="population: add the column of survey weights, equal in all rows, whose sum is the noisy size of the"
-            " population. Default: no column; synthetic rows are self-weighting."
-        ),
-    ] = None
-    implicates: Annotated[
-        int | None,
-        typer.Option(
-            help="Write so many tables, name-1.csv and on, that differ as much as the noise of MargNet's counts leaves"
-            " open, for analyses that are combined by tabsynth.inference.pool. Default: one table."
-        ),
-    ] = None
+    n: int | None = option(
+        "Number of synthetic rows to draw. Default: the declared number of rows, or the noisy one of the fit.",
+        "-n",
+    )
+    where: list[str] | None = option(
+        "A condition that all rows satisfy, COLUMN=VALUE, or COLUMN=LOW..HIGH for ordered values."
+        " Repeatable; several values of one column are alternatives. margnet draws such rows directly; other methods"
+        " draw rows until enough satisfy it. Of linked tables ROOT.COLUMN=VALUE, where ROOT is the table without a"
+        " parent."
+    )
+    max_draws: int | None = option(
+        "The largest number of rows to draw for --where. Default: 100 for each row of -n, at least 1,000,000."
+    )
+    class_value: str | None = option(
+        "For pate-acgan: the class of all sampled rows, a value of its class_column. Default: classes as"
+        " estimated."
+    )
+    weights: str | None = option(
+        "population: add the column of survey weights, equal in all rows, whose sum is the noisy size of the"
+        " population. Default: no column; synthetic rows are self-weighting."
+    )
+    implicates: int | None = option(
+        "Write so many tables, name-1.csv and on, that differ as much as the noise of MargNet's counts leaves"
+        " open, for analyses that are combined by tabsynth.inference.pool. Default: one table."
+    )
     seed: Seed = None
 
 
@@ -502,24 +399,20 @@ class Draw:
 class Writing:
     """The options of writing files."""
 
-    formulas: Annotated[
-        str,
-        _files(
-            help="Texts in CSV that a spreadsheet would run as formulas: refuse (stop with an error), escape (prefix an"
-            " apostrophe) or keep."
-        ),
-    ] = "refuse"
-    sep: Annotated[
-        str | None,
-        _files(
-            help="The separator of cells in a text file: , ; | or tab. Default: a tab in .tsv files, else a comma, or a"
-            " semicolon with decimal commas."
-        ),
-    ] = None
-    decimal: Annotated[
-        str | None,
-        _files(help="The decimal mark of numbers in texts: . or ,. Default: that of the schema."),
-    ] = None
+    formulas: str = option(
+        "Texts in CSV that a spreadsheet would run as formulas: refuse (stop with an error), escape (prefix an"
+        " apostrophe) or keep.",
+        panel=FILES,
+        default="refuse",
+    )
+    sep: str | None = option(
+        "The separator of cells in a text file: , ; | or tab. Default: a tab in .tsv files, else a comma, or a"
+        " semicolon with decimal commas.",
+        panel=FILES,
+    )
+    decimal: str | None = option(
+        "The decimal mark of numbers in texts: . or ,. Default: that of the schema.", panel=FILES
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -534,10 +427,9 @@ class Writing:
 class Signing:
     """The key that signs a certificate, and how long the signature holds."""
 
-    sign: Annotated[
-        Path | None,
-        _signature(help="A private key of tabsynth keygen, to sign the certificate with."),
-    ] = None
+    sign: Path | None = option(
+        "A private key of tabsynth keygen, to sign the certificate with.", panel=SIGNATURE
+    )
     expires: Expires = None
 
     def read(self) -> "tuple[Ed25519PrivateKey | None, date | None]":
@@ -552,38 +444,25 @@ class Signing:
 class Compared:
     """The tables that a report compares."""
 
-    real: Annotated[
-        Path,
-        typer.Option(
-            help="The real table to which the model was fitted; of linked tables the folder."
-        ),
-    ]
-    synthetic: Annotated[
-        Path, typer.Option(help="The synthetic table; of linked tables the folder.")
-    ]
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="The folder for report.html and metrics.json.")
-    ]
-    schema: Annotated[
-        Path | None,
-        typer.Option(
-            help="The schema of the table, a JSON file. Default: drafted from the compared tables, which --epsilon,"
-            " folders and --decimal do not allow."
-        ),
-    ] = None
-    holdout: Annotated[
-        Path | None,
-        typer.Option(
-            help="Real rows that were not fitted, as test rows and as controls for the attacks."
-        ),
-    ] = None
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            help="The public key of a signer whom you trust. The certificate of the synthetic table must be signed"
-            " with it."
-        ),
-    ] = None
+    real: Path = option(
+        "The real table to which the model was fitted; of linked tables the folder.",
+        default=MISSING,
+    )
+    synthetic: Path = option("The synthetic table; of linked tables the folder.", default=MISSING)
+    out: Path = option(
+        "The folder for report.html and metrics.json.", "-o", "--out", default=MISSING
+    )
+    schema: Path | None = option(
+        "The schema of the table, a JSON file. Default: drafted from the compared tables, which --epsilon,"
+        " folders and --decimal do not allow."
+    )
+    holdout: Path | None = option(
+        "Real rows that were not fitted, as test rows and as controls for the attacks."
+    )
+    key: Path | None = option(
+        "The public key of a signer whom you trust. The certificate of the synthetic table must be signed"
+        " with it."
+    )
 
     @property
     def tables(self) -> tuple[Path, Path, Path | None]:
@@ -591,80 +470,62 @@ class Compared:
         return self.real, self.synthetic, self.holdout
 
 
-_measured = partial(typer.Option, rich_help_panel="What is measured")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Measures:
     """The options of further measures of a report."""
 
-    target: Annotated[
-        str | None, _measured(help="A column that models predict from the others.")
-    ] = None
-    by: Annotated[
-        list[str] | None,
-        _measured(help="A column whose groups are compared with each other; repeatable."),
-    ] = None
-    boosting: Annotated[
-        bool, _measured("--boosting", help="Also predict by gradient boosting; slower.")
-    ] = False
+    target: str | None = option("A column that models predict from the others.", panel=MEASURED)
+    by: list[str] | None = option(
+        "A column whose groups are compared with each other; repeatable.", panel=MEASURED
+    )
+    boosting: bool = option(
+        "Also predict by gradient boosting; slower.", "--boosting", panel=MEASURED, default=False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
     """The privacy cost of a report that may be published, and the rows that a confidential one samples."""
 
-    epsilon: Annotated[
-        float | None,
-        _budget(
-            help="ε of a report without exact figures of the real rows, which may be published. Default: exact figures of"
-            " the real table, which are private information."
-        ),
-    ] = None
+    epsilon: float | None = option(
+        "ε of a report without exact figures of the real rows, which may be published. Default: exact figures of"
+        " the real table, which are private information.",
+        panel=BUDGET,
+    )
     ledger: Ledger = None
-    sample_rows: Annotated[
-        int | None,
-        _files(
-            help="Compare a uniform sample of at most so many rows of each Parquet file or folder of Parquet files."
-            " Default: 100,000 of a folder, and the whole of a file."
-        ),
-    ] = None
+    sample_rows: int | None = option(
+        "Compare a uniform sample of at most so many rows of each Parquet file or folder of Parquet files."
+        " Default: 100,000 of a folder, and the whole of a file.",
+        panel=FILES,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyDesign:
     """The design of a survey, for its estimates and intervals."""
 
-    weights: Annotated[
-        str | None,
-        _survey(
-            "--weight",
-            help="A column of survey weights, of the real tables and perhaps of the synthetic one, for every metric of"
-            " utility. Default: the weight of the schema.",
-        ),
-    ] = None
-    replicate_weights: Annotated[
-        list[str] | None,
-        _survey(
-            help="The text before the numbers of the columns of replicate weights, such as PWGTP; or each column, if"
-            " repeated. For intervals of the survey's design.",
-        ),
-    ] = None
-    replicate_factor: Annotated[
-        float | None,
-        _survey(
-            help="The factor of the squared differences of replicates. Default: 4 over their number, as in the"
-            " American Community Survey."
-        ),
-    ] = None
-    strata: Annotated[
-        str | None,
-        _survey(help="A column with the stratum of each real row, for intervals by linearisation."),
-    ] = None
-    clusters: Annotated[
-        str | None,
-        _survey(help="A column with the primary cluster of each real row, within its stratum."),
-    ] = None
+    weights: str | None = option(
+        "A column of survey weights, of the real tables and perhaps of the synthetic one, for every metric of"
+        " utility. Default: the weight of the schema.",
+        "--weight",
+        panel=SURVEY,
+    )
+    replicate_weights: list[str] | None = option(
+        "The text before the numbers of the columns of replicate weights, such as PWGTP; or each column, if"
+        " repeated. For intervals of the survey's design.",
+        panel=SURVEY,
+    )
+    replicate_factor: float | None = option(
+        "The factor of the squared differences of replicates. Default: 4 over their number, as in the"
+        " American Community Survey.",
+        panel=SURVEY,
+    )
+    strata: str | None = option(
+        "A column with the stratum of each real row, for intervals by linearisation.", panel=SURVEY
+    )
+    clusters: str | None = option(
+        "A column with the primary cluster of each real row, within its stratum.", panel=SURVEY
+    )
 
     @property
     def options(self) -> dict[str, Any]:

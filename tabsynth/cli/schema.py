@@ -10,7 +10,7 @@ import typer
 
 from tabsynth._files import check_writable, write_text
 from tabsynth._validate import one_of, shown
-from tabsynth.cli.console import fail, guarded, say
+from tabsynth.cli.console import fail, guarded, option, say
 from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import Ledger, Reading, Survey, null_texts
 from tabsynth.cli.paths import check_not_input
@@ -70,28 +70,19 @@ class DraftRequest:
 
     table: TablePath
     out: Out
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="ε of a private draft: its facts are released with noise, and its cost counts in every fit that takes"
-            " the schema. Default: a draft for review, without noise."
-        ),
-    ] = None
-    delta: Annotated[float, typer.Option(help="δ of a private draft.")] = 1e-5
+    epsilon: float | None = option(
+        "ε of a private draft: its facts are released with noise, and its cost counts in every fit that takes the schema."
+        " Default: a draft for review, without noise."
+    )
+    delta: float = option("δ of a private draft.", default=1e-5)
     ledger: Ledger = None
-    min_count: Annotated[
-        int,
-        typer.Option(
-            help="Without --epsilon: minimum number of rows with a value for it to become a category; rarer values"
-            " become 'other'."
-        ),
-    ] = 10
-    null: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A text that marks a missing value, beside common ones such as NA; repeatable."
-        ),
-    ] = None
+    min_count: int = option(
+        "Without --epsilon: minimum number of rows with a value for it to become a category; rarer values become 'other'.",
+        default=10,
+    )
+    null: list[str] | None = option(
+        "A text that marks a missing value, beside common ones such as NA; repeatable."
+    )
 
 
 @app.command()
@@ -410,7 +401,7 @@ def _edit(drop: Any, kind: Any, dtype: Any, bounds: Any, values: Any) -> Any:
     from tabsynth.schema.editing import Edit, parse_bounds, parse_values
 
     facts: dict[str, dict[str, Any]] = {}
-    for option, texts, parse in (
+    for flag, texts, parse in (
         ("--kind", kind, lambda text: {"kind": text}),
         ("--dtype", dtype, lambda text: {"dtype": text}),
         (
@@ -420,7 +411,7 @@ def _edit(drop: Any, kind: Any, dtype: Any, bounds: Any, values: Any) -> Any:
         ),
         ("--values", values, lambda text: {"categories": parse_values(text)}),
     ):
-        for name, text in _pairs(option, texts).items():
+        for name, text in _pairs(flag, texts).items():
             facts.setdefault(name, {}).update(parse(text))
     return Edit(drop=tuple(drop or ()), facts=facts)
 

@@ -41,7 +41,7 @@ def shown(session, chosen):
 
 
 def test_what_was_read_from_the_rows_stands_beside_an_empty_field(session):
-    for number, view in enumerate(session.columns()):
+    for number, view in enumerate(session.state.columns()):
         texts, fields = shown(session, number)
         read = dict(view.copied)
         assert {f"{fact}: {value}" for fact, value in read.items()} <= set(texts)
@@ -75,12 +75,12 @@ def test_a_column_that_is_declared_as_it_was_read_is_marked(session):
 
 def test_facts_that_a_person_states_are_plainly_declared(session):
     """The same value as the draft's, too, if a person typed it; then the field has it."""
-    view = next(v for v in session.columns() if v.name == "town")
+    view = next(v for v in session.state.columns() if v.name == "town")
     stated = {"dtype": view.dtype, "values": view.values, "nulls": False}
     session.edit_column("town", kind=view.kind, declare=True, source="list of towns", **stated)
-    assert session.schema["town"].copied == ()
+    assert session.state.schema["town"].copied == ()
     texts, fields = shown(session, 2)
     assert fields["Categories, with commas between"] == (view.values, "")
     assert "Provenance: declared: a person says that it is public." in texts
-    session.change(Edit(declare=session.schema.names, source="code book"))
-    assert "town" not in session.schema.unchanged_facts
+    session.change(Edit(declare=session.state.schema.names, source="code book"))
+    assert "town" not in session.state.schema.unchanged_facts

@@ -81,12 +81,12 @@ def reviewed(session):
 
 ROWS = {
     "draft": lambda s: s.draft(),
-    "private draft": lambda s: s.draft_privately(1.0, 1e-5, None),
+    "private draft": lambda s: s.draft(1.0),
     "schema file": lambda s: s.take_schema("schema.json"),
-    "columns": lambda s: s.columns(),
-    "left out": lambda s: s.left_out(),
-    "review": lambda s: s.review(),
-    "rules": lambda s: s.rules(),
+    "columns": lambda s: s.state.columns(),
+    "left out": lambda s: s.state.need_schema().left_out,
+    "review": lambda s: s.state.review(),
+    "rules": lambda s: s.state.need_schema().rules,
     "edit": lambda s: s.change(Edit(drop=("age",))),
     "plan": lambda s: s.plan(SETTINGS),
     "fit": lambda s: s.fit(),
@@ -101,21 +101,25 @@ ROWS = {
 def test_nothing_of_the_rows_before_the_screen_is_confirmed(session, what):
     session.choose("people.csv")
     draft_schema(page_server.people()).save("schema.json")
-    session.schema = Schema.load("schema.json")  # as if a method had forgotten to ask
-    session.planned, session.settings, session.model = object(), SETTINGS, object()
-    session.synthetic = Path("people.csv")
+    session.state.schema = Schema.load("schema.json")  # as if a method had forgotten to ask
+    session.state.planned, session.state.settings, session.state.model = (
+        object(),
+        SETTINGS,
+        object(),
+    )
+    session.state.synthetic = Path("people.csv")
     with pytest.raises(InputError, match="Confirm first that this screen is confidential"):
         ROWS[what](session)
-    assert session.job is None and session.history == [] and not session.folder.exists()
+    assert session.job is None and session.state.history == [] and not session.state.folder.exists()
 
 
 def test_choosing_a_table_reads_nothing_of_it(session):
     Path("people.csv").write_bytes(b"\xff\x00 no table at all")
     session.choose("people.csv", sep=";", decimal=" , ", sheet="")
-    assert session.reading == {"sep": ";", "decimal": ","}
+    assert session.state.reading == {"sep": ";", "decimal": ","}
     session.confirm()
     assert session.draft().wait().state == FAILED
-    assert session.schema is None and not session.schema_path.exists()
+    assert session.state.schema is None and not session.state.schema_path.exists()
 
 
 @pytest.mark.parametrize(
@@ -157,25 +161,25 @@ def test_a_draft_is_marked_and_replaces_no_earlier_work(session):
     session.confirm()
     job = session.draft().wait()
     assert job.state == DONE and "'email' is left out" in job.lines[1]
-    age, begin, town = session.columns()
+    age, begin, town = session.state.columns()
     assert (age.low, age.high, age.values) == ("35", "75", None) or age.provenance == "drafted"
     assert {"low", "high", "dtype", "nulls"} <= set(dict(age.copied))
     assert (dict(age.copied)["low"], dict(age.copied)["nulls"]) == (age.low, "no")
     assert "categories" in dict(town.copied)
-    assert [name for name, _ in session.left_out()] == ["email"]
-    assert len(session.review()) >= 3 and begin.source == ""
+    assert [item["name"] for item in session.state.schema.left_out] == ["email"]
+    assert len(session.state.review()) >= 3 and begin.source == ""
     with pytest.raises(InputError, match="was changed"):
         session.edit_column("age", kind="numeric")
     with pytest.raises(InputError, match="need a source"):
         session.edit_column("age", kind="numeric", declare=True)
-    before = session.schema_path.read_text()
+    before = session.state.schema_path.read_text()
     again = Session(Path("work"))
     again.choose("people.csv")
     again.confirm()
     with pytest.raises(InputError, match="there already; take it"):
         again.draft()
     again.take_schema("work/schema.json")
-    assert session.schema_path.read_text() == before and len(again.columns()) == 3
+    assert session.state.schema_path.read_text() == before and len(again.state.columns()) == 3
 
 
 def test_units_and_weights_are_declared(session):
@@ -193,22 +197,22 @@ def test_units_and_weights_are_declared(session):
         with pytest.raises(InputError):
             session.protect(*wrong)
     session.protect("email", "2", "weight", "4")
-    schema = session.schema_path.read_text()
-    assert (session.schema.unit, session.schema.max_weight) == ("email", 4.0)
-    assert [view.name for view in session.columns()] == ["age", "begin", "town"]
-    draft, edited = session.history[1:]
+    schema = session.state.schema_path.read_text()
+    assert (session.state.schema.unit, session.state.schema.max_weight) == ("email", 4.0)
+    assert [view.name for view in session.state.columns()] == ["age", "begin", "town"]
+    draft, edited = session.state.history[1:]
     for way in ("command", "python"):
-        session.schema_path.unlink()
+        session.state.schema_path.unlink()
         for step in (draft, edited):
             exec(step.python, {}) if way == "python" else shell(step.command, Path.cwd())
-        assert session.schema_path.read_text() == schema
+        assert session.state.schema_path.read_text() == schema
 
 
 def test_edits_that_contradict_change_nothing(session):
     session.choose("people.csv")
     session.confirm()
     session.draft().wait()
-    before = session.schema_path.read_text(), len(session.history)
+    before = session.state.schema_path.read_text(), len(session.state.history)
     for change in (
         {"kind": "numeric", "dtype": "int64", "low": "9", "high": "1"},
         {"kind": "numeric", "dtype": "int64", "low": "9", "high": ""},
@@ -217,7 +221,7 @@ def test_edits_that_contradict_change_nothing(session):
     ):
         with pytest.raises(InputError):
             session.edit_column("age", **change)
-    assert (session.schema_path.read_text(), len(session.history)) == before
+    assert (session.state.schema_path.read_text(), len(session.state.history)) == before
 
 
 @pytest.mark.parametrize(
@@ -243,9 +247,9 @@ def test_a_plan_reads_no_row(session):
     Path("people.csv").unlink()
     job = session.plan(SETTINGS).wait()
     assert job.state == DONE, job.lines
-    assert "signs of triples" in session.planned.lines[1]
-    assert "epsilon = 5 at delta = 1e-05" in session.planned.lines[3]
-    assert [error.column for error in session.planned.errors] == ["age", "begin", "town"]
+    assert "signs of triples" in session.state.planned.lines[1]
+    assert "epsilon = 5 at delta = 1e-05" in session.state.planned.lines[3]
+    assert [error.column for error in session.state.planned.errors] == ["age", "begin", "town"]
     with pytest.raises(InputError, match="no ledger"):
         session.plan(Settings(rows=10, ledger=Path("gone.ledger")))
     assert session.fit().wait().state == FAILED  # for there is no table any more
@@ -259,7 +263,7 @@ def test_a_drafted_schema_is_fitted_only_where_that_is_accepted(session):
     session.confirm()
     session.draft().wait()
     session.plan(SETTINGS).wait()
-    assert "CONDITIONAL" in " ".join(session.planned.lines)
+    assert "CONDITIONAL" in " ".join(session.state.planned.lines)
     job = session.fit().wait()
     assert job.state == FAILED and not Path("work/fit.checkpoint").exists()
     session.plan(Settings(rows=150, epsilon=5.0, accept_drafted=True)).wait()
@@ -273,9 +277,9 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
     session.plan(SETTINGS).wait()
     assert session.fit().wait().state == DONE, session.job.lines
     session.make_key()
-    assert session.draw(120, session.key).wait().state == DONE, session.job.lines
+    assert session.draw(120, session.state.key).wait().state == DONE, session.job.lines
     assert session.evaluate(target="town").wait().state == DONE, session.job.lines
-    assert "not authenticated" not in " ".join(session.summary)
+    assert "not authenticated" not in " ".join(session.state.summary)
     assert session.publish(1.0).wait().state == DONE, session.job.lines
     with pytest.raises(InputError, match=r"answers are missing: description, curators, use"):
         session.release("out", {"name": "x"})
@@ -284,8 +288,8 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
     assert session.release("out", ANSWERS).wait().state == FAILED
     released = sorted(p.name for p in Path("out").iterdir())
     assert {"privacy-statement.html", "report.json", "fit-synthetic.csv"} <= set(released)
-    schema = session.schema_path.read_text()
-    assert Schema.load(session.schema_path).drafted == ()
+    schema = session.state.schema_path.read_text()
+    assert Schema.load(session.state.schema_path).drafted == ()
     checkpoint = {p.name: p.read_bytes() for p in Path("work/fit.checkpoint").iterdir()}
     certificate = json.loads(Path("work/fit-synthetic.csv.certificate.json").read_text())
     unchanged = certificate["public"]["unchanged_from_draft"]
@@ -293,7 +297,7 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
     assert "declared, unchanged from a draft of the rows" in certificate["statement"]
     page = Path("out/privacy-statement.html").read_text()
     assert "declared, unchanged from a draft of the rows" in page
-    titles = [step.title for step in session.history]
+    titles = [step.title for step in session.state.history]
     assert titles == [
         *("Make the folder", "Draft a schema to review", *["Edit the schema"] * 6),
         *(
@@ -312,12 +316,12 @@ def test_the_whole_way_and_the_shown_commands_and_code_do_the_same(session, fold
                 path.unlink()
         for name in ("fit-report", "fit-published"):
             shutil.rmtree(Path("work") / name)
-        for step in session.history:
+        for step in session.state.history:
             if way == "python":
                 exec(compile(step.python, step.title, "exec"), {})
             else:
                 shell(step.command, folder)
-        assert session.schema_path.read_text() == schema
+        assert session.state.schema_path.read_text() == schema
         assert {p.name: p.read_bytes() for p in Path("work/fit.checkpoint").iterdir()} == checkpoint
         drawn = json.loads(Path("work/fit-synthetic.csv.certificate.json").read_text())
         for key in ("epsilon", "delta", "mechanisms", "n_rows", "rows"):
@@ -367,7 +371,7 @@ def test_a_cancelled_fit_keeps_its_charge_and_is_resumed(session):
     used = ProjectLedger.read(ledger).share
     assert job.lines[0].startswith("Cancelled. It claims epsilon=5, that of its whole plan")
     assert f"project.ledger counts the uses that were charged, and {used:.1%}" in job.lines[0]
-    assert used > 0.1 and session.model is None and Path("work/fit.checkpoint").is_dir()
+    assert used > 0.1 and session.state.model is None and Path("work/fit.checkpoint").is_dir()
     job = session.fit().wait()
     assert job.state == DONE, job.lines
     assert ProjectLedger.read(ledger).share == used and len(ProjectLedger.read(ledger).runs()) == 1
@@ -391,9 +395,9 @@ def test_a_fit_is_cancelled_before_it_reads_a_row(session, monkeypatch):
 def test_a_private_draft_counts_in_the_fit(session):
     session.choose("people.csv")
     session.confirm()
-    assert session.draft_privately(20.0, 1e-5, None).wait().state == DONE, session.job.lines
-    assert {view.provenance for view in session.columns()} == {"released"}
-    run(*shlex.split(session.history[-1].command)[1:-1], "x.json", cwd=Path.cwd())
+    assert session.draft(20.0, 1e-5, None).wait().state == DONE, session.job.lines
+    assert {view.provenance for view in session.state.columns()} == {"released"}
+    run(*shlex.split(session.state.history[-1].command)[1:-1], "x.json", cwd=Path.cwd())
     assert session.plan(Settings(rows=150, epsilon=30.0)).wait().state == DONE, session.job.lines
 
 
@@ -437,10 +441,10 @@ def test_names_that_commands_quote(session):
     session.edit_column(
         *("to wn; rm 'x'",), kind="categorical", dtype="str", values='"a, b","$(x)",Zzyzx,\'q'
     )
-    schema = session.schema_path.read_text()
-    draft, edited = session.history[1:]
+    schema = session.state.schema_path.read_text()
+    draft, edited = session.state.history[1:]
     for way in ("command", "python"):
-        session.schema_path.unlink()
+        session.state.schema_path.unlink()
         for step in (draft, edited):
             exec(step.python, {}) if way == "python" else shell(step.command, Path.cwd())
-        assert session.schema_path.read_text() == schema
+        assert session.state.schema_path.read_text() == schema

@@ -135,8 +135,8 @@ def of_session(folder: Path, what: str) -> Schema:
     session.choose(folder / "t.csv")
     session.confirm()
     session.take_schema(saved(BASE, folder))
-    session.planned = session.settings = SimpleNamespace()  # type: ignore[assignment]
-    found = getattr(session, what)()
+    session.state.planned = session.state.settings = SimpleNamespace()  # type: ignore[assignment]
+    found = getattr(session.state, what)()
     return found[0] if isinstance(found, tuple) else found
 
 
@@ -171,9 +171,11 @@ def fitted(folder: Path) -> Schema:
 
 NEW = "of rows, a public table or a file that no schema was made into"
 CASES: dict[str, Callable[[Path], Schema] | str] = {
-    "app/session.py: Session.need_plan": lambda f: of_session(f, "need_plan"),
-    "app/session.py: Session.need_schema": lambda f: of_session(f, "need_schema"),
-    "app/steps.py: labelled": lambda f: of_stata(f, steps.labelled),
+    "app/state.py: Preparation.need_plan": lambda f: of_session(f, "need_plan"),
+    "app/state.py: Preparation.need_schema": lambda f: of_session(f, "need_schema"),
+    "app/steps.py: with_labels_of": lambda f: of_stata(
+        f, lambda s, path: steps.with_labels_of(path, s)
+    ),
     "cli/options.py: load_schema": lambda f: load_schema(saved(BASE, f)),
     "cli/schema.py: _with_labels": lambda f: of_stata(f, _with_labels),
     "datasets/acs.py: _typed": NEW,
