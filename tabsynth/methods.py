@@ -166,7 +166,7 @@ METHODS: dict[str, Method] = {
         audit_fixture=_PATE,
     ),
     "pate-acgan": Method(
-        module="tabsynth.synthesizers.pate.pateacgan",
+        module="tabsynth.synthesizers.pate.estimator",
         estimator="PATEACGAN",
         required=_of_pate_acgan,
         curves=VOTE_CURVES,

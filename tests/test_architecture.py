@@ -4,9 +4,8 @@ import architecture
 import pytest
 
 from tabsynth import DPWGAN, MargNet, load_census
-from tabsynth.synthesizers.adversarial.adversarial import WarmStartConfig
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
+from tabsynth.synthesizers.adversarial.config import WarmStartConfig, WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.private_step import StepConfig
 

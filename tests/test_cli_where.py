@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from tabsynth import DPWGAN, MargNet
 from tabsynth.cli import app
-from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
+from tabsynth.synthesizers.adversarial.config import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.settings import with_settings
 

@@ -25,7 +25,7 @@ from tabsynth.methods import METHODS as SINGLE
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon
 from tabsynth.privacy.accounting.attackers import group_delta, group_epsilon, percent, rounded_up
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.adversarial.estimator import SHARES
+from tabsynth.synthesizers.adversarial.method import SHARES
 from tabsynth.synthesizers.margnet.measurement import INTERACTIONS, MAX_INTERACTIONS, SCORES, TABLES
 from tabsynth.synthesizers.margnet.selection import TREE_NOISE
 
@@ -223,7 +223,7 @@ def charged(method: str) -> set[str]:
         warm = SimpleNamespace(model_=SimpleNamespace(population=None))
         for make in makers:
             purposes |= {
-                *make(**needed, warm_start=warm).make_method(make(**needed).schema)._once()
+                *make(**needed, warm_start=warm).make_method(make(**needed).schema).counted()
             }
     return purposes
 
@@ -269,14 +269,12 @@ def test_the_autoencoder_of_dp_wgan_is_what_the_page_says():
     """By default it is trained with charged steps, on a public table if there is one, and not after a warm start."""
     schema = Schema([Ordinal(name="a", dtype="int64", categories=range(3))])
     make = partial(tabsynth.DPWGAN, schema, epsilon=1.0)
-    assert make().make_method(schema)._training() == "dp-sgd"
+    assert make().make_method(schema).training == "dp-sgd"
     assert (
-        make(public=pd.DataFrame({"a": [1]}), public_source="made up")
-        .make_method(schema)
-        ._training()
+        make(public=pd.DataFrame({"a": [1]}), public_source="made up").make_method(schema).training
         == "public"
     )
-    assert make(warm_start=object()).make_method(schema)._training() is None
+    assert make(warm_start=object()).make_method(schema).training is None
     page = " ".join((EXPLANATION / "methods" / "dp-wgan.md").read_text("utf-8").split())
     assert "By default the first is done, or the second if there is a public table." in page
     assert "After a warm start there is no autoencoder" in page

@@ -33,8 +33,8 @@ from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.datasets import load_census
 from tabsynth.privacy.certificate.certificate import code
+from tabsynth.synthesizers.adversarial.config import WGANConfig
 from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
-from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
 from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.loop import Progress

@@ -48,9 +48,9 @@ from tabsynth.privacy.noise.counts import noisy_marginals
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.synthesizers import DPGAN, DPWGAN
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.dpgan import VARIANTS, DPGANConfig
-from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
-from tabsynth.synthesizers.adversarial.estimator import GAN
+from tabsynth.synthesizers.adversarial.config import DPGANConfig, WGANConfig
+from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import PrivateStep, StepConfig, poisson_sample
@@ -303,7 +303,7 @@ def audit_gan(
     runs: int = 2000,
     rate: float = 1.0,
     fits: int = FITS,
-    model: Callable[[NeighbouringDatasets], GAN] | None = None,
+    model: Callable[[NeighbouringDatasets], Synthesizer] | None = None,
     confidence: float = CONFIDENCE,
     progress: Progress | None = None,
     unit_rows: int | None = None,
@@ -376,7 +376,7 @@ def observe_marginals(
 
 def make_small_gan(
     method: str, datasets: NeighbouringDatasets, epsilon: float, delta: float, rate: float
-) -> GAN:
+) -> Synthesizer:
     """Make the method with its own losses and steps, few steps and narrow networks."""
     shared: dict[str, Any] = {
         "epsilon": epsilon,

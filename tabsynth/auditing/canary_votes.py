@@ -47,7 +47,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.privacy.noise.votes import chance_of_yes
 from tabsynth.synthesizers import METHODS
-from tabsynth.synthesizers.pate.aggregation import NoisyAggregator, deal
+from tabsynth.synthesizers.pate.rounds import NoisyAggregator, deal
 from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import codes_of as inputs_of
 from tabsynth.training.units import UnitRows

@@ -578,7 +578,7 @@ def class_argument(synthesizer: Any, text: str) -> dict[str, Any]:
         raise InputError(
             f"A model of method {synthesizer.method} takes no --class-value; leave it out, or use pate-acgan."
         )
-    column = synthesizer.model_.encoder.schema[synthesizer.model_.config["class_column"]]
+    column = synthesizer.class_column_
     value = parse_value(synthesizer.model_.encoder.schema, column, text, "--class-value")
     return {"class_value": pd.NA if value is None else value}
 

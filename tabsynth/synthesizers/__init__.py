@@ -1,17 +1,21 @@
 """The public estimators and their configurations."""
 
-from tabsynth.synthesizers.adversarial.adversarial import CriticConfig, WarmStartConfig
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.dpgan import DPGAN, DPGANConfig
-from tabsynth.synthesizers.adversarial.dpwgan import DPWGAN, WGANConfig
+from tabsynth.synthesizers.adversarial.config import (
+    CriticConfig,
+    DPGANConfig,
+    WarmStartConfig,
+    WGANConfig,
+)
+from tabsynth.synthesizers.adversarial.dpgan import DPGAN
+from tabsynth.synthesizers.adversarial.dpwgan import DPWGAN
 from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.loading import METHODS, load
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimator import MargNet
 from tabsynth.synthesizers.pate.config import MarginalsConfig, NetworksConfig, PATEConfig
-from tabsynth.synthesizers.pate.estimator import PATEGAN
-from tabsynth.synthesizers.pate.pateacgan import PATEACGAN
+from tabsynth.synthesizers.pate.estimator import PATEACGAN, PATEGAN
 from tabsynth.synthesizers.plan import Plan
 from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.bounds import Clipping

@@ -37,7 +37,7 @@ from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 from tabsynth.synthesizers.method import PlannedSpend
-from tabsynth.synthesizers.pate.aggregation import NoisyAggregator
+from tabsynth.synthesizers.pate.rounds import NoisyAggregator
 from tabsynth.training.bounds import Bounds
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import PrivateStep

@@ -9,7 +9,7 @@ from tabsynth.auditing.canaries import WHOLE
 from tabsynth.auditing.canary_votes import ALL, ONE, audit_votes, count_changed_teachers
 from tabsynth.auditing.neighbouring_datasets import small_neighbouring_datasets
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
-from tabsynth.synthesizers.pate.aggregation import deal
+from tabsynth.synthesizers.pate.rounds import deal
 from tabsynth.training.units import UnitRows
 
 ROWS = 3

@@ -51,7 +51,7 @@ def test_every_method_and_option_is_covered() -> None:
     from tabsynth.synthesizers.adversarial.autoencoder import TRAININGS
     from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
     from tabsynth.synthesizers.pate.config import ACCOUNTINGS
-    from tabsynth.synthesizers.pate.pateacgan import MODES
+    from tabsynth.synthesizers.pate.estimator import MODES
     from tabsynth.training.bounds import BOUNDS, GROUPINGS
     from tabsynth.training.private_step import STEP_RULES
 
@@ -60,7 +60,9 @@ def test_every_method_and_option_is_covered() -> None:
         for option in names:
             assert option in default or repr(option) in text, option
     grouped = [make_tiny_model(name, SCHEMA, epsilon=EPSILON) for name in system_names("dp-gan")]
-    assert {m.make_method(SCHEMA)._gan().clipping.grouping for m in grouped} == set(GROUPINGS)
+    assert {m.make_method(SCHEMA).learning.config.clipping.grouping for m in grouped} == set(
+        GROUPINGS
+    )
     for method, kind in METHODS.items():
         models = [make_tiny_model(name, SCHEMA, epsilon=EPSILON) for name in system_names(method)]
         defaults = {n: p.default for n, p in inspect.signature(kind).parameters.items()}
@@ -70,7 +72,7 @@ def test_every_method_and_option_is_covered() -> None:
             continue
         used = {s for m in models for s in _schemes(m.make_method(SCHEMA).network_encoding)}
         assert used == {"base-N" if s.startswith("base-") else s for s in SCHEMES}, method
-        assert {m.make_method(SCHEMA)._training() for m in models} == {*TRAININGS, None} - {
+        assert {m.make_method(SCHEMA).training for m in models} == {*TRAININGS, None} - {
             "no-noise"
         }, method
 

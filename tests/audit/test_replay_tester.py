@@ -18,10 +18,10 @@ from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise import counts
 from tabsynth.schema import Column
-from tabsynth.synthesizers.adversarial import estimator as counting
+from tabsynth.synthesizers.adversarial import method as counting
 from tabsynth.synthesizers.adversarial.adversarial import CRITIC, Adversarial
-from tabsynth.synthesizers.adversarial.dpwgan import DPWGANMethod
 from tabsynth.synthesizers.adversarial.generator import TrainingContext
+from tabsynth.synthesizers.adversarial.method import NetworksMethod
 from tabsynth.training import bounds, private_step
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import PrivateStep
@@ -251,7 +251,7 @@ class Sampling(MargNet):
         return super().sample(n, **given).assign(r=self._one())
 
 
-class RefusingMethod(DPWGANMethod):
+class RefusingMethod(NetworksMethod):
     """Refuses an odd table."""
 
     def train(self, rows: np.ndarray, *args: Any) -> Any:
@@ -263,7 +263,8 @@ class RefusingMethod(DPWGANMethod):
 class Refusing(DPWGAN):
     """Refuses an odd table."""
 
-    method_class = RefusingMethod
+    def make_method(self, schema: Any) -> NetworksMethod:
+        return RefusingMethod(**vars(super().make_method(schema)))
 
 
 OF_ESTIMATORS: dict[str, tuple[type, str, str]] = {

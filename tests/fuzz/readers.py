@@ -38,7 +38,7 @@ from tabsynth.schema.editing import differences
 from tabsynth.schema.exporters import EXPORTS
 from tabsynth.schema.importers import import_schema
 from tabsynth.schema.linked import LinkedSchema
-from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
+from tabsynth.synthesizers.adversarial.config import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.model import read_model
 from tabsynth.synthesizers.settings import with_settings

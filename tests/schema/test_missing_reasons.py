@@ -32,7 +32,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema import Column, hierarchical
 from tabsynth.synthesizers import AutoencoderConfig, WGANConfig
-from tabsynth.synthesizers.adversarial.adversarial import WarmStartConfig
+from tabsynth.synthesizers.adversarial.config import WarmStartConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.private_step import StepConfig
 

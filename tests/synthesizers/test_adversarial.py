@@ -25,7 +25,7 @@ from tabsynth.synthesizers.adversarial.adversarial import (
     RowLosses,
     noisy_gap,
 )
-from tabsynth.synthesizers.adversarial.dpgan import DPGANConfig
+from tabsynth.synthesizers.adversarial.config import DPGANConfig
 from tabsynth.synthesizers.adversarial.generator import (
     Curves,
     MomentPenalty,

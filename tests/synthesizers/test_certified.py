@@ -23,8 +23,7 @@ from tabsynth.synthesizers import METHODS, load
 from tabsynth.synthesizers.adversarial import adversarial
 from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.pate.estimator import TEACHERS
-from tabsynth.synthesizers.pate.pateacgan import MODES
+from tabsynth.synthesizers.pate.estimator import MODES, TEACHERS
 from tabsynth.synthesizers.session import STATED, noise_facts
 from tabsynth.training.bounds import BOUNDS, GROUPINGS
 from tabsynth.training.private_step import STEP_RULES

@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from tabsynth import DPWGAN, InputError, Schema, TabsynthError, load
 from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
+from tabsynth.synthesizers.adversarial.config import WGANConfig
 from tabsynth.synthesizers.settings import with_settings
 
 torch.set_num_threads(1)

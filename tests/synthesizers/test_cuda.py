@@ -9,8 +9,7 @@ import torch
 
 from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, Schema
 from tabsynth.schema import Column
-from tabsynth.synthesizers.adversarial.dpgan import DPGANConfig
-from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
+from tabsynth.synthesizers.adversarial.config import DPGANConfig, WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.synthesizers.pate.config import PATEConfig

@@ -13,7 +13,8 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers.adversarial.adversarial import Adversarial
-from tabsynth.synthesizers.adversarial.dpgan import VARIANTS, DPGANConfig
+from tabsynth.synthesizers.adversarial.config import DPGANConfig
+from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
 from tabsynth.synthesizers.adversarial.generator import (
     BETAS,
     GeneratorConfig,

@@ -52,7 +52,7 @@ def test_a_released_count_refuses_no_fit(caplog: pytest.LogCaptureFixture) -> No
     make that noise larger, and are no reason to stop."""
     model = small_dpgan(epsilon=0.2)
     model.config = with_settings(
-        model.make_method(SCHEMA)._gan(),
+        model.make_method(SCHEMA).learning.config,
         clipping__bound="quantile",
         clipping__max_norm=1.0,
         step__sampling_rate=0.1,
@@ -215,6 +215,6 @@ def test_step_rules_are_of_critic_and_autoencoder(rule: str) -> None:
     """One word for both; the price is the same, and the certificate says which."""
     model = DPGAN(SCHEMA, epsilon=3.0, step_rule=rule, autoencoder="dp-sgd")
     made = model.make_method(SCHEMA)
-    assert (made._gan().step.rule, made._autoencoder().step.rule) == (rule, rule)
+    assert (made.learning.config.step.rule, made.autoencoder.step.rule) == (rule, rule)
     plain = DPGAN(SCHEMA, epsilon=3.0, autoencoder="dp-sgd")
     assert model.plan(estimate_time=False).spends == plain.plan(estimate_time=False).spends

@@ -44,7 +44,7 @@ from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
 from tabsynth.synthesizers import MargNetConfig, load
 from tabsynth.synthesizers.adversarial import public as released
-from tabsynth.synthesizers.adversarial.estimator import NetworksMethod
+from tabsynth.synthesizers.adversarial.method import NetworksMethod
 from tabsynth.training.loop import TIME_LIMIT, TrainingMonitor
 
 torch.set_num_threads(1)

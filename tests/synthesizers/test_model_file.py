@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from tabsynth import DPWGAN, InputError, Schema, TabsynthError, load
 from tabsynth.errors import FileFormatError
 from tabsynth.schema import Column
-from tabsynth.synthesizers.adversarial.adversarial import CriticConfig
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig
+from tabsynth.synthesizers.adversarial.config import CriticConfig, WGANConfig
 from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
 from tabsynth.synthesizers.model import read_model, write_model
 from tabsynth.training.private_step import StepConfig

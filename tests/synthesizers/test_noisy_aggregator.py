@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.synthesizers.pate.aggregation import NoisyAggregator
+from tabsynth.synthesizers.pate.rounds import NoisyAggregator
 
 DRAWS = 40_000
 

@@ -14,7 +14,7 @@ from fitted_tables import frame, small_pate
 from tabsynth.synthesizers.pate import aggregation
 from tabsynth.synthesizers.pate import pairs as pate_marginals
 from tabsynth.synthesizers.pate import teachers as pate_networks
-from tabsynth.synthesizers.pate.aggregation import deal
+from tabsynth.synthesizers.pate.rounds import deal
 
 torch.set_num_threads(1)
 
@@ -83,7 +83,7 @@ def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
                     aggregation, "majority", lambda counts, *_: np.arange(len(counts)) % 3 == 0
                 )
                 patch.setattr(
-                    "tabsynth.synthesizers.adversarial.estimator.noisy_marginals",
+                    "tabsynth.synthesizers.adversarial.method.noisy_marginals",
                     lambda *a: [np.ones(s) * 10 for s in a[2]],
                 )
                 # Batches of the student so large that it learns from every row that was asked about.

@@ -22,7 +22,7 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
-from tabsynth.synthesizers.pate.estimator import VotingMethod, recommended
+from tabsynth.synthesizers.pate.estimator import recommended
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.teachers import PATENetworks
 from tabsynth.training import checkpoint as checkpoints
@@ -188,9 +188,7 @@ def test_a_time_limit_stops_with_a_valid_model() -> None:
 
 
 def teachers_of(model: PATEGAN | PATEACGAN) -> int:
-    method = model.make_method(SCHEMA)
-    assert isinstance(method, VotingMethod)
-    return method._teacher_count()
+    return int(model.make_method(SCHEMA).configuration()["teacher_count"])
 
 
 def test_teachers_follow_public_facts_alone() -> None:
@@ -349,7 +347,7 @@ def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> 
 def test_a_fit_keeps_its_label() -> None:
     """Whatever parameters are set after it."""
     model = small_acgan().fit(frame())
-    fitted, other = model.model_.config["class_column"], "b"
+    fitted, other = model.class_column_.name, "b"
     model.set_params(class_column=other)
     table = model.sample(20, class_value="x")
     assert set(table[fitted]) == {"x"}
@@ -468,7 +466,7 @@ def test_declared_shares_are_on_the_certificate(tmp_path: Path) -> None:
     loaded = load(tmp_path / "m")
     assert (
         isinstance(loaded, PATEACGAN)
-        and loaded.make_method(SCHEMA)._shares().tolist()[:3] == shares
+        and loaded.make_method(SCHEMA).configuration()["class_shares"][:3] == shares
     )
     assert loaded.teacher_count == teachers_of(model)
 
@@ -536,7 +534,7 @@ def test_the_networks_of_the_paper_of_pate_acgan(tmp_path: Path) -> None:
     votes = plan.spends[1].mechanism
     assert isinstance(votes, NoisyVote)
     assert (votes.accounting, votes.teachers) == ("laplace", 8)
-    assert planned.make_method(SCHEMA)._networks_config() == paper_config()
+    assert planned.make_method(SCHEMA).learning.config == paper_config()
     requested = PATEACGAN(SCHEMA, epsilon=2.0, class_column="k", teachers="networks", mode="A")
     assert [s.purpose for s in requested.plan(estimate_time=False).spends] == [
         "one-way counts",

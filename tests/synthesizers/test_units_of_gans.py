@@ -16,7 +16,7 @@ from fitted_tables import SCHEMA, coder, frame, small, small_acgan, small_dpgan,
 from tabsynth import Schema
 from tabsynth.errors import InputError
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.pate.aggregation import deal
+from tabsynth.synthesizers.pate.rounds import deal
 from tabsynth.training.private_step import WeightedInputs, codes_of
 from tabsynth.training.units import MOST_ROWS, UnitRows
 

@@ -15,7 +15,8 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial.adversarial import Adversarial
-from tabsynth.synthesizers.adversarial.dpwgan import WGANConfig, source_wgan
+from tabsynth.synthesizers.adversarial.config import WGANConfig
+from tabsynth.synthesizers.adversarial.dpwgan import source_wgan
 from tabsynth.synthesizers.adversarial.generator import (
     GeneratorConfig,
     MomentPenalty,

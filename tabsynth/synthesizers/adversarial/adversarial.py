@@ -14,28 +14,31 @@ the noise.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
-from tabsynth._validate import integer, one_of, positive, widths
+from tabsynth._validate import one_of
 from tabsynth.methods import CRITIC
 from tabsynth.privacy.ledger.ledger import Account, recorder
+from tabsynth.synthesizers.adversarial.config import DPGANConfig, PerGenerator, WGANConfig
 from tabsynth.synthesizers.adversarial.generator import (
     BETAS,
-    GENERATOR_OF_0_2,
+    MOMENTS,
     WARM_START,
-    GeneratorConfig,
     GeneratorTraining,
     MomentPenalty,
     TableGenerator,
     TrainingContext,
 )
+from tabsynth.synthesizers.adversarial.method import Learning, TrainingMechanism, step_mechanism
+from tabsynth.synthesizers.settings import Config, with_settings
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.loop import run_steps
-from tabsynth.training.networks import ACTIVATIONS, OPTIMIZERS, mlp, optimizer
+from tabsynth.training.networks import mlp, optimizer
 from tabsynth.training.private_step import (
+    STEP_RULES,
     PrivateStep,
     StepConfig,
     critic_scores,
@@ -115,8 +118,6 @@ class RowLosses:
             self._drawn = key, self.pool[picked], uniform[:, 1:]
         return self._drawn[1], self._drawn[2]
 
-
-PerGenerator = int | Literal["adaptive"]
 
 STEP_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 THRESHOLD, GRACE, DECAY = 0.6, 200, 0.99
@@ -213,135 +214,12 @@ def _mean(mean: Tensor, value: Tensor) -> Tensor:
 GENERATED = "generated rows"
 
 
-CRITIC_OF_0_2: dict[str, str | None] = {
-    **GENERATOR_OF_0_2,
-    "warm_steps": "warm_start__critic_steps",
-    "moment_steps": "warm_start__pair_steps",
-    "critic_hidden": "critic__hidden",
-    "critic_activation": "critic__activation",
-    "critic_lr": "critic__lr",
-    "critic_optimizer": "critic__optimizer",
-    "critic_per_generator": "critic__per_generator",
-    "critic_steps": "step__count",
-    "sampling_rate": "step__sampling_rate",
-    "step_rule": "step__rule",
-    "radius": "step__radius",
-    "physical_batch": "step__physical_batch",
-    "max_norm": "clipping__max_norm",
-    "bound": "clipping__bound",
-    "statistic": "clipping__statistic",
-    "grouping": "clipping__grouping",
-    "clusters": "clipping__clusters",
-    "centred": "clipping__centred",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class CriticConfig:
-    """The critic of an adversarial network. All of it is public.
-
-    Attributes
-    ----------
-    hidden : tuple of int
-        Widths of the hidden layers.
-    activation : str
-    lr : float
-    optimizer : str
-    per_generator : int or "adaptive"
-        Critic steps per generator step; see :class:`tabsynth.synthesizers.adversarial.adversarial.CriticSchedule`.
-    """
-
-    hidden: tuple[int, ...] = (256, 256)
-    activation: str = "leaky-relu"
-    lr: float = 1e-3
-    optimizer: str = "rmsprop"
-    per_generator: PerGenerator = 2
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        widths("critic.hidden", self.hidden)
-        one_of("critic.activation", self.activation, ACTIVATIONS)
-        positive("critic.lr", self.lr)
-        one_of("critic.optimizer", self.optimizer, tuple(OPTIMIZERS))
-        if self.per_generator != "adaptive":
-            integer("critic.per_generator (or 'adaptive')", self.per_generator)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmStartConfig:
-    """The training on a table that is public or already released, before the private steps.
-
-    Attributes
-    ----------
-    critic_steps : int
-        Critic steps on that table.
-    pair_steps : int
-        Generator steps before these towards the two-way marginals of a released table of the same rows, by Adam at a
-        one-cycle rate.
-    """
-
-    critic_steps: int = 400
-    pair_steps: int = 800
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        integer("warm_start.critic_steps", self.critic_steps, least=0)
-        integer("warm_start.pair_steps", self.pair_steps, least=0)
-
-
-NO_WARM_START = WarmStartConfig(critic_steps=0, pair_steps=0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CriticLoss:
-    """The loss of a critic, and the bound of its weights.
-
-    Attributes
-    ----------
-    penalty : float
-        λ of the gradient penalty; 0 for none.
-    weight_clip : float, optional
-        c_p: after each step weights are moved to [-c_p, c_p], a crude Lipschitz bound and not a privacy one.
-    """
-
-    penalty: float = 0.0
-    weight_clip: float | None = None
-
-
-class AdversarialConfig(Protocol):
-    """The settings of adversarial training: those of DP-WGAN or of dp-GAN."""
-
-    @property
-    def generator(self) -> GeneratorConfig:
-        """The generator."""
-
-    @property
-    def critic(self) -> CriticConfig:
-        """The critic."""
-
-    @property
-    def step(self) -> StepConfig:
-        """The critic's private steps."""
-
-    @property
-    def clipping(self) -> Clipping:
-        """The clipping of the critic's gradients."""
-
-    @property
-    def warm_start(self) -> WarmStartConfig:
-        """The training before the private steps."""
-
-    @property
-    def loss(self) -> CriticLoss:
-        """The critic's loss of a real row."""
-
-
 def wants_public(clipping: Clipping) -> bool:
     """Return whether a private step goes by the gradients of stand-ins."""
     return clipping.centred or clipping.bound == "public" or clipping.grouping == "clusters"
 
 
-def stated_steps(config: AdversarialConfig, stand_ins: str = GENERATED) -> dict[str, Any]:
+def stated_steps(config: WGANConfig | DPGANConfig, stand_ins: str = GENERATED) -> dict[str, Any]:
     """Return what a certificate says of the critic's private steps; ``stand_ins`` names the rows they are centred on."""
     layers = [1] * (len(config.critic.hidden) + 2)  # their widths make no group more or less
     details = config.clipping.stated(mlp(layers, torch.Generator()), stand_ins)
@@ -366,7 +244,7 @@ class Adversarial(GeneratorTraining):
 
     Parameters
     ----------
-    config : AdversarialConfig
+    config : WGANConfig or DPGANConfig
     generator : TableGenerator
     rng : torch.Generator
         For the critic's first weights.
@@ -376,13 +254,14 @@ class Adversarial(GeneratorTraining):
 
     def __init__(
         self,
-        config: AdversarialConfig,
+        config: WGANConfig | DPGANConfig,
         generator: TableGenerator,
         rng: torch.Generator,
         moment_penalty: MomentPenalty | None = None,
     ) -> None:
         super().__init__(config.generator, generator, moment_penalty)
-        self.config, self.penalty = config, config.loss.penalty
+        self.config = config
+        self.penalty = config.penalty if isinstance(config, DPGANConfig) else 0.0
         width = generator.heads.layout.width
         sizes, activation = [width, *config.critic.hidden, 1], config.critic.activation
         self.critic = mlp(sizes, rng, activation=activation)
@@ -391,8 +270,8 @@ class Adversarial(GeneratorTraining):
     @torch.no_grad()
     def clip_weights(self) -> None:
         """Keep the critic's parameters in their bound, where there is one."""
-        bound = self.config.loss.weight_clip
-        if bound is not None:
+        if isinstance(self.config, WGANConfig):
+            bound = self.config.weight_clip
             for parameter in self.critic.parameters():
                 parameter.clamp_(-bound, bound)
 
@@ -553,3 +432,47 @@ class Adversarial(GeneratorTraining):
 def _draw_rows(table: Tensor, batch: int, rng: torch.Generator) -> Tensor:
     """Return rows drawn with replacement, shape (batch, width)."""
     return table[torch.randint(len(table), (batch,), generator=rng, device=table.device)]
+
+
+def with_rule(config: Config, step_rule: str | None) -> Config:
+    """Return a configuration with the step rule that an estimator names, at its own radius."""
+    one_of("step_rule", step_rule, (*STEP_RULES, None))
+    if step_rule is None:
+        return config
+    return with_settings(config, step__rule=step_rule, step__radius=None)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CriticLearning(Learning):
+    """Learning from a critic that takes private steps."""
+
+    config: WGANConfig | DPGANConfig
+
+    def mechanisms(self, public_rows: str | None) -> tuple[TrainingMechanism, ...]:
+        """Return the mechanism of the critic's steps."""
+        config = self.config
+        # As of Adversarial.fit: a free table stands in for private rows if the critic was warmed up on it.
+        free = public_rows if config.warm_start.critic_steps else None
+        critic = TrainingMechanism(
+            purpose=CRITIC,
+            mechanism=lambda noise: step_mechanism(noise, config.step.sampling_rate),
+            count=config.step.count,
+            details=stated_steps(config, free or GENERATED),
+        )
+        return (critic,)
+
+    def training(
+        self, generator: TableGenerator, rng: torch.Generator, penalty: MomentPenalty
+    ) -> GeneratorTraining:
+        """Return the training of a critic and a generator."""
+        return Adversarial(self.config, generator, rng, penalty)
+
+    def private_steps(self) -> list[StepConfig]:
+        """Return the private steps of the critic."""
+        return [self.config.step]
+
+    def free_steps(self, *, public: bool, warm: bool) -> dict[str, int]:
+        """Return the number of steps of each stage that reads no private row."""
+        warm_start = self.config.warm_start
+        critic = {WARM_START: warm_start.critic_steps} if public or warm else {}
+        return {**critic, **({MOMENTS: warm_start.pair_steps} if warm else {})}

@@ -25,60 +25,32 @@ NOTE[DIFF] ``advanced`` starts from noisy one-way counts, holds to them and aver
 weights, as our DP-WGAN does.
 """
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from tabsynth._validate import one_of, positive
-from tabsynth.synthesizers.adversarial.adversarial import (
+import pandas as pd
+
+from tabsynth._validate import one_of
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.adversarial.adversarial import CriticLearning, with_rule
+from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
+from tabsynth.synthesizers.adversarial.config import (
+    CRITIC_OF_0_2,
     NO_WARM_START,
-    CriticConfig,
-    CriticLoss,
-    WarmStartConfig,
+    WARM_CRITIC_STEPS,
+    DPGANConfig,
 )
-from tabsynth.synthesizers.adversarial.estimator import GAN, WARM_CRITIC_STEPS, CriticMethod
-from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
-from tabsynth.synthesizers.settings import check_parts, with_settings
+from tabsynth.synthesizers.adversarial.method import (
+    NetworksMethod,
+    chosen,
+    make_networks,
+    read_parameters,
+)
+from tabsynth.synthesizers.estimator import Synthesizer
+from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.private_step import StepConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class DPGANConfig:
-    """The configuration of dp-GAN. All of it is public.
-
-    Attributes
-    ----------
-    generator, critic, step, clipping, warm_start
-        The parts, as in :class:`tabsynth.WGANConfig`.
-    penalty : float
-        λ of the gradient penalty.
-    start_from_counts : bool
-        Whether noisy one-way counts are measured, and the generator starts from them.
-    """
-
-    generator: GeneratorConfig = field(
-        default_factory=lambda: GeneratorConfig(averaging=0.99, optimizer="adam")
-    )
-    critic: CriticConfig = field(
-        default_factory=lambda: CriticConfig(lr=3e-3, optimizer="adam", per_generator=4)
-    )
-    step: StepConfig = field(default_factory=lambda: StepConfig(count=1500))
-    clipping: Clipping = field(default_factory=lambda: Clipping(max_norm=0.5, bound="public"))
-    warm_start: WarmStartConfig = field(default_factory=WarmStartConfig)
-    penalty: float = 10.0
-    start_from_counts: bool = True
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        check_parts(self)
-        positive("penalty", self.penalty)
-        one_of("start_from_counts", self.start_from_counts, (True, False))
-
-    @property
-    def loss(self) -> CriticLoss:
-        """The critic's loss of a real row, −D(x) + λ(‖∇D(x̂)‖ − 1)²; its weights are free."""
-        return CriticLoss(penalty=self.penalty)
-
 
 # Section 4 of the paper, with what our DP-WGAN gains for free.
 ADVANCED = with_settings(DPGANConfig(), clipping__grouping="weight-bias")
@@ -99,35 +71,8 @@ VARIANTS: dict[str, DPGANConfig] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DPGANMethod(CriticMethod):
-    """The method of :class:`DPGAN`."""
-
-    choices = ("variant",)
-    config_class = DPGANConfig
-
-    variant: str = "advanced"
-    config: DPGANConfig | None = None
-
-    def check_settings(self) -> None:
-        """Refuse settings that cannot be used."""
-        one_of("variant", self.variant, tuple(VARIANTS))
-        super().check_settings()
-
-    def _networks_config(self) -> DPGANConfig:
-        if self.config is not None:
-            return self.config
-        config = VARIANTS[self.variant]
-        if self.warm_start is not None and config.warm_start.critic_steps:
-            return with_settings(config, step__count=WARM_CRITIC_STEPS)
-        return config
-
-    def _starts_from_marginals(self) -> bool:
-        return self._networks_config().start_from_counts
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class DPGAN(GAN):
+class DPGAN(Synthesizer):
     """dp-GAN (Zhang, Ji, Wang 2018, arXiv:1801.01594), for tables.
 
     Parameters
@@ -158,8 +103,37 @@ class DPGAN(GAN):
     """
 
     method: ClassVar[str] = "dp-gan"
-    method_class = DPGANMethod
 
     variant: str = "advanced"
+    autoencoder: str | None = None
+    public: pd.DataFrame | None = None
+    public_source: str | None = None
+    overlap: str = "declined"
+    warm_start: Synthesizer | None = None
+    network_encoding: str | Mapping[str, str] = "one-hot"
     step_rule: str | None = None
     config: DPGANConfig | None = None
+    autoencoder_config: AutoencoderConfig | None = None
+
+    def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
+        """Make the method for a schema."""
+        one_of("variant", self.variant, tuple(VARIANTS))
+        config = VARIANTS[self.variant]
+        if self.warm_start is not None and config.warm_start.critic_steps:
+            config = with_settings(config, step__count=WARM_CRITIC_STEPS)
+        config = with_rule(chosen("config", self.config, config), self.step_rule)
+        coder = chosen("autoencoder_config", self.autoencoder_config, AutoencoderConfig())
+        return make_networks(
+            self,
+            schema,
+            CriticLearning(config=config),
+            with_rule(coder, self.step_rule),
+            network_encoding=self.network_encoding,
+            starts_from_counts=config.start_from_counts,
+            choices={"variant": self.variant},
+        )
+
+    @classmethod
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a fit from the facts of its model file."""
+        return read_parameters(facts, DPGANConfig(), CRITIC_OF_0_2, ["variant"])

@@ -20,60 +20,34 @@ NOTE[DIFF] ε is that of all steps composed; the paper's σ_n = 2q√(n_d ln(1/�
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tabsynth._validate import one_of, positive
-from tabsynth.synthesizers.adversarial.adversarial import (
-    NO_WARM_START,
-    CriticConfig,
-    CriticLoss,
-    WarmStartConfig,
-)
+import pandas as pd
+
+from tabsynth._validate import one_of
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.adversarial.adversarial import CriticLearning, with_rule
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig, source_autoencoder
-from tabsynth.synthesizers.adversarial.estimator import GAN, WARM_CRITIC_STEPS, CriticMethod
+from tabsynth.synthesizers.adversarial.config import (
+    CRITIC_OF_0_2,
+    NO_WARM_START,
+    WARM_CRITIC_STEPS,
+    CriticConfig,
+    WGANConfig,
+)
 from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
-from tabsynth.synthesizers.settings import check_parts, with_settings
+from tabsynth.synthesizers.adversarial.method import (
+    NetworksMethod,
+    chosen,
+    make_networks,
+    read_parameters,
+)
+from tabsynth.synthesizers.estimator import Synthesizer
+from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.private_step import StepConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class WGANConfig:
-    """The configuration of DP-WGAN. All of it is public.
-
-    Attributes
-    ----------
-    generator : GeneratorConfig
-    critic : CriticConfig
-    step : StepConfig
-        The critic's private steps.
-    clipping : Clipping
-        How gradients are clipped; its public rows are stand-ins, against which real rows are set if it is centred. Else
-        each real row is paired with one generated row. The bound ``max_norm`` is that of one example, a row or a whole
-        unit.
-    warm_start : WarmStartConfig
-        The training on a table that costs nothing, where there is one.
-    weight_clip : float
-        c_p: critic weights stay in [-c_p, c_p].
-    """
-
-    generator: GeneratorConfig = field(default_factory=GeneratorConfig)
-    critic: CriticConfig = field(default_factory=CriticConfig)
-    step: StepConfig = field(default_factory=lambda: StepConfig(count=3000))
-    clipping: Clipping = field(default_factory=lambda: Clipping(max_norm=0.5, bound="public"))
-    warm_start: WarmStartConfig = field(default_factory=WarmStartConfig)
-    weight_clip: float = 0.03
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        check_parts(self)
-        positive("weight_clip", self.weight_clip)
-
-    @property
-    def loss(self) -> CriticLoss:
-        """The critic's loss of a real row, −f(x); its weights are clipped after each step."""
-        return CriticLoss(weight_clip=self.weight_clip)
 
 
 def source_wgan(rows: int) -> WGANConfig:
@@ -114,47 +88,8 @@ PRESETS = ("default", "source")
 SOURCE_ROWS = 13_508  # training rows of the document: 70% of 19,297
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DPWGANMethod(CriticMethod):
-    """The method of :class:`DPWGAN`."""
-
-    choices = ("preset",)
-    config_class = WGANConfig
-
-    preset: str = "default"
-    config: WGANConfig | None = None
-
-    def check_settings(self) -> None:
-        """Refuse settings that cannot be used."""
-        one_of("preset", self.preset, PRESETS)
-        super().check_settings()
-
-    def _networks_config(self) -> WGANConfig:
-        if self.config is not None:
-            return self.config
-        if self.preset == "source":
-            return source_wgan(self.rows or SOURCE_ROWS)
-        if self.warm_start is not None:
-            return with_settings(
-                WGANConfig(), step__count=WARM_CRITIC_STEPS, generator__averaging=0.99
-            )
-        return WGANConfig()
-
-    def _coder_config(self) -> AutoencoderConfig:
-        if self.preset == "source" and self.autoencoder_config is None:
-            return source_autoencoder(self.rows or SOURCE_ROWS)
-        return super()._coder_config()
-
-    def _starts_from_marginals(self) -> bool:
-        return self.preset != "source"
-
-    def settings(self) -> dict[str, Any]:
-        """Return the public settings that a certificate states besides parameters, JSON-ready."""
-        return {**super().settings(), "weight_clip": self._gan().weight_clip}
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class DPWGAN(GAN):
+class DPWGAN(Synthesizer):
     """Wasserstein GAN whose critic is trained with DP-SGD (Xie et al. 2018), for tables.
 
     Parameters
@@ -176,7 +111,7 @@ class DPWGAN(GAN):
     public : DataFrame, optional
         A public table of the same schema: for the autoencoder, a warm start and stand-ins. You declare that
         it is public; the fit does not compare it with the private rows.
-    public_source : str, optional
+    provenance : str, optional
         Where the public table comes from and why it is public; required with one, and certified.
     overlap : {"declined", "charged"}
         Whether to charge a small share of the budget for a noisy number of private rows that are in the public
@@ -187,7 +122,7 @@ class DPWGAN(GAN):
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
         How critic and autoencoder take private steps, at the same privacy cost; None: as configured, which
         is ``dp-sgd``.
-    network_encoding : str or dict
+    encoding : str or dict
         ``one-hot``, ``ordinal``, ``binary`` or ``base-N``, for all columns or by column; ``preset`` is
         ``one-hot`` of ``default`` and ``ordinal`` of ``source``.
     rows : int, optional
@@ -216,15 +151,45 @@ class DPWGAN(GAN):
     """
 
     method: ClassVar[str] = "dp-wgan"
-    method_class = DPWGANMethod
 
     preset: str = "default"
     autoencoder: str | None = "preset"
+    public: pd.DataFrame | None = None
+    public_source: str | None = None
+    overlap: str = "declined"
+    warm_start: Synthesizer | None = None
     network_encoding: str | Mapping[str, str] = "preset"
     step_rule: str | None = None
     config: WGANConfig | None = None
+    autoencoder_config: AutoencoderConfig | None = None
 
-    def _encoding(self) -> str | Mapping[str, str]:
-        if self.network_encoding != "preset":
-            return self.network_encoding
-        return "ordinal" if self.preset == "source" else "one-hot"
+    def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
+        """Make the method for a schema."""
+        one_of("preset", self.preset, PRESETS)
+        source, coder = self.preset == "source", AutoencoderConfig()
+        encoding = self.network_encoding
+        if encoding == "preset":
+            encoding = "ordinal" if source else "one-hot"
+        config = WGANConfig()
+        if source:
+            rows = self.rows or SOURCE_ROWS
+            config, coder = source_wgan(rows), source_autoencoder(rows)
+        elif self.warm_start is not None:
+            config = with_settings(config, step__count=WARM_CRITIC_STEPS, generator__averaging=0.99)
+        config = with_rule(chosen("config", self.config, config), self.step_rule)
+        coder = chosen("autoencoder_config", self.autoencoder_config, coder)
+        stated = {"weight_clip": config.weight_clip}
+        return make_networks(
+            self,
+            schema,
+            CriticLearning(config=config, stated=stated),
+            with_rule(coder, self.step_rule),
+            network_encoding=encoding,
+            starts_from_counts=not source,
+            choices={"preset": self.preset},
+        )
+
+    @classmethod
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a fit from the facts of its model file."""
+        return read_parameters(facts, WGANConfig(), CRITIC_OF_0_2, ["preset"])

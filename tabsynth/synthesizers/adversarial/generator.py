@@ -341,6 +341,7 @@ class ConditionalGenerator(TableGenerator):
         block = layout.blocks[label]
         inputs = replace(config, latent_dim=config.latent_dim + block.size)
         super().__init__(layout, inputs, rng, decoder=decoder, decoder_inputs=decoder_inputs)
+        self.label = label  # the column
         self._free, self._label = config.latent_dim, slice(block.start, block.stop)
         self.shares: Tensor
         self.register_buffer("shares", torch.full((block.size,), 1 / block.size))

@@ -1,29 +1,43 @@
-"""PATEGAN: a generator that learns from the noisy votes of teachers on disjoint shards."""
+"""PATEGAN and PATEACGAN: a generator that learns from the noisy votes of teachers on disjoint shards."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
+import numpy as np
+import pandas as pd
 import torch
-from torch import Tensor
 
-from tabsynth._validate import integer, one_of
-from tabsynth.encoding.table import TableEncoder
+from tabsynth._typing import JsonObject
+from tabsynth._validate import between, integer, one_of, shown
+from tabsynth.encoding.table import Layout
 from tabsynth.errors import InputError
-from tabsynth.methods import COUNT, TOTAL, VOTES
+from tabsynth.methods import CLASS_VOTES, VOTES
 from tabsynth.privacy.accounting.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan_labels, share_right
-from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, NoisyVote
+from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, Gaussian, NoisyVote
+from tabsynth.schema.column import Column
+from tabsynth.schema.conditions import code_of
+from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.adversarial.estimator import GAN, NetworksMethod, TrainingMechanism
+from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.adversarial.generator import (
     MOMENTS,
+    ConditionalGenerator,
     GeneratorTraining,
     MomentPenalty,
     TableGenerator,
 )
-from tabsynth.synthesizers.method import NOMINAL_ROWS, PlannedSpend
-from tabsynth.synthesizers.model import FittedModel
+from tabsynth.synthesizers.adversarial.method import (
+    Learning,
+    NetworksMethod,
+    TrainingMechanism,
+    chosen,
+    make_networks,
+    read_parameters,
+)
+from tabsynth.synthesizers.estimator import Synthesizer
+from tabsynth.synthesizers.method import NOMINAL_ROWS, PlannedSpend, check_table_schema
 from tabsynth.synthesizers.pate.config import PATE_OF_0_2, PATEConfig, paper_config
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.rounds import EnsembleSettings
@@ -39,135 +53,9 @@ DESCRIBED = {
     MARGINALS: "vote on two-way marginals; there is no discriminator",
     NETWORKS: "are networks, which tell real from generated rows",
 }
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class VotingMethod(NetworksMethod):
-    """A method whose student learns from the noisy votes of teachers."""
-
-    config_class, config_of_0_2 = PATEConfig, PATE_OF_0_2
-
-    teachers: str = MARGINALS
-    teacher_count: int | None = None
-    queries: int | None = None
-    config: PATEConfig | None = None
-
-    def check_settings(self) -> None:
-        """Refuse settings that cannot be used."""
-        one_of("teachers", self.teachers, TEACHERS)
-        super().check_settings()
-        if self.teacher_count is not None:
-            integer("teacher_count", self.teacher_count, least=2)  # one teacher is no majority
-            if self.teacher_count > MOST_TEACHERS:
-                raise InputError(
-                    f"Expected teacher_count of at most {MOST_TEACHERS:,}, got {self.teacher_count:,}."
-                )
-            if self.rows is not None and self.teacher_count > self.rows:
-                raise InputError(
-                    f"Expected teacher_count of at most rows={self.rows:,}, got {self.teacher_count:,}: each needs"
-                    " a record."
-                )
-        config = self._settings()
-        if self.teachers == MARGINALS and not config.generator.pair_anchor:
-            raise InputError(
-                "generator.pair_anchor=0 would discard the two-way marginals that the teachers vote on; give it a weight."
-            )
-        if self.queries is not None:
-            integer("queries", self.queries)
-            if self.queries < config.rounds:
-                raise InputError(
-                    f"Expected queries of at least {config.rounds}, one a round; got {self.queries}."
-                )
-
-    def _settings(self) -> PATEConfig:
-        """Return the configuration, which the parameter ``queries`` may change."""
-        if self.config is None and self.teachers == NETWORKS:
-            return paper_config()
-        return self.config or PATEConfig()
-
-    def _networks_config(self) -> PATEConfig:
-        config = self._settings()
-        return config if self.queries is None else replace(config, queries=self.queries)
-
-    def _teacher_count(self) -> int:
-        """Return K: as declared, else by the declared number of rows, or a nominal one."""
-        if self.teacher_count is not None:
-            return int(self.teacher_count)
-        rows = int(self.rows or NOMINAL_ROWS)
-        if self.teachers == NETWORKS:
-            return min(max(2, rows // PAPER_ROWS_EACH), MOST_TEACHERS)
-        return recommended(rows, min(float(self.epsilon), MOST_EPSILON), float(self.delta))
-
-    def _ensemble(self) -> EnsembleSettings:
-        return EnsembleSettings(teachers=self._teacher_count())
-
-    def _learned(self) -> tuple[TrainingMechanism, ...]:
-        config, teachers = self._networks_config(), self._teacher_count()
-
-        def votes(noise: float) -> NoisyVote:
-            return NoisyVote(noise=noise, teachers=teachers, accounting=config.accounting)
-
-        one = "record" if self.schema.unit is None else "unit with all of its records"
-        details = {
-            "sensitivity": 1,
-            "unit": "votes",
-            "shards": f"each {one} is assigned to a teacher independently and permanently",
-        }
-        return (
-            TrainingMechanism(
-                purpose=VOTES, mechanism=votes, count=config.queries, details=details
-            ),
-        )
-
-    def _trainer(
-        self,
-    ) -> Callable[[TableGenerator, torch.Generator, MomentPenalty], GeneratorTraining]:
-        config, ensemble = self._networks_config(), self._ensemble()
-        if self.teachers == NETWORKS:
-            return partial(PATENetworks, config, ensemble=ensemble)
-        columns = self.schema.learned.columns
-        return partial(PATEMarginals, config, ensemble=ensemble, columns=columns)
-
-    def free_steps(self) -> dict[str, int]:
-        """Return the number of steps of each stage that reads no private row."""
-        config = self._networks_config()
-        pairs = {} if self.warm_start is None else {MOMENTS: config.pair_steps}
-        return {**super().free_steps(), **pairs, VOTES: config.rounds * config.round_steps}
-
-    def _once(self) -> tuple[str, ...]:
-        # Networks have no use for n; a private autoencoder has.
-        autoencoder = self._autoencoder() is not None and self._training() != "public"
-        read = autoencoder or self.teachers == MARGINALS
-        return tuple(name for name in super()._once() if read or name not in (COUNT, TOTAL))
-
-    def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
-        """Return what to know of a plan before the fit."""
-        notes = [
-            *super().notes(spends),
-            f"teachers: {self._teacher_count():,} {DESCRIBED[self.teachers]}",
-        ]
-        for vote in (s.mechanism for s in spends if isinstance(s.mechanism, NoisyVote)):
-            right = share_right(SURE, vote)
-            if right < VOID:
-                notes.append(
-                    f"note: where {SURE:.0%} of the teachers agree, {right:.1%} of the labels are right"
-                    " (50% is chance): raise epsilon, or use margnet"
-                )
-        return notes
-
-    def settings(self) -> dict[str, Any]:
-        """Return the public settings that a certificate states besides parameters, JSON-ready."""
-        return {**super().settings(), "teachers": self.teachers}
-
-    def configuration(self) -> dict[str, Any]:
-        """Return what rebuilds an untrained generator, JSON-ready."""
-        return {**super().configuration(), "teacher_count": self._teacher_count()}
-
-    def restore(
-        self, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: object
-    ) -> FittedModel[TableEncoder]:
-        """Rebuild the fitted model from the facts and tensors of its file."""
-        return super().restore(read_facts(facts), tensors, path)
+CHOICES = ("teachers", "queries", "teacher_count")  # parameters that a model file keeps
+MODES = ("A", "B", "C")
+MOST_CLASSES = 100
 
 
 @lru_cache(maxsize=64)
@@ -178,16 +66,178 @@ def recommended(rows: int, epsilon: float, delta: float) -> int:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PATEGANMethod(VotingMethod):
-    """The method of :class:`PATEGAN`."""
+class VoteLearning(Learning):
+    """Learning from a student, which learns from the noisy votes of teachers.
 
-    choices = ("teachers", "queries", "teacher_count")
+    Attributes
+    ----------
+    teachers : {"marginals", "networks"}
+    ensemble : EnsembleSettings
+    columns : sequence of Column
+        Of the rows that are learned.
+    unit : str
+        What is assigned to a teacher.
+    """
 
-    def _starts_from_marginals(self) -> bool:
-        return self.teachers == MARGINALS or self._settings().start_from_counts
+    config: PATEConfig
+    teachers: str
+    ensemble: EnsembleSettings
+    columns: Sequence[Column]
+    unit: str
+
+    def check(self, layout: Layout) -> None:
+        """Refuse codes of the label that are not one-hot."""
+        label = self.ensemble.label
+        if label is not None and layout.blocks[label].head != "softmax":
+            raise InputError(
+                f"The class, column {shown(self.columns[label].name)}, must be one-hot; name the network_encoding of the other"
+                " columns alone."
+            )
+
+    def mechanisms(self, public_rows: str | None) -> tuple[TrainingMechanism, ...]:
+        """Return the mechanism of the votes, and in mode B that of the votes on classes."""
+        config, count = self.config, self.ensemble.teachers
+        votes = TrainingMechanism(
+            purpose=VOTES,
+            mechanism=lambda noise: NoisyVote(
+                noise=noise, teachers=count, accounting=config.accounting
+            ),
+            count=config.queries,
+            details={
+                "sensitivity": 1,
+                "unit": "votes",
+                "shards": f"each {self.unit} is assigned to a teacher independently and permanently",
+            },
+        )
+        if self.ensemble.mode != "B":
+            return (votes,)
+        classes = TrainingMechanism(
+            purpose=CLASS_VOTES,
+            mechanism=lambda noise: Gaussian(noise_multiplier=noise),
+            count=config.queries,
+            details={"l2_sensitivity": 2**0.5, "unit": "votes"},
+        )
+        return (votes, classes)
+
+    def training(
+        self, generator: TableGenerator, rng: torch.Generator, penalty: MomentPenalty
+    ) -> GeneratorTraining:
+        """Return the training of a student and a generator."""
+        if self.teachers == NETWORKS:
+            return PATENetworks(self.config, generator, rng, penalty, ensemble=self.ensemble)
+        return PATEMarginals(
+            self.config, generator, penalty, ensemble=self.ensemble, columns=self.columns
+        )
+
+    def free_steps(self, *, public: bool, warm: bool) -> dict[str, int]:
+        """Return the number of steps of each stage that reads no private row."""
+        pairs = {MOMENTS: self.config.pair_steps} if warm else {}
+        return {**pairs, VOTES: self.config.rounds * self.config.round_steps}
+
+    def uses_row_count(self, private_autoencoder: bool) -> bool:
+        """Return whether training needs the number of rows; networks have no use for it."""
+        return private_autoencoder or self.teachers == MARGINALS
+
+    def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
+        """Return what to know of a plan before the fit."""
+        notes = [f"teachers: {self.ensemble.teachers:,} {DESCRIBED[self.teachers]}"]
+        for vote in (s.mechanism for s in spends if isinstance(s.mechanism, NoisyVote)):
+            right = share_right(SURE, vote)
+            if right < VOID:
+                notes.append(
+                    f"note: where {SURE:.0%} of the teachers agree, {right:.1%} of the labels are right"
+                    " (50% is chance): raise epsilon, or use margnet"
+                )
+        return notes
+
+    def public_facts(self) -> JsonObject:
+        """Return the declared shares of the classes, by category code, JSON-ready."""
+        if self.ensemble.label is None:
+            return {}
+        shares = self.ensemble.shares
+        return {"class_shares": None if shares is None else shares.tolist()}
+
+    def generator_class(self) -> Callable[..., TableGenerator]:
+        """Return the class of the generator, as :class:`TableGenerator` is called."""
+        if self.ensemble.label is None:
+            return TableGenerator
+        return partial(ConditionalGenerator, label=self.ensemble.label)
 
 
-def read_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+def _number_of_teachers(estimator: "PATEGAN | PATEACGAN") -> int:
+    """Return K: as declared, else by the declared number of rows, or a nominal one."""
+    count, rows = estimator.teacher_count, estimator.rows
+    if count is None:
+        nominal = int(rows or NOMINAL_ROWS)
+        if estimator.teachers == NETWORKS:
+            return min(max(2, nominal // PAPER_ROWS_EACH), MOST_TEACHERS)
+        return recommended(
+            nominal, min(float(estimator.epsilon), MOST_EPSILON), float(estimator.delta)
+        )
+    integer("teacher_count", count, least=2)  # one teacher is no majority
+    if count > MOST_TEACHERS:
+        raise InputError(f"Expected teacher_count of at most {MOST_TEACHERS:,}, got {count:,}.")
+    if rows is not None and count > rows:
+        raise InputError(
+            f"Expected teacher_count of at most rows={rows:,}, got {count:,}: each needs a record."
+        )
+    return int(count)
+
+
+def _chosen_config(estimator: "PATEGAN | PATEACGAN") -> PATEConfig:
+    """Return the configuration, which the parameter ``queries`` may change."""
+    one_of("teachers", estimator.teachers, TEACHERS)
+    default = paper_config() if estimator.teachers == NETWORKS else PATEConfig()
+    config, queries = chosen("config", estimator.config, default), estimator.queries
+    if estimator.teachers == MARGINALS and not config.generator.pair_anchor:
+        raise InputError(
+            "generator.pair_anchor=0 would discard the two-way marginals that the teachers vote on; give it a weight."
+        )
+    if queries is None:
+        return config
+    integer("queries", queries)
+    if queries < config.rounds:
+        raise InputError(
+            f"Expected queries of at least {config.rounds}, one a round; got {queries}."
+        )
+    return replace(config, queries=queries)
+
+
+def _make_voting(
+    estimator: "PATEGAN | PATEACGAN",
+    schema: Schema,
+    ensemble: EnsembleSettings,
+    stated: JsonObject,
+    choices: JsonObject,
+) -> NetworksMethod:
+    """Make the method of an estimator; ``stated`` and ``choices`` are of PATEACGAN alone."""
+    config, teachers = _chosen_config(estimator), estimator.teachers
+    learning = VoteLearning(
+        config=config,
+        teachers=teachers,
+        ensemble=ensemble,
+        columns=schema.learned.columns,
+        unit="record" if schema.unit is None else "unit with all of its records",
+        stated={"teachers": teachers, **stated},
+    )
+    counts = teachers == MARGINALS or config.start_from_counts or ensemble.label is not None
+    return make_networks(
+        estimator,
+        schema,
+        learning,
+        chosen("autoencoder_config", estimator.autoencoder_config, AutoencoderConfig()),
+        network_encoding=estimator.network_encoding,
+        starts_from_counts=counts,
+        choices={
+            "teachers": teachers,
+            "queries": estimator.queries,
+            "teacher_count": ensemble.teachers,
+            **choices,
+        },
+    )
+
+
+def _of_present_names(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the facts of a model file with the parameters of the present version.
 
     In version 0.2.0 the parameter ``teachers`` was their number, and the configuration said what they are;
@@ -205,7 +255,7 @@ def read_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PATEGAN(GAN):
+class PATEGAN(Synthesizer):
     """PATE-GAN (Jordon, Yoon, van der Schaar 2019), for tables.
 
     By default teachers are no discriminators: ``teachers="marginals"`` is a method of noisy votes on the two-way
@@ -257,14 +307,204 @@ class PATEGAN(GAN):
     """
 
     method: ClassVar[str] = "pate-gan"
-    method_class = PATEGANMethod
 
     teachers: str = MARGINALS
     teacher_count: int | None = None
     queries: int | None = None
+    autoencoder: str | None = None
+    public: pd.DataFrame | None = None
+    public_source: str | None = None
+    overlap: str = "declined"
+    warm_start: Synthesizer | None = None
+    network_encoding: str | Mapping[str, str] = "one-hot"
     config: PATEConfig | None = None
+    autoencoder_config: AutoencoderConfig | None = None
+
+    def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
+        """Make the method for a schema."""
+        ensemble = EnsembleSettings(teachers=_number_of_teachers(self))
+        return _make_voting(self, check_table_schema(schema), ensemble, {}, {})
 
     @classmethod
     def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a fit from the facts of its model file."""
-        return super().parameters_from(schema, read_facts(facts))
+        return read_parameters(_of_present_names(facts), PATEConfig(), PATE_OF_0_2, CHOICES)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PATEACGAN(Synthesizer):
+    """PATE-GAN with an auxiliary classifier: G(z, c) makes rows of a class c, the value of one column.
+
+    By default teachers are no discriminators: ``teachers="marginals"`` is a method of noisy votes on the two-way
+    marginals of the table. A teacher compares the mean products of two columns of its rows with those of generated rows:
+    its source head goes by the columns other than ``class_column``, its class head by the pairs with it.
+    ``teachers="networks"`` has ACGAN networks (Odena et al. 2017) as teachers and student, each with a source head,
+    "is the row real", and a class head. The method's source is a short text without an algorithm
+    (docs/explanation/papers/pate-gan.md).
+
+    Parameters
+    ----------
+    schema, epsilon, delta
+        As in :class:`tabsynth.PATEGAN`.
+    class_column : str
+        The column of the class: categorical or ordinal, with two values or more. A class that the
+        table has no row of can be drawn as any other, as its absence is private: what its rows are
+        like is then a guess.
+    teachers : {"marginals", "networks"}
+        As in :class:`tabsynth.PATEGAN`. At the same budget ``marginals`` are nearer to the table (reports/pate).
+    mode : {"C", "B", "A"}, optional
+        What teachers vote on. By default ``C``; of networks ``B``, as the source has it.
+        ``C``: a teacher says yes where its source head does and its class head agrees with c: one noisy
+        vote. ``B``: a vote on the source, and one on the class: the argmax of a noisy histogram of the
+        teachers' classes, charged besides. ``A``: teachers see c as a column of the row, and vote once;
+        networks have no class head then.
+    class_shares : dict, optional
+        From each class to its share, where these are public. Else classes are drawn by the
+        noisy one-way counts.
+    teacher_count, queries
+        As in :class:`tabsynth.PATEGAN`.
+    autoencoder, public, public_source, overlap, warm_start, network_encoding, rows, time_limit
+        As in :class:`tabsynth.PATEGAN`.
+    accept_drafted_domain, draft_options, random_state, device, verbose, config, autoencoder_config
+        As in :class:`tabsynth.PATEGAN`.
+
+    Formal guarantees
+    -----------------
+    Those of :class:`tabsynth.PATEGAN`. A class vote is the argmax of counts with N(0, σ²) on each; a
+    record changes one teacher, which moves its vote from one class to another: L2 sensitivity √2, charged
+    as a Gaussian of multiplier σ/√2.
+    """
+
+    method: ClassVar[str] = "pate-acgan"
+
+    teachers: str = MARGINALS
+    teacher_count: int | None = None
+    queries: int | None = None
+    class_column: str
+    mode: str | None = None
+    class_shares: Mapping[Any, float] | None = None
+    autoencoder: str | None = None
+    public: pd.DataFrame | None = None
+    public_source: str | None = None
+    overlap: str = "declined"
+    warm_start: Synthesizer | None = None
+    network_encoding: str | Mapping[str, str] = "one-hot"
+    config: PATEConfig | None = None
+    autoencoder_config: AutoencoderConfig | None = None
+
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        max_draws: int | None = None,
+        class_value: Any = None,
+        random_state: int | None = None,
+        dataframe: str = "fitted",
+        weights: str | None = None,
+        implicates: int | None = None,
+    ) -> Any:
+        """Draw ``n`` synthetic rows, as :meth:`Synthesizer.sample` does.
+
+        Parameters
+        ----------
+        n, where, max_draws, random_state, dataframe, weights, implicates
+            As in :meth:`Synthesizer.sample`. A condition on ``class_column`` draws its classes, without rejection.
+        class_value : optional
+            A value of ``class_column``, ``pandas.NA`` for null: short for a condition on it.
+
+        Raises
+        ------
+        InputError
+            For a value that ``class_column`` does not declare.
+        """
+        self._check_fitted()
+        if class_value is not None:
+            column = self.class_column_  # of this fit, whatever parameters change
+            name = column.name
+            code_of(column, class_value, "class_value", null="pandas.NA")
+            if where is not None and name in where:
+                raise InputError(f"where and class_value both name column {shown(name)}; give one.")
+            where = {**(where or {}), name: class_value}
+        return super().sample(
+            n,
+            where=where,
+            max_draws=max_draws,
+            random_state=random_state,
+            dataframe=dataframe,
+            weights=weights,
+            implicates=implicates,
+        )
+
+    @property
+    def class_column_(self) -> Column:
+        """The column of the class in the fitted model."""
+        self._check_fitted()
+        return self.model_.encoder.schema.columns[self.model_.generator.label]
+
+    def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
+        """Make the method for a schema."""
+        schema = check_table_schema(schema)
+        one_of("teachers", self.teachers, TEACHERS)
+        mode = self.mode
+        if mode is None:
+            mode = "B" if self.teachers == NETWORKS else "C"
+        one_of("mode", mode, MODES)
+        column = self._label_column(schema)
+        shares = self._declared_shares(column)
+        ensemble = EnsembleSettings(
+            teachers=_number_of_teachers(self),
+            label=schema.learned.names.index(self.class_column),
+            shares=shares,
+            mode=mode,
+        )
+        declared = None if shares is None else shares.tolist()
+        choices = {"class_column": self.class_column, "mode": mode, "class_shares": declared}
+        return _make_voting(self, schema, ensemble, {"mode": mode}, choices)
+
+    def _label_column(self, schema: Schema) -> Column:
+        """Return the column of the class; refuse one that has no classes to draw."""
+        if not isinstance(self.class_column, str) or self.class_column not in schema.learned.names:
+            raise InputError(
+                f"class_column names column {shown(self.class_column)}, which the schema lacks; correct it."
+            )
+        column, name = (
+            schema.learned[self.class_column],
+            f"The class, column {shown(self.class_column)},",
+        )
+        if not column.categories:
+            raise InputError(f"{name} is {column.kind}; name a categorical or ordinal one.")
+        if column.size < 2:
+            raise InputError(f"{name} has one class alone; name a column with more.")
+        if column.size > MOST_CLASSES:
+            raise InputError(
+                f"{name} has {column.size} classes; name one of at most {MOST_CLASSES}, or declare coarser categories."
+            )
+        return column
+
+    def _declared_shares(self, column: Column) -> np.ndarray | None:
+        """Return the shares of the classes, shape (classes,), where they are declared."""
+        if self.class_shares is None:
+            return None
+        if not isinstance(self.class_shares, Mapping):
+            raise InputError(f"Expected class_shares to be a dict, got {shown(self.class_shares)}.")
+        shares = np.zeros(column.size)
+        for value, share in self.class_shares.items():
+            number = code_of(column, value, "class_shares")
+            shares[number] = between(f"class_shares of {shown(value)}", share, 0, 1)
+        if not np.isclose(shares.sum(), 1.0, atol=1e-6):
+            raise InputError(f"Expected class_shares to sum to 1, got {shares.sum():g}.")
+        return shares
+
+    @classmethod
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a fit from the facts of its model file."""
+        facts = _of_present_names(facts)
+        config = facts["config"]
+        shares, column = config["class_shares"], schema[config["class_column"]]
+        if shares is not None:
+            values = [*column.categories, *column.reasons, *[None] * column.nulls]
+            shares = dict(zip(values, shares, strict=True))
+        names = (*CHOICES, "class_column", "mode")
+        parameters = read_parameters(facts, PATEConfig(), PATE_OF_0_2, names)
+        return {**parameters, "class_shares": shares}

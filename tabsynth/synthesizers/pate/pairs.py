@@ -31,11 +31,12 @@ from tabsynth.synthesizers.adversarial.generator import (
     TableGenerator,
     TrainingContext,
 )
-from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.features import MarginalTeachers, PairFeatures
 from tabsynth.synthesizers.pate.rounds import (
+    Deal,
     EnsembleSettings,
+    NoisyAggregator,
     draw_questions,
     label_codes,
     release_shares,
@@ -210,8 +211,6 @@ class PATEMarginals(GeneratorTraining):
     ----------
     config : PATEConfig
     generator : TableGenerator
-    rng : torch.Generator
-        Not used: neither teachers nor student are drawn.
     moment_penalty : MomentPenalty
         Its marginals are needed.
     ensemble : EnsembleSettings
@@ -222,7 +221,6 @@ class PATEMarginals(GeneratorTraining):
         self,
         config: PATEConfig,
         generator: TableGenerator,
-        rng: torch.Generator,
         moment_penalty: MomentPenalty,
         ensemble: EnsembleSettings,
         columns: Sequence[Column],

@@ -38,10 +38,11 @@ from tabsynth.synthesizers.adversarial.generator import (
     TableGenerator,
     TrainingContext,
 )
-from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.rounds import (
+    Deal,
     EnsembleSettings,
+    NoisyAggregator,
     draw_questions,
     label_codes,
     release_shares,

@@ -1,0 +1,716 @@
+"""The method of the networks: the allocation of the budget, noisy counts, the autoencoder, and what trains the generator."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+import torch
+
+from tabsynth._random import Randomness
+from tabsynth._typing import JsonObject
+from tabsynth._validate import one_of, shown
+from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, store_records, weights_of
+from tabsynth.encoding.table import Layout, TableEncoder
+from tabsynth.errors import InputError
+from tabsynth.methods import AUTOENCODER, COUNT, ONE_WAY, OVERLAP, TOTAL
+from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.accounting.calibration import calibrate, matching_noise
+from tabsynth.privacy.accounting.mechanisms import (
+    Gaussian,
+    Mechanism,
+    NoPrivacy,
+    SubsampledGaussian,
+)
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import (
+    estimated_rows,
+    interval,
+    marginal_noise,
+    noise_of_estimated_rows,
+    noisy_marginals,
+    noisy_row_count,
+    noisy_total,
+    probabilities,
+)
+from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.schema.conforming import conformed
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.adversarial.autoencoder import (
+    AUTOENCODER_OF_0_2,
+    TRAININGS,
+    Autoencoder,
+    AutoencoderConfig,
+)
+from tabsynth.synthesizers.adversarial.generator import (
+    WARM_START,
+    GeneratorTraining,
+    MomentPenalty,
+    Streams,
+    TableGenerator,
+    TrainingContext,
+)
+from tabsynth.synthesizers.adversarial.public import (
+    check_warm_start,
+    fingerprint,
+    noisy_overlap,
+    one_way,
+    released_index,
+    released_rows,
+    together,
+)
+from tabsynth.synthesizers.conditions import Condition
+from tabsynth.synthesizers.estimator import Synthesizer
+from tabsynth.synthesizers.method import (
+    PlannedSpend,
+    TableMethod,
+    check_public_source,
+    check_table_schema,
+    public_codes,
+)
+from tabsynth.synthesizers.model import FittedModel, Population, Sampler, Trained
+from tabsynth.synthesizers.settings import Config, read_settings
+from tabsynth.tables.counter import RowCounter
+from tabsynth.tables.frames import parts_of
+from tabsynth.training.loop import TrainingMonitor
+from tabsynth.training.networks import weights
+from tabsynth.training.private_step import CodedInputs, PrivateInputs, StepConfig, WeightedInputs
+from tabsynth.training.units import MOST_ROWS, UnitRows
+
+# Of the budget's μ², the unit in which Gaussian mechanisms add up.
+SHARES = {ONE_WAY: 0.1, COUNT: 0.005, OVERLAP: 0.005, TOTAL: 0.005}
+OVERLAPS = ("charged", "declined")
+# In a certificate: rows of ``public``, whose provenance it states, and rows drawn from ``warm_start``.
+PUBLIC_TABLE, RELEASED = "rows of the public table", "rows released by the warm start"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingMechanism:
+    """The mechanism that training uses ``count`` times; its noise takes the rest of the budget.
+
+    Attributes
+    ----------
+    purpose : str
+    mechanism : callable
+        From the noise multiplier, the same for all training mechanisms, to the mechanism.
+    count : int
+    details : dict
+        Further facts for the certificate.
+    """
+
+    purpose: str
+    mechanism: Callable[[float], Mechanism]
+    count: int
+    details: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learning(ABC):
+    """The way in which a generator learns: by a critic of private steps, or by a student of noisy votes."""
+
+    config: Any
+    stated: JsonObject = field(default_factory=dict)  # settings that a certificate states
+
+    def check(self, layout: Layout) -> None:  # noqa: B027 - few have anything to refuse
+        """Refuse codes of rows that the networks cannot use."""
+
+    @abstractmethod
+    def mechanisms(self, public_rows: str | None) -> tuple[TrainingMechanism, ...]:
+        """Return the mechanisms that take what is left of the budget; ``public_rows`` names rows that cost nothing."""
+
+    @abstractmethod
+    def training(
+        self, generator: TableGenerator, rng: torch.Generator, penalty: MomentPenalty
+    ) -> GeneratorTraining:
+        """Return what trains a generator; ``rng`` draws the first weights of the other networks."""
+
+    def private_steps(self) -> list[StepConfig]:
+        """Return the private steps of the networks."""
+        return []
+
+    @abstractmethod
+    def free_steps(self, *, public: bool, warm: bool) -> dict[str, int]:
+        """Return the number of steps of each stage that reads no private row, given a public table or a warm start."""
+
+    def uses_row_count(self, private_autoencoder: bool) -> bool:
+        """Return whether training needs the number of rows."""
+        return True
+
+    def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
+        """Return what to know of a plan before the fit."""
+        return []
+
+    def public_facts(self) -> JsonObject:
+        """Return further public facts that a certificate states, JSON-ready."""
+        return {}
+
+    def generator_class(self) -> Callable[..., TableGenerator]:
+        """Return the class of the generator, as :class:`TableGenerator` is called."""
+        return TableGenerator
+
+
+def _left(epsilon: float, delta: float, earlier: Ledger) -> float:
+    """Return μ of the single Gaussian that would spend what is left, for sharing out."""
+    if math.isinf(epsilon):
+        return math.inf
+    if earlier.adaptive:
+        return max(earlier.filter.mu_left(earlier.spends()), 1e-6)
+    return gaussian_mu(epsilon, delta)
+
+
+def _gaussian(mu: float, share: float) -> Mechanism:
+    if math.isinf(mu):
+        return NoPrivacy()
+    return Gaussian(noise_multiplier=1 / (mu * math.sqrt(share)))
+
+
+def _autoencoder(config: AutoencoderConfig, mu: float, delta: float) -> Mechanism:
+    if math.isinf(mu):
+        return NoPrivacy()
+    rate = config.step.sampling_rate
+    noise = matching_noise(
+        lambda s: SubsampledGaussian(noise_multiplier=s, sampling_rate=rate),
+        config.step.count,
+        mu * math.sqrt(config.share),
+        delta,
+    )
+    return SubsampledGaussian(noise_multiplier=noise, sampling_rate=rate)
+
+
+def step_mechanism(noise: float, rate: float) -> Mechanism:
+    """Return the mechanism of one step at ``rate``."""
+    if rate == 1.0:
+        return Gaussian(noise_multiplier=noise)
+    return SubsampledGaussian(noise_multiplier=noise, sampling_rate=rate)
+
+
+class FirstCounts(NamedTuple):
+    """The released counts that training starts from.
+
+    Attributes
+    ----------
+    rows : float
+        The number of rows that divisors use; 0 where it is neither declared nor counted.
+    population : Population or None
+        The total of the weights, where rows have any and it was measured.
+    marginals : list of ndarray or None
+        One-way distributions, where they were measured.
+    overlap : dict
+        The noisy number of private rows that are public too, with its 95% interval, where it is charged.
+    """
+
+    rows: float
+    population: Population | None
+    marginals: list[np.ndarray] | None
+    overlap: JsonObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworksModel(FittedModel[TableEncoder]):
+    """A fitted generator network."""
+
+    def sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """Return a sampler of codes; rows that are to be chosen from are not rounded to pair counts.
+
+        A generator with a class for each row draws the classes that a condition allows.
+        """
+        generator = self.generator
+        if condition is None or getattr(generator, "label", None) not in condition.box:
+            return partial(generator.sample, rounded=condition is None), False
+        noise = generator.noise_of(condition.box[generator.label] > 0)
+        exact = set(condition.box) == {generator.label} and not condition.computed
+        return partial(generator.sample, noise=noise, rounded=exact), exact
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworksMethod(TableMethod):
+    """A generator network, and the way in which it learns.
+
+    Attributes
+    ----------
+    learning : Learning
+    training : {"dp-sgd", "public", "no-noise", None}
+        The training of the autoencoder; None without one.
+    autoencoder : AutoencoderConfig
+    starts_from_counts : bool
+        Whether the generator starts from noisy one-way counts.
+    choices : dict
+        Parameters that a model file keeps besides the configurations.
+    public, public_source, overlap
+        As of :class:`tabsynth.DPWGAN`.
+    """
+
+    model_class: ClassVar[type[FittedModel[Any]]] = NetworksModel
+    no_design: ClassVar[tuple[str, ...]] = ()
+
+    learning: Learning
+    training: str | None
+    autoencoder: AutoencoderConfig
+    starts_from_counts: bool = True
+    choices: JsonObject
+    public: pd.DataFrame | None
+    public_source: str | None
+    overlap: str
+
+    # Parameters.
+
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be used."""
+        one_of("autoencoder", self.training, ("preset", *TRAININGS, None))
+        if self.training == "no-noise" and math.isfinite(self.epsilon):
+            raise InputError(
+                "autoencoder='no-noise' reads private rows without noise, which is epsilon=inf, but"
+                f" epsilon={self.epsilon:g} was asked for; use 'dp-sgd' or 'public'."
+            )
+        if self.training == "public" and self.public is None and self.warm_start is None:
+            raise InputError("autoencoder='public' needs a public table or a warm_start: give one.")
+        self.learning.check(self.encoder.layout)
+        self._check_sources()
+        self._check_units()
+        _ = self.public_index  # refused before any spending
+
+    @property
+    def _private_autoencoder(self) -> AutoencoderConfig | None:
+        """The settings of an autoencoder that learns from private rows."""
+        return None if self.training in ("public", None) else self.autoencoder
+
+    def _check_units(self) -> None:
+        """Refuse what private steps cannot do with units of several rows."""
+        most, stepped = self.schema.design.rows, self.learning.private_steps()
+        if self._private_autoencoder is not None:
+            stepped = [*stepped, self.autoencoder.step]
+        least = min(
+            (c.physical_batch for c in stepped if c.physical_batch is not None), default=most
+        )
+        if least < most:
+            raise InputError(
+                f"The rows of a unit go through a network together: physical_batch must be max_rows_per_unit={most} at least,"
+                f" got {least}; raise it, or leave it out."
+            )
+        if stepped and most > MOST_ROWS:
+            raise InputError(
+                f"Private steps take max_rows_per_unit of at most {MOST_ROWS}, got {most:,}; lower it, or fit margnet."
+            )
+
+    def _check_sources(self) -> None:
+        """Refuse a public table or a warm start that cannot be used, before anything is charged.
+
+        No private row is read: that the public table is public is the declaration of whoever names its source.
+        A comparison with the private rows that is not charged would reveal whether a record is among them.
+        """
+        one_of("overlap", self.overlap, OVERLAPS)
+        if self.public is not None and self.warm_start is not None:
+            raise InputError("Give a public table or a warm_start, not both.")
+        check_public_source(self.public, self.public_source)
+        if self.public is None and (self.public_source is not None or self.overlap == "charged"):
+            raise InputError(
+                "public_source and overlap='charged' go with a public table: give public."
+            )
+        if self.warm_start is not None:
+            check_warm_start(self.warm_start, self.schema, self.epsilon, self.delta)
+
+    @cached_property
+    def public_index(self) -> np.ndarray | None:
+        """Category codes of the public table."""
+        return public_codes(self.encoder, self.public)
+
+    @property
+    def _free_rows(self) -> str | None:
+        """Rows that cost nothing, besides generated ones: declared public by a person, or released before."""
+        if self.public is not None:
+            return PUBLIC_TABLE
+        return None if self.warm_start is None else RELEASED
+
+    # The budget.
+
+    def with_sources(self, spends: list[JsonObject]) -> list[JsonObject]:
+        """Return earlier spends with those of the warm start."""
+        return spends if self.warm_start is None else together(self.warm_start, spends)
+
+    def counted(self) -> list[str]:
+        """Return the purposes of the counts that are released once, before training."""
+        warm = self.warm_start
+        of_columns = warm is None and self.starts_from_counts
+        needs_rows = self.learning.uses_row_count(self._private_autoencoder is not None)
+        purposes = [ONE_WAY] if of_columns else []
+        # The one-way counts of weighted rows add up to weights, not to a number of rows.
+        if self.rows is None and needs_rows and (self.schema.weight or not of_columns):
+            purposes.append(COUNT)
+        known = of_columns or (warm is not None and warm.model_.population is not None)
+        if self.schema.weight and needs_rows and not known:
+            purposes.append(TOTAL)
+        if self.overlap == "charged":
+            purposes.append(OVERLAP)
+        return purposes
+
+    def _mechanisms(self) -> tuple[TrainingMechanism, ...]:
+        return self.learning.mechanisms(self._free_rows)
+
+    def plan(self, earlier: Ledger) -> list[PlannedSpend]:
+        """Return the mechanisms of a fit, after what a ledger has charged: training takes all that the others leave.
+
+        Raises
+        ------
+        BudgetError
+            If they leave nothing.
+        """
+        mu, autoencoder = _left(self.epsilon, self.delta, earlier), self._private_autoencoder
+        spends = [
+            PlannedSpend(purpose=name, mechanism=_gaussian(mu, SHARES[name]), count=1)
+            for name in self.counted()
+        ]
+        if autoencoder is not None:
+            mechanism = _autoencoder(autoencoder, mu, self.delta)
+            count = autoencoder.step.count
+            spends.append(PlannedSpend(purpose=AUTOENCODER, mechanism=mechanism, count=count))
+        noise, training = math.inf, self._mechanisms()
+        if math.isfinite(mu):
+            fixed = [*earlier.spends(), *((s.mechanism, s.count) for s in spends)]
+            noise = calibrate(
+                lambda s: [*fixed, *((part.mechanism(s), part.count) for part in training)],
+                self.epsilon,
+                self.delta,
+                earlier.filter if earlier.adaptive else None,
+            )
+        for part in training:
+            mechanism = part.mechanism(noise) if math.isfinite(mu) else NoPrivacy()
+            spends.append(PlannedSpend(purpose=part.purpose, mechanism=mechanism, count=part.count))
+        return spends
+
+    def _details(self, purpose: str) -> JsonObject:
+        """Return further facts about a mechanism for the certificate."""
+        design, columns = self.schema.design, len(self.schema.learned.sizes)
+        if purpose == ONE_WAY:
+            unit = "counts" if design.weight is None else "weighted counts"
+            sensitivity = design.bound * math.sqrt(columns)
+            return {"l2_sensitivity": sensitivity, "unit": unit, "columns": columns}
+        if purpose == TOTAL:
+            return {"l2_sensitivity": design.bound, "unit": "weights"}
+        if purpose in SHARES:
+            return {"l2_sensitivity": float(design.rows), "unit": "rows"}
+        if purpose == AUTOENCODER:
+            return self.autoencoder.stated_steps()
+        return next(part.details for part in self._mechanisms() if part.purpose == purpose)
+
+    def free_steps(self) -> dict[str, int]:
+        """Return the number of steps of each stage that reads no private row."""
+        autoencoder = (
+            {AUTOENCODER: self.autoencoder.step.count} if self.training == "public" else {}
+        )
+        public, warm = self.public is not None, self.warm_start is not None
+        return {**autoencoder, **self.learning.free_steps(public=public, warm=warm)}
+
+    def notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
+        """Return what to know of a plan before the fit."""
+        return self.learning.notes(spends)
+
+    # Training.
+
+    def train(
+        self,
+        rows: PrivateRows,
+        spends: Sequence[PlannedSpend],
+        ledger: Ledger,
+        randomness: Randomness,
+        monitor: TrainingMonitor,
+    ) -> Trained:
+        """Release the first counts, and train the networks."""
+        device, design = self.device, self.schema.design
+        # Streams are drawn in a fixed order, so that a seed means the same run whatever is skipped.
+        counts_noise, init_rng = randomness.noise(), randomness.torch()
+        private, public = randomness.torch(device), randomness.torch(device)
+        streams = Streams(init_rng, private, public, randomness.noise(), randomness.noise())
+        # All accounts are opened before the first row is read: a plan past the budget reads nothing.
+        accounts = {
+            s.purpose: ledger.open(s.purpose, s.mechanism, s.count, self._details(s.purpose))
+            for s in spends
+        }
+        free, layout = self._free_index(randomness.numpy(), monitor), self.encoder.layout
+        counts = self._count(PrivateTable(rows, ledger), accounts, free, counts_noise, monitor)
+        marginals, population = counts.marginals, counts.population
+        if self.warm_start is not None and free is not None:
+            marginals = one_way(free, self.schema.learned.sizes)
+            if design.weight is not None and population is None:
+                population = self.warm_start.model_.population
+        training = self._train_networks(
+            TrainingContext(
+                table=PrivateTable(self._inputs(rows), ledger),
+                accounts=accounts,
+                rows=counts.rows,
+                streams=streams,
+                monitor=monitor,
+                total=None
+                if population is None
+                else population.total / float(design.max_weight or 1),
+                max_rows_per_unit=design.rows,
+                marginals=marginals,
+                public_codes=None
+                if free is None
+                else torch.from_numpy(layout.encode(free)).to(device),
+                same_rows=self.warm_start is not None,
+            )
+        )
+        return Trained(
+            generator=training.released.eval(),
+            curves=training.curves,
+            notes=counts.overlap,
+            rows=counts.rows or None,  # 0: neither declared nor counted
+            population=population,
+        )
+
+    def _count(
+        self,
+        table: PrivateTable[PrivateRows],
+        accounts: Mapping[str, Account],
+        public: np.ndarray | None,
+        bits: Bits,
+        monitor: TrainingMonitor,
+    ) -> FirstCounts:
+        """Release every count that has an account."""
+        design, sizes = self.schema.design, self.schema.learned.sizes
+
+        def release(purpose: str, count: Callable[[Account], float]) -> float:
+            number = monitor.once(purpose, lambda: {"number": np.array(count(accounts[purpose]))})
+            return float(number["number"])
+
+        rows, marginals, population = float(self.rows or 0), None, None
+        overlap: JsonObject = {}
+        if ONE_WAY in accounts:
+            account = accounts[ONE_WAY]
+            released = monitor.once(
+                ONE_WAY,
+                lambda: {
+                    str(j): c
+                    for j, c in enumerate(
+                        noisy_marginals(table, account, sizes, bits, design.bound, design.step)
+                    )
+                },
+            )
+            counts = [released[str(j)] for j in range(len(sizes))]
+            std = marginal_noise(account, len(sizes), design.bound)
+            if design.weight is None:
+                total = rows = rows or estimated_rows(counts)
+            else:
+                total = estimated_rows(counts)
+                ends = interval(total, noise_of_estimated_rows(sizes, std))
+                population = Population(total=total, interval=ends)
+            marginals = [probabilities(c, total, std) for c in counts]
+        if TOTAL in accounts:
+            total = release(TOTAL, lambda account: noisy_total(table, account, bits, design.bound))
+            ends = interval(total, accounts[TOTAL].whole_table_noise * design.bound)
+            population = Population(total=total, interval=ends)
+        if COUNT in accounts:
+            rows = release(COUNT, lambda a: noisy_row_count(table, a, bits, design.rows))
+        if OVERLAP in accounts and public is not None:
+            count = release(OVERLAP, lambda a: noisy_overlap(table, a, public, bits, design.rows))
+            noise = accounts[OVERLAP].noise_multiplier * design.rows
+            ends = interval(count, noise, rounded=True)
+            overlap = {"noisy_count": count, "noise_std": noise, "interval": list(ends)}
+        return FirstCounts(rows, population, marginals, overlap)
+
+    def _train_networks(self, context: TrainingContext) -> GeneratorTraining:
+        """Train the autoencoder, if there is one, and the generator; return what trained the generator."""
+        streams, marginals, layout = context.streams, context.marginals, self.encoder.layout
+        autoencoder = self._train_autoencoder(context)
+        generator = self._make_generator(streams.init, autoencoder)
+        if marginals is not None and autoencoder is None:
+            generator.start_from(marginals)
+        # Other rows may be distributed otherwise: only pairs of the same rows are held to.
+        released = context.public_codes if context.same_rows else None
+        penalty = MomentPenalty.of(layout, marginals, released, self.learning.config.generator)
+        training = self.learning.training(generator, streams.init, penalty).to(self.device)
+        if context.public_codes is not None:
+            training.warm_up(context)
+        training.fit(context)
+        return training
+
+    def _train_autoencoder(self, context: TrainingContext) -> Autoencoder | None:
+        """Train the autoencoder on private rows if it has an account, else on public codes."""
+        if self.training is None:
+            return None
+        streams, account = context.streams, context.accounts.get(AUTOENCODER)
+        model = Autoencoder(self.autoencoder, self.encoder.layout, streams.init)
+        if context.marginals is not None:
+            model.start_from(context.marginals)
+        model.to(self.device)
+        if account is not None:
+            model.fit(context, account, streams.private, streams.coder_noise)
+        elif context.public_codes is not None:
+            model.fit_public(context, context.public_codes)
+        return model
+
+    def _make_generator(
+        self, rng: torch.Generator, autoencoder: Autoencoder | None
+    ) -> TableGenerator:
+        """Make an untrained generator, ending in the autoencoder's decoder if there is one."""
+        return self.learning.generator_class()(
+            self.encoder.layout,
+            self.learning.config.generator,
+            rng,
+            decoder=None if autoencoder is None else autoencoder.decoder,
+            decoder_inputs=0 if autoencoder is None else self.autoencoder.latent_dim,
+        )
+
+    def encode_rows(self, table: Any, key: bytes) -> PrivateRows:
+        """Write the category codes once, in parts, to a file that is mapped to memory."""
+        schema, encoder = self.schema, self.encoder
+        if isinstance(table, RowCounter):
+            parts = table.rows(schema)
+        elif schema.released is None:
+            parts = parts_of(table)
+        else:
+            parts = (conformed(part, schema) for part in parts_of(table))
+        records = store_records(map(encoder.to_records, parts), encoder.layout.sizes, schema.design)
+        return records.bounded(schema.design, key)
+
+    def _inputs(self, rows: PrivateRows) -> PrivateInputs | UnitRows:
+        """Return the network inputs of private rows, with what each counts and the unit of each."""
+        codes = CodedInputs.of(codes_of(rows), self.encoder.layout, self.device)
+        inputs: PrivateInputs = codes
+        weights = weights_of(rows)
+        if weights is not None:
+            inputs = WeightedInputs.of(codes, weights, float(self.schema.max_weight or 1))
+        if self.schema.unit is None:
+            return inputs
+        # The made-up rows of a trial have no units: each row is one.
+        units = rows.units if isinstance(rows, Rows) else None
+        units = np.arange(len(codes), dtype=np.uint64) if units is None else units
+        return UnitRows(inputs, units, self.schema.design.rows)
+
+    def _free_index(self, rng: np.random.Generator, monitor: TrainingMonitor) -> np.ndarray | None:
+        """Return category codes of the public table, or of a sample of the warm start."""
+        if self.warm_start is None:
+            return self.public_index
+        warm, width = self.warm_start, self.encoder.layout.width
+        rows = released_rows(width) if monitor.trial_steps is None else 1000
+        # Kept, so that a fit that is resumed after a crash uses the same table.
+        return monitor.once(WARM_START, lambda: {"index": released_index(warm, rows, rng)})["index"]
+
+    # What a certificate and a model file hold.
+
+    def settings(self) -> JsonObject:
+        """Return the public settings that a certificate states besides parameters, JSON-ready."""
+        learned = self.training if self.training != "public" else self._free_rows
+        return {"autoencoder": learned, **self.learning.stated}
+
+    def public_table_facts(self) -> dict[str, Any] | None:
+        """Return what a certificate says of the public table."""
+        facts = super().public_table_facts()
+        return None if facts is None else {**facts, "provenance": self.public_source}
+
+    def public_facts(self, trained: Trained) -> dict[str, Any]:
+        """Return the public facts that a certificate states, JSON-ready."""
+        public, warm = super().public_facts(trained) | self.learning.public_facts(), self.warm_start
+        if public["public_table"] is not None:
+            public["public_table"]["overlap"] = trained.notes or "declined: not counted"
+        if warm is not None:
+            public["warm_start"] = {
+                "method": warm.method,
+                "sha256_of_weights": fingerprint(warm),
+                "settings": warm.model_.facts.get("settings"),
+                "public": warm.model_.facts["public"],
+            }
+        return public
+
+    def configuration(self) -> JsonObject:
+        """Return what rebuilds an untrained generator, JSON-ready."""
+        return {
+            **self.choices,
+            "autoencoder": self.training,
+            "config": asdict(self.learning.config),
+            "autoencoder_config": None if self.training is None else asdict(self.autoencoder),
+        }
+
+    def size(self) -> int:
+        """Return the number of weights of the generator."""
+        config, width = self.learning.config.generator, self.encoder.layout.width
+        widths = (config.latent_dim, *config.hidden)
+        if self.training is None:
+            return weights(*widths, width)
+        code = self.autoencoder.latent_dim
+        return weights(*widths, code) + weights(code, *self.autoencoder.hidden[::-1], width)
+
+    def make_empty(self) -> TableGenerator:
+        """Make an untrained generator, for the weights of a file."""
+        rng = torch.Generator().manual_seed(0)  # weights are overwritten by those of the file
+        layout, config = self.encoder.layout, self.autoencoder
+        return self._make_generator(
+            rng, None if self.training is None else Autoencoder(config, layout, rng)
+        )
+
+
+class NetworksEstimator(Protocol):
+    """The parameters that all estimators of networks have."""
+
+    epsilon: float
+    autoencoder: str | None
+    public: pd.DataFrame | None
+    public_source: str | None
+    overlap: str
+    warm_start: Synthesizer | None
+
+    def shared_settings(self) -> JsonObject:
+        """Return the settings that all methods have, but the schema."""
+
+
+def make_networks(
+    estimator: NetworksEstimator,
+    schema: Schema | LinkedSchema,
+    learning: Learning,
+    autoencoder: AutoencoderConfig,
+    **settings: Any,
+) -> NetworksMethod:
+    """Make the method of an estimator; ``settings`` are further fields of the method."""
+    training = estimator.autoencoder
+    if training == "preset":
+        if estimator.warm_start is not None:
+            training = (
+                None  # a generator that starts from released marginals does better on its own
+            )
+        elif estimator.public is not None:
+            training = "public"
+        else:
+            training = "no-noise" if math.isinf(estimator.epsilon) else "dp-sgd"
+    names = ("public", "public_source", "overlap", "warm_start")
+    return NetworksMethod(
+        **estimator.shared_settings(),
+        schema=check_table_schema(schema),
+        learning=learning,
+        training=training,
+        autoencoder=autoencoder,
+        **{name: getattr(estimator, name) for name in names},
+        **settings,
+    )
+
+
+def chosen(name: str, config: object, default: Config) -> Config:
+    """Return the configuration of a parameter, or the default without one; refuse one of another class."""
+    if config is None:
+        return default
+    if not isinstance(config, type(default)):
+        raise InputError(f"Expected {name} to be a {type(default).__name__}, got {shown(config)}.")
+    return config
+
+
+def read_parameters(
+    facts: Mapping[str, Any],
+    config: object,
+    earlier_names: Mapping[str, str | None],
+    choices: Sequence[str],
+) -> JsonObject:
+    """Return the parameters of a fit from the facts of its model file; ``config`` holds the defaults of what it lacks."""
+    stated = facts["config"]
+    autoencoder = stated["autoencoder_config"]
+    if autoencoder is not None:
+        autoencoder = read_settings(AutoencoderConfig(), autoencoder, AUTOENCODER_OF_0_2)
+    return {
+        **{name: stated[name] for name in (*choices, "autoencoder")},
+        "network_encoding": facts["encoding"],
+        "config": read_settings(config, stated["config"], earlier_names),
+        "autoencoder_config": autoencoder,
+    }
