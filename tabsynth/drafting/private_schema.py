@@ -61,7 +61,7 @@ from tabsynth.privacy.accounting.mechanisms import (
     NoPrivacy,
     ThresholdedGaussian,
 )
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, note_passed
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, new_name, note_passed
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.column import Column, is_supported
@@ -234,6 +234,8 @@ def draft_on_ledger(
     }
     if design.unit is not None:
         released |= {"unit": design.unit, "max_rows_per_unit": design.rows}  # what it protects
+    if random_state is None:  # tells it from another draft of the same outcome
+        released |= {"release": new_name()}
     if ledger.project is not None:  # which counts it already
         released |= {"project": ledger.project, "run": ledger.run}
     if not columns:

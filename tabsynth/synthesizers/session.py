@@ -620,8 +620,11 @@ class FitSession:
             if item not in listed:
                 return False
             listed.remove(item)
-        # Two drafts of one table may be charged alike: what they released tells them apart.
+        # Two drafts of one table may be charged alike: their names tell them apart, or in a schema of version 0.2 their facts.
         model = getattr(self.estimator, "model_", None)
+        name = self.schema.released.get("release")
+        if model is not None and name is not None:
+            return bool((model.encoder.whole.released or {}).get("release") == name)
         columns = [c for c in self.schema.columns if c.provenance == "released"]
         return model is None or all(c in model.encoder.whole.columns for c in columns)
 
