@@ -4,7 +4,7 @@ from tabsynth.evaluation.attacks.disclosure import attribute_disclosure
 from tabsynth.evaluation.attacks.shadow import shadow_membership
 from tabsynth.evaluation.baseline import independent_columns, verdict
 from tabsynth.evaluation.config import EvaluationConfig
-from tabsynth.evaluation.metric import Evaluation, Metric, Part, Tables
+from tabsynth.evaluation.metric import Columns, Evaluation, Metric, Part, Tables
 from tabsynth.evaluation.results import (
     F1,
     BaselineComparison,
@@ -18,9 +18,9 @@ from tabsynth.evaluation.results import (
     Prediction,
     Verdict,
 )
-from tabsynth.evaluation.suite import Columns, measure
+from tabsynth.evaluation.suite import measure
 from tabsynth.evaluation.survey_columns import Survey
-from tabsynth.evaluation.utility.marginals import distances, histogram
+from tabsynth.evaluation.utility.marginals import distances
 from tabsynth.evaluation.utility.prediction import dimension_wise_prediction
 
 __all__ = [
@@ -45,7 +45,6 @@ __all__ = [
     "attribute_disclosure",
     "dimension_wise_prediction",
     "distances",
-    "histogram",
     "independent_columns",
     "measure",
     "shadow_membership",

@@ -13,7 +13,7 @@ import numpy as np
 from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
 from tabsynth.evaluation.baseline import independent_columns
 from tabsynth.evaluation.definitions import SHOWN, Definition
-from tabsynth.evaluation.metric import Metric
+from tabsynth.evaluation.metric import Columns, Metric
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility import kmarginal, marginals
 from tabsynth.evaluation.utility.kmarginal import marginal_sets, percentile_bins, score_of, to_bins
@@ -77,10 +77,8 @@ def charged_metrics(
     table: PrivateTable[PrivateRows],
     account: Account,
     synthetic: np.ndarray | WeightedRows,
+    columns: Columns,
     *,
-    names: Sequence[str],
-    sizes: Sequence[int],
-    scores: Sequence[np.ndarray | None],
     rng: np.random.Generator,
     bits: Bits | None = None,
     design: Design = NO_DESIGN,
@@ -99,6 +97,7 @@ def charged_metrics(
         Of `uses(columns, weighted)` uses; its noise multiplier σ is in units of the sensitivity, 1 for each use.
     synthetic : ndarray, shape (rows, columns), int64, or WeightedRows
         Category codes. Must be public: a release under the same ledger.
+    columns : Columns
     rng : numpy Generator
         Shuffles the synthetic table.
     bits : Bits, optional
@@ -135,7 +134,7 @@ def charged_metrics(
     public_rows = synthetic if isinstance(synthetic, WeightedRows) else WeightedRows(synthetic)
     of_rows = design.rows * account.whole_table_noise
     std = design.bound * account.whole_table_noise
-    columns = len(sizes)
+    sizes = columns.sizes
 
     def noisy(
         statistic: Callable[[PrivateRows], float], scale: float, whole: bool = False
@@ -174,8 +173,8 @@ def charged_metrics(
         return Estimate(value, max(0.0, value - half), min(1.0, value + half), round(rows))
 
     metrics = []
-    for order in range(1, min(3, columns) + 1):
-        sets = column_sets(columns, order)
+    for order in range(1, min(3, len(sizes)) + 1):
+        sets = column_sets(len(sizes), order)
         value = estimate(public_rows, sets, None)
         baseline = estimate(alone, sets, None) if order > 1 else None
         metrics.append(
@@ -190,8 +189,8 @@ def charged_metrics(
             )
         )
     # Its percentiles: the private ones are not public.
-    bins = percentile_bins(public_rows.codes, sizes, scores, public_rows.weights)
-    sets = marginal_sets(list(names))
+    bins = percentile_bins(public_rows.codes, sizes, columns.scores, public_rows.weights)
+    sets = marginal_sets(columns.names)
     scored = [score_of(estimate(other, sets, bins)) for other in (public_rows, alone)]
     metrics.append(Metric(SCORE, scored[0], baseline=scored[1], title=kmarginal.SCORE.name))
     bounded = f"At most {design.rows} rows of each unit of privacy are counted."

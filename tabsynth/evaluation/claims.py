@@ -33,13 +33,13 @@ class ClaimCheck:
 
     private: bool
     conditional: bool
-    refuting_audits: tuple[Mapping[str, Any], ...]
+    refuting_audits: tuple[Mapping[str, object], ...]
     rows: int
     other_rows: int | None
     other_schema: bool
 
 
-def check_claim(certificate: Mapping[str, Any], rows: int, schema_sha256: str) -> ClaimCheck:
+def check_claim(certificate: Mapping[str, object], rows: int, schema_sha256: str) -> ClaimCheck:
     """Hold a certificate against a table of so many rows, evaluated under a schema of that digest."""
     described = section_of(certificate, "table").get("rows")
     digest = section_of(certificate, "public").get("schema_sha256")
@@ -53,14 +53,14 @@ def check_claim(certificate: Mapping[str, Any], rows: int, schema_sha256: str) -
     )
 
 
-def claimed_epsilon(certificate: Mapping[str, Any] | None) -> float:
+def claimed_epsilon(certificate: Mapping[str, object] | None) -> float:
     """Return ε that a certificate claims, authenticated or not; infinite without an unconditional claim."""
     if certificate is None or not is_private(certificate):
         return math.inf
-    return float(certificate["epsilon"])
+    return number_of(certificate["epsilon"]) or 0.0
 
 
-def is_private(certificate: Mapping[str, Any]) -> bool:
+def is_private(certificate: Mapping[str, object]) -> bool:
     """Return whether the certificate claims a finite ε, unseeded, without a condition."""
     return (
         bool(certificate.get("private", False))
@@ -69,17 +69,17 @@ def is_private(certificate: Mapping[str, Any]) -> bool:
     )
 
 
-def is_conditional(certificate: Mapping[str, Any]) -> bool:
+def is_conditional(certificate: Mapping[str, object]) -> bool:
     """Return whether the certificate claims a finite ε, unseeded, that holds only if drafted columns are public."""
     return _is_bounded(certificate) and bool(conditional_of(certificate.get("public")))
 
 
-def _is_bounded(certificate: Mapping[str, Any]) -> bool:
+def _is_bounded(certificate: Mapping[str, object]) -> bool:
     epsilon = number_of(certificate.get("epsilon"))
     return epsilon is not None and math.isfinite(epsilon) and not certificate.get("seeded", False)
 
 
-def _refuting_audits(certificate: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def _refuting_audits(certificate: Mapping[str, object]) -> tuple[Mapping[str, object], ...]:
     epsilon = number_of(certificate.get("epsilon"))
     out = []
     for audit in items_of(certificate.get("audit")):
@@ -99,13 +99,13 @@ def number_of(value: Any) -> float | None:
     return None if math.isnan(number) else number
 
 
-def section_of(certificate: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def section_of(certificate: Mapping[str, object], name: str) -> Mapping[str, Any]:
     """Return a section of a certificate; empty where it has none."""
     value = certificate.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
-def items_of(value: Any) -> list[Mapping[str, Any]]:
+def items_of(value: object) -> list[Mapping[str, Any]]:
     """Return the sections in a list; none where it is no list."""
     items = value if isinstance(value, list | tuple) else []
     return [item for item in items if isinstance(item, Mapping)]

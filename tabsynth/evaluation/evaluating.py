@@ -1,29 +1,27 @@
 """The evaluation of one synthetic table, compared with the real one, a hold-out and independent columns."""
 
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import integer, one_of, shown
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.shadow import shadow_attack
-from tabsynth.evaluation.column_summaries import column_summaries
+from tabsynth.evaluation.column_summaries import column_summaries, heaping
 from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.drafted import drafted_for
-from tabsynth.evaluation.heaping import heaping
 from tabsynth.evaluation.inputs import (
     HOLDOUT,
     REAL,
     SYNTHETIC,
     TABLES,
-    certificate_with,
     indexed_holdout,
     indexed_synthetic,
     kept_index,
@@ -31,86 +29,85 @@ from tabsynth.evaluation.inputs import (
     named_by_text,
     rows_sha256,
 )
-from tabsynth.evaluation.metric import Evaluation, Weights
-from tabsynth.evaluation.sampling import TABLES as SAMPLED
-from tabsynth.evaluation.sampling import checked_totals, sampled_distances
+from tabsynth.evaluation.metric import Columns, Compared, Evaluation, Weights, halves
+from tabsynth.evaluation.results import Z95, Sampled, SampledDistance
 from tabsynth.evaluation.suite import measure
 from tabsynth.evaluation.survey_columns import DesignColumns, Survey, SurveyReader, apart
 from tabsynth.evaluation.utility.constraints import rule_checks
-from tabsynth.privacy.certificate.verification import Verification
+from tabsynth.evaluation.utility.marginals import column_sets, distance
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema, refuse_no_rows
 from tabsynth.tables.frames import to_pandas
 
+SAMPLED = ("train", "synthetic", "holdout")
+
 
 def evaluate_table(
-    real: Any,
-    synthetic: Any,
-    holdout: Any,
-    *,
+    tables: Compared[object],
     schema: Schema | None,
-    certificate: Mapping[str, Any] | Verification | None,
-    target: str | None,
-    by: str | Sequence[str] | None,
     survey: Survey,
     config: EvaluationConfig,
-    label: str,
+    *,
+    target: str | None = None,
+    by: str | Sequence[str] | None = None,
 ) -> Evaluation:
-    """Compare a synthetic table with the real one, a hold-out and independent columns; see :func:`tabsynth.evaluate`."""
+    """Compare a synthetic table with a real one, a hold-out and independent columns; see :func:`tabsynth.evaluate`.
+
+    Parameters
+    ----------
+    tables : Compared
+        Tables as users have them; ``baseline`` is the real one.
+    """
     if schema is not None and not isinstance(schema, Schema):
         raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
-    stated_certificate, authenticated = certificate_with(synthetic, certificate)
     survey = survey.weighted_by(None if schema is None else schema.weight)
     declared = () if schema is None else (*schema.names, *schema.design.names)
-    tables = [
-        _Table(*apart(to_pandas(table, what), survey, declared))
-        for table, what in zip((real, synthetic, holdout), TABLES, strict=True)
+    parts = [
+        apart(to_pandas(table, what), survey, declared)
+        for table, what in zip(
+            (tables.baseline, tables.synthetic, tables.holdout), TABLES, strict=True
+        )
         if table is not None
     ]
+    rows, columns_of_survey = [part[0] for part in parts], [part[1] for part in parts]
     drafted = None
     if schema is None:
-        schema, rows, drafted = drafted_for([t.rows for t in tables], TABLES[: len(tables)])
-        tables = [t._replace(rows=read) for t, read in zip(tables, rows, strict=True)]
-    training, drawn, *unseen = tables
-    coded = schema.coded
-    columns = meaning(coded, target, by)
-    weighing = _weights(survey, schema.decimal, *tables)
-    indexed_table = indexed_synthetic(coded, drawn.rows, schema.rules, weighing.synthetic)
-    train, train_rows = kept_index(schema, training.rows, REAL)
+        schema, rows, drafted = drafted_for(rows, TABLES[: len(rows)])
+    columns = meaning(schema.coded, target, by)
+    drawn = _weights(survey, schema.decimal, columns_of_survey)
+    created = indexed_synthetic(schema.coded, rows[1], schema.rules, drawn.weights[1])
+    train, train_rows = kept_index(schema, rows[0], REAL)
     refuse_no_rows(len(train), REAL)
-    controls, control_weights = None, None
-    if unseen:
-        controls, control_rows = indexed_holdout(schema, unseen[0].rows, train, indexed_table.index)
-        if weighing.holdout is not None:
-            control_weights = weighing.holdout[control_rows]
-            controls, control_weights = (
-                controls[control_weights > 0],
-                control_weights[control_weights > 0],
-            )
-            _refuse_no_weight(control_weights, HOLDOUT)
-    weights = design = synthetic_weights = None
-    if weighing.real is not None and weighing.design is not None:
-        if weighing.synthetic is not None:
-            synthetic_weights = weighing.synthetic[indexed_table.fits]
-            _refuse_no_weight(synthetic_weights, SYNTHETIC)
+    controls, of_controls = None, None
+    if len(rows) > 2:
+        controls, control_rows = indexed_holdout(schema, rows[2], train, created.index)
+        if drawn.weights[2] is not None:
+            of_controls = drawn.weights[2][control_rows]
+            controls, of_controls = controls[of_controls > 0], of_controls[of_controls > 0]
+            _refuse_no_weight(of_controls, HOLDOUT)
+    weights = design = of_synthetic = None
+    of_real = drawn.weights[0]
+    if of_real is not None and drawn.design is not None:
+        if drawn.weights[1] is not None:
+            of_synthetic = drawn.weights[1][created.fits]
+            _refuse_no_weight(of_synthetic, SYNTHETIC)
         weights = Weights(
-            train=weighing.real[train_rows],
-            synthetic=synthetic_weights,
-            holdout=control_weights,
+            train=of_real[train_rows],
+            synthetic=of_synthetic,
+            holdout=of_controls,
             column=_place_of_weights(schema, survey),
         )
         _refuse_no_weight(weights.train, REAL)
-        design = weighing.design.design(survey, weighing.real, train_rows, REAL)
-    extra = [indexed_table.violations]
+        design = drawn.design.design(survey, of_real, train_rows, REAL)
+    extra = [created.violations]
     if config.shadow is not None:
         _refuse_shadow(config.shadow, schema)
-        extra.append(shadow_attack(coded, train, controls, config))
-    counts = {name: len(t.rows) for name, t in zip(SAMPLED, tables, strict=False)}
-    totals = checked_totals(config.sampled_from or {}, counts)
+        extra.append(shadow_attack(schema.coded, train, controls, config))
+    totals = checked_totals(config.sampled_from or {}, [len(table) for table in rows])
     measured = measure(
         train,
-        indexed_table.index,
+        created.index,
         controls,
         columns,
         weights=weights,
@@ -118,33 +115,32 @@ def evaluate_table(
         config=config,
         extra=extra,
     )
-    real_rows = named_by_text(conformed(training.rows, schema))
-    both = weighing.real, synthetic_weights
+    real_rows = named_by_text(conformed(rows[0], schema))
+    both = of_real, of_synthetic
     heaped = {
         column.name: heaps
         for column in schema.columns
         if isinstance(column, Numeric)
-        and (
-            heaps := heaping(column, real_rows[column.name], indexed_table.rows[column.name], both)
-        )
+        and (heaps := heaping(column, real_rows[column.name], created.rows[column.name], both))
     }
-    of_codes = None if weights is None else weights.train, synthetic_weights
-    if measured.weights is not None:
-        measured = replace(measured, weights=replace(measured.weights, name=survey.label))
+    used = measured.weights
     return replace(
         measured,
         columns=column_summaries(
-            coded, train, indexed_table.index, columns.scores, heaped, of_codes
+            schema.coded,
+            train,
+            created.index,
+            columns.scores,
+            heaped,
+            (None if weights is None else weights.train, of_synthetic),
         ),
-        rules=rule_checks(schema, real_rows, indexed_table.rows, both),
-        label=str(label),
-        certificate=stated_certificate,
-        authenticated=authenticated,
-        left_out=indexed_table.left_out,
+        rules=rule_checks(schema, real_rows, created.rows, both),
+        left_out=created.left_out,
         schema_sha256=schema.fingerprint(),
         real_sha256=rows_sha256(train, controls),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
+        weights=None if used is None else replace(used, name=survey.label),
         sampled=sampled_distances(measured, totals, train, columns, config.random_state)
         if totals
         else None,
@@ -152,30 +148,16 @@ def evaluate_table(
     )
 
 
-class _Table(NamedTuple):
-    """A table without the survey's columns that its schema does not have, and the survey's columns."""
+@dataclass(frozen=True)
+class _Drawn:
+    """Weights of all rows of the real table, the synthetic one and the hold-out, None where they have none, and the survey's design."""
 
-    rows: pd.DataFrame
-    survey: pd.DataFrame
-
-
-class _Weighing(NamedTuple):
-    """Weights of all rows of each table, None where they have none, and the survey's design."""
-
-    real: np.ndarray | None = None
-    synthetic: np.ndarray | None = None
-    holdout: np.ndarray | None = None
-    design: DesignColumns | None = None
+    weights: tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]
+    design: DesignColumns | None
 
 
-def _weights(
-    survey: Survey,
-    decimal: str | None,
-    real: _Table,
-    synthetic: _Table,
-    holdout: _Table | None = None,
-) -> _Weighing:
-    """Read the survey's columns.
+def _weights(survey: Survey, decimal: str | None, tables: Sequence[pd.DataFrame]) -> _Drawn:
+    """Read the survey's columns of the tables.
 
     Raises
     ------
@@ -183,23 +165,22 @@ def _weights(
         With all of their problems.
     """
     if survey.weights is None:
-        return _Weighing()
+        return _Drawn((None, None, None), None)
     named = isinstance(survey.weights, str)
-    if holdout is not None and not named:
+    if len(tables) > 2 and not named:
         raise InputError(
             "weights is a number for each training row, and the hold-out has none; name a column of both tables."
         )
     reader = SurveyReader(survey, decimal)
-    design = reader.design_columns(real.survey, REAL)
-    carried = named and survey.weights in synthetic.survey.columns
-    weighing = _Weighing(
-        reader.weights(real.survey, len(real.rows), REAL),
-        reader.weights(synthetic.survey, len(synthetic.rows), SYNTHETIC) if carried else None,
-        None if holdout is None else reader.weights(holdout.survey, len(holdout.rows), HOLDOUT),
-        design,
+    design = reader.design_columns(tables[0], REAL)
+    carried = named and survey.weights in tables[1].columns
+    weights = (
+        reader.weights(tables[0], len(tables[0]), REAL),
+        reader.weights(tables[1], len(tables[1]), SYNTHETIC) if carried else None,
+        reader.weights(tables[2], len(tables[2]), HOLDOUT) if len(tables) > 2 else None,
     )
     reader.refuse()
-    return weighing
+    return _Drawn(weights, design)
 
 
 def _refuse_no_weight(weights: np.ndarray, what: str) -> None:
@@ -218,7 +199,7 @@ def _place_of_weights(schema: Schema, survey: Survey) -> int | None:
     return names.index(survey.weights) if survey.weights in names else -1
 
 
-def _refuse_shadow(shadow: Any, schema: Schema) -> None:
+def _refuse_shadow(shadow: object, schema: Schema) -> None:
     """Raise InputError if an estimator's fits would lack the weight or the unit of their schema."""
     if schema.design and not callable(shadow):
         raise InputError(
@@ -234,3 +215,57 @@ def versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             out[name] = version(name)
     return out
+
+
+def checked_totals(totals: Mapping[str, int], lengths: Sequence[int]) -> dict[str, tuple[int, int]]:
+    """Return sampled rows of each table beside those of the whole table.
+
+    Parameters
+    ----------
+    totals : dict of int
+        Of ``train``, ``synthetic`` or ``holdout``: rows of the whole table.
+    lengths : sequence of int
+        Rows of the tables that there are, in that order.
+
+    Raises
+    ------
+    InputError
+    """
+    rows = dict(zip(SAMPLED, lengths, strict=False))
+    for name, total in totals.items():
+        one_of("a table of sampled_from", name, SAMPLED)
+        if integer(f"sampled_from of {name}", total) < rows.get(name, 0):
+            raise InputError(
+                f"sampled_from has {shown(total)} rows for {name}, of which {rows[name]:,} were given; correct it."
+            )
+    return {name: (rows[name], int(total)) for name, total in totals.items() if name in rows}
+
+
+def sampled_distances(
+    evaluation: Evaluation,
+    rows: Mapping[str, tuple[int, int]],
+    train: np.ndarray,
+    columns: Columns,
+    seed: int,
+) -> Sampled:
+    """Return the distances of an evaluation with their standard errors.
+
+    The standard error follows from the interval of :func:`tabsynth.evaluation.utility.marginals.distance`, whose
+    influence function covers the drawing of the rows of both tables, as if these were infinite. It is somewhat too large
+    where most rows were drawn, and where columns are equal in both tables. A distance of samples is also too large on
+    average. That of two halves of the sampled training rows is what chance makes of equal tables; it is in proportion to
+    √(1/n + 1/m).
+    """
+    parts = []
+    one, other = halves(train, np.random.default_rng([seed, 4]))
+    n, m = evaluation.rows["train"], evaluation.rows["synthetic"]
+    for item in evaluation.distances:
+        estimate = item.synthetic.mean
+        error = max(estimate.high - estimate.value, estimate.value - estimate.low) / Z95
+        by_chance = math.nan
+        if one is not None and other is not None:
+            sets = column_sets(len(columns.sizes), item.order, seed)
+            apart = distance(one, other, sets, columns.names, columns.sizes).mean.value
+            by_chance = apart * math.sqrt((1 / n + 1 / m) / (1 / len(one) + 1 / len(other)))
+        parts.append(SampledDistance(item.order, estimate.value, error, by_chance))
+    return Sampled(dict(rows), tuple(parts))

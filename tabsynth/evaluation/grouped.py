@@ -1,6 +1,6 @@
 """Linked tables as category codes: rows in the order of their parents, and one wide row for each root."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -204,16 +204,12 @@ class Wide:
     ----------
     codes : ndarray, shape (roots, columns)
         The code after the last one of a column stands for a row that is not there.
-    origin : tuple of (str, tuple of int, int)
-        Of each column: the table; the slot on each level below the root's; the column of the table, -1 for the size
-        of the group that begins there.
     """
 
     codes: np.ndarray
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     scores: tuple[np.ndarray | None, ...]
-    origin: tuple[tuple[str, tuple[int, ...], int], ...]
 
 
 def wide_rows(
@@ -229,7 +225,6 @@ def wide_rows(
     names: list[str] = []
     sizes: list[int] = []
     scores: list[np.ndarray | None] = []
-    origin: list[tuple[str, tuple[int, ...], int]] = []
 
     def add(table: str, rows: np.ndarray, path: tuple[int, ...]) -> None:
         """Append the columns of one slot; ``rows`` of the table, -1 where there is none; shape (roots,)."""
@@ -245,7 +240,6 @@ def wide_rows(
             score = about.scores[j]
             absent = [] if about.parent is None else [np.nan]
             scores.append(None if score is None else np.concatenate([score, absent]))
-            origin.append((table, path, j))
         for child, inner in columns.items():
             if inner.parent != table:
                 continue
@@ -260,7 +254,6 @@ def wide_rows(
             names.append(f"{label}.rows of {child}")
             sizes.append(slots[child] + 2)
             scores.append(np.arange(slots[child] + 2, dtype=float))
-            origin.append((child, path, -1))
             for slot in range(slots[child]):
                 below = np.full(len(rows), -1)
                 full = size > slot
@@ -273,87 +266,9 @@ def wide_rows(
         names=tuple(names),
         sizes=tuple(sizes),
         scores=tuple(scores),
-        origin=tuple(origin),
     )
 
 
 def _canonical(level: Level) -> np.ndarray:
     """Return rows sorted by their codes within each parent; shape (rows,)."""
     return np.lexsort([*level.codes.T[::-1], level.parent])
-
-
-def from_wide(
-    wide: np.ndarray, about: Wide, columns: Mapping[str, LevelColumns], rng: np.random.Generator
-) -> dict[str, Level]:
-    """Return linked tables from wide rows: inverse of :func:`wide_rows` where no group has more rows than slots.
-
-    A slot is a row where the size of its group says so. Where a column of such a row is said not to be there, which
-    independent columns and models of wide rows do, a value is drawn from those of the same column that are.
-    """
-    place = {key: j for j, key in enumerate(about.origin)}
-    children: dict[str, list[str]] = {table: [] for table in columns}
-    for table, inner in columns.items():
-        if inner.parent is not None:
-            children[inner.parent].append(table)
-    visited: dict[str, list[tuple[np.ndarray, tuple[int, ...]]]] = {table: [] for table in columns}
-
-    def walk(table: str, rows: np.ndarray, path: tuple[int, ...]) -> None:
-        visited[table].append((rows, path))
-        for child in children[table]:
-            size = wide[rows, place[(child, path, -1)]]
-            slot = 0
-            while (child, (*path, slot), 0) in place or (child, (*path, slot), -1) in place:
-                walk(child, rows[size > slot], (*path, slot))
-                slot += 1
-
-    root = next(table for table, inner in columns.items() if inner.parent is None)
-    walk(root, np.arange(len(wide)), ())
-    out: dict[str, Level] = {}
-    numbers: dict[str, dict[tuple[int, ...], np.ndarray]] = {}
-    for table, inner in columns.items():
-        codes, roots, parents, paths = [], [], [], []
-        for rows, path in visited[table]:
-            block = np.empty((len(rows), len(inner.names)), dtype=np.int64)
-            for j in range(len(inner.names)):
-                column = place[(table, path, j)]
-                block[:, j] = _present(wide[:, column], rows, inner.sizes[j], rng)
-            codes.append(block)
-            roots.append(rows)
-            paths.append(path)
-            if inner.parent is None:
-                parents.append(rows)
-            else:
-                parents.append(numbers[inner.parent][path[:-1]][rows])
-        # In the order of parents; slots were visited in their order.
-        parent = np.concatenate(parents)
-        slot = np.concatenate(
-            [np.full(len(rows), path[-1] if path else 0) for rows, path in visited[table]]
-        )
-        order = np.lexsort([slot, parent])
-        out[table] = Level(
-            codes=np.concatenate(codes)[order],
-            parent=parent[order],
-            root=np.concatenate(roots)[order],
-        )
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        numbers[table], start = {}, 0
-        for rows, path in zip(roots, paths, strict=True):
-            at = np.full(len(wide), -1)
-            at[rows] = rank[start : start + len(rows)]
-            numbers[table][path] = at
-            start += len(rows)
-    return out
-
-
-def _present(
-    column: np.ndarray, rows: np.ndarray, size: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Return the codes of some rows, with others in the place of the code ``size``, which stands for none."""
-    out = column[rows].copy()
-    missing = out >= size
-    if missing.any():
-        present = column[column < size]
-        pool: Sequence[int] | np.ndarray = present if len(present) else np.arange(size)
-        out[missing] = rng.choice(pool, int(missing.sum()))
-    return out

@@ -11,9 +11,8 @@ import pandas as pd
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError, TableError
-from tabsynth.evaluation.metric import Metric, Part
+from tabsynth.evaluation.metric import Columns, Metric, Part
 from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
-from tabsynth.evaluation.suite import Columns
 from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.privacy.certificate.attached import attached, matching
 from tabsynth.privacy.certificate.verification import Verification
@@ -41,7 +40,7 @@ class Synthetic:
     fits: np.ndarray
 
 
-def kept_index(schema: Schema, table: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+def kept_index(schema: Schema, table: object, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return category codes of the columns that are compared, shape (rows, columns), and the numbers of their rows.
 
     Values that the schema does not declare are refused. Rows that break a rule are left out or repaired where a fit does so.
@@ -77,7 +76,7 @@ def named_by_text(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def indexed_holdout(
-    schema: Schema, table: Any, train: np.ndarray, synthetic: np.ndarray
+    schema: Schema, table: object, train: np.ndarray, synthetic: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the same for the hold-out as :func:`kept_index`; refuse the rows of one of the other two tables, in whatever order."""
     index, numbers = kept_index(schema, table, HOLDOUT)
@@ -92,7 +91,7 @@ def indexed_holdout(
 
 
 def indexed_synthetic(
-    schema: Schema, table: Any, rules: Sequence[Rule] = (), weights: np.ndarray | None = None
+    schema: Schema, table: object, rules: Sequence[Rule] = (), weights: np.ndarray | None = None
 ) -> Synthetic:
     """Return category codes of a table that may break the schema, and count its rows that do, with their weights.
 
@@ -140,7 +139,7 @@ def indexed_synthetic(
 
 
 def certificate_with(
-    synthetic: Any, certificate: Mapping[str, Any] | Verification | None
+    synthetic: object, certificate: Mapping[str, object] | Verification | None
 ) -> tuple[Mapping[str, Any] | None, bool]:
     """Return the certificate that was given, or that which came with the table, if any, and whether it is authenticated.
 
@@ -188,7 +187,9 @@ def _misfits(column: Column, values: pd.Series) -> np.ndarray:
     return wrong[numbers]
 
 
-def meaning(schema: Schema, target: str | None, by: str | Sequence[str] | None) -> Columns:
+def meaning(
+    schema: Schema, target: str | None = None, by: str | Sequence[str] | None = None
+) -> Columns:
     """Return what the category codes stand for, with the columns of ``target`` and ``by`` by their places."""
     names = [by] if isinstance(by, str) else list(by or ())
     return Columns(
@@ -202,7 +203,7 @@ def meaning(schema: Schema, target: str | None, by: str | Sequence[str] | None) 
     )
 
 
-def _place(schema: Schema, name: Any, argument: str) -> int:
+def _place(schema: Schema, name: str, argument: str) -> int:
     if name not in schema.names:
         raise InputError(
             f"{argument}={shown(name)} is no column of the schema; it has"

@@ -7,10 +7,9 @@ row of the root with all rows that hang on it as their target.
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,8 +32,9 @@ from tabsynth.evaluation.grouped import (
     with_ancestors,
     with_weight,
 )
-from tabsynth.evaluation.inputs import certificate_with, indexed_synthetic, kept_index
+from tabsynth.evaluation.inputs import indexed_synthetic, kept_index
 from tabsynth.evaluation.metric import (
+    Columns,
     Compared,
     Evaluation,
     Measured,
@@ -45,11 +45,9 @@ from tabsynth.evaluation.metric import (
 )
 from tabsynth.evaluation.overlap import same_rows
 from tabsynth.evaluation.results import Estimate, WeightsUsed, reference_scale
-from tabsynth.evaluation.root_survey import RootSurvey
-from tabsynth.evaluation.suite import Columns, measure
-from tabsynth.evaluation.survey_columns import Survey
+from tabsynth.evaluation.suite import measure
+from tabsynth.evaluation.survey_columns import RootSurvey, Survey
 from tabsynth.evaluation.utility.groups import group_metrics
-from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
@@ -116,17 +114,19 @@ class _Linked:
 
 
 def evaluate_linked(
-    real: Any,
-    synthetic: Any,
-    holdout: Any,
-    *,
+    tables: Compared[object],
     schema: Schema | LinkedSchema | None,
-    certificate: Mapping[str, Any] | Verification | None,
     survey: Survey,
     config: EvaluationConfig,
     label: str,
 ) -> LinkedEvaluation:
-    """Compare synthetic linked tables with real ones, a hold-out and independent children; see :func:`tabsynth.evaluate`."""
+    """Compare synthetic linked tables with real ones, a hold-out and independent children; see :func:`tabsynth.evaluate`.
+
+    Parameters
+    ----------
+    tables : Compared
+        Tables as users have them; ``baseline`` are the real ones.
+    """
     if not isinstance(schema, LinkedSchema):
         raise InputError(f"Expected schema to be a LinkedSchema, got {shown(schema)}.")
     if config.boosting or config.sampled_from:
@@ -135,10 +135,9 @@ def evaluate_linked(
         )
     of_root = RootSurvey.of(schema, survey)
     columns = {name: columns_of(schema, name) for name in schema.names}
-    drawn = _frames(synthetic, schema, SYNTHETIC)
-    stated_certificate, authenticated = certificate_with(synthetic[schema.root], certificate)
-    unseen = None if holdout is None else _frames(holdout, schema, HOLDOUT)
-    frames = Compared(drawn, unseen, _frames(real, schema, REAL))
+    drawn = _frames(tables.synthetic, schema, SYNTHETIC)
+    unseen = None if tables.holdout is None else _frames(tables.holdout, schema, HOLDOUT)
+    frames = Compared(drawn, unseen, _frames(tables.baseline, schema, REAL))
     train, _ = levels_of(frames.baseline, schema, REAL, _weights(of_root, frames.baseline, REAL))
     root_weights = _weights(of_root, drawn, SYNTHETIC, needed=False)
     made, left_out = levels_of(drawn, schema, SYNTHETIC, root_weights, strict=False)
@@ -186,8 +185,8 @@ def evaluate_linked(
         unseen_rows = counted.holdout is not None and len(counted.holdout[name]) > 0
         alone[name] = _evaluate_alone(linked, name, label, with_holdout=unseen_rows)
         if columns[name].parent is not None:
-            tables = counted if unseen_rows else counted._replace(holdout=None)
-            joined[name] = _evaluate_joined(tables, columns, name, config)
+            rows = counted if unseen_rows else Compared(counted.synthetic, None, counted.baseline)
+            joined[name] = _evaluate_joined(rows, columns, name, config)
     return LinkedEvaluation(
         root=schema.root,
         rows={
@@ -202,9 +201,7 @@ def evaluate_linked(
         tables=alone,
         joined=joined,
         left_out=left_out,
-        label=str(label),
-        certificate=stated_certificate,
-        authenticated=authenticated,
+        label=label,
         schema_sha256=schema.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
@@ -259,7 +256,7 @@ def columns_of(schema: LinkedSchema, name: str) -> LevelColumns:
     )
 
 
-def _frames(tables: Any, schema: LinkedSchema, what: str) -> Frames:
+def _frames(tables: object, schema: LinkedSchema, what: str) -> Frames:
     """Return a DataFrame for each table of the schema, columns named by text; refuses other tables and missing key columns."""
     if not isinstance(tables, Mapping):
         raise InputError(f"Expected the {what} to be a dict of tables, got {shown(tables)}.")
@@ -454,18 +451,13 @@ def _evaluate_alone(linked: _Linked, name: str, label: str, *, with_holdout: boo
         new = survey_columns.columns.difference(learned.columns, sort=False)
         return pd.concat([learned, survey_columns[new]], axis=1)
 
-    return evaluate_table(
-        values(frames.baseline),
+    rows: Compared[object] = Compared(
         values(frames.synthetic),
         values(frames.holdout) if with_holdout and frames.holdout is not None else None,
-        schema=table,
-        certificate=None,
-        target=None,
-        by=None,
-        survey=named,
-        config=linked.config.of_table(name),
-        label=f"{label}, {name}",
+        values(frames.baseline),
     )
+    evaluation = evaluate_table(rows, table, named, linked.config.of_table(name))
+    return replace(evaluation, label=f"{label}, {name}")
 
 
 def _evaluate_joined(

@@ -313,6 +313,40 @@ class Weights:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The meaning of a table's category codes, and the columns that some metrics are about.
+
+    Attributes
+    ----------
+    names : tuple of str
+    sizes : tuple of int
+        Number of category codes of each column.
+    scores, labels
+        As in :class:`Tables`; default: no numbers, labels that count.
+    numbers : tuple of int
+        Columns of numbers, whose means and totals are estimated.
+    target : int or None
+        The column that a user would predict and explain.
+    by : tuple of int
+        Columns whose groups are compared.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    scores: tuple[np.ndarray | None, ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
+    numbers: tuple[int, ...] = ()
+    target: int | None = None
+    by: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Fill in scores and labels where none were given."""
+        labels = tuple(tuple(map(str, range(size))) for size in self.sizes)
+        object.__setattr__(self, "scores", self.scores or (None,) * len(self.sizes))
+        object.__setattr__(self, "labels", self.labels or labels)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tables:
     """The tables of one evaluation as category codes, int64, shape (rows, columns).
 
@@ -559,7 +593,13 @@ def group_numbers(rows: int, rng: np.random.Generator, groups: int = GROUPS) -> 
     return rng.permutation(np.arange(rows) % groups)
 
 
-def jackknife(value: float, replicates: np.ndarray, n: int) -> Estimate:
+def jackknife(
+    value: float,
+    replicates: np.ndarray,
+    n: int,
+    low: float = -math.inf,
+    high: float = math.inf,
+) -> Estimate:
     """Return a value with the interval of its delete-a-group jackknife.
 
     Kott 2001, "The delete-a-group jackknife", Journal of Official Statistics 17: the replicates leave
@@ -569,20 +609,15 @@ def jackknife(value: float, replicates: np.ndarray, n: int) -> Estimate:
     Parameters
     ----------
     replicates : ndarray, shape (groups,)
+    low, high : float
+        The range of the figure, to which the interval is cut.
     """
     groups = len(replicates)
     if n < groups or groups < 2 or not np.isfinite(replicates).all() or not math.isfinite(value):
         return Estimate(value, math.nan, math.nan, n)
     variance = (groups - 1) / groups * float(((replicates - value) ** 2).sum())
     half = float(stats.t.ppf(0.975, groups - 1)) * math.sqrt(variance)
-    return Estimate(value, value - half, value + half, n)
-
-
-def clipped(estimate: Estimate, low: float = -math.inf, high: float = math.inf) -> Estimate:
-    """Return the estimate with its interval cut to where the figure can be; NaN stays."""
-    if math.isnan(estimate.low):
-        return estimate
-    return Estimate(estimate.value, max(low, estimate.low), min(high, estimate.high), estimate.n)
+    return Estimate(value, max(low, value - half), min(high, value + half), n)
 
 
 def wilson(successes: int, trials: int) -> Estimate:

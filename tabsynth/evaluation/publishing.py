@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, positive, shown
 from tabsynth.encoding.rows import KEY_BYTES, PrivateRows, key_of, rows_of
 from tabsynth.errors import InputError
@@ -29,6 +30,7 @@ from tabsynth.evaluation.inputs import (
     certificate_with,
     indexed_synthetic,
     kept_index,
+    meaning,
 )
 from tabsynth.evaluation.metric import Measured
 from tabsynth.evaluation.survey_columns import Survey, SurveyReader, apart
@@ -79,9 +81,9 @@ class PrivateEvaluation(Measured):
 
     epsilon: float
     delta: float
-    mechanisms: tuple[dict[str, Any], ...]
-    certificate: Mapping[str, Any]
-    project: Mapping[str, Any] | None = None
+    mechanisms: tuple[JsonObject, ...]
+    certificate: Mapping[str, object]
+    project: Mapping[str, object] | None = None
     budget: tuple[float, float] | None = None
     unit: str | None = None
     weight: str | None = None
@@ -89,15 +91,14 @@ class PrivateEvaluation(Measured):
 
 
 def release(
-    real: Any,
-    synthetic: Any,
+    real: object,
+    synthetic: object,
     *,
     schema: Schema,
     epsilon: float,
     delta: float | None = None,
-    certificate: Mapping[str, Any] | Verification | None = None,
+    certificate: Mapping[str, object] | Verification | None = None,
     ledger: str | Path | None = None,
-    label: str = "synthetic",
     rng: np.random.Generator | None = None,
 ) -> PrivateEvaluation:
     """Release the figures of :func:`tabsynth.evaluate_private`.
@@ -131,9 +132,7 @@ def release(
                 PrivateTable(rows, own),
                 account,
                 public,
-                names=schema.names,
-                sizes=schema.sizes,
-                scores=[column.scores() for column in schema.columns],
+                meaning(schema),
                 rng=np.random.default_rng() if rng is None else rng,
                 bits=Keystream() if rng is None else rng,
                 design=design,
@@ -143,7 +142,6 @@ def release(
         statement = None if project is None else project.statement(own.run)
         budget = None if project is None else (project.epsilon, project.delta)
     return PrivateEvaluation(
-        label=str(label),
         metrics=(*metrics, table.violations),
         epsilon=own.spent,
         delta=delta,
@@ -160,7 +158,7 @@ def release(
     )
 
 
-def _rows_of_fit(schema: Schema, real: Any, rng: np.random.Generator | None) -> PrivateRows:
+def _rows_of_fit(schema: Schema, real: object, rng: np.random.Generator | None) -> PrivateRows:
     """Return the real rows that a fit uses, with weights clipped at the cap, and of each unit as many as its bound says."""
     design, mark = schema.design, schema.decimal
     index, kept = kept_index(schema, real, REAL)
@@ -174,7 +172,7 @@ def _rows_of_fit(schema: Schema, real: Any, rng: np.random.Generator | None) -> 
     return rows_of(index, frame.iloc[kept], design, key, mark)
 
 
-def _public(schema: Schema, synthetic: Any) -> tuple[Synthetic, WeightedRows]:
+def _public(schema: Schema, synthetic: object) -> tuple[Synthetic, WeightedRows]:
     """Return the synthetic table, and its rows with the weights that it may carry; public, so these have no cap."""
     survey = Survey(weights=schema.weight)
     frame = to_pandas(synthetic, SYNTHETIC)
@@ -197,7 +195,7 @@ def _public(schema: Schema, synthetic: Any) -> tuple[Synthetic, WeightedRows]:
 @contextmanager
 def _open_ledger(
     path: str | Path | None,
-    certificate: Mapping[str, Any],
+    certificate: Mapping[str, object],
     epsilon: float,
     delta: float,
     spend: Spend,
@@ -248,10 +246,8 @@ def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) 
         raise InputError(f"The certificate is refused: {'; '.join(problems)}.")
     delta = between("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)
     budget = float(certificate.get("epsilon_asked", math.inf))
-    recomputed, claimed = (
-        Ledger.from_list(budget, delta, items).spent,
-        float(certificate["epsilon"]),
-    )
+    recomputed = Ledger.from_list(budget, delta, items).spent
+    claimed = float(certificate["epsilon"])
     if recomputed > claimed * 1.01:
         raise InputError(
             f"The certificate claims epsilon={claimed:.4g}, and the mechanisms that it lists give"

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tabsynth._files import json_ready
+from tabsynth._typing import JsonObject
 
 Z95 = 1.959963984540054
 # A picture shows a part of an axis if so few of the training and of the synthetic rows are outside of it, and if it is
@@ -18,7 +18,7 @@ OUTSIDE, SHORTER = (0.01, 0.05), 0.6
 class Result:
     """Base of the result dataclasses: ``to_dict`` for JSON."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return plain dicts, lists, numbers and texts; no NaN: what is not a number becomes None."""
         assert is_dataclass(self)
         return {field.name: json_ready(getattr(self, field.name)) for field in fields(self)}

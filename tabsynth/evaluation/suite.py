@@ -1,8 +1,7 @@
 """All metrics on one synthetic table, in order, from the tables' category codes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +10,15 @@ from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, disclos
 from tabsynth.evaluation.attacks.membership import membership
 from tabsynth.evaluation.baseline import independent_columns, verdict
 from tabsynth.evaluation.config import EvaluationConfig
-from tabsynth.evaluation.metric import Evaluation, Metric, Tables, Weights, at_equal_rows, halves
+from tabsynth.evaluation.metric import (
+    Columns,
+    Evaluation,
+    Metric,
+    Tables,
+    Weights,
+    at_equal_rows,
+    halves,
+)
 from tabsynth.evaluation.overlap import overlap
 from tabsynth.evaluation.results import Prediction, WeightsUsed, reference_scale
 from tabsynth.evaluation.utility.associations import associations
@@ -36,34 +43,6 @@ BASELINES = 4  # shuffles fitted in prediction, to know what chance alone scores
 TEST_SHARE = 0.3  # of the training table, where there is no hold-out
 MAX_DISCLOSED = 1000  # records in each group of attribute disclosure
 MAX_ATTACKED = 500  # records in each group of the attacks beside attribute disclosure
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """The meaning of a table's category codes, and the columns that some metrics are about.
-
-    Attributes
-    ----------
-    names : tuple of str
-    sizes : tuple of int
-        Number of category codes of each column.
-    scores, labels
-        As in :class:`tabsynth.evaluation.metric.Tables`; default: no numbers, labels that count.
-    numbers : tuple of int
-        Columns of numbers, whose means and totals are estimated.
-    target : int or None
-        The column that a user would predict and explain.
-    by : tuple of int
-        Columns whose groups are compared.
-    """
-
-    names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    scores: tuple[np.ndarray | None, ...] | None = None
-    labels: tuple[tuple[str, ...], ...] | None = None
-    numbers: tuple[int, ...] = ()
-    target: int | None = None
-    by: tuple[int, ...] = ()
 
 
 def measure(
@@ -219,10 +198,10 @@ def _tables(
         holdout=holdout,
         reference=reference,
         control=control,
-        names=tuple(columns.names),
-        sizes=tuple(columns.sizes),
-        scores=columns.scores or (None,) * len(columns.sizes),
-        labels=columns.labels or tuple(tuple(map(str, range(size))) for size in columns.sizes),
+        names=columns.names,
+        sizes=columns.sizes,
+        scores=columns.scores,
+        labels=columns.labels,
         weights=weights,
     )
 
@@ -256,18 +235,24 @@ def _of_prediction(
     generators: tuple[np.random.Generator, np.random.Generator],
 ) -> tuple[Prediction, list[Metric]]:
     """Return dimension-wise prediction by logistic regression, and by boosted trees where the settings say so."""
-    seen = tables.holdout is None
-    about: dict[str, Any] = {"names": tables.names, "sizes": tables.sizes, "seen": seen}
     tried = fit, tables.weighted.synthetic
-    about |= {"rng": generators[0], "progress": config.stage("prediction")}
-    prediction = dimension_wise_prediction(*tried, baselines, test, **about)
+    seen = tables.holdout is None  # the synthesizer was fitted on the test rows
+    first = dimension_wise_prediction(
+        *tried, baselines, test, tables, generators[0], progress=config.stage("prediction")
+    )
+    prediction = replace(first, seen=seen)
     metrics = prediction_metrics(prediction, "logistic regression", "prediction")
     if config.boosting:
-        about |= {"rng": generators[1], "progress": config.stage("boosting")}
         boosted = dimension_wise_prediction(
-            *tried, baselines[:2], test, predict=boost_column, **about
+            *tried,
+            baselines[:2],
+            test,
+            tables,
+            generators[1],
+            predict=boost_column,
+            progress=config.stage("boosting"),
         )
-        metrics += prediction_metrics(boosted, "gradient boosting", "boosting")
+        metrics += prediction_metrics(replace(boosted, seen=seen), "gradient boosting", "boosting")
     return prediction, metrics
 
 

@@ -21,10 +21,13 @@ class WeightedRows:
     codes : ndarray, shape (rows, columns), int64
     weights : ndarray, shape (rows,), float64, or None
         Above 0, of any scale; None: all rows count the same.
+    clusters : ndarray, shape (rows,), int64, or None
+        Rows of one number were drawn together; None: each by itself.
     """
 
     codes: np.ndarray
     weights: np.ndarray | None = None
+    clusters: np.ndarray | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -86,13 +89,15 @@ def mean_share(values: np.ndarray, weights: np.ndarray | None = None) -> float:
     return float(np.average(values, weights=weights))
 
 
-def variance_of_mean(influence: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Return the variance of the (weighted) mean of values, shape (rows,), as of rows that are drawn independently."""
+def variance_of_mean(
+    influence: np.ndarray, weights: np.ndarray | None = None, clusters: np.ndarray | None = None
+) -> float:
+    """Return the variance of the (weighted) mean of values, shape (rows,), as of rows or clusters that are drawn independently."""
     if weights is None:
         return float(influence.var()) / len(influence)
     share = weights / weights.sum()
-    centred = influence - float(share @ influence)
-    return float(np.square(share * centred).sum())
+    parts = share * (influence - float(share @ influence))
+    return float(np.square(parts if clusters is None else np.bincount(clusters, parts)).sum())
 
 
 def quantiles(

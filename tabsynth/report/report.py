@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from tabsynth.errors import InputError
 from tabsynth.evaluation.comparing import Comparison, compare_evaluations
 from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.evaluating import evaluate_table
+from tabsynth.evaluation.inputs import certificate_with
 from tabsynth.evaluation.linked import LinkedEvaluation, evaluate_linked
-from tabsynth.evaluation.metric import Evaluation
+from tabsynth.evaluation.metric import Compared, Evaluation
 from tabsynth.evaluation.publishing import PrivateEvaluation, release
 from tabsynth.evaluation.survey_columns import Survey
 from tabsynth.privacy.certificate.verification import Verification
@@ -162,33 +163,20 @@ def evaluate(
         that is missing, or has no key column, a repeated key, or a row without a parent.
     """
     survey, config = survey or Survey(), config or EvaluationConfig()
-    tables = (real, synthetic, holdout)
+    tables: Compared[object] = Compared(synthetic, holdout, real)
+    bearer = synthetic
+    if isinstance(schema, LinkedSchema) and isinstance(synthetic, Mapping):
+        bearer = synthetic.get(schema.root)  # it carries the certificate of all
+    stated, authenticated = certificate_with(bearer, certificate)
+    evaluation: Evaluation | LinkedEvaluation
     if not isinstance(schema, LinkedSchema) and not any(isinstance(t, Mapping) for t in tables):
-        return Report(
-            evaluate_table(
-                *tables,
-                schema=schema,
-                certificate=certificate,
-                target=target,
-                by=by,
-                survey=survey,
-                config=config,
-                label=label,
-            )
-        )
-    for name, value in (("target", target), ("by", by)):
-        if value is not None:
-            raise InputError(f"Linked tables are evaluated without {name}; leave it out.")
-    return Report(
-        evaluate_linked(
-            *tables,
-            schema=schema,
-            certificate=certificate,
-            survey=survey,
-            config=config,
-            label=label,
-        )
-    )
+        evaluation = evaluate_table(tables, schema, survey, config, target=target, by=by)
+    elif target is not None or by is not None:
+        name = "by" if target is None else "target"
+        raise InputError(f"Linked tables are evaluated without {name}; leave it out.")
+    else:
+        evaluation = evaluate_linked(tables, schema, survey, config, label)
+    return Report(replace(evaluation, label=label, certificate=stated, authenticated=authenticated))
 
 
 def evaluate_private(
@@ -238,18 +226,16 @@ def evaluate_private(
     BudgetError
         If no noise keeps the figures within ``epsilon``, or the limit of the ledger does not allow them.
     """
-    return Report(
-        release(
-            real,
-            synthetic,
-            schema=schema,
-            epsilon=epsilon,
-            delta=delta,
-            certificate=certificate,
-            ledger=ledger,
-            label=label,
-        )
+    evaluation = release(
+        real,
+        synthetic,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        certificate=certificate,
+        ledger=ledger,
     )
+    return Report(replace(evaluation, label=label))
 
 
 def compare(reports: Sequence[Report]) -> Report:

@@ -30,9 +30,7 @@ def replay_published(
 
     def run(rows: Any, note: Callable[[str, Any], None]) -> None:
         rng = np.random.default_rng(seed)
-        report = Report(
-            release(rows, synthetic, schema=schema, epsilon=epsilon, label="replay", rng=rng)
-        )
+        report = Report(release(rows, synthetic, schema=schema, epsilon=epsilon, rng=rng))
         note("report", report.to_dict())
         note("report's frame", report.to_frame())
         note("report's Markdown", report.to_markdown())

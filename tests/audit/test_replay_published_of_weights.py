@@ -20,6 +20,7 @@ from tabsynth.encoding.rows import Rows
 from tabsynth.errors import InputError
 from tabsynth.evaluation import publishing
 from tabsynth.evaluation.charged import charged_metrics, uses
+from tabsynth.evaluation.inputs import meaning
 from tabsynth.evaluation.utility.marginals import column_sets, distance
 from tabsynth.evaluation.weighting import WeightedRows
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
@@ -100,9 +101,7 @@ def figures(rows: Any, public: Any, design: Design) -> dict[str, float]:
         PrivateTable(rows, ledger),
         ledger.open("report", NoPrivacy(), uses(4, weighted)),
         public,
-        names=SCHEMA.names,
-        sizes=SCHEMA.sizes,
-        scores=[column.scores() for column in SCHEMA.columns],
+        meaning(SCHEMA),
         rng=np.random.default_rng(0),
         design=design,
     )

@@ -151,9 +151,7 @@ def test_charged_figures_have_their_form(private, synthetic):
         PrivateTable(private, ledger),
         ledger.open("report", Gaussian(noise_multiplier=5.0), uses(4)),
         synthetic,
-        names=NAMES,
-        sizes=SIZES,
-        scores=SCORES,
+        Columns(names=NAMES, sizes=SIZES, scores=SCORES),
         rng=np.random.default_rng(0),
     )
     for metric in result:

@@ -6,7 +6,7 @@ import pytest
 
 from tabsynth import Categorical, Numeric, Schema, evaluate
 from tabsynth.evaluation import EvaluationConfig
-from tabsynth.evaluation.heaping import clear_multiples, heaping
+from tabsynth.evaluation.column_summaries import clear_multiples, heaping
 
 PRESSURE = Numeric(name="sbp", dtype="Int64", low=60, high=260, nulls=True)
 

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from linked_levels import THREE, TWO, drawn, level
 
 from tabsynth.evaluation.grouped import (
-    from_wide,
     independent_children,
     of_roots,
-    sizes_of_groups,
     wide_rows,
     wide_slots,
     with_ancestors,
@@ -22,11 +20,11 @@ from tabsynth.evaluation.grouped import (
 from tabsynth.evaluation.metric import Compared
 from tabsynth.evaluation.utility.groups import (
     OTHERS,
-    Items,
     group_metrics,
-    item_distance,
     sibling_pairs,
 )
+from tabsynth.evaluation.utility.marginals import distance as tvd
+from tabsynth.evaluation.weighting import WeightedRows
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -156,10 +154,10 @@ def test_intervals_know_that_items_of_a_root_go_together():
     for _ in range(200):
         roots = [(rng.random(200) < share).astype(int) for share in (0.5, 0.7)]
         items = [
-            Items(np.repeat(r, 8)[:, None], np.ones(1600), np.repeat(np.arange(200), 8))
+            WeightedRows(np.repeat(r, 8)[:, None], np.ones(1600), np.repeat(np.arange(200), 8))
             for r in roots
         ]
-        estimates.append(item_distance(*items, [(0,)], [2], ["a"]).mean)
+        estimates.append(tvd(*items, [(0,)], ["a"], [2]).mean)
     covered = np.mean([e.low <= 0.2 <= e.high for e in estimates])
     assert 0.9 < covered < 0.99
     spread = np.std([e.value for e in estimates])
@@ -195,37 +193,29 @@ def test_independent_children_keep_tables_and_sizes_only():
         assert metrics[f"people.{key}"].value > 0.05, key
 
 
-@settings(max_examples=20, deadline=None)
-@given(SEEDS)
-def test_wide_rows_there_and_back(seed):
-    rng = np.random.default_rng(seed)
-    levels = drawn(rng, 10, THREE)
-    slots = {"people": 4, "visits": 3}
+def wide_by_hand(levels, table, row, slots):
+    """The codes of a row and of its children's slots; None where there is no row."""
+    about = THREE[table]
+    out = [
+        about.sizes[j] if row is None else levels[table].codes[row, j]
+        for j in range(len(about.sizes))
+    ]
+    for child in (name for name, inner in THREE.items() if inner.parent == table):
+        rows = [] if row is None else np.flatnonzero(levels[child].parent == row).tolist()
+        if not THREE[child].ordered:
+            rows.sort(key=lambda i: tuple(levels[child].codes[i]))
+        out.append(min(len(rows), slots[child] + 1))
+        for slot in range(slots[child]):
+            out += wide_by_hand(levels, child, rows[slot] if slot < len(rows) else None, slots)
+    return out
+
+
+@pytest.mark.parametrize("slots", [{"people": 4, "visits": 3}, {"people": 2, "visits": 1}])
+def test_a_wide_row_holds_the_codes_of_its_root_and_of_each_slot(slots):
+    levels = drawn(np.random.default_rng(0), 10, THREE)
     wide = wide_rows(levels, THREE, slots)
-    assert wide.codes.shape == (10, len(wide.sizes)) and (wide.codes < wide.sizes).all()
-    back = from_wide(wide.codes, wide, THREE, rng)
-    for name in ("homes", "people"):  # visits have no order: they come back sorted
-        assert (back[name].codes == levels[name].codes).all()
-        assert (back[name].parent == levels[name].parent).all()
-        assert (back[name].root == levels[name].root).all()
-    visits = members(levels, "visits")
-    assert members(back, "visits") == {k: sorted(v) for k, v in visits.items()}
-
-
-@settings(max_examples=20, deadline=None)
-@given(SEEDS)
-def test_any_wide_row_is_a_table(seed):
-    """Rows of independent columns, whose slots contradict the sizes, are linked tables of declared values."""
-    rng = np.random.default_rng(seed)
-    about = wide_rows(drawn(rng, 10, THREE), THREE, {"people": 2, "visits": 2})
-    made = np.stack([rng.integers(0, size, 30) for size in about.sizes], axis=1)
-    levels = from_wide(made, about, THREE, rng)
-    for name, columns in THREE.items():
-        assert (levels[name].codes < columns.sizes).all() and (levels[name].codes >= 0).all()
-        assert (np.diff(levels[name].parent) >= 0).all()
-    place = {key: j for j, key in enumerate(about.origin)}
-    sizes = np.minimum(made[:, place["people", (), -1]], 2)
-    assert (sizes_of_groups(levels, THREE, "people") == sizes).all()
+    assert (wide.codes < wide.sizes).all()
+    assert wide.codes.tolist() == [wide_by_hand(levels, "homes", i, slots) for i in range(10)]
 
 
 def test_slots_follow_the_bound_the_tables_and_the_width():

@@ -179,7 +179,7 @@ WORDS = ("evaluate", "--real", "real", "--synthetic", "made", "-o", "out", "--sc
 @pytest.mark.slow
 def test_the_command_line(folders):
     done = run(*WORDS, "plain.json", "--weight", "w", cwd=folders)
-    says = "the survey weights of w, which count for all that hangs on a row of homes"
+    says = "the survey weights of w, which count for a row of homes and its other records"
     assert says in done.stdout
     found = json.loads((folders / "out" / "metrics.json").read_text())["evaluation"]
     homes = pd.read_csv(folders / "real" / "homes.csv")

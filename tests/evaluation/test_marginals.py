@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth.evaluation.utility import marginals
-from tabsynth.evaluation.utility.marginals import column_sets, distance, distances, histogram
+from tabsynth.evaluation.utility.marginals import column_sets, distance, distances
 
 
 def table(rng, rows, sizes):
@@ -98,7 +98,3 @@ def test_distances_of_all_three():
     )
     assert result.order == 2 and result.synthetic.mean.value == 0 and result.holdout is None
     assert result.baseline.mean.n == 60 and calls[-1] == 1.0
-
-
-def test_histogram():
-    np.testing.assert_allclose(histogram(np.array([0, 2, 2, 2]), 4), [0.25, 0, 0.75, 0])

@@ -12,6 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from tabsynth.datasets import load_hospital
 from tabsynth.encoding import TableEncoder
+from tabsynth.evaluation import Columns
 from tabsynth.evaluation.utility import prediction as rooms
 from tabsynth.evaluation.utility.prediction import (
     boost_column,
@@ -35,11 +36,9 @@ def related(rng, rows):
 
 def run(train, synthetic, baseline, test, sizes=SIZES, **kwargs):
     baselines = baseline if isinstance(baseline, list) else [baseline, baseline]
-    names = [f"c{j}" for j in range(len(sizes))]
+    columns = Columns(names=tuple(f"c{j}" for j in range(len(sizes))), sizes=sizes)
     rng = np.random.default_rng(0)
-    return dimension_wise_prediction(
-        train, synthetic, baselines, test, names=names, sizes=sizes, rng=rng, **kwargs
-    )
+    return dimension_wise_prediction(train, synthetic, baselines, test, columns, rng, **kwargs)
 
 
 @pytest.mark.slow

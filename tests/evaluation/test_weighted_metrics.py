@@ -15,8 +15,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from tabsynth import Schema
 from tabsynth.evaluation import Columns, EvaluationConfig, independent_columns, measure
-from tabsynth.evaluation.column_summaries import column_summaries, moments
-from tabsynth.evaluation.heaping import heaping
+from tabsynth.evaluation.column_summaries import column_summaries, heaping, moments
 from tabsynth.evaluation.metric import Weights, weighted_wilson, wilson
 from tabsynth.evaluation.results import reference_scale
 from tabsynth.evaluation.utility import inference as inferring
@@ -485,9 +484,8 @@ def test_predictions_on_weighted_test_rows_are_scikit_learns():
         fair,
         [fair, fair],
         WeightedRows(test, of_test),
-        names=NAMES,
-        sizes=SIZES,
-        rng=rng,
+        Columns(names=NAMES, sizes=SIZES),
+        rng,
     )
     column = result.columns[0]
     for table, w, found in (

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tabsynth.evaluation import charged
+from tabsynth.evaluation import Columns, charged
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 
@@ -28,9 +28,7 @@ def test_bins_follow_from_the_public_table_alone(monkeypatch: pytest.MonkeyPatch
             PrivateTable(private, ledger),
             ledger.open("report", NoPrivacy(), charged.uses(1)),
             public,
-            names=["number"],
-            sizes=[60],
-            scores=[np.arange(60.0)],
+            Columns(names=("number",), sizes=(60,), scores=(np.arange(60.0),)),
             rng=rng,
         )
     np.testing.assert_array_equal(*bins)
@@ -48,9 +46,7 @@ def test_every_distance_has_noise_of_its_own_use() -> None:
             PrivateTable(private, ledger),
             ledger.open("report", Gaussian(noise_multiplier=sigma), charged.uses(3)),
             public,
-            names=["a", "b", "c"],
-            sizes=[4, 4, 4],
-            scores=[None] * 3,
+            Columns(names=("a", "b", "c"), sizes=(4, 4, 4)),
             rng=np.random.default_rng(seed),
         )
         values = {metric.key: metric.value for metric in result}

@@ -13,7 +13,7 @@ from report_tables import HOSTILE, PATH, certificate, schema, table
 
 from tabsynth import BudgetError, InputError, Schema, compare, evaluate, evaluate_private
 from tabsynth.encoding import TableEncoder
-from tabsynth.evaluation import EvaluationConfig, Survey
+from tabsynth.evaluation import Columns, EvaluationConfig, Survey
 from tabsynth.evaluation.charged import charged_metrics, total_gap, uses
 from tabsynth.evaluation.inputs import rows_sha256
 from tabsynth.evaluation.publishing import ALONE
@@ -184,8 +184,8 @@ def charged(sigma_mechanism, private, public, epsilon=math.inf, seed=0):
     ledger = Ledger(epsilon, 1e-5)
     guarded = PrivateTable(private, ledger)
     account = ledger.open("report", sigma_mechanism, uses(4))
-    facts = {"names": schema().names, "sizes": schema().sizes, "scores": (None,) * 4}
-    result = charged_metrics(guarded, account, public, **facts, rng=np.random.default_rng(seed))
+    columns = Columns(names=schema().names, sizes=schema().sizes)
+    result = charged_metrics(guarded, account, public, columns, rng=np.random.default_rng(seed))
     assert guarded.reads == account.spent == uses(4)
     return {metric.key: metric for metric in result}
 

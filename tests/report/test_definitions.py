@@ -18,7 +18,7 @@ from report_tables import certificate, schema, table
 from test_degenerate import ALL, NAMES, SCORES, SIZES, mixed, weights
 
 from tabsynth import compare, evaluate
-from tabsynth.evaluation import EvaluationConfig, measure, shadow_membership
+from tabsynth.evaluation import Columns, EvaluationConfig, measure, shadow_membership
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.glossary import METRICS
 from tabsynth.evaluation.utility.constraints import violations
@@ -66,9 +66,7 @@ def charged_figures():
         PrivateTable(mixed(40), ledger),
         ledger.open("report", Gaussian(noise_multiplier=5.0), uses(4)),
         mixed(30, 1),
-        names=NAMES,
-        sizes=SIZES,
-        scores=SCORES,
+        Columns(names=NAMES, sizes=SIZES, scores=SCORES),
         rng=np.random.default_rng(0),
     )
 

@@ -7,6 +7,7 @@ Cramér's V and Tschuprow's T"; information after Miller 1955 and Madow (entropi
 """
 
 import math
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -17,7 +18,6 @@ from tabsynth.evaluation.metric import (
     SHOWN_PARTS,
     Metric,
     Tables,
-    clipped,
     group_numbers,
     jackknife,
     worst_first,
@@ -27,46 +27,41 @@ from tabsynth.evaluation.utility.marginals import column_sets
 from tabsynth.evaluation.utility.prediction import fold_rare
 from tabsynth.evaluation.weighting import WeightedRows, counts
 
-PEARSON = Definition(
+_mean_difference = partial(
+    Definition,
+    better="lower",
+    best=0.0,
+    interval=f"{TWO_TABLES} (delete-a-group jackknife); it needs 20 rows",
+    sampling_power=0.5,
+)
+PEARSON = _mean_difference(
     name="Pearson's correlation: mean difference",
     keys=("pearson",),
     meaning="Mean absolute difference between the two tables' Pearson correlations, over all pairs of columns of numbers.",
     formula="mean of |r(i, j; training) − r(i, j; synthetic)| over pairs of columns i, j",
     range="0 to 2",
-    better="lower",
-    best=0.0,
-    interval=f"{TWO_TABLES} (delete-a-group jackknife); it needs 20 rows",
     caveat="A mean hides one bad pair: the worst pairs are listed. It sees linear relations only.",
     source="Pearson 1895; Kott 2001",
-    sampling_power=0.5,
 )
-CRAMER = Definition(
+CRAMER = _mean_difference(
     name="Cramér's V: mean difference",
     keys=("cramers_v",),
     meaning="Mean absolute difference between the two tables' values of Cramér's V, over pairs of columns. V is corrected"
     " for the bias that few rows give it.",
     formula="V = √(φ² / (min(rows, columns) − 1)) of the table of counts of a pair; φ² = χ² / n, bias-corrected",
     range="0 to 1",
-    better="lower",
-    best=0.0,
-    interval=f"{TWO_TABLES} (delete-a-group jackknife); it needs 20 rows",
     caveat="A mean hides one bad pair: the worst pairs are listed. V ignores the order of values.",
     source="Cramér 1946; Bergsma 2013; Kott 2001",
-    sampling_power=0.5,
 )
-INFORMATION = Definition(
+INFORMATION = _mean_difference(
     name="Mutual information: mean difference",
     keys=("mutual_information",),
     meaning="Mean absolute difference between the two tables' mutual information, in nats, over pairs of columns. It is"
     " corrected for the bias that few rows give it.",
     formula="I(X; Y) = H(X) + H(Y) − H(X, Y), with entropies H after Miller and Madow",
     range="0 upwards, in nats",
-    better="lower",
-    best=0.0,
-    interval=f"{TWO_TABLES} (delete-a-group jackknife); it needs 20 rows",
     caveat="A mean hides one bad pair: the worst pairs are listed. Columns with more values can differ more.",
     source="Shannon 1948; Miller 1955; Kott 2001",
-    sampling_power=0.5,
 )
 
 
@@ -76,63 +71,49 @@ def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> 
     folded, sizes = fold_rare([t.codes for t in present], tables.sizes, present[0].weights)
     pairs = column_sets(len(sizes), 2, seed) if len(sizes) > 1 else []
     groups = [group_numbers(len(table), rng) for table in folded]
-    by_table = []
-    for table, table_rows, group in zip(folded, present, groups, strict=True):
-        of_pairs = (
-            pair_counts(table, i, j, sizes, group, table_rows.effective_weights) for i, j in pairs
-        )
-        both = [(cramers_v(c), mutual_information(c)) for c in of_pairs]
-        by_table.append(np.array(both).reshape(len(pairs), 2, 1 + GROUPS))
     names = [f"{tables.names[i]} × {tables.names[j]}" for i, j in pairs]
     metrics = []
     if pairs:
+        by_table = []
+        for table, rows, group in zip(folded, present, groups, strict=True):
+            weights = rows.effective_weights
+            of_pairs = (pair_counts(table, i, j, sizes, group, weights) for i, j in pairs)
+            both = [(cramers_v(c), mutual_information(c)) for c in of_pairs]
+            by_table.append(np.array(both))
         for which, definition in enumerate((CRAMER, INFORMATION)):
             values = [matrix[:, which] for matrix in by_table]
             metrics.append(_metric(definition, names, values, tables))
-    numeric = [j for j, scores in enumerate(tables.scores) if scores is not None]
+    numeric = [
+        (name, s) for name, s in zip(tables.names, tables.scores, strict=True) if s is not None
+    ]
     if len(numeric) > 1:
+        places = [tables.names.index(name) for name, _ in numeric]
         upper = np.triu_indices(len(numeric), 1)
-        values = [
-            np.stack(
-                [m[upper] for m in correlations(_numbers(t.codes, tables, numeric), g, t.mean_one)],
-                axis=1,
-            )
-            for t, g in zip(present, groups, strict=True)
-        ]
-        names = [
-            f"{tables.names[numeric[i]]} × {tables.names[numeric[j]]}"
-            for i, j in zip(*upper, strict=True)
-        ]
+        values = []
+        for rows, group in zip(present, groups, strict=True):
+            numbers = [s[rows.codes[:, j]] for j, (_, s) in zip(places, numeric, strict=True)]
+            matrices = correlations(np.stack(numbers, axis=1), group, rows.mean_one)
+            values.append(np.stack([matrix[upper] for matrix in matrices], axis=1))
+        names = [f"{numeric[i][0]} × {numeric[j][0]}" for i, j in zip(*upper, strict=True)]
         metrics.append(_metric(PEARSON, names, values, tables))
     return metrics
-
-
-def _numbers(table: np.ndarray, tables: Tables, numeric: list[int]) -> np.ndarray:
-    columns = []
-    for j in numeric:
-        scores = tables.scores[j]
-        assert scores is not None
-        columns.append(scores[table[:, j]])
-    return np.stack(columns, axis=1)
 
 
 def _metric(
     definition: Definition, names: list[str], values: list[np.ndarray], tables: Tables
 ) -> Metric:
     """Return a metric of values of shape (pairs, 1 + groups), of the training table and of each other one."""
-    train = values[0]
     remaining = iter(values[1:])
 
     def compare(table: WeightedRows) -> tuple[np.ndarray, Estimate]:
-        gaps = np.abs(train - next(remaining))
-        n = min(len(table), len(tables.weighted_train))
-        mean = gaps.mean(axis=0)
-        return gaps[:, 0], clipped(jackknife(float(mean[0]), mean[1:], n), 0.0)
+        gaps = np.abs(values[0] - next(remaining))
+        n, mean = min(len(table), len(tables.weighted_train)), gaps.mean(axis=0)
+        return gaps[:, 0], jackknife(float(mean[0]), mean[1:], n, low=0.0)
 
-    comparisons = tables.weighted.map(compare)
-    parts = comparisons.parts(names, lambda compared: compared[0], len(tables.synthetic))
+    compared = tables.weighted.map(compare)
+    parts = compared.parts(names, itemgetter(0), len(tables.synthetic))
     worst = worst_first(parts, "lower", SHOWN_PARTS)
-    return Metric(definition, *comparisons.map(itemgetter(1)), worst)
+    return Metric(definition, *compared.map(itemgetter(1)), worst)
 
 
 def pair_counts(
@@ -157,8 +138,8 @@ def pair_counts(
 def _others(each: np.ndarray) -> np.ndarray:
     """Return the sum of all groups but each, without the rounding of a difference, which leaves no cell empty."""
     occupied = each > 0
-    left = each.sum(axis=0) - each
-    return np.where(occupied.sum(axis=0) > occupied, left, 0.0)
+    without = each.sum(axis=0) - each
+    return np.where(occupied.sum(axis=0) > occupied, without, 0.0)
 
 
 def cramers_v(table: np.ndarray) -> np.ndarray:

@@ -12,7 +12,6 @@ from tabsynth.evaluation.metric import (
     Metric,
     Part,
     Tables,
-    clipped,
     group_numbers,
     jackknife,
     wilson,
@@ -60,7 +59,7 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
         shares = _shares(other, tables.sizes, group_numbers(len(other), rng))
         r = _correlation(train, shares)
         n = min(len(other), len(real))
-        return shares[0], clipped(jackknife(float(r[0]), r[1:], n), -1.0, 1.0)
+        return shares[0], jackknife(float(r[0]), r[1:], n, -1.0, 1.0)
 
     measured = tables.weighted.map(measure)
     gaps = np.abs(train[0] - measured.synthetic[0])

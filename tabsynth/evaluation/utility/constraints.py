@@ -1,11 +1,11 @@
 """Rows that the schema rules out: structural zeros, broken rules, and values outside what is declared."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
+from tabsynth._typing import JsonObject
 from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.metric import Metric, Part, weighted_wilson
 from tabsynth.evaluation.results import RuleCheck
@@ -81,7 +81,7 @@ def rule_checks(
         Of both tables, for shares; numbers are of rows.
     """
 
-    def check(rule: Rule, item: Mapping[str, Any] | None = None) -> RuleCheck:
+    def check(rule: Rule, item: JsonObject | None = None) -> RuleCheck:
         hits = [rule.broken(table) for table in (synthetic, training)]
         shares = [mean_share(hit, each) for hit, each in zip(hits, weights[::-1], strict=True)]
         broken = [int(hit.sum()) for hit in hits]

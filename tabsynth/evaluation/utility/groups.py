@@ -11,10 +11,10 @@ clusters; Cochran 1977, *Sampling Techniques*, chapter 6): items of one root are
 """
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from operator import itemgetter
 
 import numpy as np
 
@@ -33,13 +33,13 @@ from tabsynth.evaluation.metric import (
     SHOWN_PARTS,
     Compared,
     Metric,
-    clipped,
     group_numbers,
     jackknife,
     worst_first,
 )
-from tabsynth.evaluation.results import Z95, Distance, Distances, Estimate, Marginal
-from tabsynth.evaluation.utility.marginals import cell_numbers
+from tabsynth.evaluation.results import Distances, Estimate
+from tabsynth.evaluation.utility.marginals import distance
+from tabsynth.evaluation.weighting import WeightedRows
 
 LARGEST_SIZE = 100  # larger groups are counted together
 OTHERS = 49  # siblings that a row of a larger group is paired with
@@ -104,21 +104,62 @@ SEQUENCES = _distance_of_counts(
 )
 
 
-class Items(NamedTuple):
-    """The things that are counted: codes, shape (items, columns); weights and roots, shape (items,)."""
+@dataclass(frozen=True)
+class Counted:
+    """A way to count linked tables: items of their rows, in clusters by root, and the sets of the items' columns that are compared."""
 
-    codes: np.ndarray
-    weights: np.ndarray
-    roots: np.ndarray
-
-
-class Counted(NamedTuple):
-    """A way to count linked tables: items of their rows, and the sets of the items' columns that are compared."""
-
-    items: Callable[[Levels], Items]
+    items: Callable[[Levels], WeightedRows]
     sets: Sequence[tuple[int, ...]]
     sizes: Sequence[int]
     names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Child:
+    """A table below another one, in the training tables and in those that are compared with them."""
+
+    train: Levels
+    compared: Compared[Levels]
+    columns: Mapping[str, LevelColumns]
+    table: str
+
+    @property
+    def about(self) -> LevelColumns:
+        return self.columns[self.table]
+
+    def level(self, levels: Levels) -> Level:
+        return levels[self.table]
+
+    def metric(
+        self, definition: Definition, counted: Counted, *, key: str = "", title: str = ""
+    ) -> Metric:
+        """Return the mean distance of the items of the training tables from those of each of the others."""
+
+        def weigh(levels: Levels) -> WeightedRows:
+            items, weights = counted.items(levels), weights_of_roots(levels)
+            if weights is None:
+                return items
+            return replace(items, weights=items.each * weights[items.clusters])
+
+        real, sets = weigh(self.train), counted.sets
+        compared = self.compared.map(
+            lambda levels: distance(real, weigh(levels), sets, counted.names, counted.sizes)
+        )
+        parts = compared.parts(
+            [" × ".join(marginal.columns) for marginal in compared.synthetic.marginals],
+            lambda item: [marginal.value for marginal in item.marginals],
+        )
+        return Metric(
+            definition,
+            *compared.map(lambda item: item.mean),
+            worst_first(parts, "lower", SHOWN_PARTS),
+            key=f"{self.table}.{key or definition.keys[0]}",
+            title=title or f"{definition.name}, {self.table}",
+            of_relations=definition is not GROUP_SIZE,
+            details=Distances(
+                max(map(len, sets)), compared.synthetic, compared.baseline, compared.holdout
+            ),
+        )
 
 
 def group_metrics(
@@ -139,57 +180,42 @@ def group_metrics(
     compared_tables : Compared of dict of str to Level
         The synthetic tables, real tables of roots that no synthesizer saw, and tables of independent children.
     """
-    about = columns[table]
-    assert about.parent is not None
-    metrics = [
-        _metric(
-            GROUP_SIZE,
-            table,
-            train,
-            compared_tables,
-            Counted(
-                lambda levels: _sizes(levels, columns, table),
-                [(0,)],
-                (LARGEST_SIZE + 1,),
-                ("rows",),
-            ),
-            title=f"Group size, {table} of {about.parent}",
-        ),
-        _between(train, compared_tables, columns, table),
-    ]
+    child = _Child(train, compared_tables, columns, table)
+    metrics = [_sizes(child), _between(child)]
     if len(train[table]) and train[table].position.max() > 0:
-        metrics.append(_pairs(train, compared_tables, columns, table))
-        metrics += _differences(train, compared_tables, columns, table, rng)
-        if about.ordered:
-            metrics += _sequences(train, compared_tables, columns, table)
+        metrics += [_pairs(child), *_differences(child, rng)]
+        if child.about.ordered:
+            metrics += _sequences(child)
     return metrics
 
 
-def _sizes(levels: Levels, columns: Mapping[str, LevelColumns], table: str) -> Items:
-    parent = columns[table].parent
+def _sizes(child: _Child) -> Metric:
+    """Compare the numbers of children."""
+    parent = child.about.parent
     assert parent is not None
-    sizes = np.minimum(sizes_of_groups(levels, columns, table), LARGEST_SIZE)
-    return Items(sizes[:, None], np.ones(len(sizes)), levels[parent].root)
+
+    def items(levels: Levels) -> WeightedRows:
+        sizes = np.minimum(sizes_of_groups(levels, child.columns, child.table), LARGEST_SIZE)
+        return WeightedRows(sizes[:, None], np.ones(len(sizes)), levels[parent].root)
+
+    counted = Counted(items, [(0,)], (LARGEST_SIZE + 1,), ("rows",))
+    return child.metric(GROUP_SIZE, counted, title=f"Group size, {child.table} of {parent}")
 
 
-def _between(
-    train: Levels,
-    compared_tables: Compared[Levels],
-    columns: Mapping[str, LevelColumns],
-    table: str,
-) -> Metric:
+def _between(child: _Child) -> Metric:
     """Compare each column of a child with each column of every table above it."""
-    _, origin = with_ancestors(train, columns, table)
-    child_columns = [i for i, (name, _) in enumerate(origin) if name == table]
-    sets = [(i, j) for i, (name, _) in enumerate(origin) if name != table for j in child_columns]
+    columns, table = child.columns, child.table
+    _, origin = with_ancestors(child.train, columns, table)
+    below = [i for i, (name, _) in enumerate(origin) if name == table]
+    sets = [(i, j) for i, (name, _) in enumerate(origin) if name != table for j in below]
     names = tuple(f"{name}.{columns[name].names[j]}" for name, j in origin)
 
-    def items(levels: Levels) -> Items:
+    def items(levels: Levels) -> WeightedRows:
         codes, _ = with_ancestors(levels, columns, table)
-        return Items(codes, np.ones(len(codes)), levels[table].root)
+        return WeightedRows(codes, np.ones(len(codes)), levels[table].root)
 
     counted = Counted(items, sets, [columns[name].sizes[j] for name, j in origin], names)
-    return _metric(BETWEEN_LEVELS, table, train, compared_tables, counted)
+    return child.metric(BETWEEN_LEVELS, counted)
 
 
 def sibling_pairs(level: Level, limit: int = OTHERS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -216,72 +242,57 @@ def sibling_pairs(level: Level, limit: int = OTHERS) -> tuple[np.ndarray, np.nda
     return np.concatenate(rows), np.concatenate(siblings), np.concatenate(weights)
 
 
-def _pairs(
-    train: Levels,
-    compared_tables: Compared[Levels],
-    columns: Mapping[str, LevelColumns],
-    table: str,
-) -> Metric:
-    about = columns[table]
+def _pairs(child: _Child) -> Metric:
+    """Compare the columns of a random row with those of a random sibling."""
+    about = child.about
     width = len(about.names)
 
-    def items(levels: Levels) -> Items:
-        level = levels[table]
+    def items(levels: Levels) -> WeightedRows:
+        level = child.level(levels)
         rows, siblings, weights = sibling_pairs(level)
         codes = np.concatenate([level.codes[rows], level.codes[siblings]], axis=1)
-        return Items(codes, weights, level.root[rows])
+        return WeightedRows(codes, weights, level.root[rows])
 
     sets = [(i, width + j) for i, j in itertools.combinations_with_replacement(range(width), 2)]
     names = (*about.names, *(f"sibling's {name}" for name in about.names))
-    counted = Counted(items, sets, about.sizes * 2, names)
-    return _metric(SIBLING_PAIRS, table, train, compared_tables, counted)
+    return child.metric(SIBLING_PAIRS, Counted(items, sets, about.sizes * 2, names))
 
 
-def _differences(
-    train: Levels,
-    compared_tables: Compared[Levels],
-    columns: Mapping[str, LevelColumns],
-    table: str,
-    rng: np.random.Generator,
-) -> list[Metric]:
+def _differences(child: _Child, rng: np.random.Generator) -> list[Metric]:
     """Measure how far apart siblings are in each column whose values have an order."""
-    about = columns[table]
-    ordered = [(j, score) for j, score in enumerate(about.scores) if score is not None]
+    ordered = [(j, score) for j, score in enumerate(child.about.scores) if score is not None]
     if not ordered:
         return []
-    drawn = [
-        _apart(levels, table, ordered, rng)
-        for levels in (train, *compared_tables)
-        if levels is not None
+    drawn = _apart(child, child.train, ordered, rng)
+    compared = child.compared.map(lambda levels: _apart(child, levels, ordered, rng))
+    tables = [drawn, *(item for item in compared if item is not None)]
+    grids = [
+        np.unique(np.concatenate(parts))
+        for parts in zip(*([d for d, *_ in t] for t in tables), strict=True)
     ]
-    grids = [np.unique(np.concatenate([part[i][0] for part in drawn])) for i in range(len(ordered))]
-    curves = [
-        [_cumulative(*part[i], grids[i]) for i in range(len(ordered))] for part in drawn
-    ]  # each of shape (1 + groups, grid)
-    remaining = iter(zip(curves[1:], [t for t in compared_tables if t is not None], strict=True))
+    curves = [_cumulative(*part, grid) for part, grid in zip(drawn, grids, strict=True)]
+    lengths = iter(len(child.level(t)) for t in child.compared if t is not None)
 
-    def compare(_: Levels) -> tuple[np.ndarray, Estimate]:
-        other, levels = next(remaining)
+    def compare(other: Apart) -> tuple[np.ndarray, Estimate]:
         gaps = np.array(
-            [np.abs(a - b).max(axis=1, initial=0.0) for a, b in zip(curves[0], other, strict=True)]
+            [
+                np.abs(curve - _cumulative(*part, grid)).max(axis=1, initial=0.0)
+                for curve, part, grid in zip(curves, other, grids, strict=True)
+            ]
         )
-        mean = gaps.mean(axis=0)
-        n = min(len(train[table]), len(levels[table]))
-        return gaps[:, 0], clipped(jackknife(float(mean[0]), mean[1:], n), 0.0, 1.0)
+        mean, n = gaps.mean(axis=0), min(len(child.level(child.train)), next(lengths))
+        return gaps[:, 0], jackknife(float(mean[0]), mean[1:], n, 0.0, 1.0)
 
-    compared = compared_tables.map(compare)
-    parts = compared.parts(
-        [about.names[j] for j, _ in ordered],
-        lambda item: item[0],
-        len(compared_tables.synthetic[table]),
-    )
+    figures = compared.map(compare)
+    names = [child.about.names[j] for j, _ in ordered]
+    parts = figures.parts(names, itemgetter(0), len(child.level(child.compared.synthetic)))
     return [
         Metric(
             SIBLING_DIFFERENCES,
-            *compared.map(lambda item: item[1]),
+            *figures.map(itemgetter(1)),
             worst_first(parts, "lower", SHOWN_PARTS),
-            key=f"{table}.sibling_differences",
-            title=f"{SIBLING_DIFFERENCES.name}, {table}",
+            key=f"{child.table}.sibling_differences",
+            title=f"{SIBLING_DIFFERENCES.name}, {child.table}",
         )
     ]
 
@@ -290,10 +301,13 @@ Apart = list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def _apart(
-    levels: Levels, table: str, ordered: Sequence[tuple[int, np.ndarray]], rng: np.random.Generator
+    child: _Child,
+    levels: Levels,
+    ordered: Sequence[tuple[int, np.ndarray]],
+    rng: np.random.Generator,
 ) -> Apart:
     """Return absolute differences of pairs without nulls, their weights and jackknife groups, for each ordered column."""
-    level, of_rows = levels[table], weights_of_level(levels, table)
+    level, of_rows = child.level(levels), weights_of_level(levels, child.table)
     rows, siblings, weights = sibling_pairs(level)
     weights = weights if of_rows is None else weights * of_rows[rows]
     roots = int(level.root.max(initial=-1)) + 1
@@ -319,139 +333,39 @@ def _cumulative(
     return np.cumsum(counts, axis=1) / np.where(sums > 0, sums, 1.0)
 
 
-def _sequences(
-    train: Levels,
-    compared_tables: Compared[Levels],
-    columns: Mapping[str, LevelColumns],
-    table: str,
-) -> list[Metric]:
-    about = columns[table]
+def _sequences(child: _Child) -> list[Metric]:
+    """Compare columns at each place of a group, and the values of consecutive rows."""
+    about = child.about
     width = len(about.names)
 
-    def runs(length: int) -> Callable[[Levels], Items]:
-        def items(levels: Levels) -> Items:
-            level = levels[table]
+    def runs(length: int) -> Callable[[Levels], WeightedRows]:
+        def items(levels: Levels) -> WeightedRows:
+            level = child.level(levels)
             last = np.arange(length - 1, max(len(level), length - 1))
             last = last[level.parent[last] == level.parent[last - length + 1]]
             parts = [level.codes[last - length + 1 + i] for i in range(length)]
-            return Items(np.concatenate(parts, axis=1), np.ones(len(last)), level.root[last])
+            return WeightedRows(np.concatenate(parts, axis=1), np.ones(len(last)), level.root[last])
 
         return items
 
-    def places(levels: Levels) -> Items:
-        level = levels[table]
+    def places(levels: Levels) -> WeightedRows:
+        level = child.level(levels)
         position = np.minimum(level.position, LAST_POSITION)
         codes = np.concatenate([position[:, None], level.codes], axis=1)
-        return Items(codes, np.ones(len(level)), level.root)
+        return WeightedRows(codes, np.ones(len(level)), level.root)
 
-    metrics = [
-        _metric(
-            POSITION,
-            table,
-            train,
-            compared_tables,
-            Counted(
-                places,
-                [(0, 1 + j) for j in range(width)],
-                (LAST_POSITION + 1, *about.sizes),
-                ("position", *about.names),
-            ),
-        )
-    ]
+    sets: list[tuple[int, ...]] = [(0, 1 + j) for j in range(width)]
+    sizes, names = (LAST_POSITION + 1, *about.sizes), ["position", *about.names]
+    metrics = [child.metric(POSITION, Counted(places, sets, sizes, names))]
+    longest = child.level(child.train).position.max(initial=0) + 1
     for length, key, title in (
         (2, "transitions", "Transitions"),
         (3, "trigrams", "Runs of three"),
     ):
-        if train[table].position.max(initial=0) + 1 < length:
-            continue
-        sets = [tuple(range(j, length * width, width)) for j in range(width)]
-        names = [f"{name}, row {i + 1}" for i in range(length) for name in about.names]
-        metrics.append(
-            _metric(
-                SEQUENCES,
-                table,
-                train,
-                compared_tables,
-                Counted(runs(length), sets, about.sizes * length, names),
-                key=key,
-                title=f"{title}, {table}",
-            )
-        )
+        if longest >= length:
+            sets = [tuple(range(j, length * width, width)) for j in range(width)]
+            names = [f"{name}, row {i + 1}" for i in range(length) for name in about.names]
+            counted = Counted(runs(length), sets, about.sizes * length, names)
+            title = f"{title}, {child.table}"
+            metrics.append(child.metric(SEQUENCES, counted, key=key, title=title))
     return metrics
-
-
-def _metric(
-    definition: Definition,
-    table: str,
-    train: Levels,
-    compared_tables: Compared[Levels],
-    counted: Counted,
-    *,
-    key: str = "",
-    title: str = "",
-) -> Metric:
-    """Return the mean distance of the items of the training tables from those of each of the others."""
-    _, sets, sizes, names = counted
-
-    def weigh(levels: Levels) -> Items:
-        items, weights = counted.items(levels), weights_of_roots(levels)
-        if weights is None:
-            return items
-        return Items(items.codes, items.weights * weights[items.roots], items.roots)
-
-    real = weigh(train)
-    compared = compared_tables.map(
-        lambda levels: item_distance(real, weigh(levels), sets, sizes, names)
-    )
-    parts = compared.parts(
-        [" × ".join(marginal.columns) for marginal in compared.synthetic.marginals],
-        lambda item: [marginal.value for marginal in item.marginals],
-    )
-    return Metric(
-        definition,
-        *compared.map(lambda item: item.mean),
-        worst_first(parts, "lower", SHOWN_PARTS),
-        key=f"{table}.{key or definition.keys[0]}",
-        title=title or f"{definition.name}, {table}",
-        of_relations=definition is not GROUP_SIZE,
-        details=Distances(
-            max(map(len, sets)), compared.synthetic, compared.baseline, compared.holdout
-        ),
-    )
-
-
-def item_distance(
-    real: Items,
-    other: Items,
-    sets: Sequence[tuple[int, ...]],
-    sizes: Sequence[int],
-    names: Sequence[str],
-) -> Distance:
-    """Return total variation distance of the weighted counts of each set of columns, and their mean.
-
-    1 where only one side has items; its interval is then unknown.
-    """
-    labels = [tuple(names[j] for j in columns) for columns in sets]
-    if not len(real.codes) or not len(other.codes):
-        value = float(len(real.codes) != len(other.codes))
-        estimate = Estimate(value, math.nan, math.nan, len(other.codes))
-        return Distance(estimate, tuple(Marginal(label, value) for label in labels))
-    values = []
-    shares = [item.weights / item.weights.sum() for item in (real, other)]
-    influence = [np.zeros(len(item.codes)) for item in (real, other)]
-    for columns in sets:
-        *cells, size = cell_numbers(real.codes, other.codes, columns, sizes)
-        counts = [np.bincount(c, s, minlength=size) for c, s in zip(cells, shares, strict=True)]
-        gap = counts[0] - counts[1]
-        values.append(0.5 * float(np.abs(gap).sum()))
-        sign = 0.5 * np.sign(gap)
-        for part, cell, share in zip(influence, cells, shares, strict=True):
-            part += (sign[cell] - float(share @ sign[cell])) / len(sets)
-    variance = 0.0
-    for part, share, item in zip(influence, shares, (real, other), strict=True):
-        totals = np.bincount(item.roots, share * part)
-        variance += float((totals**2).sum())
-    mean, half = float(np.mean(values)), Z95 * math.sqrt(variance)
-    estimate = Estimate(mean, max(0.0, mean - half), min(1.0, mean + half), len(other.codes))
-    marginals = tuple(Marginal(label, value) for label, value in zip(labels, values, strict=True))
-    return Distance(estimate, marginals)

@@ -117,6 +117,8 @@ def distance(
 ) -> Distance:
     """Return total variation distance of the marginals ``sets`` of two tables, and their mean.
 
+    It is 1 where only one table has rows; its interval is then unknown.
+
     The interval is normal, from the distance's influence function (delta method; van der Vaart
     1998, chapter 20): row i of ``a`` moves a marginal's distance by ½ sign(p − q) at its cell, and
     a row of ``b`` by the opposite, over the number of rows. It covers the drawing of rows; note
@@ -128,6 +130,11 @@ def distance(
     a, b : ndarray, shape (rows, columns), int64, or WeightedRows
     """
     a, b = (t if isinstance(t, WeightedRows) else WeightedRows(t) for t in (a, b))
+    labels = [tuple(names[j] for j in columns) for columns in sets]
+    if not len(a) or not len(b):
+        value = float(len(a) != len(b))
+        nothing = Estimate(value, math.nan, math.nan, len(b))
+        return Distance(nothing, tuple(Marginal(label, value) for label in labels))
     values = []
     influence_a, influence_b = np.zeros(len(a)), np.zeros(len(b))
     for columns in sets:
@@ -138,14 +145,11 @@ def distance(
         influence_a += sign[cells_a]
         influence_b -= sign[cells_b]
     variance = sum(
-        variance_of_mean(part / len(sets), table.weights)
+        variance_of_mean(part / len(sets), table.weights, table.clusters)
         for part, table in ((influence_a, a), (influence_b, b))
     )
     mean, half = float(np.mean(values)), Z95 * math.sqrt(variance)
-    marginals = tuple(
-        Marginal(tuple(names[j] for j in columns), value)
-        for columns, value in zip(sets, values, strict=True)
-    )
+    marginals = tuple(Marginal(label, value) for label, value in zip(labels, values, strict=True))
     estimate = Estimate(mean, max(0.0, mean - half), min(1.0, mean + half), len(b))
     return Distance(estimate, marginals)
 
@@ -167,8 +171,3 @@ def cell_numbers(
             occupied, inverse = np.unique(np.concatenate(keys), return_inverse=True)
             keys, cells = [inverse[: len(a)], inverse[len(a) :]], len(occupied)
     return keys[0], keys[1], cells
-
-
-def histogram(index: np.ndarray, size: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return relative (weighted) frequencies of one column's category codes, shape (size,)."""
-    return shares(index, size, weights)

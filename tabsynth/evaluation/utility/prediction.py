@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from scipy import sparse, stats
@@ -19,9 +20,9 @@ from threadpoolctl import threadpool_limits
 
 from tabsynth.evaluation.attacks.nearest import workers
 from tabsynth.evaluation.definitions import TEST_ROWS, Definition
-from tabsynth.evaluation.metric import SHOWN_PARTS, Metric, Part, worst_first
+from tabsynth.evaluation.metric import SHOWN_PARTS, Columns, Metric, Part, Tables, worst_first
 from tabsynth.evaluation.results import F1, Z95, ColumnPrediction, Estimate, Prediction, percentile
-from tabsynth.evaluation.weighting import WeightedRows, counts
+from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 
 MAX_ITERATIONS, TOLERANCE = 60, 1e-3
 MAX_FIT_ROWS = 50_000
@@ -31,8 +32,13 @@ MAX_TARGETS = 64  # columns that are predicted: of wider tables, so many drawn a
 MAX_WORK = 280_000_000  # rows × classes × columns, summed over the fits: about 20 s
 MIN_FIT_ROWS = 1_000
 REPLICATES = 200
-TREES, BOOSTED_ROWS = 20, 5_000
+BOOSTED_ROWS = 5_000
 SEEN = "The test rows are ones that the synthesizer was fitted on, so the figure is optimistic."
+
+# fit(rows, labels, test, sizes, classes, weights): chances of each class for the test rows
+Fit = Callable[
+    [np.ndarray, np.ndarray, np.ndarray, tuple[int, ...], int, np.ndarray | None], np.ndarray
+]
 
 # predict(fit, test, column, sizes, weights): guesses of the column for the test rows, shape (test rows,)
 Predict = Callable[[np.ndarray, np.ndarray, int, Sequence[int], np.ndarray | None], np.ndarray]
@@ -58,11 +64,9 @@ def dimension_wise_prediction(
     synthetic: np.ndarray | WeightedRows,
     baselines: Sequence[np.ndarray],
     test: np.ndarray | WeightedRows,
-    *,
-    names: Sequence[str],
-    sizes: Sequence[int],
+    columns: Columns | Tables,
     rng: np.random.Generator,
-    seen: bool = False,
+    *,
     predict: Predict | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Prediction:
@@ -79,23 +83,21 @@ def dimension_wise_prediction(
     Parameters
     ----------
     train, synthetic, test : ndarray, shape (rows, columns), int64, or WeightedRows
-        Category codes; ``sizes[j]`` of them in column j, null being one of them. Classifiers are fitted with the
-        weights of the rows, scaled to a mean of 1, and scores are those of weighted test rows.
+        Category codes, null being one of them. Classifiers are fitted with the weights of the rows, scaled to a mean of 1, and scores are those of weighted test rows.
     baselines : sequence of two such tables or more
         Shuffles of the training table's columns.
-    seen : bool
-        Whether the synthesizer was fitted on the test rows; only noted.
+    columns : Columns or Tables
     predict : callable, optional
         The classifier: default :func:`predict_column`, a logistic regression; else :func:`boost_column`.
     progress : callable, optional
         Called with the finished share of the fits, in [0, 1].
     """
-    classes = sizes
+    classes = columns.sizes
     weighted = [
         t if isinstance(t, WeightedRows) else WeightedRows(t)
         for t in (train, synthetic, *baselines, test)
     ]
-    folded, sizes = fold_rare([t.codes for t in weighted], sizes, weighted[0].weights)
+    folded, sizes = fold_rare([t.codes for t in weighted], classes, weighted[0].weights)
     *tables, tested = (
         WeightedRows(codes, t.mean_one) for codes, t in zip(folded, weighted, strict=True)
     )
@@ -115,12 +117,12 @@ def dimension_wise_prediction(
             for j in targets
         ]
     )
-    columns = tuple(
-        _column(names[j], classes[j], score, len(test))
+    predicted = tuple(
+        _column(columns.names[j], classes[j], score, len(test))
         for j, score in zip(targets, scores, strict=True)
     )
     mean = _column("mean", 0, scores.mean(axis=0), len(test))
-    return Prediction(columns, mean, len(test), seen)
+    return Prediction(predicted, mean, len(test), seen=False)
 
 
 def folded_columns(prediction: Prediction) -> tuple[str, ...]:
@@ -226,6 +228,85 @@ def _fit_all(
     return out
 
 
+def probabilities(
+    fit: Fit,
+    table: np.ndarray,
+    test: np.ndarray,
+    column: int,
+    sizes: tuple[int, ...],
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the estimated chance of every value of the column for each test row, shape (rows, size).
+
+    A table that has one value of the column, or no other column, gives that table's shares.
+    """
+    labels = table[:, column]
+    predictors = [j for j in range(len(sizes)) if j != column]
+    of_values = shares(labels, sizes[column], weights)
+    if np.count_nonzero(of_values) < 2 or not predictors:
+        return np.tile(of_values, (len(test), 1))
+    with threadpool_limits(1):
+        return fit(
+            table[:, predictors],
+            labels,
+            test[:, predictors],
+            tuple(sizes[j] for j in predictors),
+            sizes[column],
+            weights,
+        )
+
+
+def logistic(
+    rows: np.ndarray,
+    labels: np.ndarray,
+    test: np.ndarray,
+    sizes: tuple[int, ...],
+    classes: int,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the chances of the evaluation protocol's logistic regression on one-hot codes.
+
+    Its settings: L2 with C = 1, L-BFGS of at most 60 iterations, tolerance 1e-3.
+    """
+    model = LogisticRegression(C=1.0, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message="The number of unique classes")
+        model.fit(one_hot(rows, sizes), labels, weights)
+    return _spread(model.predict_proba(one_hot(test, sizes)), model.classes_, classes)
+
+
+def boost(
+    rows: np.ndarray,
+    labels: np.ndarray,
+    test: np.ndarray,
+    sizes: tuple[int, ...],
+    classes: int,
+    weights: np.ndarray | None = None,
+    *,
+    trees: int = 60,
+    leaves: int = 31,
+) -> np.ndarray:
+    """Return the chances of gradient boosted trees on category codes, those of unordered columns taken as they are."""
+    del sizes
+    model = HistGradientBoostingClassifier(
+        max_iter=trees, max_leaf_nodes=leaves, early_stopping=False, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")
+        model.fit(rows, labels, weights)
+    return _spread(model.predict_proba(test), model.classes_, classes)
+
+
+def _spread(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
+    out = np.zeros((len(probabilities), classes))
+    out[:, seen] = probabilities
+    return out
+
+
+BOOST: Fit = partial(boost, trees=20, leaves=15)
+
+
 def predict_column(
     fit: np.ndarray,
     test: np.ndarray,
@@ -233,19 +314,8 @@ def predict_column(
     sizes: Sequence[int],
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Predict by logistic regression on one-hot codes of the other columns; return its guesses, shape (test rows,).
-
-    A table with one class of the column, or with no other column, gives a constant: its commonest
-    class. The settings of the evaluation protocol: L2 with C = 1, L-BFGS of at most 60 iterations, tolerance 1e-3.
-    """
-    labels = fit[:, column]
-    predictors = [j for j in range(len(sizes)) if j != column]
-    rows = counts(labels, sizes[column], weights)
-    if np.count_nonzero(rows) < 2 or not predictors:
-        return np.full(len(test), rows.argmax())
-    model = LogisticRegression(C=1.0, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
-    model.fit(one_hot(fit[:, predictors], [sizes[j] for j in predictors]), labels, weights)
-    return model.predict(one_hot(test[:, predictors], [sizes[j] for j in predictors]))
+    """Predict by logistic regression on one-hot codes of the other columns; return its guesses, shape (test rows,)."""
+    return probabilities(logistic, fit, test, column, tuple(sizes), weights).argmax(axis=1)
 
 
 def boost_column(
@@ -255,19 +325,11 @@ def boost_column(
     sizes: Sequence[int],
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Predict by gradient boosted trees on category codes, of at most 5,000 rows, as :func:`predict_column`."""
+    """Predict by few gradient boosted trees, of at most 5,000 rows, as :func:`predict_column`."""
     every = -(-len(fit) // BOOSTED_ROWS)  # evenly, for tables are often sorted
-    fit, weights = fit[::every], None if weights is None else weights[::every]
-    labels = fit[:, column]
-    predictors = [j for j in range(len(sizes)) if j != column]
-    rows = counts(labels, sizes[column], weights)
-    if np.count_nonzero(rows) < 2 or not predictors:
-        return np.full(len(test), rows.argmax())
-    model = HistGradientBoostingClassifier(
-        max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=0
-    )
-    model.fit(fit[:, predictors], labels, weights)
-    return model.predict(test[:, predictors])
+    thinned = None if weights is None else weights[::every]
+    chances = probabilities(BOOST, fit[::every], test, column, tuple(sizes), thinned)
+    return chances.argmax(axis=1)
 
 
 def one_hot(index: np.ndarray, sizes: Sequence[int]) -> sparse.csr_matrix:

@@ -17,15 +17,18 @@ t, with the number of clusters less that of strata as degrees of freedom, or tha
 clusters these are wider, with many they are equal.
 """
 
+import itertools
 import math
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse, stats
 
 from tabsynth.evaluation.definitions import Definition
-from tabsynth.evaluation.metric import SHOWN_PARTS, Metric, Part, Tables, worst_first
+from tabsynth.evaluation.metric import SHOWN_PARTS, Compared, Metric, Tables, worst_first
 from tabsynth.evaluation.results import Estimate, SurveyEstimate, SurveyEstimates, mean_of_shares
 from tabsynth.evaluation.utility.marginals import column_sets
 from tabsynth.evaluation.utility.totals import population_scales
@@ -120,13 +123,13 @@ class Linearised:
             shape=(len(self._stratum), size),
         )
         share = np.asarray(sums.sum(axis=0)).ravel() / total
-        own = np.bincount(self._cluster, self.weights, minlength=len(self._stratum))
+        of_clusters = np.bincount(self._cluster, self.weights, minlength=len(self._stratum))
         # Of a cluster: (its sum − share × its weights) / total, squared and added up within each stratum.
         squares = self._members @ sums.multiply(sums)
-        products = self._members @ sums.multiply(own[:, None])
+        products = self._members @ sums.multiply(of_clusters[:, None])
         within = squares.toarray() - 2 * share * products.toarray()
-        within += share**2 * (self._members @ own**2)[:, None]
-        totals = (self._members @ sums).toarray() - share * (self._members @ own)[:, None]
+        within += share**2 * (self._members @ of_clusters**2)[:, None]
+        totals = (self._members @ sums).toarray() - share * (self._members @ of_clusters)[:, None]
         return share, self._error(within, totals) / total
 
     def mean(self, numbers: np.ndarray) -> tuple[float, float]:
@@ -192,12 +195,12 @@ class Replicated:
 
     def mean(self, numbers: np.ndarray) -> tuple[float, float]:
         """Return the mean of numbers, shape (rows,), over the rows that are not NaN, and its error."""
-        known = np.isfinite(numbers)
-        below = self._all[known].sum(axis=0)
+        finite = np.isfinite(numbers)
+        below = self._all[finite].sum(axis=0)
         if below[0] <= 0:
             return math.nan, math.nan
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = numbers[known] @ self._all[known] / below
+            values = numbers[finite] @ self._all[finite] / below
         return float(values[0]), float(self._error(values[None])[0])
 
     def total(self, numbers: np.ndarray) -> tuple[float, float]:
@@ -211,13 +214,23 @@ class Replicated:
         return np.asarray(np.sqrt(self.factor * squares))
 
 
-class _Group(NamedTuple):
-    """Estimates of one column, pair or number, and those of the tables that are compared, in their order."""
+@dataclass(frozen=True)
+class _Group:
+    """Estimates of one column, pair or number, and their values in the tables that are compared; shape (estimates,)."""
 
     name: str
     estimates: tuple[SurveyEstimate, ...]
-    others: tuple[np.ndarray | None, ...]  # synthetic, hold-out, baseline; shape (estimates,)
+    values: Compared[np.ndarray]
     too_few: int = 0
+
+    @property
+    def inside(self) -> Compared[np.ndarray]:
+        """Which values are within the intervals, 1 or 0; shape (estimates,)."""
+        return self.values.map(
+            lambda values: np.array(
+                [e.takes(float(x)) for e, x in zip(self.estimates, values, strict=True)], float
+            )
+        )
 
 
 def survey_estimates(
@@ -271,65 +284,59 @@ def _shares(tables: Tables, design: Design, columns: tuple[int, ...]) -> _Group:
 
     cells, rows = np.unique(keys(tables.train), return_counts=True)
     enough = rows >= LEAST_ROWS
-    judged_cells = cells[enough]
+    judged = cells[enough]
 
     def places(codes: np.ndarray) -> np.ndarray:
-        own = keys(codes)
-        place = np.searchsorted(judged_cells, own)
-        place[place == len(judged_cells)] = 0
-        return (
-            np.where(judged_cells[place] == own, place, -1)
-            if len(judged_cells)
-            else np.full(len(own), -1)
-        )
+        if not len(judged):
+            return np.full(len(codes), -1)
+        of_rows = keys(codes)
+        place = np.searchsorted(judged, of_rows) % len(judged)
+        return np.where(judged[place] == of_rows, place, -1)
 
-    def of_other(table: WeightedRows) -> np.ndarray:
+    def shares_of(table: WeightedRows) -> np.ndarray:
         place = places(table.codes)
-        return (
-            np.bincount(place[place >= 0], table.each[place >= 0], len(judged_cells))
-            / table.each.sum()
-        )
+        used = place >= 0
+        return np.bincount(place[used], table.each[used], len(judged)) / table.each.sum()
 
-    names = []
-    for cell in judged_cells.tolist():
-        parts = []
-        for j in reversed(columns):
-            cell, code = divmod(cell, tables.sizes[j])
-            parts.append(f"{tables.names[j]} = {tables.labels[j][code]}")
-        names.append(", ".join(reversed(parts)))
-    values, errors = design.shares(places(tables.train), len(judged_cells))
-    others = tuple(None if t is None else of_other(t) for t in tables.weighted)
-    estimates = _with_intervals(names, values, errors, rows[enough], others[0], design, (0.0, 1.0))
-    name = " × ".join(tables.names[j] for j in columns)
-    return _Group(name, estimates, others, int((~enough).sum()))
+    labels = [[f"{tables.names[j]} = {label}" for label in tables.labels[j]] for j in columns]
+    cell_names = [", ".join(parts) for parts in itertools.product(*labels)]
+    estimates, errors = design.shares(places(tables.train), len(judged))
+    values = tables.weighted.map(shares_of)
+    return _Group(
+        " × ".join(tables.names[j] for j in columns),
+        tuple(
+            _with_interval(cell_names[cell], design, estimate, rows_of_cell, value, (0.0, 1.0))
+            for cell, *estimate, rows_of_cell, value in zip(
+                judged, estimates, errors, rows[enough], values.synthetic, strict=True
+            )
+        ),
+        values,
+        int((~enough).sum()),
+    )
 
 
 def _numbers(tables: Tables, design: Design, numbers: Sequence[int]) -> list[_Group]:
     """Return the population, and means and totals of columns of numbers."""
-    scales = population_scales(tables)
-    out = []
-    tables_given = [tables.weighted.synthetic, tables.weighted.holdout, tables.weighted.baseline]
+    scales, out = population_scales(tables), []
 
-    def others(of_table) -> tuple[np.ndarray | None, ...]:  # type: ignore[no-untyped-def]
-        return tuple(
-            None if t is None else np.array([of_table(t, scale)])
-            for t, scale in zip(tables_given, scales, strict=True)
-        )
-
-    def group(name: str, real: tuple[float, float], rows: int, given, low: float) -> None:  # type: ignore[no-untyped-def]
-        arrays = (np.array([part]) for part in (*real, rows))
-        value, error, count = arrays
-        limits = (low, math.inf)
-        out.append(
-            _Group(
-                name, _with_intervals([name], value, error, count, given[0], design, limits), given
-            )
-        )
+    def add(
+        name: str,
+        real: tuple[float, float],
+        rows: int,
+        value_of: Callable[[WeightedRows, float], float],
+        least: float,
+    ) -> None:
+        """Add one estimate: ``value_of`` a table and the factor that makes its sums totals of the population."""
+        factors = iter(scale for scale in scales if scale is not None)
+        values = tables.weighted.map(lambda table: np.array([value_of(table, next(factors))]))
+        limits = (least, math.inf)
+        estimate = _with_interval(name, design, real, rows, values.synthetic[0], limits)
+        out.append(_Group(name, (estimate,), values))
 
     if tables.weights is not None and tables.weights.synthetic is not None:
-        real = design.total(np.ones(len(tables.train)))
-        given = others(lambda t, scale: scale * t.each.sum())
-        group("population", real, len(tables.train), given, 0.0)
+        count = len(tables.train)
+        real = design.total(np.ones(count))
+        add("population", real, count, lambda table, scale: scale * table.each.sum(), 0.0)
     for j in numbers:
         scores = tables.scores[j]
         assert scores is not None
@@ -338,74 +345,62 @@ def _numbers(tables: Tables, design: Design, numbers: Sequence[int]) -> list[_Gr
         if rows < LEAST_ROWS:
             continue
         least = 0.0 if np.nanmin(scores) >= 0 else -math.inf
-
-        def mean(t: WeightedRows, scale: float, scores: np.ndarray = scores, j: int = j) -> float:
-            del scale
-            own = scores[t.codes[:, j]]
-            known = np.isfinite(own)
-            weight = t.each[known]
-            return float(weight @ own[known] / weight.sum()) if known.any() else math.nan
-
-        def total(t: WeightedRows, scale: float, scores: np.ndarray = scores, j: int = j) -> float:
-            return float(scale * (t.each @ np.nan_to_num(scores[t.codes[:, j]])))
-
-        group(f"mean of {tables.names[j]}", design.mean(values), rows, others(mean), least)
-        group(f"total of {tables.names[j]}", design.total(values), rows, others(total), least)
+        mean, total = partial(_mean, scores=scores, j=j), partial(_total, scores=scores, j=j)
+        add(f"mean of {tables.names[j]}", design.mean(values), rows, mean, least)
+        add(f"total of {tables.names[j]}", design.total(values), rows, total, least)
     return out
 
 
-def _with_intervals(
-    names: Sequence[str],
-    values: np.ndarray,
-    errors: np.ndarray,
-    rows: np.ndarray,
-    synthetic: np.ndarray | None,
+def _mean(table: WeightedRows, scale: float, scores: np.ndarray, j: int) -> float:
+    del scale
+    numbers = scores[table.codes[:, j]]
+    finite = np.isfinite(numbers)
+    weight = table.each[finite]
+    return float(weight @ numbers[finite] / weight.sum()) if finite.any() else math.nan
+
+
+def _total(table: WeightedRows, scale: float, scores: np.ndarray, j: int) -> float:
+    return float(scale * (table.each @ np.nan_to_num(scores[table.codes[:, j]])))
+
+
+def _with_interval(
+    name: str,
     design: Design,
+    estimate: Sequence[float],
+    rows: int,
+    synthetic: float,
     limits: tuple[float, float],
-) -> tuple[SurveyEstimate, ...]:
-    quantile = float(stats.t.ppf(0.975, design.degrees))
-    assert synthetic is not None
-    out = []
-    for name, value, error, n, other in zip(names, values, errors, rows, synthetic, strict=True):
-        ends = (max(limits[0], value - quantile * error), min(limits[1], value + quantile * error))
-        real = Estimate(float(value), float(ends[0]), float(ends[1]), int(n))
-        out.append(SurveyEstimate(name, real, float(error), float(other)))
-    return tuple(out)
+) -> SurveyEstimate:
+    """Return one estimate, given with its error, with the interval of the design."""
+    value, error = map(float, estimate)
+    half = _quantile(design.degrees) * error
+    real = Estimate(value, max(limits[0], value - half), min(limits[1], value + half), int(rows))
+    return SurveyEstimate(name, real, error, float(synthetic))
+
+
+@cache
+def _quantile(degrees: int) -> float:
+    return float(stats.t.ppf(0.975, degrees))
 
 
 def _metric(kind: str, groups: Sequence[_Group], design: Design) -> Metric:
     """Return the share of estimates that are within the interval, and of each column, pair or number."""
-
-    def within(group: _Group, table: int) -> np.ndarray:
-        others = group.others[table]
-        assert others is not None
-        return np.array(
-            [estimate.takes(float(x)) for estimate, x in zip(group.estimates, others, strict=True)],
-            dtype=float,
-        )
-
     judged = [group for group in groups if group.estimates]
-
-    def share(table: int) -> Estimate | None:
-        if judged[0].others[table] is None:
-            return None
-        return mean_of_shares(np.concatenate([within(group, table) for group in judged]))
-
-    parts = []
-    for group in judged:
-        figures = [
-            None if group.others[table] is None else float(within(group, table).mean())
-            for table in range(3)
-        ]
-        assert figures[0] is not None
-        parts.append(Part(group.name, figures[0], figures[1], figures[2], len(group.estimates)))
-    synthetic = share(0)
+    inside = [group.inside for group in judged]
+    synthetic, holdout, baseline = (
+        None if hits[0] is None else mean_of_shares(np.concatenate(hits))
+        for hits in zip(*inside, strict=True)
+    )
     assert synthetic is not None
+    parts = [
+        hits.part(group.name, lambda hit: hit.mean(), len(group.estimates))
+        for group, hits in zip(judged, inside, strict=True)
+    ]
     return Metric(
         WITHIN,
         synthetic,
-        share(1),
-        share(2),
+        holdout,
+        baseline,
         worst_first(parts, "higher", SHOWN_PARTS),
         key=f"survey_{kind}",
         title=f"Survey estimates within the interval: {KINDS[kind]}",

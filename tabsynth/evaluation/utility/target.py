@@ -6,16 +6,11 @@ calibration error is that of the guessed value's probability in ten groups (Guo 
 """
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 
 from tabsynth.evaluation.definitions import TEST_ROWS, Definition
 from tabsynth.evaluation.metric import (
@@ -25,29 +20,24 @@ from tabsynth.evaluation.metric import (
     Metric,
     Part,
     Tables,
-    clipped,
     group_numbers,
     jackknife,
     worst_first,
 )
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.prediction import (
-    MAX_ITERATIONS,
     SEEN,
-    TOLERANCE,
+    Fit,
+    boost,
     fold_rare,
-    one_hot,
+    logistic,
+    probabilities,
     sample_rows,
 )
-from tabsynth.evaluation.weighting import WeightedRows, counts, shares
+from tabsynth.evaluation.weighting import WeightedRows, counts
 
 MAX_FIT, MAX_TEST, BINS = 20_000, 10_000, 10
-TREES, LEARNING_RATE = 60, 0.1
 
-# fit(rows, labels, test, sizes, classes, weights): chances of each class for the test rows
-Fit = Callable[
-    [np.ndarray, np.ndarray, np.ndarray, tuple[int, ...], int, np.ndarray | None], np.ndarray
-]
 Score = Callable[[np.ndarray, np.ndarray, np.ndarray | None], float]  # chances, truth, weights
 AUROC = Definition(
     name="AUROC of the target",
@@ -186,80 +176,10 @@ def _scores(
         replicates = np.array(
             [score(chances[k], truth[k], None if weights is None else weights[k]) for k in kept]
         )
-        out.append(clipped(jackknife(value, replicates, len(truth)), 0.0, 1.0))
+        out.append(jackknife(value, replicates, len(truth), 0.0, 1.0))
     both = (area_under_roc, average_precision)
     each = [of_values(chances, truth, score, weights) for score in both]
     return _Scored(tuple(out), np.array(each))
-
-
-def probabilities(
-    fit: Fit,
-    table: np.ndarray,
-    test: np.ndarray,
-    column: int,
-    sizes: tuple[int, ...],
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the estimated chance of every value of the column for each test row, shape (rows, size).
-
-    A table that has one value of the column, or no other column, gives that table's shares.
-    """
-    labels = table[:, column]
-    others = [j for j in range(len(sizes)) if j != column]
-    of_values = shares(labels, sizes[column], weights)
-    if np.count_nonzero(of_values) < 2 or not others:
-        return np.tile(of_values, (len(test), 1))
-    with threadpool_limits(1):
-        return fit(
-            table[:, others],
-            labels,
-            test[:, others],
-            tuple(sizes[j] for j in others),
-            sizes[column],
-            weights,
-        )
-
-
-def logistic(
-    rows: np.ndarray,
-    labels: np.ndarray,
-    test: np.ndarray,
-    sizes: tuple[int, ...],
-    classes: int,
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the chances of the evaluation protocol's logistic regression on one-hot codes."""
-    model = LogisticRegression(C=1.0, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", message="The number of unique classes")
-        model.fit(one_hot(rows, sizes), labels, weights)
-    return _spread(model.predict_proba(one_hot(test, sizes)), model.classes_, classes)
-
-
-def boost(
-    rows: np.ndarray,
-    labels: np.ndarray,
-    test: np.ndarray,
-    sizes: tuple[int, ...],
-    classes: int,
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the chances of gradient boosted trees on category codes, those of unordered columns taken as they are."""
-    del sizes
-    model = HistGradientBoostingClassifier(
-        max_iter=TREES, learning_rate=LEARNING_RATE, early_stopping=False, random_state=0
-    )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The number of unique classes")
-        model.fit(rows, labels, weights)
-    return _spread(model.predict_proba(test), model.classes_, classes)
-
-
-def _spread(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
-    out = np.zeros((len(probabilities), classes))
-    out[:, seen] = probabilities
-    return out
 
 
 def of_values(

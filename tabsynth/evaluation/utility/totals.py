@@ -17,7 +17,6 @@ from tabsynth.evaluation.metric import (
     Metric,
     Part,
     Tables,
-    clipped,
     group_numbers,
     jackknife,
 )
@@ -75,8 +74,8 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
         moved /= train_totals * max(1, len(columns))
         return (
             totals[0],
-            clipped(jackknife(float(error[0]), error[1:], n), 0.0),
-            clipped(jackknife(float(moved[0]), moved[1:], n), 0.0),
+            jackknife(float(error[0]), error[1:], n, 0.0),
+            jackknife(float(moved[0]), moved[1:], n, 0.0),
         )
 
     compared, scales = tables.weighted, population_scales(tables)
