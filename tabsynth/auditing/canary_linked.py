@@ -11,10 +11,9 @@ from tabsynth.auditing.canary_counts import ObservedCounts, RunRatios, make_clai
 from tabsynth.auditing.linked_datasets import LinkedDatasets, small_datasets
 from tabsynth.auditing.lower_bounds import CONFIDENCE
 from tabsynth.auditing.outcomes import AuditResult
-from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Keystream
-from tabsynth.synthesizers.linked.estimator import LinkedMargNet, private_marginals
+from tabsynth.synthesizers.linked.estimator import LinkedMargNet, LinkedMethod
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.loop import Progress, TrainingMonitor
 
@@ -42,14 +41,14 @@ def audit_linked_counts(
         On each neighbouring dataset. Half of them choose the threshold.
     """
     started = time.monotonic()
-    datasets, settings = small_datasets(), config or MargNetConfig()
+    datasets = small_datasets()
     rows = len(datasets.without[datasets.schema.root])
     model = LinkedMargNet(
         datasets.schema, epsilon=epsilon, delta=delta, rows=rows, config=config, device="cpu"
     )
     planned = model.plan().spends
     log_ratios: RunRatios = ([], [])
-    run = _LinkedRuns(datasets, settings, rows)
+    run = _LinkedRuns(datasets, model.make_method(datasets.schema))
     for turn in range(2 * runs):
         log_ratios[turn % 2].append(run.run_once(turn % 2 == 1, planned, Ledger(epsilon, delta)))
         if progress is not None:
@@ -62,8 +61,8 @@ def audit_linked_counts(
 class _LinkedRuns:
     """Measures the counts of one fit on either dataset."""
 
-    def __init__(self, datasets: LinkedDatasets, settings: MargNetConfig, rows: int) -> None:
-        self.encoder, self.settings, self.rows = LinkedEncoder(datasets.schema), settings, rows
+    def __init__(self, datasets: LinkedDatasets, method: LinkedMethod) -> None:
+        self.method = method
         self.tables = [datasets.records(datasets.table(there)) for there in (False, True)]
         self.canary = datasets.records(datasets.canary)
 
@@ -71,11 +70,9 @@ class _LinkedRuns:
         """Return the log-likelihood ratios of one run, by part."""
         bits, monitor = Keystream(), TrainingMonitor()
         ratios: dict[str, float] = {}
-        for name in self.encoder.records:
+        for name in self.method.encoder.records:
             table = PrivateTable(self.tables[present][name], ledger)
-            reads = private_marginals(
-                self.encoder, name, table, self.settings, self.rows, planned, bits, monitor
-            )
+            reads = self.method.private_marginals(name, table, planned, bits, monitor)
             observed = ObservedCounts(reads.counts, self.tables[0][name], self.canary[name])
             reads.counts = observed
             one_way = reads.one_way()

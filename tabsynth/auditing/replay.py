@@ -278,7 +278,7 @@ def replay(
             kept = [(part, frame, mark) for part, frame in zip(codes, both, strict=True)]
         else:
             encoder = model.make_method(model.schema).encoder
-            mark = model.schema.decimal
+            mark = encoder.whole.decimal
             kept = [(*encoder._encoded(frame, "table", bool(design)), mark) for frame in both]
         one, other = (
             rows_of(part, frame, design, key, mark) if design else part

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from tabsynth._files import check_writable
 from tabsynth._validate import integer, one_of, shown
-from tabsynth.encoding.table import TableEncoder
 from tabsynth.errors import FileFormatError, TabsynthError
 from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.privacy.ledger.ledger import Ledger
@@ -88,7 +87,7 @@ class Synthesizer(BaseEstimator):
     """
 
     method: ClassVar[str]
-    schema: Schema = field(default=None, kw_only=False)  # type: ignore[assignment]
+    schema: Schema | LinkedSchema | None = field(default=None, kw_only=False)
     epsilon: float
     delta: float = 1e-5
     rows: int | None = None
@@ -98,7 +97,7 @@ class Synthesizer(BaseEstimator):
     random_state: int | None = None
     device: str = "auto"
     verbose: bool = False
-    model_: FittedModel[TableEncoder] = field(init=False)
+    model_: FittedModel[Any] = field(init=False)
     ledger_: Ledger = field(init=False)
     seeded_: bool = field(init=False)
 
@@ -241,7 +240,7 @@ class Synthesizer(BaseEstimator):
         return len(self.feature_names_in_)
 
     @property
-    def schema_(self) -> Schema:
+    def schema_(self) -> Any:
         """The schema of the fitted model: the given one, or that which the fit has drafted."""
         self._check_fitted()
         return self.model_.encoder.whole

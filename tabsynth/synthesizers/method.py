@@ -259,6 +259,17 @@ class Method(ABC):
         return {"schema": self.schema.fingerprint(), "config": self.configuration()}
 
     @abstractmethod
+    def size(self) -> int:
+        """Return the number of weights of the generator that the configuration describes."""
+
+    @abstractmethod
+    def make_empty(self) -> Any:
+        """Make an untrained generator, for the weights of a file."""
+
+    def one_hot_width(self) -> int:
+        """Return a number of weights that is known before codebooks are made, at most that of the generator."""
+        return 0
+
     def restore(
         self, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: object
     ) -> FittedModel[Any]:
@@ -269,6 +280,46 @@ class Method(ABC):
         FileFormatError
             If they do not belong together.
         """
+        damaged = FileFormatError(f"{path}: the model's facts are damaged or incomplete.")
+        try:
+            ledger = file_ledger(facts, self.schema, self.epsilon, self.delta)
+            statement, seeded = certificate_facts(facts["facts"]), bool(facts["seeded"])
+            config = facts["config"]
+            kind = facts.get("table")  # older files have none
+            table_kind = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
+            # An untrusted file must not make us build more than it holds: neither codebooks …
+            weight_count = sum(tensor.numel() for tensor in tensors.values())
+            if self.one_hot_width() > weight_count:
+                raise damaged
+            if statement["public"]["schema_sha256"] != self.schema.fingerprint():
+                raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
+            encoder = self.encoder
+            if self.size() > weight_count:  # … nor a network
+                raise damaged
+            generator = self.make_empty()
+            generator.load_state_dict(tensors)
+            if not generator.sound():
+                raise FileFormatError(
+                    f"{path} holds weights that are not probabilities; it is damaged."
+                )
+        except TabsynthError:
+            raise
+        except DAMAGES:
+            raise damaged from None
+        fitted: FittedModel[Any] = self.model_class(
+            method=self.name,
+            generator=generator.to(self.device).eval(),
+            curves={},
+            rows=file_rows(facts, damaged),
+            population=Population.from_facts(facts, damaged),
+            encoder=encoder,
+            config=config,
+            table_kind=table_kind,
+            ledger=ledger,
+            facts=statement,
+            seeded=seeded,
+        )
+        return fitted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -324,14 +375,6 @@ class TableMethod(Method):
         """Return the kind in which samples come by default."""
         return TableKind.of(table).for_columns({c.name: c for c in self.schema.columns})
 
-    @abstractmethod
-    def size(self) -> int:
-        """Return the number of weights of the generator that the configuration describes."""
-
-    @abstractmethod
-    def make_empty(self) -> Any:
-        """Make an untrained generator, for the weights of a file."""
-
     def public_table_facts(self) -> dict[str, Any] | None:
         """Return what a certificate says of the public table: its rows, and a hash of its category codes."""
         public = self.public_index
@@ -361,6 +404,10 @@ class TableMethod(Method):
             "public_table": self.public_table_facts(),
         }
 
+    def one_hot_width(self) -> int:
+        """Return the width of the one-hot codes, each of which the last layer has a weight for."""
+        return one_hot_width(self.schema.learned, self.network_encoding)
+
     def binding(self) -> dict[str, Any]:
         """Return what a checkpoint of this fit must agree in besides parameters, JSON-ready."""
         encoding = self.network_encoding
@@ -369,48 +416,3 @@ class TableMethod(Method):
             "encoding": encoding if isinstance(encoding, str) else dict(encoding),
             "public_table": self.public_table_facts(),
         }
-
-    def restore(
-        self, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: object
-    ) -> FittedModel[TableEncoder]:
-        """Rebuild the fitted model from the facts and tensors of its file."""
-        damaged = FileFormatError(f"{path}: the model's facts are damaged or incomplete.")
-        try:
-            ledger = file_ledger(facts, self.schema, self.epsilon, self.delta)
-            statement, seeded = certificate_facts(facts["facts"]), bool(facts["seeded"])
-            config = facts["config"]
-            kind = facts.get("table")  # older files have none
-            table_kind = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
-            # An untrusted file must not make us build more than it holds: neither codebooks …
-            weight_count = sum(tensor.numel() for tensor in tensors.values())
-            if one_hot_width(self.schema.learned, self.network_encoding) > weight_count:
-                raise damaged
-            if statement["public"]["schema_sha256"] != self.schema.fingerprint():
-                raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
-            encoder = self.encoder
-            if self.size() > weight_count:  # … nor a network
-                raise damaged
-            generator = self.make_empty()
-            generator.load_state_dict(tensors)
-            if not generator.sound():
-                raise FileFormatError(
-                    f"{path} holds weights that are not probabilities; it is damaged."
-                )
-        except TabsynthError:
-            raise
-        except DAMAGES:
-            raise damaged from None
-        fitted: FittedModel[TableEncoder] = self.model_class(
-            method=self.name,
-            generator=generator.to(self.device).eval(),
-            curves={},
-            rows=file_rows(facts, damaged),
-            population=Population.from_facts(facts, damaged),
-            encoder=encoder,
-            config=config,
-            table_kind=table_kind,
-            ledger=ledger,
-            facts=statement,
-            seeded=seeded,
-        )
-        return fitted

@@ -1,8 +1,8 @@
 """MargNet for linked tables: mixtures of the records of each table, fitted to noisy counts under one ledger."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from tabsynth._files import new_folder
 from tabsynth._random import Randomness
-from tabsynth._validate import between, integer, shown
+from tabsynth._validate import between, integer, one_of, shown
 from tabsynth.encoding.gaps import is_gap
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, STEP, LinkedEncoder, Records
 from tabsynth.encoding.rows import Rows, SharedRows
-from tabsynth.errors import FileFormatError, InputError, TabsynthError
+from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.certificate.attached import attach
@@ -44,7 +44,6 @@ from tabsynth.synthesizers.margnet.measurement import (
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.method import (
-    DAMAGES,
     Method,
     PlannedSpend,
     check_identifiers,
@@ -53,11 +52,7 @@ from tabsynth.synthesizers.method import (
 from tabsynth.synthesizers.mixture import EVERYTHING, Box
 from tabsynth.synthesizers.model import (
     FittedModel,
-    Population,
     Trained,
-    certificate_facts,
-    file_ledger,
-    file_rows,
 )
 from tabsynth.synthesizers.plan import Plan
 from tabsynth.synthesizers.sampling import (
@@ -69,6 +64,7 @@ from tabsynth.synthesizers.sampling import (
     state_weights,
 )
 from tabsynth.tables.files import write_table
+from tabsynth.tables.frames import PANDAS
 from tabsynth.training.loop import Progress, TrainingMonitor
 
 # What pairs of later children must be worth to be counted, as a multiple of what those of the root must be. More of the
@@ -132,42 +128,6 @@ def toward_first(
         moved.ravel()[:size] = prior + kept * (given - prior)
         counts.append(replace(m, counts=moved, std=m.std * math.sqrt(left)))
     return replace(later, counts=counts)
-
-
-def private_marginals(
-    encoder: LinkedEncoder,
-    name: str,
-    table: PrivateTable[Any],
-    config: MargNetConfig,
-    rows: int | None,
-    spends: Sequence[PlannedSpend],
-    noise: Bits,
-    monitor: TrainingMonitor,
-    weighted: WeightedColumns | None = None,
-) -> PrivateMarginals:
-    """Return the noisy counts of one table's records. ``rows``: the number of rows of the root, where it is public.
-
-    ``weighted``: the columns of the root's records with the classes of survey weights, where they have these.
-    """
-    records, of = encoder.records[name], f"{name}: "
-    workload = neighbours(records)
-    first, last = _modelled(records, weighted)
-    if records.context:
-        config = replace(config, residual_noise=WORTH_OF_LATER * config.residual_noise)
-    return PrivateMarginals(
-        table,
-        weighted or records,
-        config if weighted is None else weighted.config,
-        rows if name == encoder.schema.root else None,
-        [spend for spend in spends if spend.purpose.startswith(of)],
-        table.ledger,
-        noise,
-        monitor,
-        workload if weighted is None else weighted.workload(workload),
-        of=of,
-        first=first,
-        last=last,
-    )
 
 
 def _modelled(records: Records, weighted: WeightedColumns | None) -> tuple[int, int | None]:
@@ -301,6 +261,38 @@ class LinkedMethod(Method):
         """Return the number of steps of each table's fit."""
         return {f"{name}: {STAGE}": self.config.steps for name in self.encoder.records}
 
+    def private_marginals(
+        self,
+        name: str,
+        table: PrivateTable[Rows | SharedRows],
+        spends: Sequence[PlannedSpend],
+        noise: Bits,
+        monitor: TrainingMonitor,
+    ) -> PrivateMarginals:
+        """Return the noisy counts of one table's records; of the root's with the classes of survey weights, if there are any."""
+        records, of, is_root = self.encoder.records[name], f"{name}: ", name == self.schema.root
+        weighted = self.weighted if is_root else None
+        workload, config = neighbours(records), self.config
+        first, last = _modelled(records, weighted)
+        if weighted is not None:
+            workload, config = weighted.workload(workload), weighted.config
+        elif records.context:
+            config = replace(config, residual_noise=WORTH_OF_LATER * config.residual_noise)
+        return PrivateMarginals(
+            table,
+            weighted or records,
+            config,
+            self.rows if is_root else None,
+            [spend for spend in spends if spend.purpose.startswith(of)],
+            table.ledger,
+            noise,
+            monitor,
+            workload,
+            of=of,
+            first=first,
+            last=last,
+        )
+
     def train(
         self,
         rows: dict[str, Rows | SharedRows],
@@ -320,17 +312,8 @@ class LinkedMethod(Method):
             if by_class is not None:
                 assert isinstance(of_table, Rows)
                 of_table = by_class.rows(of_table)
-            marginals = private_marginals(
-                encoder,
-                name,
-                PrivateTable(of_table, ledger),
-                config,
-                self.rows,
-                spends,
-                noise,
-                monitor,
-                by_class,
-            )
+            private = PrivateTable(of_table, ledger)
+            marginals = self.private_marginals(name, private, spends, noise, monitor)
             one_way = marginals.one_way()
             notes += _more_children(records, one_way)
             measured[name] = marginals.joint(one_way, marginals.select(one_way))
@@ -345,32 +328,23 @@ class LinkedMethod(Method):
         curves: dict[str, dict[str, list[float]]] = {}
         # Later children are counted by row, so they are fitted with contexts of rows: their law given a context is taken to
         # be that of the population. The root becomes that of the population after all fits.
-        for left, (name, counted) in zip(
-            range(len(measured), 0, -1), measured.items(), strict=True
-        ):
-            layout = encoder.records[name].layout
-            if weighted is not None and name == self.schema.root:
+        for place, (name, counted) in enumerate(measured.items()):
+            is_root, layout = name == self.schema.root, encoder.records[name].layout
+            if weighted is not None and is_root:
                 layout = weighted.layout(layout)
-            given = (
-                layout,
-                config,
-                counted.counts,
-                counted.rows,
-                init_rng,
-                counted.resolution,
-                self.device,
-            )
-            if name == self.schema.root:
-                fit = MargNetFit(layout, replace(config, components=components), *given[2:])
-            else:
-                pool = partial(generator.contexts, name, groups, init_rng)
-                fit = ContextFit(generator.network(name), pool, *given)
-            fit.fit(monitor, f"{name}: ", 1 / left)
-            if isinstance(fit, MargNetFit) and name == self.schema.root:
+            counts = (counted.counts, counted.rows, init_rng, counted.resolution, self.device)
+            share = 1 / (len(measured) - place)  # of the time that is left
+            if is_root:
+                fit = MargNetFit(layout, replace(config, components=components), *counts)
+                fit.fit(monitor, f"{name}: ", share)
                 mixture = fit.mixture()
                 generator.set_root(
                     mixture if weighted is None else weighted.of_rows(mixture, root.layout)
                 )
+            else:
+                pool = partial(generator.contexts, name, groups, init_rng)
+                fit = ContextFit(generator.network(name), pool, layout, config, *counts)
+                fit.fit(monitor, f"{name}: ", share)
             curves |= {f"{name}: {of}": curve for of, curve in fit.curves.items()}
         if weighted is not None:
             mixture, total = weighted.of_population(mixture, root.layout, count)
@@ -414,52 +388,23 @@ class LinkedMethod(Method):
     def restore(
         self, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: object
     ) -> FittedModel[LinkedEncoder]:
-        """Rebuild the fitted model from the facts and tensors of its file."""
-        damaged = FileFormatError(f"{path}: the model's facts are damaged or incomplete.")
-        try:
-            ledger = file_ledger(facts, self.schema, self.epsilon, self.delta)
-            statement, seeded = certificate_facts(facts["facts"]), bool(facts["seeded"])
-            config = facts["config"]
-            if statement["public"]["schema_sha256"] != self.schema.fingerprint():
-                raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
-            rows = file_rows(facts, damaged)
-            if rows is None:
-                raise damaged
-            # An untrusted file must not make us build more than it holds.
-            components = self._components()
-            if self._size(components) > sum(tensor.numel() for tensor in tensors.values()):
-                raise damaged
-            generator = LinkedGenerator(self.encoder, components, self.config.hidden)
-            generator.load_state_dict(tensors)
-            if not generator.sound():
-                raise FileFormatError(
-                    f"{path} holds weights that are not probabilities; it is damaged."
-                )
-        except TabsynthError:
-            raise
-        except DAMAGES:
-            raise damaged from None
-        return LinkedModel(
-            method=self.name,
-            generator=generator.to(self.device).eval(),
-            curves={},
-            rows=rows,
-            population=Population.from_facts(facts, damaged),
-            encoder=self.encoder,
-            config=config,
-            ledger=ledger,
-            facts=statement,
-            seeded=seeded,
-        )
+        """Rebuild the fitted model from the facts and tensors of its file, which states the number of rows."""
+        if facts.get("rows") is None:
+            raise FileFormatError(f"{path}: the model's facts are damaged or incomplete.")
+        return super().restore(facts, tensors, path)
 
-    def _size(self, components: int) -> int:
+    def make_empty(self) -> LinkedGenerator:
+        """Make an untrained generator, for the weights of a file."""
+        return LinkedGenerator(self.encoder, self._components(), self.config.hidden)
+
+    def size(self) -> int:
         """Return at most the number of weights of the generator."""
         widths = {
             name: sum(records.sizes[: len(records.context) + len(records.drawn)])
             for name, records in self.encoder.records.items()
         }
         hidden = self.config.hidden
-        return components * widths.pop(self.schema.root) + sum(
+        return self._components() * widths.pop(self.schema.root) + sum(
             min(hidden) * width for width in widths.values()
         )
 
@@ -509,29 +454,30 @@ class LinkedMargNet(Synthesizer):
 
     method: ClassVar[str] = "linked-margnet"
 
-    schema: LinkedSchema = field(default=None, kw_only=False)  # type: ignore[assignment]
-    model_: FittedModel[LinkedEncoder] = field(init=False)  # type: ignore[assignment]
     root_share: float = 0.4
     config: MargNetConfig | None = None
 
-    def fit(  # type: ignore[override]
+    def fit(
         self,
-        tables: Mapping[str, Any],
+        table: Mapping[str, Any],
         y: None = None,
         *,
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
         ledger: str | Path | None = None,
+        count: Collection[str] = (),
     ) -> Self:
         """Fit linked tables under the budget. The plan is logged before they are read.
 
         Parameters
         ----------
-        tables : dict of str to DataFrame
-            By name, each with the columns of its schema and its keys. Of one parent the first ``max_children`` rows by
+        table : dict of str to DataFrame
+            The tables by name, each with the columns of its schema and its keys. Of one parent the first ``max_children`` rows by
             their order are used; how many parents have more is among the noisy counts, and :meth:`notes` says so.
         progress, checkpoint, ledger
             As of :meth:`Synthesizer.fit`.
+        count
+            Linked tables take none.
 
         Raises
         ------
@@ -542,16 +488,20 @@ class LinkedMargNet(Synthesizer):
             If the fit would exceed the budget, or that of the project.
         """
         _ = self._linked(self.schema)
-        return super().fit(tables, progress=progress, checkpoint=checkpoint, ledger=ledger)
+        return super().fit(
+            table, progress=progress, checkpoint=checkpoint, ledger=ledger, count=count
+        )
 
-    def sample(  # type: ignore[override]
+    def sample(
         self,
         n: int | None = None,
         *,
         where: Mapping[str, Any] | None = None,
         max_draws: int | None = None,
         random_state: int | None = None,
+        dataframe: str = "fitted",
         weights: str | None = None,
+        implicates: int | None = None,
     ) -> dict[str, pd.DataFrame]:
         """Draw ``n`` rows of the root with all that hangs on them. Costs no privacy.
 
@@ -571,6 +521,8 @@ class LinkedMargNet(Synthesizer):
             As in :meth:`Synthesizer.sample`.
         weights : {None, "population"}
             ``population`` adds the column of weights to the table of the root, as in :meth:`Synthesizer.sample`.
+        dataframe, implicates
+            Linked tables are pandas DataFrames, and have no implicates.
 
         Returns
         -------
@@ -583,6 +535,9 @@ class LinkedMargNet(Synthesizer):
         InputError
             As of :meth:`Synthesizer.sample`, also for a condition that is too rare for ``max_draws``.
         """
+        one_of("dataframe", dataframe, ("fitted", PANDAS))
+        if implicates is not None:
+            raise InputError("Linked tables have no implicates; leave implicates out.")
         seed, model, schema = self._draw_seed(random_state), self.model_, self.schema_
         check_weights(model, schema, weights, where)
         n = number_of_rows(model, n)
@@ -617,29 +572,26 @@ class LinkedMargNet(Synthesizer):
             attach(table, certificate)
         return tables
 
-    def sample_to(  # type: ignore[override]
+    def sample_to(
         self,
         path: str | Path,
         n: int | None = None,
         *,
-        where: Mapping[str, Any] | None = None,
-        max_draws: int | None = None,
         random_state: int | None = None,
-        weights: str | None = None,
-        suffix: str = ".csv",
         formulas: str = "refuse",
         sep: str | None = None,
         decimal: str | None = None,
+        implicates: int | None = None,
+        suffix: str = ".csv",
+        **options: Any,
     ) -> Path:
         """Write a folder with a file for each table, and the certificate beside each; whole or not at all.
 
-        ``n``, ``where``, ``max_draws`` and ``weights`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the
-        folder, which must not be there yet.
+        ``options`` are those of :meth:`sample`; ``suffix`` names the format of the files; the rest is as of
+        :meth:`Synthesizer.sample_to`. Returns the path of the folder, which must not be there yet.
         """
         with new_folder(path) as folder:
-            sampled = self.sample(
-                n, where=where, max_draws=max_draws, random_state=random_state, weights=weights
-            )
+            sampled = self.sample(n, random_state=random_state, implicates=implicates, **options)
             for name, table in sampled.items():
                 file = folder / f"{name}{suffix}"
                 mark = decimal or self.schema_.tables[name].decimal
@@ -656,10 +608,10 @@ class LinkedMargNet(Synthesizer):
         return list(self.model_.facts["training"].get("notes", []))
 
     @property
-    def schema_(self) -> LinkedSchema:  # type: ignore[override]
+    def schema_(self) -> LinkedSchema:
         """The linked schema of the fitted model."""
         self._check_fitted()
-        return self.model_.encoder.schema
+        return self._linked(self.model_.encoder.schema)
 
     @property
     def feature_names_in_(self) -> np.ndarray:
