@@ -229,4 +229,4 @@ def test_tables_of_which_nothing_can_be_drafted(draft):
     says = ["every column", "'encounter_id'"]
     refused("schema", "draft", "ids.csv", "-o", "none.json", cwd=draft, says=says)
     words = ("schema", "draft", "patients.csv", "-o", "none.json", "--min-count", 0)
-    refused(*words, cwd=draft, says="min_count")
+    refused(*words, cwd=draft, says="--min-count")

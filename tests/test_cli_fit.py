@@ -36,10 +36,10 @@ def folder(tmp_path):
     ("words", "says"),
     [
         (("--epsilon", "0"), "epsilon"),
-        (("--epsilon", "-1"), "epsilon=-1"),
-        (("--epsilon", "nan"), "epsilon=nan"),
+        (("--epsilon", "-1"), "got -1"),
+        (("--epsilon", "nan"), "got nan"),
         (("--epsilon", "1", "--delta", "1"), "delta"),
-        (("--epsilon", "1", "--delta", "1.5"), "delta=1.5"),
+        (("--epsilon", "1", "--delta", "1.5"), "got 1.5"),
         (("--epsilon", "1", "--method", "magic"), "magic"),
         (("--epsilon", "1", "--set", "preset=magic"), "magic"),
         (("--epsilon", "1", "--set", "network_encoding=magic"), "magic"),
@@ -48,7 +48,7 @@ def folder(tmp_path):
         (("--epsilon", "1", "--device", "tpu"), "tpu"),
         (("--epsilon", "1", "--time-limit", "soon"), "soon"),
         (("--epsilon", "1", "--rows", "0"), "rows"),
-        (("--epsilon", "1", "--seed", "-1"), "random_state"),
+        (("--epsilon", "1", "--seed", "-1"), "--seed"),
         # Options that another method has.
         (
             ("--epsilon", "1", "--set", "variant=basic"),
@@ -64,11 +64,11 @@ def folder(tmp_path):
         ),
         (
             ("--epsilon", "1", "--method", "margnet", "--public-source", "x"),
-            "public_source goes with a public table",
+            "--public-source goes with a public table",
         ),
         (
             ("--epsilon", "1", "--method", "margnet", "--public", "holdout.csv"),
-            "needs public_source",
+            "needs --public-source",
         ),
         (
             (
@@ -105,7 +105,7 @@ def folder(tmp_path):
         ),
         (("--epsilon", "1", "--set", "target=job"), ["dp-wgan", "no setting 'target'"]),
         (("--epsilon", "1", "--method", "dp-gan", "--set", "variant=magic"), "magic"),
-        (("--epsilon", "1", "--public", "holdout.csv"), "public_source"),
+        (("--epsilon", "1", "--public", "holdout.csv"), "--public-source"),
         (("--epsilon", "1", "--overlap", "perhaps"), "perhaps"),
         (("--epsilon", "1", "--warm-start", "nowhere"), "nowhere"),
         (("--epsilon", "1", "--warm-start", "people.csv"), "people.csv"),

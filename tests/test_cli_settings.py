@@ -38,9 +38,25 @@ def test_settings_are_those_of_the_estimator_and_of_its_configurations(tmp_path)
     ("method", "texts", "says"),
     [
         ("margnet", ["steps=0"], "steps"),
-        ("margnet", ["step=3"], "no setting 'step'; it has target, workload, "),
-        ("dp-wgan", ["autoencoder_config.steps=3"], "AutoencoderConfig has no setting 'steps'"),
-        ("dp-wgan", ["step.counts=3"], "StepConfig has no setting 'counts'; choose from "),
+        ("margnet", ["step=3"], "no setting 'step'; it has components, group_noise, "),
+        (
+            "dp-wgan",
+            ["autoencoder_config.steps=3"],
+            "no setting autoencoder_config.steps; autoencoder_config has hidden, ",
+        ),
+        ("dp-wgan", ["step.counts=3"], "There is no setting step.counts; step has count, "),
+        ("dp-wgan", ["step=3"], "Setting step is a group of settings, got 3; set step.NAME=VALUE"),
+        ("dp-wgan", ["autoencoder_config=3"], "autoencoder_config is a group of settings, got 3"),
+        (
+            "dp-gan",
+            ["penalty.more=3"],
+            "Setting penalty is a single value, which has no setting 'more'",
+        ),
+        (
+            "pate-gan",
+            ["x=3"],
+            "rounds, start_from_counts, teacher_count, teachers, and groups of settings: auto",
+        ),
         ("dp-wgan", ["preset=source", "step.count=9"], "preset=source states step itself"),
         ("pate-acgan", [], "class_column=COLUMN"),
         ("margnet", ["steps"], "Expected --set like NAME=VALUE"),

@@ -235,23 +235,23 @@ def test_weights_that_are_all_zero_are_refused(folder, table):
     [
         (("--weight", "WGTP"), "The training table has no column 'WGTP' (weights)"),
         (("--strata", "stratum"), "strata goes with weights"),
-        (("--replicate-weights", "PWGTP"), "replicate_weights goes with weights"),
+        (("--replicate-weights", "PWGTP"), "--replicate-weights goes with weights"),
         (
             ("--weight", "PWGTP", "--replicate-weights", "W"),
-            "no columns 'W1', 'W2', … (replicate_weights)",
+            "no columns 'W1', 'W2', … (--replicate-weights)",
         ),
         (
             ("--weight", "PWGTP", "--replicate-weights", "PWGTP1", "--replicate-weights", "X"),
-            "no column 'X' (replicate_weights)",
+            "no column 'X' (--replicate-weights)",
         ),
         (
             ("--weight", "PWGTP", "--replicate-weights", "PWGTP", "--strata", "stratum"),
             "leave out strata and clusters, or replicate_weights",
         ),
-        (("--weight", "PWGTP", "--replicate-factor", 1), "replicate_factor goes with"),
+        (("--weight", "PWGTP", "--replicate-factor", 1), "--replicate-factor goes with"),
         (
             ("--weight", "PWGTP", "--replicate-weights", "PWGTP", "--replicate-factor", -1),
-            "replicate_factor > 0",
+            "--replicate-factor > 0",
         ),
         (("--weight", "PWGTP", "--strata", "no"), "no column 'no' (strata)"),
         (("--weight", "PWGTP", "--strata", "alone"), "160 strata of column 'alone'"),

@@ -87,4 +87,4 @@ def test_with_a_ledger_a_checkpoint_and_a_drafted_schema(folder):
 def test_what_takes_batches_of_many_rows_is_refused(folder):
     Schema(COLUMNS, unit="patient", max_rows_per_unit=200).save(folder / "many.json")
     words = ("fit", "stays.csv", "--schema", "many.json", "--epsilon", 2, "--method", "dp-wgan")
-    refused(*words, "-o", "m", cwd=folder, says="max_rows_per_unit")
+    refused(*words, "-o", "m", cwd=folder, says="rows-per-unit")

@@ -109,7 +109,7 @@ def test_other_methods_draw_until_enough_rows_satisfy_a_condition(models):
         "--max-draws",
     )
     refused(*words, "--max-draws", 500, cwd=models, says=says)
-    refused(*words, "--max-draws", 0, cwd=models, says="max_draws to be a whole number")
+    refused(*words, "--max-draws", 0, cwd=models, says="--max-draws to be a whole number")
 
 
 @pytest.mark.parametrize("model", ["margnet.tabsynth", "other.tabsynth"])

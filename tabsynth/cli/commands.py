@@ -114,6 +114,7 @@ def fit(
     from tabsynth.cli.fit import fit_and_print
     from tabsynth.cli.linked import fit_linked
     from tabsynth.synthesizers import METHODS
+    from tabsynth.synthesizers.violations import check_count
 
     _check_source(request, engine)
     parameters: dict[str, Any] = {"epsilon": request.epsilon, "delta": request.delta}
@@ -127,6 +128,7 @@ def fit(
         files = (request.table, columns.linked, request.out)
         fit_linked(files, parameters, others, reading, running.checkpoint, budget.ledger, started)
         return
+    check_count(budget.count or ())
     facts = load_schema(request.schema)
     _check_columns(request, columns, survey, reading)
     arguments = parameters | arguments_of(
@@ -298,8 +300,6 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
         return printing.print_caps(request, design, facts)
     if design.bounds is not None:
         return printing.print_bounds(request, design, facts)
-    if request.method is None:
-        raise InputError("A plan needs --method, or --table; give it.")
     return printing.print_plan(request, facts, compared, parameters)
 
 

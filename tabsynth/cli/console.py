@@ -3,10 +3,12 @@
 import functools
 import inspect
 import logging
+import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, field, fields, is_dataclass
+from difflib import get_close_matches
 from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
@@ -18,6 +20,10 @@ from tabsynth._validate import shown
 from tabsynth.errors import TableError, TabsynthError
 
 INTERRUPTED = 130
+RENAMED = {
+    "--label": "class_column",
+    "--labels": "queries",
+}  # settings that were options of early versions
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name
 # Names and categories may come from untrusted files; their escape sequences must not reach the terminal.
 _CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "�")
@@ -73,12 +79,32 @@ def say_usage_error(error: Any) -> None:
     message = error.format_message().strip().removesuffix(".")
     if not message:
         return
+    command = error.ctx.command_path if error.ctx else ""
     typed = getattr(error.__cause__, "errors", None)  # of pydantic, whose message names no value
     if typed:
         message += f", got {shown(typed()[0]['input'])}"
+    if hasattr(error, "possibilities"):  # of the parser, which share a few letters with it
+        name = error.option_name
+        alike = get_close_matches(name, error.possibilities or (), cutoff=0.75)
+        message = f"No such option: {name}" + "".join(
+            f". Did you mean {other}?" for other in alike[:1]
+        )
+        if not alike and command.split()[-1] in ("fit", "plan"):
+            setting = RENAMED.get(name, name.strip("-").replace("-", "_"))
+            message += f". A setting of a method is written as --set {setting}=VALUE"
     message += "" if message.endswith("?") else "."
-    help_of = f" See {error.ctx.command_path} --help." if error.ctx else ""
-    say_error(f"{message}{help_of}")
+    say_error(f"{message} See {command} --help." if command else message)
+
+
+def named_as_typed(message: str, options: Mapping[str, str]) -> str:
+    """Return a message of the library that names the options of a command in place of parameters of Python."""
+    names = "|".join(map(re.escape, options))
+    unmistakable = "|".join(re.escape(name) for name in options if "_" in name)
+    parameter = (
+        rf"(?<=^Expected )(?:{names})\b|(?<![\w.'\"-])(?:{unmistakable or names})(?![\w.=('\"])"
+    )
+    message = re.sub(parameter, lambda match: options[match[0]], message)
+    return re.sub(rf"\bgot (?:{names})=", "got ", message)
 
 
 def option(text: str, *names: str, panel: str | None = None, default: Any = None) -> Any:
@@ -124,6 +150,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             for item in groups[parameter.name]
         ]
 
+    flags = {item.name: _flag(item) for item in options}
+    flags |= {"random_state": flags["seed"]} if "seed" in flags else {}
+
     @functools.wraps(command)
     def run(**values: Any) -> None:
         try:
@@ -136,15 +165,25 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
                 say(f"- {' '.join(problem.split())}", error=True)
             raise typer.Exit(2) from None
         except TabsynthError as error:
-            fail(str(error))
+            fail(named_as_typed(str(error), flags))
         except MemoryError:
             fail("Not enough memory; sample fewer rows at a time, or use fewer categories.")
         except KeyboardInterrupt:
             fail("Interrupted.", INTERRUPTED)
 
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    run.__annotations__ = {option.name: option.annotation for option in options}
+    run.__annotations__ = {item.name: item.annotation for item in options}
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    run.__doc__ = "\n\n".join(" ".join(part.split()) for part in paragraphs)
     return run
+
+
+def _flag(parameter: inspect.Parameter) -> str:
+    """Return the option of a parameter as a person types it."""
+    (described,) = parameter.annotation.__metadata__
+    names = [name for name in getattr(described, "param_decls", None) or () if name[:2] == "--"]
+    names += [name for name in getattr(described, "param_decls", None) or () if name[:1] == "-"]
+    return str(names[0]) if names else f"--{parameter.name.replace('_', '-')}"
 
 
 @contextmanager

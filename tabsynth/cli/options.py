@@ -300,8 +300,10 @@ class PlanRequest:
     )
     prior: Prior = None
     delta: float = option(DELTA, default=1e-5)
-    method: str | None = option(f"The synthesizer: {', '.join(METHOD_NAMES)}.")
-    schema: Path | None = option("The schema of the table, a JSON file. Required for margnet.")
+    method: str = option(f"The synthesizer: {', '.join(METHOD_NAMES)}.", default="margnet")
+    schema: Path | None = option(
+        "The schema of the table, a JSON file. Required for margnet and for --table."
+    )
     table: list[str] | None = option(
         "Show the standard error of the cells of this table, such as AGE,SEX, and what it is if the fit declares"
         " it, by the noise of margnet's counts. Needs --schema. Repeatable."

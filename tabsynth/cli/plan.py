@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 OF_PATE, OF_STEPS = ("consensus", "flips", "queries", "teacher_count"), ("batches", "steps")
-OF_EACH = ("rows", "epsilon", "delta", "prior", "method", "set", "config")
+OF_EACH = ("rows", "epsilon", "delta", "prior", "method", "schema", "set", "config")
 
 
 def print_plan(
@@ -38,18 +38,17 @@ def print_plan(
     """
     from tabsynth.planning import bounds_of, listed, plan, plan_labels, plan_noise
 
-    method, budget, prior = str(request.method), _budget(request), request.prior
+    method, budget, prior = request.method, _budget(request), request.prior
     check_method(method)
     registered = METHODS[method]
     taken: tuple[str, ...] = (
         OF_PATE if registered.votes else () if registered.by_schema else OF_STEPS
     )
-    taken += () if registered.votes else ("schema",)
-    refuse({**compared, "schema": schema}, f"A plan of {method}", (*OF_EACH, *taken))
+    refuse(compared, f"A plan of {method}", (*OF_EACH, *taken))
     parameters = arguments_of(method, {}, settings, complete=False)
     if registered.votes:
         labels = plan_labels(**budget, **compared)
-        own = plan(method, **budget, **parameters)
+        own = plan(method, **budget, schema=schema, **parameters)
         if not request.as_json:
             _print_labels(labels, own)
             return _print_bounds_of(own, prior)
@@ -93,8 +92,7 @@ def print_advantage(
         If an option of ``others`` was typed, and as :func:`tabsynth.planning.plan_advantage`.
     """
     bound, rows, delta = float(request.max_advantage or 0), request.rows, request.delta
-    if request.method is not None:
-        check_method(request.method)
+    check_method(request.method)
     from tabsynth.planning import plan_advantage
 
     refuse(others, "A plan of --max-advantage", ("rows", "delta", "method", "schema"))
@@ -127,7 +125,7 @@ def print_tables(request: PlanRequest, schema: "Schema | None", others: Mapping[
     InputError
         For a method without counts, an option that does not go with tables, and a table that cannot be planned.
     """
-    method, budget = request.method or "margnet", _budget(request)
+    method, budget = request.method, _budget(request)
     check_method(method)
     if method != "margnet":
         raise InputError(f"--table is for counts of margnet; {method} has none. Leave it out.")

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -111,25 +111,29 @@ def arguments_of(
                 f" {takes}, and --set NAME=VALUE for its settings."
             )
     config = _dataclass(hints.get("config"))
-    parameters = sorted(names - {"config", *OPTIONS})
-    of_config = [] if config is None else _names(config)
+    defaults = {} if config is None else vars(config())
+    parameters = names - {"config", *OPTIONS}
     arguments: dict[str, Any] = dict(options)
     configured: dict[str, Any] = {}
     for name, value in settings.items():
         if name in parameters:
-            arguments[name] = _argument(hints[name], value)
-        elif name in of_config:
+            arguments[name] = _argument(name, hints[name], value)
+        elif name in defaults:
             configured[name] = value
         else:
+            groups = {n for n in parameters if _dataclass(hints[n]) is not None}
+            groups |= {n for n, value in defaults.items() if is_dataclass(value)}
+            single = sorted((parameters | set(defaults)) - groups)
             raise InputError(
-                f"Method {method} has no setting {name!r}; it has {', '.join([*parameters, *of_config])}."
+                f"Method {method} has no setting {name!r}; it has {', '.join(single)}, and groups of settings:"
+                f" {', '.join(f'{group}.NAME' for group in sorted(groups))}."
             )
     if configured:
         if arguments.get("preset", "default") != "default":
             raise InputError(
                 f"preset={arguments['preset']} states {', '.join(configured)} itself; leave out preset or the settings."
             )
-        arguments["config"] = _configured(config, configured)
+        arguments["config"] = _with_settings(config(), configured)
     if complete and "class_column" in parameters and "class_column" not in arguments:
         raise InputError(
             f"Method {method} needs --set class_column=COLUMN, the column whose values are the classes."
@@ -137,22 +141,36 @@ def arguments_of(
     return arguments
 
 
-def _configured(config: type, settings: Mapping[str, Any]) -> Any:
-    """Return the default configuration with other settings, which it checks."""
-    from tabsynth.synthesizers.settings import with_settings
-
-    return with_settings(config(), **_flat(settings))
-
-
-def _flat(settings: Mapping[str, Any], within: str = "") -> dict[str, Any]:
-    """Return settings of parts as :func:`tabsynth.synthesizers.settings.with_settings` takes them."""
-    result: dict[str, Any] = {}
+def _with_settings(config: Any, settings: Mapping[str, Any], within: str = "") -> Any:
+    """Return a configuration with other settings, which it checks; those of a group are a dict."""
+    changes: dict[str, Any] = {}
     for name, value in settings.items():
-        if isinstance(value, dict):
-            result |= _flat(value, f"{within}{name}__")
+        if name not in vars(config):
+            raise InputError(
+                f"There is no setting {within}{name}; {within.rstrip('.')} has {', '.join(vars(config))}."
+            )
+        present = getattr(config, name)
+        if is_dataclass(present):
+            changes[name] = _with_settings(
+                present, _group(value, present, f"{within}{name}"), f"{within}{name}."
+            )
+        elif isinstance(value, dict):
+            raise InputError(
+                f"Setting {within}{name} is a single value, which has no setting {next(iter(value), '')!r}."
+            )
         else:
-            result[f"{within}{name}"] = _tuple(value)
-    return result
+            changes[name] = _tuple(value)
+    return replace(config, **changes)
+
+
+def _group(value: Any, config: Any, name: str) -> Mapping[str, Any]:
+    """Return the settings of a group; refuse a value that is none."""
+    if not isinstance(value, dict):
+        raise InputError(
+            f"Setting {name} is a group of settings, got {shown(value)}; set {name}.NAME=VALUE, with a NAME of"
+            f" {', '.join(vars(config))}."
+        )
+    return value
 
 
 def _tuple(value: Any) -> Any:
@@ -160,18 +178,16 @@ def _tuple(value: Any) -> Any:
     return tuple(map(_tuple, value)) if isinstance(value, list) else value
 
 
-def _argument(hint: Any, value: Any) -> Any:
+def _argument(name: str, hint: Any, value: Any) -> Any:
     """Return a value of TOML as a parameter: tables as configurations, and the text none as None where that is one."""
-    if isinstance(value, dict) and (config := _dataclass(hint)) is not None:
-        return _configured(config, value)
-    return None if value == "none" and type(None) in get_args(hint) else _tuple(value)
+    if value == "none" and type(None) in get_args(hint):
+        return None
+    config = _dataclass(hint)
+    if config is None:
+        return _tuple(value)
+    return _with_settings(config(), _group(value, config(), name), f"{name}.")
 
 
 def _dataclass(hint: Any) -> Any:
     """Return the dataclass of a type hint such as ``Config | None``; None where it has none."""
     return next((kind for kind in (hint, *get_args(hint)) if is_dataclass(kind)), None)
-
-
-def _names(config: type) -> list[str]:
-    """Return the names of the fields of a configuration."""
-    return [field.name for field in fields(config) if field.init]
