@@ -20,7 +20,7 @@ from tabsynth.synthesizers.margnet.declared import (
     declared_tables,
     variance_of_cells,
 )
-from tabsynth.synthesizers.margnet.estimator import MargNet, derived_groups
+from tabsynth.synthesizers.margnet.estimator import MargNet
 from tabsynth.synthesizers.margnet.measurement import (
     INTERACTIONS,
     JOINT,
@@ -35,7 +35,6 @@ from tabsynth.synthesizers.margnet.selection import (
     PAIRS_PER_COLUMN,
     Resolution,
     pairs_within,
-    parsed_workload,
     spanning_tree,
 )
 
@@ -182,24 +181,13 @@ def _counted(
     schema: Schema, rows: int, epsilon: float, delta: float, wanted: Sequence[tuple[int, ...]]
 ) -> tuple[list[Counted], Resolution]:
     """Return all that a fit would count, and in which groups of values."""
-    model, settings = MargNet(schema, epsilon=epsilon, delta=delta, rows=rows), MargNetConfig()
+    model = MargNet(schema, epsilon=epsilon, delta=delta, rows=rows)
     nothing: Any = None  # neither rows nor a ledger: nothing is read
     plan = model.plan(estimate_time=False)
-    marginals = PrivateMarginals(
-        nothing,
-        schema.learned,
-        settings,
-        rows,
-        [
-            spend for spend in plan.spends if spend.purpose != INTERACTIONS
-        ],  # shows no predicted error
-        nothing,
-        nothing,
-        nothing,
-        parsed_workload(schema.learned, None, None, settings),
-        derived_groups(schema),
-        schema.design,
-    )
+    # Signs show no predicted error.
+    spends = [spend for spend in plan.spends if spend.purpose != INTERACTIONS]
+    task = model.make_method(schema).task
+    marginals = PrivateMarginals(task, nothing, spends, nothing, nothing)
     singles = [
         Measured((j,), np.full(n, rows / n), 0.0) for j, n in enumerate(schema.learned.sizes)
     ]
@@ -214,7 +202,7 @@ def _counted(
         selection = marginals.select(one_way)
     by = selection.resolution
     releases: list[tuple[str, Any, Resolution, Sequence[Any]]] = [
-        (ONE_WAY, [(marginals.columns, 1.0)], marginals.whole, marginals.derived)
+        (ONE_WAY, [(marginals.columns, 1.0)], marginals.whole, task.derived)
     ]
     if JOINT in noise:
         releases.append((JOINT, marginals.batches(rows, selection), by, ()))

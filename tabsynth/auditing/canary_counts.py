@@ -41,8 +41,7 @@ from tabsynth.privacy.noise.counts import (
 from tabsynth.privacy.noise.samplers import Bits, Keystream
 from tabsynth.synthesizers import MargNet
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
-from tabsynth.synthesizers.margnet.selection import Workload, parsed_workload
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, Task
 from tabsynth.synthesizers.method import PlannedSpend
 from tabsynth.training.loop import Progress, TrainingMonitor
 
@@ -187,10 +186,8 @@ def audit_counts(
     model = MargNet(
         datasets.schema, epsilon=epsilon, delta=delta, rows=len(datasets.without), config=config
     )
-    settings = config or MargNetConfig()
-    workload = parsed_workload(datasets.schema, None, None, settings)
     planned = model.plan(estimate_time=False).spends
-    run = _MeasurementRuns(datasets, settings, workload, measuring)
+    run = _MeasurementRuns(datasets, model.make_method(datasets.schema).task, measuring)
     log_ratios: RunRatios = ([], [])
     for turn in range(2 * runs):
         log_ratios[turn % 2].append(run.run_once(turn % 2 == 1, planned, Ledger(epsilon, delta)))
@@ -210,12 +207,10 @@ class _MeasurementRuns:
     def __init__(
         self,
         datasets: NeighbouringDatasets,
-        settings: MargNetConfig,
-        workload: Workload,
+        task: Task,
         measuring: type[PrivateMarginals],
     ) -> None:
-        self.datasets, self.settings, self.workload = datasets, settings, workload
-        self.measuring = measuring
+        self.task, self.measuring = task, measuring
         encoder, key = TableEncoder(datasets.schema), secrets.token_bytes(KEY_BYTES)
         self.tables = [encoder.to_rows(datasets.table(there), key) for there in (False, True)]
         self.other_rows = codes_of(self.tables[0])
@@ -224,20 +219,7 @@ class _MeasurementRuns:
     def run_once(self, present: bool, planned: Any, ledger: Ledger) -> dict[str, float]:
         """Return the log-likelihood ratios of one run, by part."""
         table = PrivateTable(self.tables[present], ledger)
-        rows, bits = len(self.other_rows), Keystream()
-        reads = self.measuring(
-            table,
-            self.datasets.schema,
-            self.settings,
-            rows,
-            planned,
-            ledger,
-            bits,
-            TrainingMonitor(),
-            self.workload,
-            (),
-            self.datasets.schema.design,
-        )
+        reads = self.measuring(self.task, table, planned, Keystream(), TrainingMonitor())
         observed = ObservedCounts(reads.counts, self.other_rows, self.canary)
         reads.counts = observed
         one_way = reads.one_way()

@@ -15,6 +15,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet, LinkedMethod
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 from tabsynth.training.loop import Progress, TrainingMonitor
 
 METHOD = "linked-margnet"
@@ -72,7 +73,7 @@ class _LinkedRuns:
         ratios: dict[str, float] = {}
         for name in self.method.encoder.records:
             table = PrivateTable(self.tables[present][name], ledger)
-            reads = self.method.private_marginals(name, table, planned, bits, monitor)
+            reads = PrivateMarginals(self.method.task(name), table, planned, bits, monitor)
             observed = ObservedCounts(reads.counts, self.tables[0][name], self.canary[name])
             reads.counts = observed
             one_way = reads.one_way()

@@ -53,8 +53,8 @@ class Condition:
         self.stated: dict[str, list[Any]] = {}
         self.computed: list[str] = []
         self._left: dict[str, tuple[Column, np.ndarray, Any]] = {}
-        for name, given in where.items():
-            column, values = column_of(schema, name), _alternatives(given)
+        for name, allowed in where.items():
+            column, values = column_of(schema, name), _alternatives(allowed)
             if not values:
                 raise InputError(
                     f"where gives column {shown(name)} no value; give one, or leave it out."
@@ -105,10 +105,10 @@ class Condition:
 
     def allows(self, table: pd.DataFrame) -> np.ndarray:
         """Return which rows of a table satisfy it, by their values; bool, shape (n,)."""
-        kept = np.ones(len(table), dtype=bool)
+        satisfied = np.ones(len(table), dtype=bool)
         for name, (column, shares, within) in self._left.items():
-            kept &= column.satisfies(table[name], shares, within)
-        return kept
+            satisfied &= column.satisfies(table[name], shares, within)
+        return satisfied
 
     def _allowed_by(self, source: Derived, shares: np.ndarray, within: Any) -> np.ndarray:
         """Return which codes of its source give a derived column an allowed value; bool, shape (size,)."""
@@ -137,9 +137,9 @@ def _source(schema: Schema, column: Column) -> Derived | None:
     return None
 
 
-def _alternatives(given: Any) -> list[Any]:
-    several = pd.api.types.is_list_like(given) and not isinstance(given, Mapping)
-    return list(given) if several else [given]
+def _alternatives(condition: Any) -> list[Any]:
+    several = pd.api.types.is_list_like(condition) and not isinstance(condition, Mapping)
+    return list(condition) if several else [condition]
 
 
 def column_of(schema: Schema, name: Any) -> Column:
@@ -152,7 +152,7 @@ def column_of(schema: Schema, name: Any) -> Column:
 def rows_where(
     condition: Condition,
     n: int,
-    most: int | None,
+    max_draws: int | None,
     encoder: TableEncoder,
     draw: Callable[[int], np.ndarray],
     rng: np.random.Generator,
@@ -165,7 +165,7 @@ def rows_where(
     ----------
     condition : Condition
     n : int
-    most : int, optional
+    max_draws : int, optional
         The largest number of rows to draw; by default 100 for each row that is asked for, and 1,000,000 at least.
     encoder : TableEncoder
     draw : callable
@@ -180,21 +180,21 @@ def rows_where(
     InputError
         If fewer rows satisfy it; the message says how many were drawn and found.
     """
-    most = max(MOST_DRAWS, DRAWS_EACH * n) if most is None else most
+    max_draws = max(MOST_DRAWS, DRAWS_EACH * n) if max_draws is None else max_draws
     parts: list[pd.DataFrame] = []
-    drawn = found = 0
-    while found < n:
-        if drawn >= most:
+    drawn = satisfying = 0
+    while satisfying < n:
+        if drawn >= max_draws:
             raise InputError(
-                f"{condition} is too rare: of {drawn:,} rows that were drawn {found:,} satisfy it, and {n:,} were asked"
+                f"{condition} is too rare: of {drawn:,} rows that were drawn {satisfying:,} satisfy it, and {n:,} were asked"
                 " for. Ask for fewer rows or a wider condition, or raise max_draws (--max-draws)"
                 f"{'' if exact else '; margnet draws such rows directly'}."
             )
-        batch = n - found
+        batch = n - satisfying
         if not exact or drawn:
-            expected = SPARE * batch * (drawn + 1) / (found + 1)
+            expected = SPARE * batch * (drawn + 1) / (satisfying + 1)
             batch = int(min(max(expected, LEAST_BATCH), LARGEST_BATCH))
-        batch = min(batch, most - drawn)
+        batch = min(batch, max_draws - drawn)
         index = draw(batch)
         drawn += batch
         if not exact:
@@ -203,7 +203,7 @@ def rows_where(
         # An order between columns may have moved values within their cells; other columns are computed.
         table = table[condition.allows(table)]
         parts.append(table)
-        found += len(table)
+        satisfying += len(table)
     table = parts[0] if len(parts) == 1 else pd.concat([p for p in parts if len(p)])
     table = table.iloc[:n].reset_index(drop=True)
     for column in encoder.whole.generated:
@@ -227,7 +227,7 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
         column = column_of(schema, name)
         low, dots, high = value.partition("..")
         if dots and column.ordered and value not in column.positions:
-            condition: Any = {"low": _parsed(column, low), "high": _parsed(column, high)}
+            condition: Any = {"low": _parse(column, low), "high": _parse(column, high)}
         else:
             condition = parse_value(schema, column, value)
         where.setdefault(name, []).append(condition)
@@ -237,7 +237,7 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
 def parse_value(schema: Schema, column: Column, text: str, name: str = "where") -> Any:
     """Return the value of a column that a text stands for, None for null; an undeclared one is refused."""
     if text not in schema.null_values:
-        return _parsed(column, text, name)
+        return _parse(column, text, name)
     if column.nulls:
         return None
     raise InputError(
@@ -246,7 +246,7 @@ def parse_value(schema: Schema, column: Column, text: str, name: str = "where") 
     )
 
 
-def _parsed(column: Column, text: str, name: str = "where") -> Any:
+def _parse(column: Column, text: str, name: str = "where") -> Any:
     try:
         return plain(column.strict().parse(pd.Series([text], dtype=object)).iloc[0])
     except InputError:

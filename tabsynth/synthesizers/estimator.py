@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tabsynth._files import check_writable
+from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of, shown
 from tabsynth.errors import FileFormatError, TabsynthError
 from tabsynth.privacy.certificate.certificate import beside
@@ -128,16 +129,16 @@ class Synthesizer(BaseEstimator):
         raise NotImplementedError
 
     @classmethod
-    def schema_from(cls, facts: Mapping[str, Any], path: object) -> Any:
+    def schema_from(cls, facts: JsonObject, path: object) -> Any:
         """Return the schema that a model file states."""
         return Schema.from_dict(facts["schema"], str(path))
 
     @classmethod
-    def parameters_from(cls, schema: Any, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters_from(cls, schema: Any, facts: JsonObject) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
         raise NotImplementedError
 
-    def shared_settings(self) -> dict[str, Any]:
+    def shared_settings(self) -> JsonObject:
         """Return the settings that all methods have, but the schema."""
         return {
             "name": self.method,
@@ -263,7 +264,7 @@ class Synthesizer(BaseEstimator):
         self._check_fitted()
         return None if self.model_.population is None else self.model_.population.interval
 
-    def certificate(self) -> dict[str, Any]:
+    def certificate(self) -> JsonObject:
         """Return the claims about every table that is sampled: a JSON-ready dict."""
         self._check_fitted()
         return self.model_.certificate()
@@ -405,7 +406,7 @@ class Synthesizer(BaseEstimator):
         self.model_.save(path)
 
     @classmethod
-    def from_file(cls, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: Any) -> Self:
+    def from_file(cls, facts: JsonObject, tensors: dict[str, Tensor], path: Any) -> Self:
         """Rebuild a fitted synthesizer from the facts and tensors of a model file.
 
         Raises

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tabsynth._random import Randomness
+from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of, shown
 from tabsynth.drafting.kinds import identifying
 from tabsynth.encoding.holding import CodeRules
@@ -66,7 +67,7 @@ class WarmStart(Protocol):
     method: ClassVar[str]
     ledger_: Ledger
     seeded_: bool
-    model_: FittedModel[TableEncoder]
+    model_: FittedModel[Any]
 
 
 def device_of(name: str) -> torch.device:
@@ -88,10 +89,10 @@ def check_identifiers(schema: Schema) -> None:
     reasons = {c.name: identifying(c) for c in schema.columns if c.provenance == "drafted"}
     named = [f"{shown(name)} ({reason})" for name, reason in reasons.items() if reason]
     if named:
-        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        unnamed = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
         raise InputError(
             "The schema has drafted columns that seem to identify people or records:"
-            f" {', '.join(named[:MOST_NAMED])}{more}. Draft the schema again, which leaves them out, take"
+            f" {', '.join(named[:MOST_NAMED])}{unnamed}. Draft the schema again, which leaves them out, take"
             " them out of it, or declare them by hand if they may be learned."
         )
 
@@ -121,7 +122,7 @@ def public_codes(encoder: TableEncoder, public: Any) -> np.ndarray | None:
     return index
 
 
-def describe_public_table(index: np.ndarray) -> dict[str, Any]:
+def describe_public_table(index: np.ndarray) -> JsonObject:
     """Return the number of rows of a public table, and a hash of its category codes."""
     digest = hashlib.sha256(np.ascontiguousarray(index, dtype="<i8").tobytes()).hexdigest()
     return {"rows": len(index), "sha256_of_value_numbers": digest}
@@ -194,7 +195,7 @@ class Method(ABC):
     def plan(self, earlier: Ledger) -> list[PlannedSpend]:
         """Return the mechanisms of a fit, after what a ledger has charged."""
 
-    def with_sources(self, spends: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def with_sources(self, spends: list[JsonObject]) -> list[JsonObject]:
         """Return earlier spends with those of other sources of the fit, such as a warm start."""
         return spends
 
@@ -238,40 +239,42 @@ class Method(ABC):
 
     # The certificate and the model file.
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """Return the public settings that a certificate states besides parameters, JSON-ready."""
         return {}
 
     @abstractmethod
-    def public_facts(self, trained: Trained) -> dict[str, Any]:
+    def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""
 
-    def training_facts(self, trained: Trained) -> dict[str, Any]:
+    def training_facts(self, trained: Trained) -> JsonObject:
         """Return what a certificate states of the training."""
         return {"curves": trained.curves}
 
     @abstractmethod
-    def configuration(self) -> dict[str, Any]:
+    def configuration(self) -> JsonObject:
         """Return what rebuilds an untrained generator, JSON-ready."""
 
-    def binding(self) -> dict[str, Any]:
+    def binding(self) -> JsonObject:
         """Return what a checkpoint of this fit must agree in besides parameters, JSON-ready."""
         return {"schema": self.schema.fingerprint(), "config": self.configuration()}
 
+    # The model file.
+
+    def code_width(self) -> int:
+        """Return the width of the codes of all columns, known before the encoder is made."""
+        return 0
+
     @abstractmethod
     def size(self) -> int:
-        """Return the number of weights of the generator that the configuration describes."""
+        """Return the number of weights that a generator of the configuration has at least."""
 
     @abstractmethod
     def make_empty(self) -> Any:
         """Make an untrained generator, for the weights of a file."""
 
-    def one_hot_width(self) -> int:
-        """Return a number of weights that is known before codebooks are made, at most that of the generator."""
-        return 0
-
     def restore(
-        self, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: object
+        self, facts: JsonObject, tensors: dict[str, Tensor], path: object
     ) -> FittedModel[Any]:
         """Rebuild the fitted model from the facts and tensors of its file.
 
@@ -289,7 +292,7 @@ class Method(ABC):
             table_kind = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
             # An untrusted file must not make us build more than it holds: neither codebooks …
             weight_count = sum(tensor.numel() for tensor in tensors.values())
-            if self.one_hot_width() > weight_count:
+            if self.code_width() > weight_count:
                 raise damaged
             if statement["public"]["schema_sha256"] != self.schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
@@ -306,7 +309,7 @@ class Method(ABC):
             raise
         except DAMAGES:
             raise damaged from None
-        fitted: FittedModel[Any] = self.model_class(
+        return self.model_class(
             method=self.name,
             generator=generator.to(self.device).eval(),
             curves={},
@@ -319,7 +322,6 @@ class Method(ABC):
             facts=statement,
             seeded=seeded,
         )
-        return fitted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -375,12 +377,16 @@ class TableMethod(Method):
         """Return the kind in which samples come by default."""
         return TableKind.of(table).for_columns({c.name: c for c in self.schema.columns})
 
-    def public_table_facts(self) -> dict[str, Any] | None:
+    def code_width(self) -> int:
+        """Return the width of the one-hot codes, each of which the last layer has a weight for."""
+        return one_hot_width(self.schema.learned, self.network_encoding)
+
+    def public_table_facts(self) -> JsonObject | None:
         """Return what a certificate says of the public table: its rows, and a hash of its category codes."""
         public = self.public_index
         return None if public is None else describe_public_table(public)
 
-    def public_facts(self, trained: Trained) -> dict[str, Any]:
+    def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""
         schema = self.schema
         columns = schema.generated
@@ -404,11 +410,7 @@ class TableMethod(Method):
             "public_table": self.public_table_facts(),
         }
 
-    def one_hot_width(self) -> int:
-        """Return the width of the one-hot codes, each of which the last layer has a weight for."""
-        return one_hot_width(self.schema.learned, self.network_encoding)
-
-    def binding(self) -> dict[str, Any]:
+    def binding(self) -> JsonObject:
         """Return what a checkpoint of this fit must agree in besides parameters, JSON-ready."""
         encoding = self.network_encoding
         return {

@@ -259,19 +259,19 @@ class Restricted:
         top = base.max(axis=0)
         upto = np.exp(base - np.where(np.isfinite(top), top, 0.0)).cumsum(axis=0)
         over = top + _log(upto[-1])
-        for some in np.array_split(which, -(-len(which) * max(base.shape) // CELLS)):
-            evidence = np.zeros((len(some), components))  # of what is known
+        for part_rows in np.array_split(which, -(-len(which) * max(base.shape) // CELLS)):
+            evidence = np.zeros((len(part_rows), components))  # of what is known
             for j, start in enumerate(self.starts):
-                is_given = rows[some, j] >= 0
-                evidence[is_given] += logs[:, start + rows[some[is_given], j]].T
+                is_given = rows[part_rows, j] >= 0
+                evidence[is_given] += logs[:, start + rows[part_rows[is_given], j]].T
             chosen, possible = _draw_parts(evidence + over + self._log_prior, rng)
             component = chosen[possible]
             level = _level(upto[-1, component], rng)
             box = boxes[(upto[:, component] <= level).sum(axis=0)]
             part = box * components + component
             for j in range(len(self.starts)):
-                empty = rows[some[possible], j] < 0
-                rows[some[possible][empty], j] = self.values(j, part[empty], rng)
+                empty = rows[part_rows[possible], j] < 0
+                rows[part_rows[possible][empty], j] = self.values(j, part[empty], rng)
 
 
 def _draw_parts(logs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -715,8 +715,8 @@ class _Triples:
 
     def cells(self, index: np.ndarray) -> np.ndarray:
         """Return where rows of codes are counted, shape (n, triples)."""
-        one, other, third = (index[:, self.sets[:, i]] for i in range(3))
-        return self.starts[:-1] + one * self.strides[:, 0] + other * self.strides[:, 1] + third
+        first, second, third = (index[:, self.sets[:, i]] for i in range(3))
+        return self.starts[:-1] + first * self.strides[:, 0] + second * self.strides[:, 1] + third
 
     def moves(self, j: int, index: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the cells that lose a row, and that gain one, where column ``j`` of rows takes on other codes, shape (n, triples with j)."""
@@ -736,10 +736,10 @@ class _Triples:
         self, index: np.ndarray, onto: np.ndarray, weights: np.ndarray | None = None
     ) -> None:
         """Add the counts of rows of codes, in place."""
-        for start, stop, (a, b, c), (one, other) in zip(
+        for start, stop, (a, b, c), (first_step, second_step) in zip(
             self.starts[:-1], self.starts[1:], self.sets, self.strides, strict=True
         ):
-            cells = index[:, a] * one + index[:, b] * other + index[:, c]
+            cells = index[:, a] * first_step + index[:, b] * second_step + index[:, c]
             onto[start:stop] += np.bincount(cells, weights, stop - start)
 
 
@@ -869,10 +869,10 @@ class _Draw:
         for a, b in combinations_with_replacement(range(len(sizes)), 2):
             cells = self.index[:, a] * sizes[b] + self.index[:, b]
             counts = np.bincount(cells, minlength=sizes[a] * sizes[b]).reshape(sizes[a], sizes[b])
-            one, other = (slice(starts[j], starts[j] + sizes[j]) for j in (a, b))
-            pair_counts[one, other] = counts
+            first, second = (slice(starts[j], starts[j] + sizes[j]) for j in (a, b))
+            pair_counts[first, second] = counts
             if a != b:
-                pair_counts[other, one] = counts.T
+                pair_counts[second, first] = counts.T
         return pair_counts
 
     def _sweep(

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from tabsynth._files import replacing
 from tabsynth._tensors import MAX_HEADER_BYTES, packed, read_tensors
+from tabsynth._typing import JsonObject
 from tabsynth._validate import native
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.encoding.table import TableEncoder
@@ -53,13 +54,13 @@ class Population:
     total: float
     interval: tuple[float, float] | None = None
 
-    def to_facts(self) -> dict[str, Any]:
+    def to_facts(self) -> JsonObject:
         """Return what a model file says of it."""
         ends = {} if self.interval is None else {"population_interval": list(self.interval)}
         return {"population": self.total, **ends}
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any], damaged: FileFormatError) -> Self | None:
+    def from_facts(cls, facts: JsonObject, damaged: FileFormatError) -> Self | None:
         """Return the population that a model file states; None where it states none.
 
         Raises
@@ -70,8 +71,8 @@ class Population:
         total, ends = facts.get("population"), facts.get("population_interval")
         if ends is not None and not (isinstance(ends, list) and len(ends) == 2):
             raise damaged
-        for value, least in ((total, 1), *((end, 0) for end in ends or ())):
-            if value is not None and not (isinstance(value, float) and least <= value < math.inf):
+        for value, low in ((total, 1), *((end, 0) for end in ends or ())):
+            if value is not None and not (isinstance(value, float) and low <= value < math.inf):
                 raise damaged
         if ends is not None and (None in ends or ends[0] > ends[1]):
             raise damaged
@@ -105,7 +106,7 @@ class Trained:
 
     generator: Any
     curves: dict[str, dict[str, list[float]]]
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: JsonObject = field(default_factory=dict)
     rows: float | None = None
     population: Population | None = None
     likely_steps: dict[str, int] = field(default_factory=dict)
@@ -139,10 +140,10 @@ class FittedModel(Trained, Generic[Encoder]):
 
     method: str
     encoder: Encoder
-    config: dict[str, Any]
+    config: JsonObject
     table_kind: TableKind = field(default_factory=lambda: TableKind(PANDAS, {}))
     ledger: Ledger
-    facts: dict[str, Any]
+    facts: JsonObject
     seeded: bool
 
     @property
@@ -150,7 +151,7 @@ class FittedModel(Trained, Generic[Encoder]):
         """The number of rows, at least 1; None where it was neither declared nor released."""
         return None if self.rows is None else max(1, round(self.rows))
 
-    def certificate(self) -> dict[str, Any]:
+    def certificate(self) -> JsonObject:
         """Return the claims about every table that is sampled, JSON-ready."""
         return make_certificate(self.ledger, self.facts, method=self.method, seeded=self.seeded)
 
@@ -170,7 +171,7 @@ class FittedModel(Trained, Generic[Encoder]):
             " or fit margnet."
         )
 
-    def schema_facts(self) -> dict[str, Any]:
+    def schema_facts(self) -> JsonObject:
         """Return what a model file says of the schema and its encoding."""
         assert isinstance(self.encoder, TableEncoder)
         encoding = self.encoder.network_encoding
@@ -180,7 +181,7 @@ class FittedModel(Trained, Generic[Encoder]):
             "table": self.table_kind.to_dict(),
         }
 
-    def file_facts(self) -> dict[str, Any]:
+    def file_facts(self) -> JsonObject:
         """Return what a model file says besides the weights."""
         return {
             "method": self.method,
@@ -207,7 +208,7 @@ class FittedModel(Trained, Generic[Encoder]):
 
 def write_model(
     path: str | Path,
-    facts: dict[str, Any],
+    facts: JsonObject,
     weights: dict[str, Tensor],
     *,
     confidential: bool = False,
@@ -238,7 +239,7 @@ def json_default(value: Any) -> Any:
     return number
 
 
-def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read_model(path: str | Path) -> tuple[JsonObject, dict[str, Tensor]]:
     """Read facts and weights of a model file.
 
     Raises
@@ -259,7 +260,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return facts, weights
 
 
-def certificate_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+def certificate_facts(facts: JsonObject) -> JsonObject:
     """Return what a certificate needs besides the ledger, and nothing else."""
     # Older model files do not state the hash of their code.
     required = ("public", "versions", "training")
@@ -273,7 +274,7 @@ def certificate_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def file_ledger(
-    facts: Mapping[str, Any], schema: Schema | LinkedSchema, epsilon: float, delta: float
+    facts: JsonObject, schema: Schema | LinkedSchema, epsilon: float, delta: float
 ) -> Ledger:
     """Return the ledger that a model file states."""
     check_listed(facts["ledger"])
@@ -284,7 +285,7 @@ def file_ledger(
     return ledger
 
 
-def file_rows(facts: Mapping[str, Any], damaged: FileFormatError) -> int | None:
+def file_rows(facts: JsonObject, damaged: FileFormatError) -> int | None:
     """Return the number of rows that a model file states; older files state none."""
     rows = facts.get("rows")
     if rows is not None and not (type(rows) is int and 1 <= rows <= MAX_ROWS):

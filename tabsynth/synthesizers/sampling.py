@@ -12,6 +12,7 @@ import torch
 
 from tabsynth._files import replacing
 from tabsynth._random import Randomness
+from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of
 from tabsynth.encoding.holding import MIN_ROWS
 from tabsynth.encoding.linked import LinkedEncoder
@@ -119,7 +120,7 @@ def add_weights(
     return column
 
 
-def state_weights(certificate: dict[str, Any]) -> None:
+def state_weights(certificate: JsonObject) -> None:
     """Let the certificate of a table state that it has a column of weights."""
     design = {**certificate["public"]["design"], "weights_in_table": True}
     certificate["public"] = {**certificate["public"], "design": design}

@@ -8,8 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +16,7 @@ from rich.console import Console
 
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, integer, native, positive, shown
 from tabsynth.design import MOST_WEIGHTED, neighbour_of
 from tabsynth.drafting.private_schema import (
@@ -48,7 +48,6 @@ from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.method import (
-    NOMINAL_ROWS,
     Method,
     PlannedSpend,
     TableMethod,
@@ -57,7 +56,7 @@ from tabsynth.synthesizers.method import (
 )
 from tabsynth.synthesizers.model import MAX_ROWS, FittedModel, Trained, json_default, read_model
 from tabsynth.synthesizers.plan import Plan, complete_plan
-from tabsynth.synthesizers.timing import estimate_seconds
+from tabsynth.synthesizers.violations import check_count, check_counted, release_number
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import TableKind, to_pandas
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
@@ -65,7 +64,6 @@ from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_EPSILON = 10_000.0  # past it "private" is an empty word
 LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
-SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 DRAFTED = "drafted by the fit"  # in place of a schema's hash
 # Parameters that may change when an interrupted fit is resumed.
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
@@ -76,10 +74,9 @@ SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares", "tables")
 logger = logging.getLogger(__name__)
 
 
-class Estimator(Protocol):
+class Estimator(WarmStart, Protocol):
     """The parameters of a fit, and what earlier fits left: see :class:`Synthesizer`."""
 
-    method: ClassVar[str]
     schema: Any
     epsilon: float
     delta: float
@@ -90,9 +87,6 @@ class Estimator(Protocol):
     random_state: int | None
     device: str
     verbose: bool
-    ledger_: Ledger
-    seeded_: bool
-    model_: FittedModel[Any]
 
     def get_params(self, deep: bool = ...) -> dict[str, Any]:
         """Return the parameters by name."""
@@ -151,37 +145,26 @@ class FitSession:
         """Open the session."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Close the session, and unlock its files."""
+        estimator, charged = self.estimator, self.charged
         try:
-            if self.charged is not None:
-                self._record_charges(self.charged)
+            if charged is not None:
+                estimator.ledger_, estimator.seeded_ = charged, self.is_seeded
+                # The model of an earlier fit, if this one has left none, states what was charged too.
+                model: FittedModel[Any] | None = getattr(estimator, "model_", None)
+                if model is not None and model.ledger is not charged:
+                    estimator.model_ = replace(model, ledger=charged, seeded=self.is_seeded)
         finally:
-            self._release()
-
-    def _record_charges(self, charged: Ledger) -> None:
-        """Let the estimator state what was charged, with the model of an earlier fit if this one has left none."""
-        self.estimator.ledger_, self.estimator.seeded_ = charged, self.seeded
-        model: FittedModel[Any] | None = getattr(self.estimator, "model_", None)
-        if model is not None and model.ledger is not charged:
-            self.estimator.model_ = replace(model, ledger=charged, seeded=self.seeded)
-
-    def _release(self) -> None:
-        if self.checkpoint is not None:
-            self.checkpoint.release()
-        if self.project is not None:
-            self.project.release()
+            for file in (self.checkpoint, self.project):
+                if file is not None:
+                    file.release()
 
     @property
-    def seeded(self) -> bool:
+    def is_seeded(self) -> bool:
         """True where any part of this fit, or an earlier one, is seeded: a known seed allows the noise to be subtracted."""
         released = getattr(self.schema, "released", None) or {}
-        warm = self._warm_start
+        warm = None if self.method is None else self.method.warm_start
         return bool(
             self.estimator.random_state is not None
             or getattr(self.estimator, "seeded_", False)
@@ -189,10 +172,6 @@ class FitSession:
             or (warm is not None and warm.seeded_)
             or (self.checkpoint is not None and self.checkpoint.seeded)
         )
-
-    @property
-    def _warm_start(self) -> WarmStart | None:
-        return None if self.method is None else self.method.warm_start
 
     @property
     def design(self) -> Design:
@@ -203,35 +182,30 @@ class FitSession:
 
     # Before the fit.
 
-    def check(self) -> Method:
+    def check(self) -> None:
         """Refuse what a fit refuses before it sees a table, with a project's ledger what passes its limit."""
-        method = self._checked_method()
-        self._check_domain(method)
+        check_domain(self._make_method())
         if self.project_path is not None:
             self._open()
-        return method
 
     def plan(self, *, estimate_time: bool) -> Plan:
         """Return the privacy cost of a fit, before a private row is read."""
-        method = self._checked_method()
-        ledger = self._earlier_ledger()
-        return self._complete_plan(method, method.plan(ledger), ledger, estimate_time)
+        method = self._make_method()
+        self._plan(self._ledger_after(self._earlier_spends()))
+        return self._complete_plan(method, estimate_time)
 
-    def _complete_plan(
-        self, method: Method, spends: list[PlannedSpend], ledger: Ledger, estimate_time: bool
-    ) -> Plan:
-        limit, seconds = self.estimator.time_limit, None
-        estimate_time = estimate_time and isinstance(method, TableMethod)
-        if estimate_time and (limit is None or limit >= SHORT):
-            seconds = estimate_seconds(method, spends, method.rows or NOMINAL_ROWS)
-        return complete_plan(method, spends, ledger, seconds=seconds, time_limit=limit)
+    def _complete_plan(self, method: Method, estimate_time: bool) -> Plan:
+        limit = self.estimator.time_limit
+        return complete_plan(
+            method, self.spends, self.ledger, time_limit=limit, estimate_time=estimate_time
+        )
 
-    def _checked_method(self) -> Method:
-        """Return the method for the schema, whose parameters can be used."""
+    def _make_method(self) -> Method:
+        """Make the method for the schema; refuse parameters that cannot be used."""
         schema = self.schema
         if schema is None:
             raise InputError("Expected schema to be a Schema, got none; only fit drafts one.")
-        self._check_parameters()
+        check_parameters(self.estimator, self.design)
         declared = schema.design.parameters()
         for name, value in dict(self.estimator.draft_options or {}).items():
             if value is not None and declared.get(name, value) != value:
@@ -242,44 +216,6 @@ class FitSession:
         self.method = self.estimator.make_method(schema)
         self.method.check()
         return self.method
-
-    def _check_parameters(self) -> None:
-        """Refuse wrong values of the parameters that all methods have, but the schema."""
-        estimator = self.estimator
-        positive("epsilon", estimator.epsilon, finite=False)
-        if MAX_EPSILON < estimator.epsilon < math.inf:
-            raise InputError(
-                f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={estimator.epsilon:g}; for a run"
-                " without privacy say so: epsilon=inf."
-            )
-        between("delta", estimator.delta, 0, 1, low_open=True, high_open=True)
-        if estimator.rows is not None:
-            integer("rows", estimator.rows)
-            between("rows", estimator.rows, 1, MAX_ROWS)
-            if self.design.weight is not None and estimator.rows > MOST_WEIGHTED:
-                raise InputError(
-                    f"Expected rows of at most {MOST_WEIGHTED:,} with survey weights, whose sums are exact up to there;"
-                    f" got {estimator.rows:,}."
-                )
-        if estimator.time_limit is not None:
-            positive("time_limit", estimator.time_limit)
-        if estimator.random_state is not None:
-            integer("random_state", estimator.random_state, least=0)
-        device_of(estimator.device)
-
-    def _check_domain(self, method: Method) -> None:
-        """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed.
-
-        Only the schema is read, whoever drafted or edited it.
-        """
-        method.check_identifiers()
-        drafted = method.schema.drafted
-        if math.isfinite(self.estimator.epsilon) and drafted and not method.accept_drafted_domain:
-            raise InputError(
-                f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
-                " may hold private facts; declare it from a public source, or confirm with"
-                " accept_drafted_domain=True (--accept-drafted-domain)."
-            )
 
     # The fit.
 
@@ -295,29 +231,27 @@ class FitSession:
         count : collection of str
             Noisy numbers to release; see ``count`` of :meth:`Synthesizer.fit`.
         """
-        counted: list[str] = []
-        if count:  # most fits do without
-            from tabsynth.synthesizers.violations import check_count
-
-            counted = check_count(count)
+        counted = check_count(count) if count else []
         if self.schema is None:
             table, kind = self._open_and_draft(table, counted)
         else:
-            method = self._check_before(table, counted)
+            kind = self._check_before(table, counted).kind_of(table)
             self._open()
-            kind = method.kind_of(table)
-        if self.finished:
+        if self.is_finished:
             return self._restore()
-        method = self._planned_method()
-        if self.estimator.verbose or logger.isEnabledFor(logging.INFO):
-            self._show(
-                self._complete_plan(method, self.spends, self.ledger, self.estimator.verbose)
-            )
+        method, verbose = self.method, self.estimator.verbose
+        assert method is not None
+        if verbose or logger.isEnabledFor(logging.INFO):
+            plan = self._complete_plan(method, verbose)
+            logger.info("%s", plan)
+            if verbose:
+                console = Console(stderr=True)
+                console.print(str(plan), markup=False, highlight=False, soft_wrap=True)
         rows = method.encode_rows(table, key_of(self.estimator.random_state))
-        self._make_checkpoint()
+        self._open_checkpoint()
         limit = self.estimator.time_limit
         deadline = None if limit is None else self.started + limit
-        bar = progress_bar(True, progress) if self.estimator.verbose else nullcontext(progress)
+        bar = progress_bar(True, progress) if verbose else nullcontext(progress)
         with bar as shown_progress:
             monitor = TrainingMonitor(progress=shown_progress, deadline=deadline)
             trained = self.train(method, rows, monitor)
@@ -329,7 +263,7 @@ class FitSession:
             table_kind=kind,
             ledger=self.ledger,
             facts=self._facts(method, trained, monitor),
-            seeded=self.seeded,
+            seeded=self.is_seeded,
         )
         if monitor.stopped is None and self.checkpoint is not None:
             self.checkpoint.finish(fitted.save)
@@ -338,8 +272,8 @@ class FitSession:
 
     def _check_before(self, table: Any, counted: Sequence[str]) -> Method:
         """Check method and domain, and release the noisy numbers of rows that are changed or left out."""
-        method = self._checked_method()
-        self._check_domain(method)
+        method = self._make_method()
+        check_domain(method)
         names = getattr(method.schema, "identifiers", ())
         if names and method.schema.unit is None and "repeated" not in counted:
             logger.warning(
@@ -352,8 +286,6 @@ class FitSession:
         return method
 
     def _release_numbers(self, method: Method, counted: Sequence[str], table: Any) -> None:
-        from tabsynth.synthesizers.violations import check_counted, release_number
-
         if not isinstance(method, TableMethod):
             raise InputError(
                 f"Method {method.name} takes no count={counted[0]!r} (--count {counted[0]}); leave it out."
@@ -364,25 +296,12 @@ class FitSession:
         self._check_sources()
         seed = self.estimator.random_state
         method.encode_rows(table, key_of(seed))  # refuses before anything is charged
-        spent = Ledger.from_list(
-            method.epsilon, method.delta, as_earlier(self._earlier_ledger().to_list())
-        )
+        spent = self._ledger_after(as_earlier(self._earlier_spends()))
         spent.unit, spent.contributions = method.schema.unit, method.schema.contributions
         # What is released is spent, whatever comes of the rest.
         self.earlier, self.charged, self.release_charged = spent, spent, True
         for option in counted:
             release_number(option, table, method.encoder, spent, seed)
-
-    def _planned_method(self) -> Method:
-        assert self.method is not None
-        return self.method
-
-    def _show(self, plan: Plan) -> None:
-        """Log the plan; with ``verbose``, show it on stderr too."""
-        logger.info("%s", plan)
-        if self.estimator.verbose:
-            console = Console(stderr=True)
-            console.print(str(plan), markup=False, highlight=False, soft_wrap=True)
 
     def train(self, method: Method, rows: Any, monitor: TrainingMonitor) -> Trained:
         """Train by the plan; after a crash that lost a charged release, by a new plan for the remaining budget."""
@@ -414,7 +333,7 @@ class FitSession:
         )
         self.checkpoint.start_over()
         try:
-            self._adopt(self.checkpoint)
+            self._adopt()
         except BudgetError as error:
             raise BudgetError(
                 f"A crash lost the {lost} that were charged, and the rest of the budget does not suffice to repeat them:"
@@ -463,29 +382,19 @@ class FitSession:
         # Types of a DataFrame of any library may have been inferred: as in its draft, they are not public.
         kind, frame = TableKind(TableKind.of(table).library, {}), to_pandas(table)
         check_design(frame, self.design, options.get("decimal"))
-        self._check_parameters()
-        nominal = estimator.make_method(self._nominal_schema(frame))
+        check_parameters(estimator, self.design)
+        nominal = estimator.make_method(nominal_schema(frame, self.design))
         nominal.check()
         self._open()
-        if not self.finished:
+        if not self.is_finished:
             self.schema = self.draft(frame, nominal)
             self.release_charged = self.earlier is not None
-            self._checked_method()
-            self._plan_after_draft()
+            self._make_method()
+            if self.checkpoint is not None:
+                self._adopt()
+            else:  # adaptively, so that filters compose
+                self._plan(self._ledger_after(as_earlier(self.ledger.to_list())))
         return frame, kind
-
-    def _nominal_schema(self, table: pd.DataFrame) -> Schema:
-        """Return a schema with the names of a table's columns, which are public, and no fact of its rows.
-
-        It serves for what must be refused before a draft is charged.
-        """
-        design = self.design
-        columns = [
-            Column(name=str(name), kind="categorical", dtype="str", categories=("a", "b"))
-            for name in table.columns
-            if str(name) not in design.names
-        ]
-        return Schema(columns, **design.parameters())
 
     def draft(self, table: pd.DataFrame, nominal: Method) -> Schema:
         """Return the schema that this fit releases first, charged as all else is; from the checkpoint if that has it.
@@ -494,7 +403,7 @@ class FitSession:
         the columns' names, by whose plan a project's ledger admits both draft and fit.
         """
         estimator, design = self.estimator, self.design
-        self._make_checkpoint()
+        self._open_checkpoint()
         if self.checkpoint is not None:
             drafted = self.checkpoint.schema()
             if drafted is not None:
@@ -505,7 +414,7 @@ class FitSession:
                 )
                 self.checkpoint.start_over()
                 self.ledger = self.checkpoint.ledger()
-            self.checkpoint.begin(None, seeded=self.seeded)
+            self.checkpoint.begin(None, seeded=self.is_seeded)
         self._check_unspent(self.ledger)
         mu = draft_share(estimator.epsilon, estimator.delta, table.shape[1] - len(design.names))
         composition = nominal.composition
@@ -537,24 +446,10 @@ class FitSession:
             self.checkpoint.keep_schema(schema.to_dict())
         return schema
 
-    def _plan_after_draft(self) -> None:
-        """Plan the fit with the drafted schema: adaptively, so that filters compose."""
-        if self.checkpoint is not None:
-            self._adopt(self.checkpoint)
-            return
-        epsilon, delta = self.estimator.epsilon, self.estimator.delta
-        before = as_earlier(self.ledger.to_list())
-        if self.project is not None:
-            ledger = self.project.ledger(epsilon, delta, earlier=before)
-        else:
-            ledger = Ledger.from_list(epsilon, delta, before)
-        self._check_unspent(ledger)
-        self._plan(ledger)
-
     # Ledger, project and checkpoint.
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """True where the checkpoint holds the model of a fit that has ended as planned."""
         return self.checkpoint is not None and self.checkpoint.finished
 
@@ -563,9 +458,9 @@ class FitSession:
         self.project = None if self.project_path is None else ProjectLedger(self.project_path)
         self._check_sources()
         if self.path is not None and (self.path / INDEX).exists():
-            self._open_checkpoint(self.path)
+            self._open_checkpoint()
             return
-        self.ledger = self._fresh_ledger()
+        self.ledger = self._ledger_after(self._earlier_spends())
         if self.method is not None:
             self._plan(self.ledger)
 
@@ -573,11 +468,11 @@ class FitSession:
         """Refuse what a project's ledger cannot count, and what would be counted nowhere."""
         project, unit = self.project, self.design.unit
         # A recorded run is seeded so that it can be replayed, on a ledger that is thrown away.
-        if project is not None and self.seeded and recorder() is None:
+        if project is not None and self.is_seeded and recorder() is None:
             project.refuse_seed("A seeded fit")
         if project is not None:
             project.check_unit(unit)
-        warm = self._warm_start
+        warm = None if self.method is None else self.method.warm_start
         sources: list[tuple[str, Any, Any]] = []
         for what, before in (
             ("What this synthesizer was fitted to", self.earlier),
@@ -603,7 +498,7 @@ class FitSession:
         for what, project_id, run in sources:
             check_same_ledger(what, project_id, run, project)
 
-    def _earlier_spends(self) -> list[dict[str, Any]]:
+    def _earlier_spends(self) -> list[JsonObject]:
         """Return what counts as spent before this fit begins, as a ledger lists it."""
         released = getattr(self.schema, "released", None)
         spends = [] if self.earlier is None else as_earlier(self.earlier.to_list())
@@ -628,19 +523,13 @@ class FitSession:
         columns = [c for c in self.schema.columns if c.provenance == "released"]
         return model is None or all(c in model.encoder.whole.columns for c in columns)
 
-    def _earlier_ledger(self) -> Ledger:
-        """Return a ledger on which earlier fits are already charged."""
+    def _ledger_after(self, spends: list[JsonObject]) -> Ledger:
+        """Return a ledger on which these spends are charged: the project's, where there is one."""
         epsilon, delta = self.estimator.epsilon, self.estimator.delta
-        ledger = Ledger.from_list(epsilon, delta, self._earlier_spends())
-        self._check_unspent(ledger)
-        return ledger
-
-    def _fresh_ledger(self) -> Ledger:
-        """Return the ledger of a fit without a checkpoint."""
         if self.project is None:
-            return self._earlier_ledger()
-        epsilon, delta = self.estimator.epsilon, self.estimator.delta
-        ledger = self.project.ledger(epsilon, delta, earlier=self._earlier_spends())
+            ledger = Ledger.from_list(epsilon, delta, spends)
+        else:
+            ledger = self.project.ledger(epsilon, delta, earlier=spends)
         self._check_unspent(ledger)
         return ledger
 
@@ -659,13 +548,11 @@ class FitSession:
                 " sklearn.base.clone of it and count both budgets."
             )
 
-    def _make_checkpoint(self) -> None:
-        """Make the checkpoint, if there is to be one: the table is sound, and about to be read."""
-        if self.path is not None and self.checkpoint is None:
-            self._open_checkpoint(self.path)
-
-    def _open_checkpoint(self, path: Path) -> None:
-        project = self.project
+    def _open_checkpoint(self) -> None:
+        """Open the checkpoint, or make it where the table is sound and about to be read; if there is to be one."""
+        path, project = self.path, self.project
+        if path is None or self.checkpoint is not None:
+            return
         bound = self._binding()
         if project is not None:
             bound["ledger"] = project.project
@@ -677,10 +564,12 @@ class FitSession:
             earlier=self._before(path),
             journal=None if project is None else project.journal,
         )
-        self._adopt(self.checkpoint)
+        self._adopt()
 
-    def _adopt(self, checkpoint: Checkpoint) -> None:
+    def _adopt(self) -> None:
         """Take ledger and plan from the checkpoint; make the plan where it has none."""
+        checkpoint = self.checkpoint
+        assert checkpoint is not None
         self.ledger = checkpoint.ledger()
         if checkpoint.finished or self.method is None:
             return
@@ -690,11 +579,12 @@ class FitSession:
         else:
             self.spends = [_spend_from(item) for item in checkpoint.plan]
             self._check_project()
-        checkpoint.begin([_spend_item(s) for s in self.spends], seeded=self.seeded)
+        checkpoint.begin([_spend_item(s) for s in self.spends], seeded=self.is_seeded)
 
     def _plan(self, ledger: Ledger) -> None:
+        assert self.method is not None
         self.ledger = ledger
-        self.spends = self._planned_method().plan(ledger)
+        self.spends = self.method.plan(ledger)
         self._check_project()
 
     def _check_project(self) -> None:
@@ -703,7 +593,7 @@ class FitSession:
             plan = [(spend.mechanism, spend.count) for spend in self.spends]
             self.project.check(self.ledger.run, plan)
 
-    def _before(self, path: Path) -> list[dict[str, Any]]:
+    def _before(self, path: Path) -> list[JsonObject]:
         """Return what was spent before the fit that the checkpoint is of."""
         ledger = self.ledger if self.earlier is None else self.earlier
         index = path / INDEX
@@ -716,7 +606,7 @@ class FitSession:
                 return spends if self.method is None else self.method.with_sources(spends)
         return self._earlier_spends()
 
-    def _binding(self) -> dict[str, Any]:
+    def _binding(self) -> JsonObject:
         """Return which fit this is, JSON-ready: a checkpoint of another one is refused. Of public facts only."""
         estimator = self.estimator
         parameters = estimator.get_params(deep=False)
@@ -726,20 +616,20 @@ class FitSession:
             if name not in NOT_BOUND
             and (value is None or isinstance(value, bool | int | float | str | np.generic))
         }
-        facts: dict[str, Any] = {"method": estimator.method, **options}
+        facts: JsonObject = {"method": estimator.method, **options}
         facts["epsilon"] = epsilon_to_json(estimator.epsilon)
         if self.method is None:
             # It is drafted: all follows from the parameters, and from what is released.
             unnamed = parameters.keys() - {*NOT_BOUND, *options}
-            others = {name: value for name, value in parameters.items() if name in unnamed}
-            facts |= {"schema": DRAFTED, "parameters": others}
+            other_values = {name: value for name, value in parameters.items() if name in unnamed}
+            facts |= {"schema": DRAFTED, "parameters": other_values}
         else:
             facts |= self.method.binding()
         return dict(json.loads(json.dumps(facts, default=_bound_value)))
 
     # The certificate.
 
-    def _facts(self, method: Method, trained: Trained, monitor: TrainingMonitor) -> dict[str, Any]:
+    def _facts(self, method: Method, trained: Trained, monitor: TrainingMonitor) -> JsonObject:
         """Return what a certificate says besides the ledger: of the fit, of the plan, and of the project's ledger."""
         parameters = self.estimator.get_params(deep=False)
         configs = sorted(
@@ -782,7 +672,59 @@ def read_schema(schema: Any) -> Schema | LinkedSchema | None:
     )
 
 
-def noise_facts(method: Method, ledger: Ledger) -> dict[str, Any] | None:
+def check_parameters(estimator: Estimator, design: Design) -> None:
+    """Refuse wrong values of the parameters that all methods have, but the schema."""
+    positive("epsilon", estimator.epsilon, finite=False)
+    if MAX_EPSILON < estimator.epsilon < math.inf:
+        raise InputError(
+            f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={estimator.epsilon:g}; for a run"
+            " without privacy say so: epsilon=inf."
+        )
+    between("delta", estimator.delta, 0, 1, low_open=True, high_open=True)
+    if estimator.rows is not None:
+        integer("rows", estimator.rows)
+        between("rows", estimator.rows, 1, MAX_ROWS)
+        if design.weight is not None and estimator.rows > MOST_WEIGHTED:
+            raise InputError(
+                f"Expected rows of at most {MOST_WEIGHTED:,} with survey weights, whose sums are exact up to there;"
+                f" got {estimator.rows:,}."
+            )
+    if estimator.time_limit is not None:
+        positive("time_limit", estimator.time_limit)
+    if estimator.random_state is not None:
+        integer("random_state", estimator.random_state, least=0)
+    device_of(estimator.device)
+
+
+def check_domain(method: Method) -> None:
+    """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed.
+
+    Only the schema is read, whoever drafted or edited it.
+    """
+    method.check_identifiers()
+    drafted = method.schema.drafted
+    if math.isfinite(method.epsilon) and drafted and not method.accept_drafted_domain:
+        raise InputError(
+            f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
+            " may hold private facts; declare it from a public source, or confirm with"
+            " accept_drafted_domain=True (--accept-drafted-domain)."
+        )
+
+
+def nominal_schema(table: pd.DataFrame, design: Design) -> Schema:
+    """Return a schema with the names of a table's columns, which are public, and no fact of its rows.
+
+    It serves for what must be refused before a draft is charged.
+    """
+    columns = [
+        Column(name=str(name), kind="categorical", dtype="str", categories=("a", "b"))
+        for name in table.columns
+        if str(name) not in design.names
+    ]
+    return Schema(columns, **design.parameters())
+
+
+def noise_facts(method: Method, ledger: Ledger) -> JsonObject | None:
     """Return how noise was made in this fit, and in the one that it started from; None if that one does not say."""
     on_gpu = method.device.type != "cpu" and any(
         isinstance(mechanism, SubsampledGaussian) for mechanism, _ in ledger.spends()
@@ -808,12 +750,12 @@ def interrupted_cost(estimator: Estimator) -> str:
     return f"{claim[0].upper()}{claim[1:]}."
 
 
-def _spend_item(spend: PlannedSpend) -> dict[str, Any]:
+def _spend_item(spend: PlannedSpend) -> JsonObject:
     item = {"purpose": spend.purpose, **spend.mechanism.to_dict(), "count": spend.count}
     return {name: native(value) for name, value in item.items()}
 
 
-def _spend_from(item: dict[str, Any]) -> PlannedSpend:
+def _spend_from(item: JsonObject) -> PlannedSpend:
     purpose, count = item.get("purpose"), item.get("count")
     if not isinstance(purpose, str) or type(count) is not int or not 0 <= count <= MOST_USES:
         raise FileFormatError(f"The checkpoint's plan has a part that cannot be: {shown(item)}.")

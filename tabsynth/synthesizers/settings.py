@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
 
-Config = TypeVar("Config")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Config = TypeVar("Config", bound="DataclassInstance")
 
 
 def with_settings(config: Config, **settings: Any) -> Config:
@@ -32,7 +35,7 @@ def with_settings(config: Config, **settings: Any) -> Config:
             of_parts.setdefault(part, {})[inner] = value
         else:
             changes[name] = value
-    names = [f.name for f in fields(config)]  # type: ignore[arg-type]
+    names = [f.name for f in fields(config)]
     for name in (*changes, *of_parts):
         if name in of_parts and name in names and not is_dataclass(getattr(config, name)):
             inner = next(iter(of_parts[name]))
@@ -45,10 +48,10 @@ def with_settings(config: Config, **settings: Any) -> Config:
             )
     for part, inner_settings in of_parts.items():
         changes[part] = with_settings(changes.get(part, getattr(config, part)), **inner_settings)
-    return replace(config, **changes)  # type: ignore[type-var]
+    return replace(config, **changes)
 
 
-def check_parts(config: Any) -> None:
+def check_parts(config: "DataclassInstance") -> None:
     """Refuse a part of a configuration that is of another class than its default."""
     for field in fields(config):
         if field.default_factory is MISSING:

@@ -148,9 +148,9 @@ def check_counted(option: str, schema: Schema, table: Any, *, on_disk: bool) -> 
         )
     if isinstance(table, RowCounter):
         raise InputError(f"Counts do not show {counted.purpose}; fit a DataFrame, or {leave_out}")
-    lacking = counted.needs(schema, [str(name) for name in to_pandas(table).columns])
-    if lacking is not None:
-        raise InputError(f"{lacking}; {leave_out}")
+    reason = counted.needs(schema, [str(name) for name in to_pandas(table).columns])
+    if reason is not None:
+        raise InputError(f"{reason}; {leave_out}")
 
 
 def release_number(
@@ -176,18 +176,18 @@ def release_number(
     that a unit adds at most that.
     """
     counted, schema = COUNTED[option], encoder.whole
-    private, most = math.isfinite(ledger.epsilon), 1 if counted.once else schema.design.rows
+    private, bound = math.isfinite(ledger.epsilon), 1 if counted.once else schema.design.rows
     multiplier = (
         1 / (math.sqrt(SHARE) * gaussian_mu(ledger.epsilon, ledger.delta)) if private else 0.0
     )
     mechanism = Gaussian(noise_multiplier=multiplier) if private else NoPrivacy()
-    details = {"l2_sensitivity": float(most), "unit": "units" if counted.once else "rows"}
-    account, noise = ledger.open(counted.purpose, mechanism, 1, details), multiplier * most
+    details = {"l2_sensitivity": float(bound), "unit": "units" if counted.once else "rows"}
+    account, noise = ledger.open(counted.purpose, mechanism, 1, details), multiplier * bound
     rows = PrivateTable(conformed(table, schema), ledger).read(account)
     which = counted.which(encoder, rows)
     if schema.unit is not None:
         units = pd.factorize(names_of(rows[schema.unit]))[0]
-        which = pd.Series(which).groupby(units).sum().clip(upper=most).to_numpy()
+        which = pd.Series(which).groupby(units).sum().clip(upper=bound).to_numpy()
     (number,) = exact(account, [np.array([float(which.sum())])], [noise])
     # A stream of its own: the noise must not repeat that of the fit.
     bits = Randomness(

@@ -20,8 +20,7 @@ from tabsynth.synthesizers.margnet.implicates import (
     associations_shown,
     implicate,
 )
-from tabsynth.synthesizers.margnet.measurement import Measurements
-from tabsynth.synthesizers.margnet.selection import Resolution
+from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
 from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.synthesizers.model import FittedModel
 from tabsynth.synthesizers.sampling import numbered_paths
@@ -145,7 +144,8 @@ def test_sums_of_scores_are_brute_force():
     values = [np.arange(10), np.arange(30)]
     resolution = Resolution(values, [values[0], groups], values)
     pair = counts[0].counts.reshape(10, 10, 3).sum(axis=2)
-    sums = ScoreSums(layout, [Measured((0, 1), pair, 5.0)], rows / 4, resolution, scores, shares)
+    measured = Measurements([Measured((0, 1), pair, 5.0)], rows, resolution)
+    sums = ScoreSums(layout, measured, rows / 4, scores, shares)
     p = torch.rand(4, 40, dtype=torch.float32, requires_grad=True)
     loss, half = sums(p.detach())
 

@@ -223,7 +223,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
         lambda s, f: LinkedMargNet.schema_from({"schema": s.to_dict()}, "model")
     ),
     "synthesizers/method.py: check_table_schema": lambda f: check_table_schema(BASE),
-    "synthesizers/session.py: FitSession._nominal_schema": NEW,
+    "synthesizers/session.py: nominal_schema": NEW,
     "synthesizers/session.py: FitSession.draft": NEW,
     "synthesizers/session.py: read_schema": lambda f: session.read_schema(saved(BASE, f)),  # type: ignore[return-value]
     "synthesizers/linked/estimator.py: LinkedMargNet.schema_": linked(
@@ -245,7 +245,7 @@ CONSTRUCTED = {
     "planning.py: _any_schema",
     "drafting/drafts.py: draft_schema",
     "schema/importers/declaration.py: schema_of",
-    "synthesizers/session.py: FitSession._nominal_schema",  # the names of the columns alone
+    "synthesizers/session.py: nominal_schema",  # the names of the columns alone
     "drafting/private_schema.py: draft_on_ledger",
 }
 

@@ -23,14 +23,14 @@ from tabsynth.privacy.noise.counts import (
     shares_by_cells,
 )
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.margnet.allocation import (
+from tabsynth.synthesizers.margnet.prior import (
     Distance,
     Following,
     PublicCounts,
     drift_by,
     least_errors,
 )
-from tabsynth.synthesizers.margnet.interactions import sign_codes
+from tabsynth.synthesizers.margnet.selection import sign_codes
 
 torch.set_num_threads(1)
 PAIRS = list(combinations(range(4), 2))

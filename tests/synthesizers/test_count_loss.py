@@ -10,9 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_margnet import layout_of
+from test_margnet import layout_of, measurements
 
-from tabsynth import InputError
 from tabsynth.encoding.table import Layout
 from tabsynth.privacy.noise.counts import Groups, Measured, number_of
 from tabsynth.synthesizers.margnet import estimation
@@ -92,7 +91,8 @@ def test_loss_and_gradient_are_those_of_brute_force(
     # Triples at once, and a group of the first column at a time; pairs in one product, and one by one.
     for memory, few in ((2**30, 0.0), (1, 2.0)):
         with mock.patch.object(estimation, "FEW_CELLS", few):
-            loss = CountLoss(layout, measured, rows, components, by, memory=memory)
+            counts = measurements(measured, sizes, rows, by)
+            loss = CountLoss(layout, counts, components, memory=memory)
         assert isinstance(loss.pairs, FewPairs if few else AllPairs)
         result, gradient = loss(p.detach().float())
         assert result == pytest.approx(float(total.detach()) / cells, rel=1e-4)
@@ -126,7 +126,7 @@ def test_the_way_from_impossible_rows_is_that_of_brute_force(
             each = each * (p[:, block.start : block.stop] * torch.from_numpy(mark)).sum(1)
         total = total + (weight * rows / components * each.sum()).square()
     (total / sizes[0]).backward()
-    loss = CountLoss(layout, measured, rows, components, zeros=zeros)
+    loss = CountLoss(layout, measurements(measured, sizes, rows), components, zeros=zeros)
     plain, before = loss(p.detach().float())
     result, after = loss(p.detach().float(), weight)
     assert p.grad is not None and result == plain
@@ -153,20 +153,17 @@ def test_other_aims_turn_the_way_and_leave_the_loss(
         measured.append(Measured((a, b), noisy, float(generator.uniform(1.5, 9))))
     for pair in aimed:
         others[pair] = generator.normal(10, 5, [sizes[j] for j in pair])
-    there = [replace(m, counts=others.get(m.columns, m.counts)) for m in measured]
+    there = measurements(
+        [replace(m, counts=others.get(m.columns, m.counts)) for m in measured], sizes, 50.0
+    )
+    here = measurements(measured, sizes, 50.0)
     logits = torch.from_numpy(generator.normal(size=(components, layout.width))).float()
     p = probabilities(logits, layout)
     for few in (0.0, 2.0):
         with mock.patch.object(estimation, "FEW_CELLS", few):
-            plain, _ = CountLoss(layout, measured, 50.0, components)(p)
-            _, towards = CountLoss(layout, there, 50.0, components)(p)
-            result, gradient = CountLoss(layout, measured, 50.0, components, aims=others)(p)
+            plain, _ = CountLoss(layout, here, components)(p)
+            _, towards = CountLoss(layout, there, components)(p)
+            result, gradient = CountLoss(layout, here, components, aims=others)(p)
         assert result == pytest.approx(plain, rel=1e-5)
         close = 1e-4 * float(towards.abs().max())
         torch.testing.assert_close(gradient, towards, rtol=1e-3, atol=close)
-
-
-def test_loss_takes_up_to_three_columns() -> None:
-    with pytest.raises(InputError, match="one to three columns, got 4"):
-        four = Measured((0, 1, 2, 3), np.zeros((2, 2, 2, 2)), 1.0)
-        CountLoss(layout_of(2, 2, 2, 2), [four], 5.0, 3)

@@ -28,7 +28,7 @@ from tabsynth.synthesizers.margnet.declared import (
     round_within,
     variance_of_cells,
 )
-from tabsynth.synthesizers.margnet.measurement import TABLES, stages
+from tabsynth.synthesizers.margnet.measurement import TABLES, Task
 
 TOWNS = {f"t{i}": "AABBBCC"[i] for i in range(7)}
 REGIONS = {"A": "north", "B": "north", "C": "south"}
@@ -323,7 +323,10 @@ def test_what_declared_tables_do_not_go_with() -> None:
 def test_the_stage_has_its_share() -> None:
     """R12: of the budget, whatever the rows; the other stages share the rest as before."""
     config = MargNetConfig(tables_share=0.25)
-    without, declared = (stages(SCHEMA.learned, config, tables=t) for t in (False, True))
+    tables = declared_tables(SCHEMA, [("town", "sex")], 1000)
+    without, declared = (
+        Task(domain=SCHEMA.learned, config=config, tables=some).stages for some in ((), tables)
+    )
     assert list(declared) == [TABLES, *without] and math.fsum(declared.values()) == pytest.approx(1)
     assert all(declared[stage] == pytest.approx(0.75 * share) for stage, share in without.items())
 

@@ -14,7 +14,7 @@ from tabsynth.synthesizers.margnet.estimation import (
     shrink_noise,
     smooth_counts,
 )
-from tabsynth.synthesizers.margnet.selection import Resolution
+from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
 
 SIZES = st.integers(1, 12)
 
@@ -59,9 +59,10 @@ def halves(std: float, part: float, rows: float = 4000.0) -> tuple[np.ndarray, .
     tilt = np.outer(np.linspace(-1, 1, 16), np.linspace(-1, 1, 16))
     truth = rows * np.outer(one, one) * (1 + 0.8 * tilt)
     noisy = truth + std * np.random.default_rng(1).normal(size=truth.shape)
-    measured = [Measured((0,), rows * one, std), Measured((0, 1), noisy, std)]
+    counts = [Measured((0,), rows * one, std), Measured((0, 1), noisy, std)]
+    measured = Measurements(counts, rows, Resolution.by_value((16, 16)))
     config = MargNetConfig(smoothing=part)
-    result = smooth_counts(measured, [one, one], rows, Resolution.by_value((16, 16)), config)
+    result = smooth_counts(measured, [one, one], config)
     assert result.keys() <= {(0, 1)}
     return truth, noisy, result.get((0, 1), noisy)
 

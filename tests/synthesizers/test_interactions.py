@@ -21,13 +21,13 @@ from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet import measurement, selection
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.interactions import (
+from tabsynth.synthesizers.margnet.measurement import INTERACTIONS, Task
+from tabsynth.synthesizers.margnet.selection import (
     from_pairs,
     interactions,
     noise_of_pairs,
     sign_codes,
 )
-from tabsynth.synthesizers.margnet.measurement import INTERACTIONS, stages
 
 STAGES = ["one-way counts", INTERACTIONS, "joint counts"]
 SIZES = (2, 2, 2, 30, 30)
@@ -231,13 +231,17 @@ def test_the_sums_have_the_noise_that_is_charged() -> None:
 
 def test_the_stage_follows_from_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     """R12: by the share and the number of columns; its share is taken from the joint counts."""
-    without, with_signs = (stages(SCHEMA, MargNetConfig(interactions_share=s)) for s in (0.0, 0.05))
+
+    def stages(**settings: float) -> dict[str, float]:
+        return Task(domain=SCHEMA, config=MargNetConfig(**settings)).stages
+
+    without, with_signs = (stages(interactions_share=share) for share in (0.0, 0.05))
     assert INTERACTIONS not in without
-    assert list(with_signs) == list(stages(SCHEMA, MargNetConfig())) == STAGES
+    assert list(with_signs) == list(stages()) == STAGES
     assert math.fsum(with_signs.values()) == pytest.approx(1)
     assert without["joint counts"] - with_signs["joint counts"] == pytest.approx(0.05)
     monkeypatch.setattr(measurement, "MAX_INTERACTIONS", 9)  # five columns have 10
-    assert INTERACTIONS not in stages(SCHEMA, MargNetConfig(interactions_share=0.05))
+    assert INTERACTIONS not in stages(interactions_share=0.05)
 
 
 def test_an_exclusive_or_is_counted_and_charged(

@@ -13,7 +13,7 @@ from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers.linked import estimator, network
-from tabsynth.synthesizers.margnet.measurement import Measurements
+from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
 
 GIVEN = tables(60)
 
@@ -308,9 +308,9 @@ def test_the_step_terms_begin_at_the_counted_odds():
     context = np.zeros((500, len(records.context)), dtype=np.int64)
     context[:, i] = np.arange(500) % (records.drawn[j].size - 1)
     pool = lambda: (context, np.ones(len(context)))  # noqa: E731
-    network.ContextFit(
-        drawing, pool, records.layout, TINY, counts, 1000.0, torch.Generator().manual_seed(0)
-    )
+    measured = Measurements(counts, 1000.0, Resolution.by_value(records.sizes))
+    rng = torch.Generator().manual_seed(0)
+    network.ContextFit(drawing, pool, records.layout, TINY, measured, rng)
     drawn = drawing.draw(context, torch.Generator().manual_seed(1))
     assert 0.7 < (drawn[:, j] == context[:, i] + 1).mean() < 1
 

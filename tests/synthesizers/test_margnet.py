@@ -1,6 +1,7 @@
 """MargNet's generator: its loss by brute force, that it learns, when it stops, how it is rounded."""
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -15,7 +16,7 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet import estimation
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit, dependence_of
-from tabsynth.synthesizers.margnet.selection import Resolution
+from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
 from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import one_cycle
@@ -49,6 +50,13 @@ def counted(index: np.ndarray, sizes: tuple[int, ...], std: float, seed: int = 0
     return results
 
 
+def measurements(
+    counts: list[Measured], sizes: Sequence[int], rows: float, by: Resolution | None = None
+) -> Measurements:
+    """Counts of a fit; by default each value by itself."""
+    return Measurements(counts, rows, by or Resolution.by_value(sizes))
+
+
 def tiny(**changes: Any) -> MargNetConfig:
     parameters = {
         "components": 60,
@@ -63,7 +71,8 @@ def tiny(**changes: Any) -> MargNetConfig:
 def fit_of(
     measured: list[Measured], sizes: tuple[int, ...], rows: float, seed: int = 0, **changes: Any
 ) -> MargNetFit:
-    return MargNetFit(layout_of(*sizes), tiny(**changes), measured, rows, rng(seed))
+    counts = measurements(measured, sizes, rows)
+    return MargNetFit(layout_of(*sizes), tiny(**changes), counts, rng(seed))
 
 
 def correlated(n: int = 1500, seed: int = 0) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -229,10 +238,10 @@ def test_dependence_is_the_excess_error_of_independent_columns() -> None:
             for cell in np.ndindex(m.counts.shape):
                 expected = n * math.prod(shares[j][v] for j, v in zip(m.columns, cell, strict=True))
                 by_hand += ((m.counts[cell] - expected) / std) ** 2 - 1
-    by = Resolution.by_value(sizes)
-    assert dependence_of(measured, shares, n, by) == pytest.approx(by_hand / 4)
+    assert dependence_of(measurements(measured, sizes, n), shares) == pytest.approx(by_hand / 4)
     free = np.random.default_rng(0).permuted(index, axis=0)
-    assert abs(dependence_of(counted(free, sizes, 40.0), shares, n, by)) < 10
+    noisy = measurements(counted(free, sizes, 40.0), sizes, n)
+    assert abs(dependence_of(noisy, shares)) < 10
 
 
 def test_entropy_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,8 +417,8 @@ def test_the_first_rows_follow_the_one_way_counts() -> None:
     counts = 1000 * np.exp(-0.5 * ((np.arange(81) - 30) / 15) ** 2)
     counts[80] = 5000
     config = tiny()
-    measured = [Measured((0,), counts, 1.0)]
-    fit = MargNetFit(layout, config, measured, counts.sum(), rng())
+    measured = measurements([Measured((0,), counts, 1.0)], layout.sizes, counts.sum())
+    fit = MargNetFit(layout, config, measured, rng())
     with torch.no_grad():
         fit.network.body[-1].weight.zero_()
     result = fit.mixture().probabilities.double().mean(0).numpy()

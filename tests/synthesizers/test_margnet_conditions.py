@@ -24,9 +24,10 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import Measured
 from tabsynth.schema import Column
 from tabsynth.synthesizers.conditions import parse_where
-from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
+from tabsynth.synthesizers.margnet.estimator import boxes_of
+from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
 from tabsynth.training import loop
 from tabsynth.training.loop import TrainingMonitor
 
@@ -281,8 +282,9 @@ def test_impossible_rows_have_their_part_of_a_time_limit(
     singles = [
         Measured((j,), np.full(size, 600 / size), 2.0) for j, size in enumerate(layout.sizes)
     ]
+    measured = Measurements(singles, 600.0, Resolution.by_value(layout.sizes))
     config, rng = MargNetConfig(components=20, hidden=(8,)), torch.Generator().manual_seed(0)
-    fit = MargNetFit(layout, config, singles, 600.0, rng, zeros=TableEncoder(ZEROS).zeros)
+    fit = MargNetFit(layout, config, measured, rng, zeros=TableEncoder(ZEROS).zeros)
     assert fit.fit(TrainingMonitor(deadline=100.0)) == len(fit.errors) < 75 and len(taken) > 20
     monkeypatch.undo()
     with caplog.at_level("WARNING"):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tabsynth import InputError, MargNet, Schema
 from tabsynth.schema import Column
 from tabsynth.synthesizers.conditions import Condition, parse_where
-from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.estimator import boxes_of
 
 torch.set_num_threads(1)
 

@@ -24,10 +24,14 @@ from tabsynth.synthesizers.margnet.prior import (
     latent_classes,
     posterior,
 )
-from tabsynth.synthesizers.margnet.selection import Resolution
+from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
 from tabsynth.synthesizers.mixture import Mixture
 
 torch.set_num_threads(1)
+
+
+def measurements(counts: list[Measured], rows: float = 3000.0) -> Measurements:
+    return Measurements(counts, rows, Resolution.by_value(SIZES))
 
 
 def counted(codes: np.ndarray, std: float, seed: int = 0) -> list[Measured]:
@@ -40,7 +44,7 @@ def counted(codes: np.ndarray, std: float, seed: int = 0) -> list[Measured]:
 
 
 def prior_of(public: np.ndarray, measured: list[Measured], rows: float) -> PriorCounts:
-    return PriorCounts(public, measured, Resolution.by_value(SIZES), rows)
+    return PriorCounts(public, measurements(measured, rows))
 
 
 def test_neighbours_are_alike() -> None:
@@ -175,7 +179,7 @@ def test_the_posterior_is_nearer_than_public_and_noisy_counts() -> None:
     public, private = drawn(3000, 1), drawn(3000, 2)
     measured = counted(private, 25.0)
     by, pairs = Resolution.by_value(SIZES), list(combinations(range(4), 2))
-    found = posterior(public, measured, 3000.0, by, pairs, by.values, MargNetConfig())
+    found = posterior(public, measurements(measured), pairs, by.values, MargNetConfig())
     assert found is not None and found.share == 0.7 and 0.1 < found.clarity < 1
     of_pairs = {m.columns: m for m in found.counts if len(m.columns) == 2}
     assert sorted(of_pairs) == pairs
@@ -191,8 +195,8 @@ def test_the_posterior_is_nearer_than_public_and_noisy_counts() -> None:
 def test_a_prior_too_far_is_left_out() -> None:
     shuffled = np.random.default_rng(0).permuted(drawn(3000, 1), axis=0)
     by, pairs = Resolution.by_value(SIZES), list(combinations(range(4), 2))
-    measured = counted(drawn(3000, 2), 10.0)
-    assert posterior(shuffled, measured, 3000.0, by, pairs, by.values, MargNetConfig()) is None
+    measured = measurements(counted(drawn(3000, 2), 10.0))
+    assert posterior(shuffled, measured, pairs, by.values, MargNetConfig()) is None
 
 
 def test_a_mixture_of_public_rows_and_components() -> None:
@@ -230,9 +234,8 @@ def test_the_model_is_rows_classes_and_mixture() -> None:
     layout = TableEncoder(SCHEMA).layout
     flat = torch.cat([torch.full((5, s), 1 / s) for s in SIZES], dim=1)
     for std, parts in ((25.0, 5), (2000.0, 0)):
-        found = posterior(
-            public, counted(private, std), 3000.0, by, pairs, by.values, MargNetConfig()
-        )
+        measured = measurements(counted(private, std))
+        found = posterior(public, measured, pairs, by.values, MargNetConfig())
         assert found is not None and bool(found.clarity) == bool(parts)
         model = found.with_rows(Mixture(layout, 5).set(flat))
         assert model.sound() and len(model.probabilities) == 100 + parts

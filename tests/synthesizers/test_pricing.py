@@ -11,10 +11,10 @@ from fitted_tables import SCHEMA
 from tabsynth import MargNet
 from tabsynth._random import Randomness
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.synthesizers import timing
+from tabsynth.synthesizers import plan
 from tabsynth.synthesizers.margnet.estimator import MargNetMethod
 from tabsynth.synthesizers.model import Trained
-from tabsynth.synthesizers.timing import TRIAL_ROWS, TRIAL_STEPS, estimate_seconds, made_up_rows
+from tabsynth.synthesizers.plan import TRIAL_ROWS, TRIAL_STEPS, estimate_seconds, made_up_rows
 from tabsynth.training.loop import TrainingMonitor
 
 
@@ -25,7 +25,7 @@ def test_only_what_reads_rows_is_scaled(
 ) -> None:
     """Counts take 4 s, the network's first step 3 and each other half a second, by a clock of our own."""
     clock = [0.0]
-    monkeypatch.setattr(timing, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(plan, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def train(
         method: MargNetMethod, index: np.ndarray, spends: Any, ledger: Ledger, *args: Any

@@ -14,7 +14,7 @@ from fitted_tables import SCHEMA, coder, facts, frame, row, small, wgan
 from tabsynth import MargNet
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of
-from tabsynth.synthesizers.adversarial import estimator as counting
+from tabsynth.synthesizers.adversarial import method as counting
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.private_step import PrivateStep
 

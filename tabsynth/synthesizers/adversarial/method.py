@@ -699,7 +699,7 @@ def chosen(name: str, config: object, default: Config) -> Config:
 
 def read_parameters(
     facts: Mapping[str, Any],
-    config: object,
+    config: Config,
     earlier_names: Mapping[str, str | None],
     choices: Sequence[str],
 ) -> JsonObject:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tabsynth._files import new_folder
 from tabsynth._random import Randomness
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, integer, one_of, shown
 from tabsynth.encoding.gaps import is_gap
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, STEP, LinkedEncoder, Records
@@ -24,24 +25,17 @@ from tabsynth.privacy.certificate.attached import attach
 from tabsynth.privacy.certificate.certificate import unchanged_facts
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import share_interval, stated_share
-from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.linked.conditions import LinkedCondition, tables_where
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.linked.network import ContextFit
-from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, MargNetFit
-from tabsynth.synthesizers.margnet.estimator import least_noise, settings_from
-from tabsynth.synthesizers.margnet.measurement import (
-    Measurements,
-    OneWay,
-    PrivateMarginals,
-    stages,
-)
-from tabsynth.synthesizers.margnet.selection import Workload
+from tabsynth.synthesizers.margnet.estimator import boxes_of, least_noise, settings_from
+from tabsynth.synthesizers.margnet.measurement import OneWay, PrivateMarginals, Task
+from tabsynth.synthesizers.margnet.selection import Measurements, Workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.method import (
     Method,
@@ -130,12 +124,6 @@ def toward_first(
     return replace(later, counts=counts)
 
 
-def _modelled(records: Records, weighted: WeightedColumns | None) -> tuple[int, int | None]:
-    """Return the first column that is modelled, and the first one after it that has no pairs; None where all have."""
-    first = len(records.context)
-    return first, None if weighted else first + len(records.drawn)
-
-
 def _more_children(records: Records, one_way: OneWay) -> list[str]:
     """Return how many rows have more children than are used, by the noisy counts of numbers of children; a sentence each."""
     out = []
@@ -193,11 +181,29 @@ class LinkedMethod(Method):
         return LinkedEncoder(self.schema)
 
     @cached_property
-    def weighted(self) -> WeightedColumns | None:
+    def weighted_columns(self) -> WeightedColumns | None:
         """The columns of the root's records with the classes of survey weights; None where rows have none."""
         columns = self.encoder.records[self.schema.root].columns
         cap = self.schema.design.max_weight
         return None if cap is None else WeightedColumns.of(columns, cap, self.config)
+
+    def task(self, name: str) -> Task:
+        """Return the counts of one table's records."""
+        records, at_root = self.encoder.records[name], name == self.schema.root
+        weighted = self.weighted_columns if at_root else None
+        config, workload = self.config, neighbours(records)
+        if records.context:
+            config = replace(config, residual_noise=WORTH_OF_LATER * config.residual_noise)
+        first = len(records.context)
+        return Task(
+            domain=weighted or records,
+            config=config if weighted is None else weighted.config,
+            workload=workload if weighted is None else weighted.workload(workload),
+            rows=self.rows if at_root else None,
+            name=f"{name}: ",
+            first=first,
+            last=None if weighted else first + len(records.drawn),
+        )
 
     def check(self) -> None:
         """Refuse settings that cannot be used."""
@@ -225,13 +231,9 @@ class LinkedMethod(Method):
     def plan(self, earlier: Ledger) -> list[PlannedSpend]:
         """Return one Gaussian mechanism for each stage of each table, which together use up what a ledger has left."""
         noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
-        encoder, spends = self.encoder, []
+        spends = []
         for name, share in self._shares().items():
-            weighted = self.weighted if name == self.schema.root else None
-            domain = weighted or encoder.records[name]
-            config = self.config if weighted is None else weighted.config
-            first, last = _modelled(encoder.records[name], weighted)
-            for stage, part in stages(domain, config, first=first, last=last).items():
+            for stage, part in self.task(name).stages.items():
                 mechanism = (
                     NoPrivacy()
                     if noise is None
@@ -244,7 +246,7 @@ class LinkedMethod(Method):
 
     def _components(self) -> int:
         """Return the number of components of the mixture of the root's records."""
-        domain = self.weighted or self.encoder.records[self.schema.root]
+        domain = self.weighted_columns or self.encoder.records[self.schema.root]
         return self.config.rows_of_mixture(len(domain.columns))
 
     def design_notes(self) -> list[str]:
@@ -261,38 +263,6 @@ class LinkedMethod(Method):
         """Return the number of steps of each table's fit."""
         return {f"{name}: {STAGE}": self.config.steps for name in self.encoder.records}
 
-    def private_marginals(
-        self,
-        name: str,
-        table: PrivateTable[Rows | SharedRows],
-        spends: Sequence[PlannedSpend],
-        noise: Bits,
-        monitor: TrainingMonitor,
-    ) -> PrivateMarginals:
-        """Return the noisy counts of one table's records; of the root's with the classes of survey weights, if there are any."""
-        records, of, is_root = self.encoder.records[name], f"{name}: ", name == self.schema.root
-        weighted = self.weighted if is_root else None
-        workload, config = neighbours(records), self.config
-        first, last = _modelled(records, weighted)
-        if weighted is not None:
-            workload, config = weighted.workload(workload), weighted.config
-        elif records.context:
-            config = replace(config, residual_noise=WORTH_OF_LATER * config.residual_noise)
-        return PrivateMarginals(
-            table,
-            weighted or records,
-            config,
-            self.rows if is_root else None,
-            [spend for spend in spends if spend.purpose.startswith(of)],
-            table.ledger,
-            noise,
-            monitor,
-            workload,
-            of=of,
-            first=first,
-            last=last,
-        )
-
     def train(
         self,
         rows: dict[str, Rows | SharedRows],
@@ -306,14 +276,14 @@ class LinkedMethod(Method):
         config, encoder = self.config, self.encoder
         measured: dict[str, Measurements] = {}
         notes: list[str] = []
-        weighted, root = self.weighted, encoder.records[self.schema.root]
+        weighted, root = self.weighted_columns, encoder.records[self.schema.root]
         for name, records in encoder.records.items():
             by_class, of_table = weighted if records is root else None, rows[name]
             if by_class is not None:
                 assert isinstance(of_table, Rows)
                 of_table = by_class.rows(of_table)
-            private = PrivateTable(of_table, ledger)
-            marginals = self.private_marginals(name, private, spends, noise, monitor)
+            table = PrivateTable(of_table, ledger)
+            marginals = PrivateMarginals(self.task(name), table, spends, noise, monitor)
             one_way = marginals.one_way()
             notes += _more_children(records, one_way)
             measured[name] = marginals.joint(one_way, marginals.select(one_way))
@@ -332,10 +302,10 @@ class LinkedMethod(Method):
             is_root, layout = name == self.schema.root, encoder.records[name].layout
             if weighted is not None and is_root:
                 layout = weighted.layout(layout)
-            counts = (counted.counts, counted.rows, init_rng, counted.resolution, self.device)
+            given = (counted, init_rng, self.device)
             share = 1 / (len(measured) - place)  # of the time that is left
             if is_root:
-                fit = MargNetFit(layout, replace(config, components=components), *counts)
+                fit = MargNetFit(layout, replace(config, components=components), *given)
                 fit.fit(monitor, f"{name}: ", share)
                 mixture = fit.mixture()
                 generator.set_root(
@@ -343,7 +313,7 @@ class LinkedMethod(Method):
                 )
             else:
                 pool = partial(generator.contexts, name, groups, init_rng)
-                fit = ContextFit(generator.network(name), pool, layout, config, *counts)
+                fit = ContextFit(generator.network(name), pool, layout, config, *given)
                 fit.fit(monitor, f"{name}: ", share)
             curves |= {f"{name}: {of}": curve for of, curve in fit.curves.items()}
         if weighted is not None:
@@ -386,7 +356,7 @@ class LinkedMethod(Method):
         return {"root_share": self.root_share, **asdict(self.config)}
 
     def restore(
-        self, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: object
+        self, facts: JsonObject, tensors: dict[str, Tensor], path: object
     ) -> FittedModel[LinkedEncoder]:
         """Rebuild the fitted model from the facts and tensors of its file, which states the number of rows."""
         if facts.get("rows") is None:

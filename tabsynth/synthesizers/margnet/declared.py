@@ -21,6 +21,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import number_of
@@ -327,14 +328,14 @@ def systematic(
 KEPT_TABLES = "tables.counts"
 
 
-def file_of_tables(tables: Sequence[TableCounts]) -> tuple[dict[str, Any], Tensor]:
+def file_of_tables(tables: Sequence[TableCounts]) -> tuple[JsonObject, Tensor]:
     """Return noisy counts of declared tables as facts, JSON-ready, and one tensor."""
     counts = np.concatenate([counts.ravel() for t in tables for counts in t.counts])
     return {"noise": [list(t.stds) for t in tables]}, torch.from_numpy(counts)
 
 
 def tables_of_file(
-    tables: Sequence[DeclaredTable], facts: Mapping[str, Any], flat: Tensor | None
+    tables: Sequence[DeclaredTable], facts: JsonObject, flat: Tensor | None
 ) -> list[TableCounts]:
     """Invert :func:`file_of_tables`.
 
@@ -379,7 +380,9 @@ def declared_tables(schema: Schema, tables: Any, max_cells: int) -> list[Declare
     if not _is_list(tables):
         raise InputError(f"Expected tables to be a list of lists of columns, got {shown(tables)}.")
     limits = [max_cells, *[max_cells // FURTHER] * (len(tables) - 1)]
-    return [_parse_table(schema, names, most) for names, most in zip(tables, limits, strict=False)]
+    return [
+        _parse_table(schema, names, limit) for names, limit in zip(tables, limits, strict=False)
+    ]
 
 
 def _parse_table(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:

@@ -29,12 +29,11 @@ import torch
 from torch import Tensor
 
 from tabsynth.encoding.table import Layout
-from tabsynth.errors import InputError
-from tabsynth.privacy.noise.counts import Groups, Measured, in_groups, number_of, probabilities
+from tabsynth.privacy.noise.counts import Groups, in_groups, number_of, probabilities
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import CLEAR_DEPENDENCE, MargNetConfig
 from tabsynth.synthesizers.margnet.declared import TableCounts
-from tabsynth.synthesizers.margnet.selection import Resolution
+from tabsynth.synthesizers.margnet.selection import LEAST_STD, Measurements
 from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import one_cycle
@@ -69,11 +68,7 @@ def shrink_noise(matrix: np.ndarray) -> np.ndarray:
 
 
 def smooth_counts(
-    measured: Sequence[Measured],
-    shares: Sequence[np.ndarray],
-    rows: float,
-    resolution: Resolution,
-    config: MargNetConfig,
+    measured: Measurements, shares: Sequence[np.ndarray], config: MargNetConfig
 ) -> Mapping[tuple[int, ...], np.ndarray]:
     """Return counts of pairs, moved part of the way to those whose departure from independence is shrunk.
 
@@ -81,12 +76,10 @@ def smooth_counts(
 
     Parameters
     ----------
-    measured : sequence of Measured
+    measured : Measurements
         Those of two columns count.
     shares : sequence of ndarray, shape (size,)
         A distribution of the values of each column.
-    rows : float
-    resolution : Resolution
     config : MargNetConfig
         Its ``smoothing`` is the part, from 0, which moves none, to 1.
 
@@ -96,11 +89,11 @@ def smooth_counts(
         Of the pairs that are moved.
     """
     moved: dict[tuple[int, ...], np.ndarray] = {}
-    part = config.smoothing
-    for m in measured if part else ():
+    part, rows = config.smoothing, measured.rows
+    for m in measured.counts if part else ():
         hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
         if len(m.columns) == 2 and 0 < hidden <= MAX_SMOOTHING_NOISE:
-            groups = resolution.of(m.columns)
+            groups = measured.resolution.of(m.columns)
             row_shares, column_shares = (in_groups(shares[j], [groups[j]]) for j in m.columns)
             apart = m.counts - rows * np.outer(row_shares, column_shares)
             signal = m.std * shrink_noise(apart / m.std)
@@ -108,21 +101,14 @@ def smooth_counts(
     return moved
 
 
-def dependence_of(
-    measured: Sequence[Measured],
-    shares: Sequence[np.ndarray],
-    rows: float,
-    resolution: Resolution,
-) -> float:
+def dependence_of(measured: Measurements, shares: Sequence[np.ndarray]) -> float:
     """Return how far counts of pairs and triples are from independence, beyond their noise: for each column, in its variances.
 
     Parameters
     ----------
-    measured : sequence of Measured
+    measured : Measurements
     shares : sequence of ndarray, shape (size,)
         A distribution of the values of each column.
-    rows : float
-    resolution : Resolution
 
     Returns
     -------
@@ -130,18 +116,18 @@ def dependence_of(
         About 0 where the columns are independent; it may be below.
     """
     excess = 0.0
-    for m in measured:
+    for m in measured.counts:
         if len(m.columns) > 1:
-            groups = resolution.of(m.columns)
+            groups = measured.resolution.of(m.columns)
             expected = reduce(
                 np.multiply.outer, (in_groups(shares[j], [groups[j]]) for j in m.columns)
             )
-            errors = (m.counts - rows * expected) / max(m.std, LEAST_STD)
+            errors = (m.counts - measured.rows * expected) / max(m.std, LEAST_STD)
             excess += float(np.square(errors).sum()) - errors.size
     return excess / len(shares)
 
 
-Prefix = tuple[int, int]
+Set = tuple[int, ...]
 
 
 class Grouped:
@@ -172,26 +158,25 @@ class Grouped:
 
 
 @dataclass(frozen=True, eq=False)
-class PairCounts:
-    """Noisy counts of a pair of columns, in units of their noise.
+class ScaledCounts:
+    """Noisy counts of two or three columns, in units of their noise.
 
     Attributes
     ----------
-    one, other : int
-        The columns, in rising order.
+    columns : tuple of int
+        In rising order.
     slope : float
         What an expectation is scaled by.
-    target : ndarray, shape (groups of one, groups of other)
+    target : ndarray, shape (groups of each column)
         The noisy counts, scaled alike.
     away : ndarray or None
         How far these are from the counts that the way down leads to, if those are others.
     """
 
-    one: int
-    other: int
+    columns: tuple[int, ...]
     slope: float
     target: np.ndarray
-    away: np.ndarray | None
+    away: np.ndarray | None = None
 
 
 class AllPairs:
@@ -200,18 +185,18 @@ class AllPairs:
     Parameters
     ----------
     groups : Grouped
-    pairs : sequence of PairCounts
+    pairs : sequence of ScaledCounts
     """
 
     def __init__(
-        self, groups: Grouped, pairs: Sequence[PairCounts], device: torch.device | str
+        self, groups: Grouped, pairs: Sequence[ScaledCounts], device: torch.device | str
     ) -> None:
         self.groups = groups
         # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
         slope, target = np.zeros((2, groups.width, groups.width), dtype=np.float32)
         away = np.zeros_like(slope) if any(pair.away is not None for pair in pairs) else None
         for pair in pairs:
-            one, other = groups.spans[pair.one], groups.spans[pair.other]
+            one, other = (groups.spans[j] for j in pair.columns)
             slope[one, other] = slope[other, one] = pair.slope
             target[one, other], target[other, one] = pair.target, pair.target.T
             if away is not None and pair.away is not None:
@@ -231,41 +216,54 @@ class AllPairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Partners:
-    """The columns b of all pairs (a, b) that begin with the same column, side by side.
+class SideBySide:
+    """The last columns of all pairs, or of all triples, that begin with the same column or columns, side by side.
 
     Attributes
     ----------
-    first : slice
-        Where the groups of a are in Q.
-    spots : Tensor, shape (groups of all b,)
-        Where those of b are.
-    slopes : Tensor, shape (groups of all b,)
-    target : Tensor, shape (groups of a, groups of all b)
+    spots : Tensor, shape (groups of all last columns,)
+        Where these groups are in Q.
+    slopes : Tensor, shape (groups of all last columns,)
+    target : Tensor, shape (combinations of groups of the first columns, groups of all last columns)
     away : Tensor or None
-        As in :class:`PairCounts`.
+        As in :class:`ScaledCounts`.
     """
 
-    first: slice
     spots: Tensor
     slopes: Tensor
     target: Tensor
     away: Tensor | None
 
     @classmethod
-    def of(cls, spans: Sequence[slice], pairs: Sequence[PairCounts]) -> Self:
-        """Gather pairs with the same first column."""
-        places = [np.arange(spans[p.other].start, spans[p.other].stop) for p in pairs]
-        slopes = [np.full(len(at), p.slope) for at, p in zip(places, pairs, strict=True)]
-        away = [np.zeros_like(p.target) if p.away is None else p.away for p in pairs]
-        moved = any(p.away is not None for p in pairs)
+    def of(
+        cls, spans: Sequence[slice], sets: Sequence[ScaledCounts], device: torch.device | str
+    ) -> Self:
+        """Gather counts of sets with the same first columns."""
+        last = [spans[counts.columns[-1]] for counts in sets]
+        spots = [np.arange(span.start, span.stop) for span in last]
+        slopes = [np.full(len(at), counts.slope) for at, counts in zip(spots, sets, strict=True)]
+
+        def join(cells: Sequence[np.ndarray]) -> Tensor:
+            flat = np.concatenate([x.reshape(-1, x.shape[-1]) for x in cells], axis=1)
+            return torch.from_numpy(flat).float().to(device)
+
+        away = [np.zeros_like(c.target) if c.away is None else c.away for c in sets]
         return cls(
-            spans[pairs[0].one],
-            torch.from_numpy(np.concatenate(places)),
-            torch.from_numpy(np.concatenate(slopes)).float(),
-            torch.from_numpy(np.concatenate([p.target for p in pairs], axis=1)).float(),
-            torch.from_numpy(np.concatenate(away, axis=1)).float() if moved else None,
+            torch.from_numpy(np.concatenate(spots)).to(device),
+            torch.from_numpy(np.concatenate(slopes)).float().to(device),
+            join([counts.target for counts in sets]),
+            join(away) if any(counts.away is not None for counts in sets) else None,
         )
+
+
+def gather_by_first(
+    groups: Grouped, sets: Sequence[ScaledCounts], device: torch.device | str
+) -> dict[Set, SideBySide]:
+    """Return for the columns before the last ones the sets that begin with them."""
+    by_first = dict[Set, list[ScaledCounts]]()
+    for counts in sets:
+        by_first.setdefault(counts.columns[:-1], []).append(counts)
+    return {first: SideBySide.of(groups.spans, alike, device) for first, alike in by_first.items()}
 
 
 class FewPairs:
@@ -276,69 +274,28 @@ class FewPairs:
     Parameters
     ----------
     groups : Grouped
-    pairs : sequence of PairCounts
+    pairs : sequence of ScaledCounts
     """
 
-    def __init__(self, groups: Grouped, pairs: Sequence[PairCounts]) -> None:
-        self.groups = groups
-        begun = dict[int, list[PairCounts]]()
-        for pair in pairs:
-            begun.setdefault(pair.one, []).append(pair)
-        self.begun = [Partners.of(groups.spans, partners) for partners in begun.values()]
+    def __init__(self, groups: Grouped, pairs: Sequence[ScaledCounts]) -> None:
+        self.groups, self.begun = groups, gather_by_first(groups, pairs, "cpu")
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
         """See :meth:`AllPairs.__call__`."""
         # A group is a row: rows are gathered and added at once.
         q = self.groups.of(p).T.contiguous()
         loss, gradient = p.new_zeros(()), torch.zeros_like(q)
-        for partners in self.begun:
-            first, others = q[partners.first], q.index_select(0, partners.spots)
-            error = (first @ others.T).mul_(partners.slopes).sub_(partners.target)
+        for (a,), partners in self.begun.items():
+            span = self.groups.spans[a]
+            first, last = q[span], q.index_select(0, partners.spots)
+            error = (first @ last.T).mul_(partners.slopes).sub_(partners.target)
             loss += error.square().sum()
             if partners.away is not None:
                 error.add_(partners.away)
             error.mul_(partners.slopes)
-            gradient[partners.first].addmm_(error, others)
+            gradient[span].addmm_(error, last)
             gradient.index_add_(0, partners.spots, error.T @ first)
         return loss, self.groups.back(gradient.T.contiguous())
-
-
-@dataclass(frozen=True, eq=False)
-class Thirds:
-    """The columns c of all triples (a, b, c) that begin with the same pair, side by side.
-
-    Attributes
-    ----------
-    spots : Tensor, shape (groups of all c,)
-        Where these groups are in Q.
-    slopes : Tensor, shape (groups of all c,)
-        What an expectation is scaled by.
-    target : Tensor, shape (groups of a * groups of b, groups of all c)
-        The noisy counts, scaled alike.
-    """
-
-    spots: Tensor
-    slopes: Tensor
-    target: Tensor
-
-    @classmethod
-    def of(
-        cls,
-        spans: Sequence[slice],
-        triples: Sequence[tuple[int, float, np.ndarray]],
-        device: torch.device | str,
-    ) -> Self:
-        """Return each triple's c, slope and counts, shape (groups of a, groups of b, groups of c)."""
-        places = [np.arange(spans[c].start, spans[c].stop) for c, _, _ in triples]
-        slopes = [
-            np.full(len(at), slope) for at, (_, slope, _) in zip(places, triples, strict=True)
-        ]
-        target = [counts.reshape(-1, counts.shape[2]) for _, _, counts in triples]
-        return cls(
-            torch.from_numpy(np.concatenate(places)).to(device),
-            torch.from_numpy(np.concatenate(slopes)).float().to(device),
-            torch.from_numpy(np.concatenate(target, axis=1)).float().to(device),
-        )
 
 
 class Triples:
@@ -347,8 +304,7 @@ class Triples:
     Parameters
     ----------
     groups : Grouped
-    begun : mapping of (a, b) to a sequence of (int, float, ndarray)
-        Of each c: its number, slope, and counts, shape (groups of a, groups of b, groups of c).
+    triples : sequence of ScaledCounts
     memory : int
         As in :class:`tabsynth.synthesizers.margnet.estimation.CountLoss`.
     """
@@ -356,16 +312,14 @@ class Triples:
     def __init__(
         self,
         groups: Grouped,
-        begun: Mapping[Prefix, Sequence[tuple[int, float, np.ndarray]]],
+        triples: Sequence[ScaledCounts],
         memory: int,
         device: torch.device | str,
     ) -> None:
         self.groups = groups
         # On a CPU, blocks that stay in its cache take half the time.
         self.memory = min(memory, CACHE) if torch.device(device).type == "cpu" else memory
-        self.begun = {
-            prefix: Thirds.of(groups.spans, thirds, device) for prefix, thirds in begun.items()
-        }
+        self.begun = gather_by_first(groups, triples, device)
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
         """Return the squared error, and half its gradient."""
@@ -386,7 +340,7 @@ class Triples:
 
 
 def _add_block(
-    q: Tensor, gradient: Tensor, one: slice, other: slice, thirds: Thirds, cells: slice
+    q: Tensor, gradient: Tensor, one: slice, other: slice, thirds: SideBySide, cells: slice
 ) -> Tensor:
     """Return the squared error of the triples that begin with a block of groups; half its gradient is added. ``q``: shape (groups, components)."""
     first, second, third = q[one], q[other], q.index_select(0, thirds.spots)
@@ -448,8 +402,8 @@ class Tables:
             q = p.detach().requires_grad_()
             loss = q.new_zeros(())
             for factors, first, slope, target in self.levels:
-                one, other = (_products(q, some) for some in (factors[:first], factors[first:]))
-                loss = loss + (slope * (one.T @ other) - target).square().sum()
+                left, other = (_products(q, some) for some in (factors[:first], factors[first:]))
+                loss = loss + (slope * (left.T @ other) - target).square().sum()
             (gradient,) = torch.autograd.grad(loss, q)
         return loss.detach(), gradient / 2
 
@@ -464,7 +418,6 @@ def _products(p: Tensor, factors: Sequence[tuple[slice, Tensor]]) -> Tensor:
 
 FEW_CELLS = 0.3  # of QᵀQ: with a smaller share in counts of pairs these are multiplied one by one
 CACHE = 5 * 2**18  # bytes
-LEAST_STD = 0.1  # in counts: what exact counts are weighed by
 SMALLEST_MASS = 1e-30
 
 
@@ -516,14 +469,10 @@ class CountLoss:
     Parameters
     ----------
     layout : Layout
-    measured : sequence of Measured
-        Counts of columns, value by value; of pairs and triples, group by group.
-    rows : float
-        A public or privatised estimate of n.
+    measured : Measurements
+        Counts of columns, value by value; of pairs and triples, group by group; of declared tables.
     components : int
         Rows of P.
-    resolution : Resolution, optional
-        None: each value by itself.
     aims : mapping of a pair to ndarray, optional
         Counts that the way down leads to, where these are others than the noisy ones that the loss is of.
     memory : int
@@ -531,58 +480,48 @@ class CountLoss:
         a is taken at once.
     zeros : sequence of Zero
         Structural zeros: combinations of values that no row has. Errors of their counts are in rows.
-    tables : sequence of TableCounts
-        Counts of declared tables.
     """
 
     def __init__(
         self,
         layout: Layout,
-        measured: Sequence[Measured],
-        rows: float,
+        measured: Measurements,
         components: int,
-        resolution: Resolution | None = None,
         device: torch.device | str = "cpu",
         *,
-        aims: Mapping[tuple[int, ...], np.ndarray] | None = None,
+        aims: Mapping[Set, np.ndarray] | None = None,
         memory: int = 2**30,
         zeros: Sequence[Zero] = (),
-        tables: Sequence[TableCounts] = (),
     ) -> None:
-        self.scale = rows / components
+        self.scale = measured.rows / components
         self.zeros = Zeros(layout, zeros, self.scale, device) if zeros else None
-        self.tables = Tables(layout, tables, self.scale, device) if tables else None
-        by = resolution or Resolution.by_value(layout.sizes)
-        groups = Grouped(layout, by.pairs, device)
-        self.cells = sum(m.counts.size for m in measured)
-        self.cells += self.tables.cells if self.tables else 0
+        groups = Grouped(layout, measured.resolution.pairs, device)
         # What is expected is slope · P; slope is 0 where nothing was measured.
         singles = np.zeros((2, layout.width), dtype=np.float32)
-        aims = aims or {}
-        pairs = list[PairCounts]()
-        begun = dict[Prefix, list[tuple[int, float, np.ndarray]]]()
-        for m in measured:
-            std = max(m.std, LEAST_STD)
-            slope, target = self.scale / std, m.counts / std
+        pairs, triples = list[ScaledCounts](), list[ScaledCounts]()
+        for m in measured.counts:
+            std, aim = max(m.std, LEAST_STD), (aims or {}).get(m.columns)
+            away = None if aim is None else (m.counts - aim) / std
+            scaled = ScaledCounts(m.columns, self.scale / std, m.counts / std, away)
             if len(m.columns) == 1:
                 block = layout.blocks[m.columns[0]]
-                singles[0, block.start : block.stop] = slope
-                singles[1, block.start : block.stop] = target
-            elif len(m.columns) == 2:
-                aim = aims.get(m.columns)
-                away = None if aim is None else (m.counts - aim) / std
-                pairs.append(PairCounts(*m.columns, slope, target, away))
-            elif len(m.columns) == 3:
-                a, b, c = m.columns
-                begun.setdefault((a, b), []).append((c, slope, target))
+                singles[0, block.start : block.stop] = scaled.slope
+                singles[1, block.start : block.stop] = scaled.target
             else:
-                raise InputError(f"Expected counts of one to three columns, got {len(m.columns)}.")
-        triples = Grouped(layout, by.triples, device) if begun else None
-        self.triples = None if triples is None else Triples(triples, begun, memory, device)
+                (pairs if len(m.columns) == 2 else triples).append(scaled)
         share = 2 * sum(pair.target.size for pair in pairs) / groups.width**2
         few = share < FEW_CELLS and torch.device(device).type == "cpu"
         self.pairs = FewPairs(groups, pairs) if few else AllPairs(groups, pairs, device)
         self.slope1, self.target1 = torch.from_numpy(singles).to(device)
+        self.larger = list[Triples | Tables]()
+        self.cells = sum(m.counts.size for m in measured.counts)
+        if triples:
+            coarse = Grouped(layout, measured.resolution.triples, device)
+            self.larger.append(Triples(coarse, triples, memory, device))
+        if measured.tables:
+            tables = Tables(layout, measured.tables, self.scale, device)
+            self.cells += tables.cells
+            self.larger.append(tables)
 
     @torch.no_grad()
     def __call__(self, p: Tensor, zeros: float = 0.0) -> tuple[float, Tensor]:
@@ -595,13 +534,9 @@ class CountLoss:
         of_pairs, gradient = self.pairs(p)
         loss = of_pairs + error1.square().sum()
         gradient = gradient.add_(error1 * self.slope1)
-        if self.triples is not None:
-            of_triples, slopes = self.triples(p)
-            loss += of_triples
-            gradient.add_(slopes)
-        if self.tables is not None:
-            of_tables, slopes = self.tables(p)
-            loss += of_tables
+        for term in self.larger:
+            of_term, slopes = term(p)
+            loss += of_term
             gradient.add_(slopes)
         if self.zeros and zeros:
             self.zeros.add(p, gradient, zeros)
@@ -634,54 +569,41 @@ class MargNetFit:
     layout : Layout
         One-hot.
     config : MargNetConfig
-    measured : sequence of Measured
+    measured : Measurements
         All one-way counts, and some of two and three columns, group by group.
-    rows : float
-        A public or privatised estimate of n.
     rng : torch.Generator
         On the CPU; draws the network.
-    resolution : Resolution, optional
-        None: each value by itself in all counts.
     zeros : sequence of Zero
         Combinations of values that the schema declares impossible.
-    tables : sequence of TableCounts
-        Counts of declared tables.
     """
 
     def __init__(
         self,
         layout: Layout,
         config: MargNetConfig,
-        measured: Sequence[Measured],
-        rows: float,
+        measured: Measurements,
         rng: torch.Generator,
-        resolution: Resolution | None = None,
         device: torch.device | str = "cpu",
         zeros: Sequence[Zero] = (),
-        tables: Sequence[TableCounts] = (),
     ) -> None:
-        self.config, self.layout, self.rows = config, layout, rows
-        resolution = resolution or Resolution.by_value(layout.sizes)
+        self.config, self.layout = config, layout
         columns = len(layout.blocks)
-        single = {m.columns[0]: m for m in measured if len(m.columns) == 1}
+        single = {m.columns[0]: m for m in measured.counts if len(m.columns) == 1}
         shares = [
-            probabilities(m.counts.ravel(), rows, m.std)
+            probabilities(m.counts.ravel(), measured.rows, m.std)
             for m in (single[j] for j in range(columns))
         ]
-        self.dependence = dependence_of(measured, shares, rows, resolution)
+        self.dependence = dependence_of(measured, shares)
         self.components = self._number_of_components(columns)
         self.network = self._make_network(shares, rng).to(device)
         self.loss = CountLoss(
             layout,
             measured,
-            rows,
             self.components,
-            resolution,
             device,
-            aims=smooth_counts(measured, shares, rows, resolution, config),
+            aims=smooth_counts(measured, shares, config),
             memory=config.memory * 2**20,
             zeros=zeros,
-            tables=tables,
         )
         self.optimizer = torch.optim.Adam(
             self.network.parameters(), lr=config.learning_rate, fused=True

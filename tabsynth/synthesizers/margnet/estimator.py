@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tabsynth._random import Randomness
+from tabsynth._typing import JsonObject
 from tabsynth._validate import shown
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import BudgetError, FileFormatError, InputError
@@ -24,12 +25,7 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema, Zero
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.margnet.conditioning import (
-    boxes_of,
-    boxes_to_sample,
-    complete_table,
-    warn_of_impossible,
-)
+from tabsynth.synthesizers.margnet.completion import complete_table
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import (
     KEPT_TABLES,
@@ -39,14 +35,9 @@ from tabsynth.synthesizers.margnet.declared import (
     tables_of_file,
 )
 from tabsynth.synthesizers.margnet.estimation import STAGE, ZERO_STEPS, ZEROS, MargNetFit
-from tabsynth.synthesizers.margnet.measurement import (
-    KEPT,
-    Measurements,
-    PrivateMarginals,
-    stages,
-)
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, Task
 from tabsynth.synthesizers.margnet.prior import Posterior, stated_use, with_public
-from tabsynth.synthesizers.margnet.selection import parsed_workload
+from tabsynth.synthesizers.margnet.selection import KEPT, Measurements, parsed_workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.method import (
     PlannedSpend,
@@ -55,9 +46,10 @@ from tabsynth.synthesizers.method import (
     check_table_schema,
     public_codes,
 )
-from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
+from tabsynth.synthesizers.mixture import Box, Mixture, disjoint_boxes
 from tabsynth.synthesizers.model import FittedModel, Sampler, Trained
 from tabsynth.synthesizers.sampling import check_size, random_streams
+from tabsynth.synthesizers.settings import read_settings
 from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
@@ -74,6 +66,8 @@ FORMER_SETTINGS = {
     "rows_tolerance", "tree_noise", "tree_weight", "triples_noise", "weight_groups", "weighted_one_way_share",
     "weights_importance", "workload_weight", "zero_rate", "zero_steps",
 }  # fmt: skip
+POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
+MOVED = 0.005  # of the distribution that impossible rows may have, to be left out in place of being exchanged
 RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
 MOST_OF_VALUES = 0.5  # groups of a column's values by a derived column, to be counted as well
 ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
@@ -83,31 +77,81 @@ def margnet(
     marginals: PrivateMarginals,
     layout: Layout,
     zeros: Sequence[Zero],
-    config: MargNetConfig,
     rng: torch.Generator,
     device: torch.device | str,
     monitor: TrainingMonitor,
-    public: np.ndarray | None = None,
 ) -> tuple[MargNetFit, Measurements, Posterior | None]:
     """Run the method in six steps: declared tables, one-way counts, selection, joint counts, estimation, mixture.
 
     The first four read private rows, each through one Gaussian mechanism; the others process the releases, and the codes of
     a public table.
     """
-    tables = marginals.declared()
+    config, public = marginals.config, marginals.task.public
+    tables = marginals.declared_counts()
     one_way = marginals.one_way(tables)
     selection = marginals.select(one_way)
     measured = marginals.joint(one_way, selection, tables)
-    prior = None if public is None else with_public(public, marginals.schema, measured, config)
-    counts, resolution = measured.counts, measured.resolution
+    domain = marginals.task.domain
+    prior = None if public is None else with_public(public, domain, measured, config)
+    target = measured
     if prior is not None:
-        counts, resolution = prior.counts, prior.resolution
-    estimate = MargNetFit(
-        layout, config, counts, measured.rows, rng, resolution, device, zeros, tables
-    )
+        target = replace(measured, counts=prior.counts, resolution=prior.resolution)
+    estimate = MargNetFit(layout, config, target, rng, device, zeros)
     if prior is None or prior.clarity:
         estimate.fit(monitor)
     return estimate, measured, prior  # estimate.mixture() is the generator, or a part of it
+
+
+def boxes_of(
+    generator: Mixture, encoder: TableEncoder, condition: Condition | None = None
+) -> list[Box]:
+    """Return the disjoint boxes that a condition and the schema's structural zeros leave.
+
+    The condition's alone, where the zeros cut it into too many: impossible rows are then to be mended.
+
+    Raises
+    ------
+    InputError
+        For a condition that the schema declares impossible or that has probability 0 in the fitted
+        mixture.
+    """
+    boxes = disjoint_boxes(encoder.zeros, None if condition is None else condition.box)
+    if boxes is None:
+        boxes = [{} if condition is None else condition.box]
+    subject = "Every row" if condition is None else str(condition)
+    if not boxes:
+        raise InputError(f"{subject} is impossible by the schema; change one of its values.")
+    if generator.log_probability(boxes) == -np.inf:
+        raise InputError(
+            f"{subject} is of probability 0 in the fitted model; give it fewer columns or more values."
+        )
+    return boxes
+
+
+def boxes_to_sample(
+    generator: Mixture, encoder: TableEncoder, condition: Condition | None
+) -> list[Box]:
+    """Return :func:`boxes_of`, or everything where there is no condition and leaving out zeros would move single columns.
+
+    Of zeros with more than ``MOVED`` of the distribution, rows are drawn as well, and mended by exchanges of entries,
+    which leave the distribution of each column as it is.
+    """
+    boxes = boxes_of(generator, encoder, condition)
+    moved = 1 - math.exp(generator.log_probability(boxes))
+    everything = condition is None or not condition.box
+    return [{}] if everything and moved > MOVED else boxes
+
+
+def warn_of_impossible(generator: Mixture, encoder: TableEncoder) -> None:
+    """Say so where a mixture, as of a fit that was stopped early, holds many impossible rows."""
+    boxes = disjoint_boxes(encoder.zeros)
+    possible = 1.0 if boxes is None else math.exp(generator.log_probability(boxes))
+    if possible < POSSIBLE:
+        logger.warning(
+            "%.0f%% of the fitted distribution is rows that the schema declares impossible. Entries of such rows are"
+            " exchanged with others, so that relations of columns are off: give the fit more time.",
+            100 * (1 - possible),
+        )
 
 
 def derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
@@ -133,22 +177,18 @@ def least_noise(earlier: Ledger) -> float:
     """
     if not earlier.adaptive:  # one Gaussian alone has its exact noise
         return (1 + ROUNDING) / gaussian_mu(earlier.epsilon, earlier.delta)
-    left = earlier.filter.mu_left(earlier.spends())
-    if left == 0:
+    mu_left = earlier.filter.mu_left(earlier.spends())
+    if mu_left == 0:
         raise BudgetError(
             f"What was spent before leaves nothing of epsilon={earlier.epsilon:g}; raise epsilon."
         )
-    return (1 + ROUNDING) / left
+    return (1 + ROUNDING) / mu_left
 
 
-def settings_from(config: Mapping[str, Any]) -> MargNetConfig:
+def settings_from(config: JsonObject) -> MargNetConfig:
     """Return the settings that the configuration of a model states."""
-    settings: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v
-        for k, v in config.items()
-        if k not in HINTS and k not in FORMER_SETTINGS
-    }
-    return MargNetConfig(**settings)
+    settings = {name: value for name, value in config.items() if name not in HINTS}
+    return read_settings(MargNetConfig(), settings, dict.fromkeys(FORMER_SETTINGS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +275,7 @@ class MargNetModel(FittedModel[TableEncoder]):
             )
             yield replace(self, generator=mixture, tables=tables, facts=facts)
 
-    def file_facts(self) -> dict[str, Any]:
+    def file_facts(self) -> JsonObject:
         """Return what a model file says besides the weights."""
         measured = {} if self.measured is None else {"measured": self.measured.facts()}
         tables = {"tables": file_of_tables(self.tables)[0]} if self.tables else {}
@@ -284,7 +324,7 @@ class MargNetMethod(TableMethod):
         return declared_tables(self.schema, self.tables, self.config.max_cells)
 
     @cached_property
-    def weighted(self) -> WeightedColumns | None:
+    def weighted_columns(self) -> WeightedColumns | None:
         """The columns with the classes of survey weights; None where rows have none."""
         cap = self.schema.design.max_weight
         if cap is None:
@@ -306,7 +346,7 @@ class MargNetMethod(TableMethod):
         parsed_workload(self.schema, self.workload, self.target, self.config)
         if self.declared_tables:
             self._check_tables()
-        _ = self.public_index  # refused before any spending
+        _ = self.task  # refused before any spending
 
     def _check_tables(self) -> None:
         """Refuse declared tables beside what they do not go with."""
@@ -336,9 +376,11 @@ class MargNetMethod(TableMethod):
                 "Counts do not show which rows break a rule, nor differences, heaping and codes below the nodes of a long"
                 " hierarchy; fit a DataFrame, or take these out of the schema."
             )
-        most, cells = table.most_cells, self.config.max_cells
-        if most is not None and cells > most:
-            raise InputError(f"This table returns at most {most:,} cells; got max_cells={cells:,}.")
+        max_returned, cells = table.most_cells, self.config.max_cells
+        if max_returned is not None and cells > max_returned:
+            raise InputError(
+                f"This table returns at most {max_returned:,} cells; got max_cells={cells:,}."
+            )
         table.check(learned)
         check_values(learned, table)
         return table
@@ -354,14 +396,24 @@ class MargNetMethod(TableMethod):
                 else Gaussian(noise_multiplier=noise / math.sqrt(share)),
                 count=1,
             )
-            for purpose, share in self._stages().items()
+            for purpose, share in self.task.stages.items()
         ]
 
-    def _stages(self) -> dict[str, float]:
-        weighted = self.weighted
-        if weighted is not None:
-            return stages(weighted, weighted.config)
-        return stages(self.schema.learned, self.config, tables=bool(self.tables))
+    @cached_property
+    def task(self) -> Task:
+        """The counts of a fit."""
+        weighted = self.weighted_columns
+        workload = parsed_workload(self.schema, self.workload, self.target, self.config)
+        return Task(
+            domain=weighted or self.schema.learned,
+            config=self.config if weighted is None else weighted.config,
+            workload=workload if weighted is None else weighted.workload(workload),
+            rows=self.rows,
+            design=self.schema.design,
+            derived=derived_groups(self.schema),
+            tables=self.declared_tables,
+            public=self.public_index,
+        )
 
     def free_steps(self) -> dict[str, int]:
         """Return the number of steps of each stage of the generator's fit."""
@@ -378,32 +430,15 @@ class MargNetMethod(TableMethod):
     ) -> Trained:
         """Count rows with noise, and fit a mixture to the counts."""
         noise, init_rng = randomness.noise(), randomness.torch()
-        config, encoder, weighted = self.config, self.encoder, self.weighted
-        workload = parsed_workload(self.schema, self.workload, self.target, config)
-        layout = encoder.layout
+        encoder, weighted, layout = self.encoder, self.weighted_columns, self.encoder.layout
         if weighted is not None:
             rows, layout = weighted.rows(rows), weighted.layout(layout)
-            workload, config = weighted.workload(workload), weighted.config
         # A trial is of made-up rows, which no public table is like; their number is another.
         fits = monitor.trial_steps is None
-        public = self.public_index if fits else None
-        marginals = PrivateMarginals(
-            PrivateTable(rows, ledger),
-            weighted or self.schema.learned,
-            config,
-            self.rows if fits else None,
-            spends,
-            ledger,
-            noise,
-            monitor,
-            workload,
-            derived_groups(self.schema),
-            self.schema.design,
-            tables=self.declared_tables,
-            public=public,
-        )
+        task = self.task if fits else replace(self.task, rows=None, public=None)
+        marginals = PrivateMarginals(task, PrivateTable(rows, ledger), spends, noise, monitor)
         estimate, measured, prior = margnet(
-            marginals, layout, encoder.zeros, config, init_rng, self.device, monitor, public
+            marginals, layout, encoder.zeros, init_rng, self.device, monitor
         )
         generator, population = estimate.mixture(), None
         if prior is not None:
@@ -420,31 +455,31 @@ class MargNetMethod(TableMethod):
             population=population,
             measured=measured if not self.schema.design and measured.keepable else None,
             tables=measured.tables,
-            notes={} if public is None else stated_use(prior, measured.followed),
+            notes={} if task.public is None else stated_use(prior, measured.followed),
             likely_steps={} if fits else estimate.likely_steps(),
         )
 
-    def public_table_facts(self) -> dict[str, Any] | None:
+    def public_table_facts(self) -> JsonObject | None:
         """Return what a certificate says of the public table."""
         facts = super().public_table_facts()
         if facts is None:
             return None
         return {**facts, "provenance": self.public_source, "overlap": "declined: not counted"}
 
-    def public_facts(self, trained: Trained) -> dict[str, Any]:
+    def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""
         facts = super().public_facts(trained) | self._hints()
         if trained.notes:
             facts["public_table"] |= trained.notes
         return facts
 
-    def _hints(self) -> dict[str, Any]:
+    def _hints(self) -> JsonObject:
         """Return workload, target, and declared tables if there are any; JSON-ready."""
         workload = None if self.workload is None else [list(names) for names in self.workload]
-        hints: dict[str, Any] = {"workload": workload, "target": self.target}
+        hints: JsonObject = {"workload": workload, "target": self.target}
         return hints | ({"tables": [list(names) for names in self.tables]} if self.tables else {})
 
-    def configuration(self) -> dict[str, Any]:
+    def configuration(self) -> JsonObject:
         """Return what rebuilds an untrained generator, JSON-ready."""
         return {**self._hints(), **asdict(self.config)}
 
@@ -457,27 +492,23 @@ class MargNetMethod(TableMethod):
         return Mixture(self.encoder.layout, shared=self.schema.weight is not None)
 
     def restore(
-        self, facts: Mapping[str, Any], tensors: dict[str, Tensor], path: object
+        self, facts: JsonObject, tensors: dict[str, Tensor], path: object
     ) -> FittedModel[TableEncoder]:
         """Rebuild the fitted model, with the noisy counts; older files have none."""
         counts = {name: tensors[name] for name in KEPT if name in tensors}
         flat = tensors.get(KEPT_TABLES)
         weights = {n: t for n, t in tensors.items() if n not in {*KEPT, KEPT_TABLES}}
         model = super().restore(facts, weights, path)
-        if self.tables:
-            try:
+        try:
+            if self.tables:
                 tables = tables_of_file(self.declared_tables, facts["tables"], flat)
-            except (InputError, KeyError, TypeError, ValueError, OverflowError):
-                raise FileFormatError(f"{path}: the model's declared tables are damaged.") from None
-            model = replace(model, tables=tables)
-        if counts:
-            try:
-                measured = Measurements.of_file(
-                    facts["measured"], counts, self.encoder.schema.sizes
-                )
-            except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-                raise FileFormatError(f"{path}: the model's noisy counts are damaged.") from None
-            model = replace(model, measured=measured)
+                model = replace(model, tables=tables)
+            if counts:
+                sizes = self.encoder.schema.sizes
+                measured = Measurements.of_file(facts["measured"], counts, sizes)
+                model = replace(model, measured=measured)
+        except (InputError, KeyError, TypeError, ValueError, IndexError, OverflowError):
+            raise FileFormatError(f"{path}: the model's noisy counts are damaged.") from None
         return model
 
 
@@ -583,7 +614,8 @@ class MargNet(Synthesizer):
         model = self.model_
         check_size(max(len(frame), 1), len(model.encoder.schema.columns))
         for_codes, for_cells = random_streams(model, seed)
-        return complete_table(model.generator, model.encoder, frame, nulls, for_codes, for_cells)
+        boxes = boxes_of(model.generator, model.encoder)
+        return complete_table(model, boxes, frame, nulls, for_codes, for_cells)
 
     def fitted_tables(self) -> list[pd.DataFrame]:
         """Return the declared tables as fitted: what a sample agrees with, scaled to its number of rows.
@@ -619,7 +651,7 @@ class MargNet(Synthesizer):
         )
 
     @classmethod
-    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters_from(cls, schema: Schema, facts: JsonObject) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
         config = facts["config"]
         hints = {name: config[name] for name in ("workload", "target")}

@@ -30,9 +30,8 @@ from tabsynth.privacy.noise.counts import Measured, in_groups
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import TableCounts
-from tabsynth.synthesizers.margnet.estimation import LEAST_STD, TINY, CountLoss, Grouped
-from tabsynth.synthesizers.margnet.measurement import Measurements
-from tabsynth.synthesizers.margnet.selection import Resolution
+from tabsynth.synthesizers.margnet.estimation import TINY, CountLoss, Grouped
+from tabsynth.synthesizers.margnet.selection import LEAST_STD, Measurements
 from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.training.networks import one_cycle
 
@@ -48,11 +47,10 @@ class ScoreSums:
     Parameters
     ----------
     layout : Layout
-    counts : sequence of Measured
-        Those of pairs count.
+    measured : Measurements
+        Counts of pairs count.
     scale : float
         Rows of a component.
-    resolution : Resolution
     scores : sequence of ndarray or None
         Of the values of each column, nan where a value has none; None for a column without an order.
     shares : ndarray, shape (layout.width,)
@@ -62,23 +60,21 @@ class ScoreSums:
     def __init__(
         self,
         layout: Layout,
-        counts: Sequence[Measured],
+        measured: Measurements,
         scale: float,
-        resolution: Resolution,
         scores: Sequence[np.ndarray | None],
         shares: np.ndarray,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.groups = Grouped(layout, resolution.pairs, device)
+        by = measured.resolution.pairs
+        self.groups = Grouped(layout, by, device)
         width = self.groups.width
         of_groups, slope, target = np.zeros((3, width, len(scores)), dtype=np.float32)
         for j, (block, scored) in enumerate(zip(layout.blocks, scores, strict=True)):
             if scored is not None:
                 column_shares = shares[block.start : block.stop]
-                of_groups[self.groups.spans[j], j] = _centre_scores(
-                    column_shares, scored, resolution.pairs[j]
-                )
-        for m in counts:
+                of_groups[self.groups.spans[j], j] = _centre_scores(column_shares, scored, by[j])
+        for m in measured.counts:
             if len(m.columns) == 2:
                 std = max(m.std, LEAST_STD)
                 for (a, b), cells in ((m.columns, m.counts), (m.columns[::-1], m.counts.T)):
@@ -160,6 +156,7 @@ def implicate(
         replace(m, counts=m.counts + m.std * rng.standard_normal(m.counts.shape))
         for m in measured.counts
     ]
+    measured = replace(measured, counts=counts, tables=tables)
     # Counts of single columns weigh as much as sums of scores, which would move them otherwise.
     heavy = [
         replace(m, std=m.std / math.sqrt(max(1.0, weight))) if len(m.columns) == 1 else m
@@ -167,17 +164,14 @@ def implicate(
     ]
     loss = CountLoss(
         layout,
-        heavy,
-        measured.rows,
+        replace(measured, counts=heavy),
         len(p),
-        measured.resolution,
         p.device,
         memory=config.memory * 2**20,
         zeros=zeros,
-        tables=tables,
     )
     shares = p.mean(dim=0).cpu().numpy().astype(float)
-    sums = ScoreSums(layout, counts, loss.scale, measured.resolution, scores, shares, p.device)
+    sums = ScoreSums(layout, measured, loss.scale, scores, shares, p.device)
     logits = torch.nn.Parameter(p.clamp_min(TINY).log())
     optimizer = torch.optim.Adam([logits])
     for i in range(STEPS):

@@ -10,21 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from tabsynth._typing import JsonObject
 from tabsynth.encoding.rows import PrivateRows, SharedRows
 from tabsynth.privacy.accounting.mechanisms import of_sum
-from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
+from tabsynth.privacy.ledger.ledger import Account, PrivateTable
 from tabsynth.privacy.noise.counts import (
     Groups,
     Measured,
     NoisyCounts,
     averaged,
-    by_value,
     cells_of,
     count_rows,
     count_sets,
@@ -39,13 +37,15 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
-from tabsynth.synthesizers.margnet.allocation import Following, PublicCounts, public_rows
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
-from tabsynth.synthesizers.margnet.interactions import interactions, sign_codes
+from tabsynth.synthesizers.margnet.prior import Following, PublicCounts, public_rows
 from tabsynth.synthesizers.margnet.selection import (
     MAX_GROUP,
+    NOTHING_NAMED,
     TREE_WEIGHT,
+    Domain,
+    Measurements,
     Pair,
     Resolution,
     Triple,
@@ -54,10 +54,12 @@ from tabsynth.synthesizers.margnet.selection import (
     clear_triples,
     groups_of,
     interacting,
+    interactions,
     least_rows,
     pairs_within,
     share_of_columns,
     share_of_triples,
+    sign_codes,
     triples_within,
     weighted_tree,
     worth_counting,
@@ -67,78 +69,92 @@ from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
 
 Set = tuple[int, ...]
-KEPT = ("measured.counts", "measured.pairs", "measured.triples")  # tensors of a model file
-MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
 INTERACTIONS, TABLES = "signs of triples", "declared tables"
-MAX_INTERACTIONS = (
-    1000  # triples of columns: with more, so with more than 19 columns, their signs are left out
-)
-LEAST_INTERACTION = (
-    0.1  # share of the rows, in L1/2, of an interaction that a triple is counted for
-)
+# Triples of columns: with more, so with more than 19 columns, their signs are left out.
+MAX_INTERACTIONS = 1000
+# Share of the rows, in L1/2, of an interaction that a triple is counted for.
+LEAST_INTERACTION = 0.1
 MAX_GROUP_IN_TRIPLES = 0.05  # as ``MAX_GROUP``
-MAX_MERGED_IN_TRIPLES = (
-    0.5  # the largest share of all rows whose values of an unordered column are merged
-)
+# The largest share of all rows whose values of an unordered column are merged.
+MAX_MERGED_IN_TRIPLES = 0.5
 ROWS_TOLERANCE = 6.0  # standard deviations of the noisy counts from a declared number of rows, beyond which it is rejected
-PRIOR_GROUP_NOISE = (
-    9.0  # in place of ``group_noise``, where the budget of joint counts follows a public table
-)
-PRIOR_LEAST_SHARE = (
-    0.2  # where it does, each set has at least this part of its share without a public table
-)
+# Where the budget of joint counts follows a public table: in place of ``group_noise``, and the part of its share without a
+# public table that each set has at least.
+PRIOR_GROUP_NOISE, PRIOR_LEAST_SHARE = 9.0, 0.2
 logger = logging.getLogger(__name__)
 
 
-class Domain(Protocol):
-    """The domain of the counts: columns that merge their values into groups, and their numbers of codes."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Task:
+    """The counts to be made of one table: its columns, and the public facts and hints that decide what is counted.
 
-    @property
-    def columns(self) -> Sequence[Any]:
-        """The modelled columns."""
-        ...
-
-    @property
-    def sizes(self) -> Sequence[int]:
-        """Their numbers of codes."""
-        ...
-
-
-def stages(
-    schema: Domain,
-    config: MargNetConfig,
-    *,
-    tables: bool = False,
-    first: int = 0,
-    last: int | None = None,
-) -> dict[str, float]:
-    """Return the stages and their shares of the budget: a function of the schema, and of whether there are declared tables.
-
-    ``first``, ``last``: as of :class:`PrivateMarginals`. They may leave no triple of columns with three pairs, and so no signs.
+    Attributes
+    ----------
+    domain : Domain
+        The modelled columns.
+    config : MargNetConfig
+    workload : Workload
+    rows : int, optional
+        The number of rows, where it is public.
+    design : Design
+        How many rows one unit adds at most.
+    derived : sequence of (int, ndarray)
+        Columns and groups of their values that a derived column has one value for: these are counted, too.
+    name : str
+        What purposes begin with, where a fit measures several tables.
+    first : int
+        The first column that is modelled; of pairs of columns before it there are no counts.
+    last : int, optional
+        The first column that has no pairs. Default: all have.
+    tables : sequence of DeclaredTable
+        They are counted at each of their levels.
+    public : ndarray, shape (rows, columns), int, optional
+        Codes of a public table that is a prior of the counts: the budget may follow it.
     """
-    if tables:
-        other_stages = {
-            stage: (1 - config.tables_share) * share
-            for stage, share in stages(schema, config).items()
-        }
-        return {TABLES: config.tables_share, **other_stages}
-    pairs = math.comb(len(schema.columns), 2)
-    if not pairs:
-        return {ONE_WAY: 1.0}
-    scores = {SCORES: config.scores_share} if pairs > config.max_unscored else {}
-    triples = math.comb(len(schema.columns), 3)
-    end = len(schema.columns) if last is None else last
-    has_triples = (
-        end >= 3 and end - first >= 2
-    )  # the second and third column of a triple are among these
-    if config.interactions_share and has_triples and triples <= MAX_INTERACTIONS:
-        scores[INTERACTIONS] = config.interactions_share
-    return {
-        ONE_WAY: config.one_way_share,
-        **scores,
-        JOINT: 1 - config.one_way_share - sum(scores.values()),
-    }
+
+    domain: Domain
+    config: MargNetConfig
+    workload: Workload = NOTHING_NAMED
+    rows: int | None = None
+    design: Design = NO_DESIGN
+    derived: Sequence[tuple[int, np.ndarray]] = ()
+    name: str = ""
+    first: int = 0
+    last: int | None = None
+    tables: Sequence[DeclaredTable] = ()
+    public: np.ndarray | None = None
+
+    @property
+    def end(self) -> int:
+        """The first column that has no pairs, or the number of columns."""
+        return len(self.domain.columns) if self.last is None else self.last
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """The stages by name and their shares of the budget.
+
+        Columns without pairs may leave no triple with three pairs, and so no signs.
+        """
+        config, columns = self.config, len(self.domain.columns)
+        shares = {ONE_WAY: 1.0}
+        if columns > 1:
+            scored = math.comb(columns, 2) > config.max_unscored
+            early = {SCORES: config.scores_share} if scored else {}
+            # The second and third column of a triple are among those that are modelled and have pairs.
+            has_triples = self.end >= 3 and self.end - self.first >= 2
+            if (
+                config.interactions_share
+                and has_triples
+                and math.comb(columns, 3) <= MAX_INTERACTIONS
+            ):
+                early[INTERACTIONS] = config.interactions_share
+            joint = 1 - config.one_way_share - sum(early.values())
+            shares = {ONE_WAY: config.one_way_share, **early, JOINT: joint}
+        if not self.tables:
+            return shares
+        remaining = {stage: (1 - config.tables_share) * share for stage, share in shares.items()}
+        return {TABLES: config.tables_share, **remaining}
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,77 +206,6 @@ class Selection:
     following: Following | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Measurements:
-    """All noisy counts of a fit. The rest of the fit is post-processing of them.
-
-    Attributes
-    ----------
-    counts : list of Measured
-        Of every column, value by value; of pairs and triples of columns, group by group.
-    rows : float
-        Estimated or declared.
-    resolution : Resolution
-    tables : sequence of TableCounts
-        Of declared tables.
-    followed : bool
-        Whether the budget of pairs and triples followed a public table.
-    """
-
-    counts: list[Measured]
-    rows: float
-    resolution: Resolution
-    tables: Sequence[TableCounts] = ()
-    followed: bool = False
-
-    def facts(self) -> dict[str, Any]:
-        """Return what a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
-        sets = [[list(m.columns), m.std] for m in self.counts]
-        return {"rows": self.rows, "sets": sets}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the counts in one row, and the groups of values that they are in; nothing of more than ``MOST_KEPT`` cells."""
-        groups = (np.concatenate(by) for by in (self.resolution.pairs, self.resolution.triples))
-        counts = np.concatenate([m.counts.ravel() for m in self.counts])
-        tensors = map(torch.from_numpy, (counts, *(g.astype(np.int64) for g in groups)))
-        return dict(zip(KEPT, tensors, strict=True))
-
-    @property
-    def keepable(self) -> bool:
-        """True where the counts are few enough for a model file."""
-        return sum(m.counts.size for m in self.counts) <= MOST_KEPT
-
-    @classmethod
-    def of_file(
-        cls, facts: Mapping[str, Any], tensors: Mapping[str, Tensor], sizes: Sequence[int]
-    ) -> Self:
-        """Invert :meth:`facts` and :meth:`tensors`.
-
-        Raises
-        ------
-        ValueError
-            If they do not belong together, or not to columns of these sizes.
-        """
-        flat, *groups = (tensors[name].numpy() for name in KEPT)
-        by = [np.split(g, np.cumsum(sizes)[:-1]) for g in groups]
-        for group, size in (pair for g in by for pair in zip(g, sizes, strict=True)):
-            if group.shape != (size,) or set(group) != set(range(number_of(group))):
-                raise ValueError("groups of values are no groups")
-        resolution = Resolution(by_value(sizes), *by)
-        counts, start = list[Measured](), 0
-        for columns, std in facts["sets"]:
-            if not 1 <= len(columns) <= 3 or sorted(set(columns)) != columns or columns[0] < 0:
-                raise ValueError("a set of columns is none")
-            shape = [number_of(resolution.of(columns)[j]) for j in columns]
-            end = start + math.prod(shape)
-            counts.append(Measured(tuple(columns), flat[start:end].reshape(shape), float(std)))
-            start = end
-        rows = float(facts["rows"])
-        if start != len(flat) or not rows >= 1 or not all(0 <= m.std < math.inf for m in counts):
-            raise ValueError("counts and sets of columns differ")
-        return cls(counts, rows, resolution)
-
-
 def in_agreement(
     singles: Sequence[Measured], derived: Sequence[tuple[int, np.ndarray, Measured]]
 ) -> list[Measured]:
@@ -301,91 +246,63 @@ class PrivateMarginals:
 
     Parameters
     ----------
+    task : Task
     table : PrivateTable of int array, shape (n, columns), or of RowCounter
         Category codes, or a source that counts them.
-    schema : Schema
-        Or another domain.
-    config : MargNetConfig
-    rows : int, optional
-        The number of rows, where it is public.
     spends : sequence of PlannedSpend
-        The privacy cost of each stage; see :func:`stages`.
-    ledger : Ledger
+        The privacy cost of each stage of the task.
     bits : Bits
         Random bits of the noise.
     monitor : TrainingMonitor
         Its checkpoint keeps each release.
-    workload : Workload
-    derived : sequence of (int, ndarray)
-        Columns and groups of their values that a derived column has one value for: these are counted, too.
-    design : Design
-        How many rows one unit adds at most.
-    of : str
-        What purposes begin with, where a fit measures several tables.
-    first : int
-        The first column that is modelled; of pairs of columns before it there are no counts.
-    last : int, optional
-        The first column that has no pairs. Default: all have.
-    tables : sequence of DeclaredTable
-        They are counted at each of their levels.
-    public : ndarray, shape (rows, columns), int, optional
-        Codes of a public table that is a prior of the counts: the budget may follow it.
     """
 
     def __init__(
         self,
+        task: Task,
         table: PrivateTable[Any],
-        schema: Domain,
-        config: MargNetConfig,
-        rows: int | None,
         spends: Sequence[PlannedSpend],
-        ledger: Ledger,
         bits: Bits,
         monitor: TrainingMonitor,
-        workload: Workload,
-        derived: Sequence[tuple[int, np.ndarray]] = (),
-        design: Design = NO_DESIGN,
-        of: str = "",
-        first: int = 0,
-        last: int | None = None,
-        tables: Sequence[DeclaredTable] = (),
-        public: np.ndarray | None = None,
     ) -> None:
-        self.tables = tables
-        self.public = None if public is None else public_rows(public)
-        self.derived, self.design, self.of, self.first = derived, design, of, first
-        self.last = len(schema.columns) if last is None else last
-        self.schema, self.config, self.rows = schema, config, rows
-        self.spends = {spend.purpose.removeprefix(of): spend for spend in spends}
-        self.ledger, self.bits, self.monitor = ledger, bits, monitor
-        self.workload = workload
+        self.task, self.table, self.bits, self.monitor = task, table, bits, monitor
+        self.config, self.workload, self.design = task.config, task.workload, task.design
+        self.public = None if task.public is None else public_rows(task.public)
+        self.spends = {
+            spend.purpose.removeprefix(task.name): spend
+            for spend in spends
+            if spend.purpose.startswith(task.name)
+        }
+        sizes = task.domain.sizes
         self.counts: NoisyCounts[Any] = NoisyCounts(
-            table,
-            schema.sizes,
-            partial(_count, schema),
-            bound=float(design.rows),
+            table, sizes, partial(_count, task.domain), bound=float(task.design.rows)
         )
-        self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
-        self.whole = Resolution.by_value(schema.sizes)
+        self.columns: list[Set] = [(j,) for j in range(len(sizes))]
+        self.whole = Resolution.by_value(sizes)
 
-    def declared(self) -> list[TableCounts]:
+    def declared_counts(self) -> list[TableCounts]:
         """Return noisy counts of the declared tables at each of their levels, with equal shares of that budget."""
         if TABLES not in self.spends:
             return []
-        levels = [(table, level) for table in self.tables for level in range(len(table.levels))]
+        tables = self.task.tables
+        levels = [(table, level) for table in tables for level in range(len(table.levels))]
         groups = [self._groups_at(table, level) for table, level in levels]
         details = {
-            "tables": [",".join(table.names) for table in self.tables],
+            "tables": [",".join(table.names) for table in tables],
             "levels": len(levels),
         }
         account = self._open(TABLES, details)
         sets = [table.columns for table, _ in levels]
         measured = self._release(account, sets, [1 / len(levels)] * len(levels), groups)
         out, start = list[TableCounts](), 0
-        for table in self.tables:
-            own = measured[start : start + len(table.levels)]
-            out.append(TableCounts(table, tuple(m.counts for m in own), tuple(m.std for m in own)))
-            start += len(own)
+        for table in tables:
+            of_table = measured[start : start + len(table.levels)]
+            out.append(
+                TableCounts(
+                    table, tuple(m.counts for m in of_table), tuple(m.std for m in of_table)
+                )
+            )
+            start += len(of_table)
         return out
 
     def _groups_at(self, table: DeclaredTable, level: int) -> Groups:
@@ -396,10 +313,10 @@ class PrivateMarginals:
     def one_way(self, tables: Sequence[TableCounts] = ()) -> OneWay:
         """Return noisy counts of the values of each column, and the number of rows, which those of declared tables show too."""
         details = {"columns": len(self.columns)}
-        if self.derived:
-            details["derived columns"] = len(self.derived)
+        if self.task.derived:
+            details["derived columns"] = len(self.task.derived)
         account = self._open(ONE_WAY, details)
-        counts = self._count(account, [(self.columns, 1.0)], self.whole, self.derived)
+        counts = self._count(account, [(self.columns, 1.0)], self.whole, self.task.derived)
         singles, coarse = counts[: len(self.columns)], counts[len(self.columns) :]
         levels = [
             Measured(t.table.columns, counts, std)
@@ -407,8 +324,8 @@ class PrivateMarginals:
             for counts, std in zip(t.counts, t.stds, strict=True)
         ]
         rows = self._total([*singles, *levels])
-        derived = [(j, g, m) for (j, g), m in zip(self.derived, coarse, strict=True)]
-        std = 0.0 if rows == self.rows else noise_of_total([*singles, *levels])
+        derived = [(j, g, m) for (j, g), m in zip(self.task.derived, coarse, strict=True)]
+        std = 0.0 if rows == self.task.rows else noise_of_total([*singles, *levels])
         return OneWay(singles, rows, derived, std)
 
     def select(self, one_way: OneWay) -> Selection:
@@ -423,7 +340,7 @@ class PrivateMarginals:
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.consistent_counts]
         noise, by = self._joint_noise(), self.resolution(one_way)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
-        pairs = [pair for pair in pairs if self.first <= pair[1] < self.last]
+        pairs = [pair for pair in pairs if self.task.first <= pair[1] < self.task.end]
         distances, chosen, tree = dict.fromkeys(pairs, 0.0), pairs, list[Pair]()
         if SCORES in self.spends:
             account = self._open(SCORES, {"pairs": len(pairs)})
@@ -515,7 +432,7 @@ class PrivateMarginals:
 
     def _without_release(self, account: Account) -> dict[str, np.ndarray]:
         """Charge one use of an account that releases nothing."""
-        self.ledger.spend(account)
+        self.table.ledger.spend(account)
         return {}
 
     def _joint_noise(self) -> float:
@@ -525,14 +442,14 @@ class PrivateMarginals:
     def _total(self, singles: Sequence[Measured]) -> float:
         """Return the declared number of rows, or where there is none, or the counts refute it, the counted one."""
         counted = total_rows(singles)
-        if self.rows is None:
+        if self.task.rows is None:
             return counted
         std = noise_of_total(singles)
-        if abs(self.rows - counted) <= ROWS_TOLERANCE * std:
-            return float(self.rows)
+        if abs(self.task.rows - counted) <= ROWS_TOLERANCE * std:
+            return float(self.task.rows)
         logger.warning(
             "rows=%d is declared, but the noisy counts hold %s rows: that number is used; correct rows, or leave it out.",
-            self.rows,
+            self.task.rows,
             stated_count(counted, interval(counted, std)),
         )
         return counted
@@ -558,7 +475,7 @@ class PrivateMarginals:
         columns_part = 1.0
         if pairs:
             cells = [cells_of(pair, by.of(pair)) for pair in pairs]
-            columns_part = share_of_columns(noise, self.schema.sizes, cells, rows, self.config)
+            columns_part = share_of_columns(noise, self.task.domain.sizes, cells, rows, self.config)
         of_pairs, of_triples = (
             float(self.workload.importance(sets).sum()) for sets in (pairs, triples)
         )
@@ -580,7 +497,7 @@ class PrivateMarginals:
             config = replace(config, group_noise=group_noise)
 
         def groups(least_share: float, coarsest: float, merged: float = 1.0) -> Groups:
-            columns = zip(self.schema.columns, shares, strict=True)
+            columns = zip(self.task.domain.columns, shares, strict=True)
             return [
                 groups_of(column, share, least_share, merged, coarsest) for column, share in columns
             ]
@@ -611,7 +528,7 @@ class PrivateMarginals:
             triples, worth, coarse, noise, weight, room, self.workload, self.config, forced
         )
 
-    def _open(self, stage: str, details: dict[str, Any]) -> Account:
+    def _open(self, stage: str, details: JsonObject) -> Account:
         spend = self.spends[stage]
         unit = "counts of each set of columns, scaled by the root of its share of the budget"
         if stage == SCORES:
@@ -619,7 +536,7 @@ class PrivateMarginals:
         if stage == INTERACTIONS:
             unit = "sums over the rows of products of signs, over the root of their number"
         details = {"l2_sensitivity": float(self.design.rows), "unit": unit, **details}
-        return self.ledger.open(self.of + stage, spend.mechanism, spend.count, details)
+        return self.table.ledger.open(self.task.name + stage, spend.mechanism, spend.count, details)
 
     def _count(
         self,

@@ -17,34 +17,41 @@ that is further from the noisy counts than a fit without it would be is not used
 
 All of it is a function of the public table and of noisy counts: it costs no privacy.
 
+The privacy budget of joint counts may follow the prior: sets that it predicts well get less of it. Noise of variance σ² leaves a
+posterior error of √(φcσ²/(φc + σ²)) in a count, and the budget holds Σ 1/σ² fixed. Shares are those of the least sum of these errors.
+Without a prior (φ → ∞) they are ∝ (w · cells)^(2/3), as of :func:`tabsynth.privacy.noise.counts.shares_by_cells`, and each set keeps a
+part of that share. The budget follows a public table only where noisy sums of signs of pairs and triples show that it has their
+associations: one-way counts cannot.
+
 NOTE[DIFF] PMW^Pub (Liu et al. 2021, "Leveraging Public Data for Practical Private Query Release") weights public rows by
 multiplicative weights, query by query, with public support alone. Here all noisy counts are taken at once, with their noise and the
 drift, and the mixture has the combinations that no public row has.
+NOTE[DIFF] JAM-PGM (Fuentes et al. 2024, arXiv:2403.07797) chooses in each round between a public and a noisy marginal, by a score
+of private rows, whose sensitivity was wrong (arXiv:2602.17454). Here no score reads private rows: each count is noisy, and
+public counts join it by their weight in the posterior.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from tabsynth._typing import JsonObject
 from tabsynth.privacy.noise.counts import Groups, Measured, number_of
-from tabsynth.synthesizers.margnet.allocation import (
-    LEAST_STD,
-    LEAST_WEIGHT,
-    Columns,
-    Distance,
-    cells_in,
-    drift_by,
-    public_rows,
-)
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.measurement import Domain, Measurements
-from tabsynth.synthesizers.margnet.selection import MAX_GROUP, Resolution, groups_of, pairs_within
+from tabsynth.synthesizers.margnet.selection import (
+    LEAST_STD,
+    MAX_GROUP,
+    Domain,
+    Measurements,
+    Resolution,
+    groups_of,
+    pairs_within,
+)
 from tabsynth.synthesizers.mixture import Mixture
 
 PRIOR_GROUP = 0.002  # share of the public rows that groups of values hold at least
@@ -56,6 +63,212 @@ SMALLEST_LEAF = 2  # rows that are not ordered further
 LEAST_CLARITY = 0.1  # with less, a mixture that is fitted to the counts is not worth its time
 CLASS_STEPS = 25  # of expectation and maximisation
 NEAR_FIRST = 0.2  # the share of its first row in a class that begins
+MAX_PUBLIC = 50_000  # public rows that are used, drawn at random where there are more
+LEAST_WEIGHT = 1e-9  # of all sets in the drift: those of one value say nothing
+STEPS = 60  # of shares in the grid, and of bisection
+LEAST_SHARE = 1e-6  # in the grid
+Columns = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Distance:
+    """Noisy values less expected ones.
+
+    Attributes
+    ----------
+    values : ndarray, shape (cells,)
+    std : float
+        Of the noise.
+    drawn : float
+        The sum of the variances of the exact values by a draw of the rows.
+    """
+
+    values: np.ndarray
+    std: float
+    drawn: float
+
+    @classmethod
+    def of_counts(cls, noisy: Measured, expected: np.ndarray, rows: float) -> "Distance":
+        """Measure the distance of the counts of a set of columns from expected ones of the same sum."""
+        drawn = rows - np.square(expected).sum() / rows  # the sum of c · (1 - c/n)
+        return cls(noisy.counts.ravel() - expected, noisy.std, float(drawn))
+
+
+def drift_by(distances: Sequence[Distance]) -> tuple[float, float]:
+    """Return φ: the excess of squared distances over noise, in variances of a draw of the rows; and its standard error.
+
+    The method of moments. Distances count by their precision.
+    """
+    total, weights = 0.0, LEAST_WEIGHT
+    for d in distances:
+        variance = max(d.std, LEAST_STD) ** 2
+        excess = np.square(d.values).sum() - d.values.size * variance
+        spread = 2 * d.values.size * variance**2 + 4 * variance * d.drawn
+        # Of estimates excess/drawn with variances spread/drawn², the mean by precision.
+        total, weights = total + d.drawn * excess / spread, weights + d.drawn**2 / spread
+    return float(total / weights), float(1 / math.sqrt(weights))
+
+
+def public_rows(codes: np.ndarray) -> np.ndarray:
+    """Return the rows of a public table that are used: of more than ``MAX_PUBLIC`` so many, the same in each fit."""
+    codes = np.asarray(codes, dtype=np.int64)
+    if len(codes) <= MAX_PUBLIC:
+        return codes
+    return codes[np.random.default_rng(0).permutation(len(codes))[:MAX_PUBLIC]]
+
+
+def cells_in(codes: np.ndarray, columns: Columns, groups: Groups) -> np.ndarray:
+    """Return the number of the cell of each row in the counts of a set of columns, shape (n,)."""
+    sizes = [number_of(groups[j]) for j in columns]
+    return np.ravel_multi_index([groups[j][codes[:, j]] for j in columns], sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicCounts:
+    """Counts that public rows predict.
+
+    Parameters
+    ----------
+    codes : ndarray, shape (n, columns), int
+        Of the public rows.
+    rows : float
+        A public or privatised number of private rows.
+    """
+
+    codes: np.ndarray
+    rows: float
+
+    def expect(self, columns: Columns, groups: Groups) -> np.ndarray:
+        """Return expected counts of a set of columns, shape (cells,)."""
+        cells = math.prod(number_of(groups[j]) for j in columns)
+        counts = np.bincount(cells_in(self.codes, columns, groups), minlength=cells)
+        return counts * (self.rows / len(self.codes))
+
+    def drift(self, one_way: Sequence[Measured], values: Groups) -> float:
+        """Return φ by one-way counts, less its standard error, and at least that of two samples of one population."""
+        distances = [
+            Distance.of_counts(m, self.expect(m.columns, values), self.rows) for m in one_way
+        ]
+        estimate, error = drift_by(distances)
+        return max(1 + self.rows / len(self.codes), estimate - error)
+
+    def explains(
+        self,
+        sums: Mapping[Columns, np.ndarray],
+        std: float,
+        signs: Sequence[np.ndarray],
+        means: Sequence[np.ndarray],
+        max_unexplained: float,
+    ) -> bool:
+        """Return whether noisy sums of signs are nearer to the public ones than to those of independent columns.
+
+        Their drift, 0 at least, and its standard error must together be at most the share ``max_unexplained`` of the drift of independent
+        columns. Where noise hides both, they show nothing, and the answer is no.
+
+        Parameters
+        ----------
+        sums : dict of ndarray, shape (codes,)
+            Of pairs and triples of columns, as of :func:`tabsynth.synthesizers.margnet.selection.interactions`.
+        std : float
+            Standard deviation of the noise on each.
+        signs : sequence of ndarray, shape (codes, values)
+            Of every column.
+        means : sequence of ndarray, shape (codes,)
+            The mean signs of every column, from one-way counts.
+        max_unexplained : float
+        """
+        of_rows = [of[:, self.codes[:, j]] for j, of in enumerate(signs)]
+        public, independent = list[Distance](), list[Distance]()
+        for columns, noisy in sums.items():
+            products = np.prod([of_rows[j] for j in columns], axis=0).mean(axis=1)
+            alone = np.prod([means[j] for j in columns], axis=0)
+            for out, mean in ((public, products), (independent, alone)):
+                drawn = self.rows * float(np.clip(1 - np.square(mean), 0, None).sum())
+                out.append(Distance(noisy - self.rows * mean, std, drawn))
+        (drift, error), (other, _) = drift_by(public), drift_by(independent)
+        return other > 0 and max(0.0, drift) + error <= max_unexplained * other
+
+
+@dataclass(frozen=True, eq=False)
+class Following:
+    """The public counts by which a budget is allocated that follows a public table.
+
+    Attributes
+    ----------
+    public : PublicCounts
+    drift : float
+        φ.
+    least : float
+        The part of its share without a public table that a set gets at least, from 0 to 1.
+    """
+
+    public: PublicCounts
+    drift: float
+    least: float
+
+    def shares(
+        self,
+        sets: Sequence[Columns],
+        groups: Groups,
+        noise: float,
+        importance: np.ndarray,
+        default: Sequence[float],
+    ) -> list[float]:
+        """Return shares of the budget of some sets, of sum 1, that minimise the sum of w · posterior errors.
+
+        Parameters
+        ----------
+        sets : sequence of tuple of int
+        groups : Groups
+            What they are counted in.
+        noise : float
+            Standard deviation of counts that would have the whole budget, in rows.
+        importance : ndarray, shape (sets,)
+            w.
+        default : sequence of float
+            The shares without a public table.
+        """
+        variances = [self.drift * self.public.expect(s, groups) for s in sets]
+        return least_errors(variances, noise, importance, self.least * np.asarray(default))
+
+
+def least_errors(
+    variances: Sequence[np.ndarray], noise: float, importance: np.ndarray, least_shares: np.ndarray
+) -> list[float]:
+    """Return shares a, of sum 1 and each of ``least_shares``, of the least Σ wᵢ Σ √(v σ²/(aᵢv + σ²)) over the cells of all sets.
+
+    With a share a, noise has the variance σ²/a. The sum is convex in the shares, so at the least all of them gain as much
+    (Lagrange), but those of ``least_shares`` that gain less. That gain is found by bisection, on a grid of shares.
+
+    Parameters
+    ----------
+    variances : sequence of ndarray, shape (cells,)
+        v: what the prior is off by in each cell.
+    noise : float
+        σ.
+    importance : ndarray, shape (sets,)
+        w.
+    least_shares : ndarray, shape (sets,)
+        Of a sum below 1, or of 1: then they are the shares.
+    """
+    shares = np.geomspace(np.maximum(least_shares, LEAST_SHARE), 1.0, STEPS)
+    gains = np.empty_like(shares)  # what a little more of the budget takes off each set's error
+    for i, v in enumerate(variances):
+        in_noise = v.ravel() / noise**2
+        gains[:, i] = [
+            importance[i] * ((in_noise / (a * in_noise + 1)) ** 1.5).sum() for a in shares[:, i]
+        ]
+    logs = np.log(np.maximum(gains, np.finfo(float).tiny))[::-1], np.log(shares)[::-1]
+
+    def shares_of(gain: float) -> np.ndarray:
+        return np.exp([np.interp(gain, g, a) for g, a in zip(*(x.T for x in logs), strict=True)])
+
+    low, high = float(logs[0].min()), float(logs[0].max())
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if shares_of(middle).sum() > 1 else (low, middle)
+    shares_found = shares_of(high)
+    return list(shares_found / shares_found.sum())
 
 
 def in_order(codes: np.ndarray) -> np.ndarray:
@@ -95,27 +308,27 @@ class PriorCounts:
     Parameters
     ----------
     codes : ndarray, shape (n, columns), int
-    measured : sequence of Measured
+    measured : Measurements
         Noisy counts.
-    resolution : Resolution
-        The groups that these are of.
-    rows : float
-        A public or privatised number of private rows.
     """
 
     codes: np.ndarray
-    measured: Sequence[Measured]
-    resolution: Resolution
-    rows: float
+    measured: Measurements
+
+    @property
+    def rows(self) -> float:
+        """The number of private rows, public or privatised."""
+        return self.measured.rows
 
     @property
     def joint(self) -> Sequence[Measured]:
         """Counts of pairs and triples, or of columns where there are no others."""
-        return [m for m in self.measured if len(m.columns) > 1] or self.measured
+        counts = self.measured.counts
+        return [m for m in counts if len(m.columns) > 1] or counts
 
     def cells(self, m: Measured) -> np.ndarray:
         """Return the cell of each public row in the counts of a set, shape (n,)."""
-        return cells_in(self.codes, m.columns, self.resolution.of(m.columns))
+        return cells_in(self.codes, m.columns, self.measured.resolution.of(m.columns))
 
     def drift(self) -> float:
         """Return φ: its estimate less the standard error, and at least the drift of two samples of one population.
@@ -165,11 +378,12 @@ class PriorCounts:
         The dual of a strictly convex problem: of each noisy count the price of its error, at no more than ``steps`` steps.
         """
         start = self.rows / len(self.codes)
-        sizes = [m.counts.size for m in self.measured]
-        cells = [self.cells(m) for m in self.measured]
+        measured = self.measured.counts
+        sizes = [m.counts.size for m in measured]
+        cells = [self.cells(m) for m in measured]
         spots = [c + at for c, at in zip(cells, np.cumsum([0, *sizes[:-1]]), strict=True)]
-        counts = np.concatenate([m.counts.ravel() for m in self.measured])
-        std = np.repeat([max(m.std, LEAST_STD) for m in self.measured], sizes)
+        counts = np.concatenate([m.counts.ravel() for m in measured])
+        std = np.repeat([max(m.std, LEAST_STD) for m in measured], sizes)
 
         def weights_at(prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             change = np.zeros(len(self.codes))
@@ -311,7 +525,7 @@ class Posterior:
         return out.set(torch.cat([self.classes.to(components.device), components]), shares)
 
 
-def stated_use(prior: Posterior | None, followed: bool) -> dict[str, Any]:
+def stated_use(prior: Posterior | None, followed: bool) -> JsonObject:
     """Return what a certificate says of the use of a public table: a function of it and of noisy counts."""
     budget = "follows the public table" if followed else "as without a public table"
     if prior is None:
@@ -342,15 +556,12 @@ def with_public(
         for column, share in zip(domain.columns, shares, strict=True)
     ]
     pairs = pairs_within(fine, config.max_cells, config.max_width)
-    counts, rows = measured.counts, measured.rows
-    return posterior(codes, counts, rows, measured.resolution, pairs, fine, config)
+    return posterior(codes, measured, pairs, fine, config)
 
 
 def posterior(
     codes: np.ndarray,
-    measured: Sequence[Measured],
-    rows: float,
-    resolution: Resolution,
+    measured: Measurements,
     pairs: Sequence[Columns],
     fine: Groups,
     config: MargNetConfig,
@@ -361,26 +572,31 @@ def posterior(
     ----------
     codes : ndarray, shape (n, columns), int
         The public table, rows in the order of :func:`in_order`.
-    measured : sequence of Measured
-    rows : float
-    resolution : Resolution
-        Groups of ``measured``.
+    measured : Measurements
     pairs : sequence of (int, int)
         The pairs that the mixture is fitted to, measured or not.
     fine : Groups
         Their groups, as the public table allows.
     config : MargNetConfig
     """
-    prior = PriorCounts(codes, measured, resolution, rows)
+    prior, resolution = PriorCounts(codes, measured), measured.resolution
     drift, other = prior.drift(), prior.drift_of_fit(config)
     if drift > config.largest_drift * other:
         return None
     weights = prior.weights(drift, PRIOR_STEPS)
     by = Resolution(resolution.values, common_groups(fine, resolution.pairs), resolution.triples)
-    measured_sets = {m.columns: m for m in measured}
-    sets = [m.columns for m in measured if len(m.columns) != 2]
+    measured_sets = {m.columns: m for m in measured.counts}
+    sets = [columns for columns in measured_sets if len(columns) != 2]
     counts = [
-        _target(codes, weights * rows, columns, by, resolution, measured_sets.get(columns), drift)
+        _target(
+            codes,
+            weights * measured.rows,
+            columns,
+            by,
+            resolution,
+            measured_sets.get(columns),
+            drift,
+        )
         for columns in [*sets, *pairs]
     ]
     sizes = [len(values) for values in resolution.values]

@@ -1,8 +1,14 @@
-"""Which marginals MargNet counts, and how coarsely: from public sizes and hints, and from earlier releases.
+"""What MargNet counts, and how coarsely: from public sizes and hints, and from earlier releases.
 
 After PrivSyn (Zhang et al. 2021, USENIX Security): pairs are scored by their distance from
 independence, and those are counted whose distance is worth the noise; values too rare for the noise are
 counted in groups.
+
+Triples of columns may matter where none of their pairs does, such as in an exclusive or. Each column has a few codes of +1 and -1 for
+its values. For all pairs and triples of columns, one release has the sums over the rows of the products of their signs. What such a sum
+of three columns shows beyond those of their pairs is an interaction. Sums of products of signs are the Fourier coefficients of
+contingency tables (Barak et al. 2007, PODS). An exclusive or of two even columns is in a single one of them, of which it is as large as
+the number of rows. In a table of counts it is spread over all cells.
 
 NOTE[DIFF] All that is scored is counted at once: PrivSyn's greedy choice is by the noise of counts alone,
 ours gives counts the share of their noise that is left after a fit to all of them together.
@@ -17,19 +23,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
+import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
+from torch import Tensor
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
-from tabsynth.privacy.noise.counts import Groups, by_value, cells_of, number_of
+from tabsynth.privacy.noise.counts import Groups, Measured, by_value, cells_of, number_of
 from tabsynth.schema.column import Column
 from tabsynth.schema.constraints import Order
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.declared import TableCounts
 
 # Of the errors of counts of given columns: a root's columns, which the model of its children is given. Together with the root's
 # share of 0.4 in place of 0.5 it takes the pairs of persons' columns from a distance of 0.079 to 0.070 at ε = 1:
@@ -50,6 +60,14 @@ MAX_TRIPLES = 120
 TRIPLES_NOISE = (
     0.3  # triples are counted where their mean L1 noise is at most this share of the rows
 )
+
+KEPT = ("measured.counts", "measured.pairs", "measured.triples")  # tensors of a model file
+MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB
+GROUPS = 4  # of the values of a column, in its signs: a sum modulo k of low and high values shows in four, not in two
+BISECTIONS = 40  # of moments, which are between -1 and 1
+LEAST_SHARE = 1e-6  # of the rows in a cell
+REACH = 2.0  # standard deviations
+LEAST_STD = 0.1  # in counts: what exact counts are weighed by
 
 
 @dataclass(frozen=True)
@@ -129,6 +147,91 @@ class Resolution:
             for by in (self.pairs, self.triples)
         )
         return replace(self, pairs=pairs, triples=triples)
+
+
+class Domain(Protocol):
+    """The domain of the counts: columns that merge their values into groups, and their numbers of codes."""
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """The modelled columns."""
+        ...
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Their numbers of codes."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """All noisy counts of a fit. The rest of the fit is post-processing of them.
+
+    Attributes
+    ----------
+    counts : list of Measured
+        Of every column, value by value; of pairs and triples of columns, group by group.
+    rows : float
+        Estimated or declared.
+    resolution : Resolution
+    tables : sequence of TableCounts
+        Of declared tables.
+    followed : bool
+        Whether the budget of pairs and triples followed a public table.
+    """
+
+    counts: list[Measured]
+    rows: float
+    resolution: Resolution
+    tables: Sequence[TableCounts] = ()
+    followed: bool = False
+
+    def facts(self) -> JsonObject:
+        """Return what a model file says of the counts, JSON-ready: the number of rows, each set of columns, its noise."""
+        sets = [[list(m.columns), m.std] for m in self.counts]
+        return {"rows": self.rows, "sets": sets}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the counts in one row, and the groups of values that they are in; nothing of more than ``MOST_KEPT`` cells."""
+        groups = (np.concatenate(by) for by in (self.resolution.pairs, self.resolution.triples))
+        counts = np.concatenate([m.counts.ravel() for m in self.counts])
+        tensors = map(torch.from_numpy, (counts, *(g.astype(np.int64) for g in groups)))
+        return dict(zip(KEPT, tensors, strict=True))
+
+    @property
+    def keepable(self) -> bool:
+        """True where the counts are few enough for a model file."""
+        return sum(m.counts.size for m in self.counts) <= MOST_KEPT
+
+    @classmethod
+    def of_file(
+        cls, facts: JsonObject, tensors: Mapping[str, Tensor], sizes: Sequence[int]
+    ) -> Self:
+        """Invert :meth:`facts` and :meth:`tensors`.
+
+        Raises
+        ------
+        ValueError
+            If they do not belong together, or not to columns of these sizes.
+        """
+        flat, *groups = (tensors[name].numpy() for name in KEPT)
+        by = [np.split(g, np.cumsum(sizes)[:-1]) for g in groups]
+        for group, size in (pair for g in by for pair in zip(g, sizes, strict=True)):
+            if group.shape != (size,) or set(group) != set(range(number_of(group))):
+                raise ValueError("groups of values are no groups")
+        resolution = Resolution(by_value(sizes), *by)
+        counts, start = list[Measured](), 0
+        for columns, std in facts["sets"]:
+            if not 1 <= len(columns) <= 3 or sorted(set(columns)) != columns or columns[0] < 0:
+                raise ValueError("a set of columns is none")
+            shape = [number_of(resolution.of(columns)[j]) for j in columns]
+            end = start + math.prod(shape)
+            counts.append(Measured(tuple(columns), flat[start:end].reshape(shape), float(std)))
+            start = end
+        rows = float(facts["rows"])
+        if start != len(flat) or not rows >= 1 or not all(0 <= m.std < math.inf for m in counts):
+            raise ValueError("counts and sets of columns differ")
+        return cls(counts, rows, resolution)
 
 
 Pair = tuple[int, int]
@@ -378,6 +481,106 @@ def _first(
             chosen.append(triple)
             uses.update(triple)
     return chosen
+
+
+def sign_codes(share: np.ndarray) -> np.ndarray:
+    """Return three codes of +1 and -1 for the values of a column, shape (3, values).
+
+    The values are in at most ``GROUPS`` groups of neighbours, with as even shares of the rows as these allow; few values stay by
+    themselves. The codes are low and high values, outer and inner ones (of four groups the first and the last; of three the first), and
+    values in even and odd places. Of three values each code has another one alone; of two values all codes are the same.
+    """
+    places = np.arange(len(share))
+    group = places
+    if len(share) > GROUPS:
+        middle = (share.cumsum() - share / 2) / share.sum()
+        group = np.unique((GROUPS * middle).astype(int), return_inverse=True)[1]
+    low = 2 * group <= group.max()
+    return np.where([low, group % (GROUPS - 1) == 0, places % 2 == 0], 1.0, -1.0)
+
+
+def from_pairs(ones: np.ndarray, twos: np.ndarray) -> np.ndarray:
+    """Return the mean product of three columns of signs without an interaction of all three, given those of one and two of them.
+
+    It is where the cells of the 2 x 2 x 2 table have a three-way odds ratio of 1 (Bartlett 1935), by bisection.
+
+    Parameters
+    ----------
+    ones : ndarray, shape (..., 3)
+        The mean sign of each column.
+    twos : ndarray, shape (..., 3)
+        The mean products of the first two columns, of the first and the last, and of the last two. May be noisy: where no table
+        has them, the result is between the bounds that they contradict.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        From -1 to 1.
+    """
+    signs = np.array(list(np.ndindex(2, 2, 2))).T * -2.0 + 1
+    products = np.array([signs[a] * signs[b] for a, b in combinations(range(3), 2)])
+    three = signs.prod(axis=0)
+    cells = (
+        1 + ones @ signs + twos @ products
+    )  # eight times the shares, without the mean product of all three
+    up, down = (np.moveaxis(cells[..., three == sign], -1, 0) for sign in (1, -1))
+    low, high = np.clip(-up.min(axis=0), -1, 1), np.clip(down.min(axis=0), -1, 1)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        positive, negative = (
+            math.prod(np.maximum(c, LEAST_SHARE)) for c in (up + middle, down - middle)
+        )
+        less = positive < negative
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return (low + high) / 2
+
+
+def noise_of_pairs(ones: np.ndarray, twos: np.ndarray, std: float) -> np.ndarray:
+    """Return the standard deviation of :func:`from_pairs` by noise of ``std`` on each of ``twos``, shape (...).
+
+    By the changes that noise of ``REACH`` standard deviations makes, up or down: derivatives are too low where cells are almost empty.
+    """
+    ways = REACH * std * np.concatenate([np.eye(3), -np.eye(3)])
+    moved = from_pairs(ones, twos + ways.reshape(-1, *(1,) * (ones.ndim - 1), 3))
+    changes = abs(moved - from_pairs(ones, twos))
+    return np.sqrt(np.square(np.maximum(*np.split(changes, 2)) / REACH).sum(axis=0))
+
+
+def interactions(
+    sums: Mapping[tuple[int, ...], np.ndarray],
+    std: float,
+    means: Sequence[np.ndarray],
+    rows: float,
+    least_noise: float,
+    least_share: float,
+) -> dict[tuple[int, ...], float]:
+    """Return the triples with a clear interaction of at least the share ``least_share`` of the rows, in L1/2, and that in L1 and rows.
+
+    It is clear where one of the codes differs from what the pairs show by ``least_noise`` standard deviations of noise and of chance.
+
+    Parameters
+    ----------
+    sums : dict of ndarray, shape (codes,)
+        Over the rows, of the products of the signs of triples of columns and of all their pairs.
+    std : float
+        Standard deviation of the noise on each.
+    means : sequence of ndarray, shape (codes,)
+        The mean signs of every column of the table.
+    rows : float
+    least_noise, least_share : float
+    """
+    triples = [columns for columns in sums if len(columns) == 3]
+    if not triples:
+        return {}
+    ones = np.array([[means[j] for j in t] for t in triples]).swapaxes(1, 2)
+    twos = np.array([[sums[pair] for pair in combinations(t, 2)] for t in triples]).swapaxes(1, 2)
+    one_sum = math.hypot(std, math.sqrt(rows))  # noise and chance
+    expected = rows * from_pairs(ones, twos / rows)
+    noise = np.hypot(one_sum, rows * noise_of_pairs(ones, twos / rows, one_sum / rows))
+    difference = np.abs(np.array([sums[triple] for triple in triples]) - expected)
+    clear = difference >= np.maximum(least_noise * noise, 2 * least_share * rows)
+    sizes = np.where(clear, difference, 0.0).max(axis=1)
+    return {t: float(size) for t, size in zip(triples, sizes, strict=True) if size}
 
 
 def parsed_workload(

@@ -83,16 +83,18 @@ def fitted_tables(
     return out
 
 
-def shared_sums(one: DeclaredTable, other: DeclaredTable) -> tuple[np.ndarray, np.ndarray]:
+def shared_sums(
+    first_table: DeclaredTable, second_table: DeclaredTable
+) -> tuple[np.ndarray, np.ndarray]:
     """Assign to each cell of two tables the number of the sum over the columns that they share, in the finest groups coarser than both's."""
-    first, second = np.zeros(one.shape, int), np.zeros(other.shape, int)
-    for j in sorted(set(one.columns) & set(other.columns)):
-        axes = one.columns.index(j), other.columns.index(j)
-        groups = one.groups[axes[0]], other.groups[axes[1]]
+    first, second = np.zeros(first_table.shape, int), np.zeros(second_table.shape, int)
+    for j in sorted(set(first_table.columns) & set(second_table.columns)):
+        axes = first_table.columns.index(j), second_table.columns.index(j)
+        groups = first_table.groups[axes[0]], second_table.groups[axes[1]]
         labels = _label_components(*groups, (number_of(groups[0]), number_of(groups[1])))
         number = int(labels[0].max()) + 1
-        first = first * number + labels[0][np.indices(one.shape)[axes[0]]]
-        second = second * number + labels[1][np.indices(other.shape)[axes[1]]]
+        first = first * number + labels[0][np.indices(first_table.shape)[axes[0]]]
+        second = second * number + labels[1][np.indices(second_table.shape)[axes[1]]]
     return first, second
 
 
@@ -242,36 +244,42 @@ class TabulatedRows:
         due = values.ravel() * (assigned.counts.sum() / max(values.sum(), LEAST_CHANCE))
         line = np.tile(np.arange(values.size // table.shape[0]), table.shape[0])
         remaining = np.zeros(int(line.max()) + 1)
-        found = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
+        assignments = list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
         for label in _in_order(table, of_own):
-            own = np.flatnonzero(of_own == label)
-            chance = np.ones((len(self.prior), len(own)))
+            table_cells = np.flatnonzero(of_own == label)
+            chance = np.ones((len(self.prior), len(table_cells)))
             for mass, number in new:
-                chance *= mass[:, number[own]]
-            of_line = np.bincount(line[own], due[own], len(remaining))[line[own]]
-            ahead = remaining[line[own]] * np.divide(
-                due[own], of_line, out=0 * of_line, where=of_line > 0
+                chance *= mass[:, number[table_cells]]
+            of_line = np.bincount(line[table_cells], due[table_cells], len(remaining))[
+                line[table_cells]
+            ]
+            ahead = remaining[line[table_cells]] * np.divide(
+                due[table_cells], of_line, out=0 * of_line, where=of_line > 0
             )
-            remaining -= np.bincount(line[own], ahead, len(remaining))
+            remaining -= np.bincount(line[table_cells], ahead, len(remaining))
             # In parts that there is room for; each has its share of the counts.
             every = rng.permutation(np.flatnonzero(of_cells == label))
             rows = assigned.counts[every].sum()
             if not rows:
-                remaining += np.bincount(line[own], ahead + due[own], len(remaining))
+                remaining += np.bincount(
+                    line[table_cells], ahead + due[table_cells], len(remaining)
+                )
                 continue
-            for cells in np.array_split(every, -(-len(every) * len(own) // CELLS)):
+            for cells in np.array_split(every, -(-len(every) * len(table_cells) // CELLS)):
                 weights = component[cells] @ chance
                 for share, first, second in shared:
-                    weights *= share[np.ix_(first[cells], second[own])]
+                    weights *= share[np.ix_(first[cells], second[table_cells])]
                 own_rows = assigned.counts[cells]
-                wanted = ahead + due[own] * (own_rows.sum() / rows)
-                counts = _joint_counts(weights, own_rows, np.maximum(wanted, 0), rng)
-                ahead = wanted - counts.sum(axis=0)
+                target = ahead + due[table_cells] * (own_rows.sum() / rows)
+                counts = _joint_counts(weights, own_rows, np.maximum(target, 0), rng)
+                ahead = target - counts.sum(axis=0)
                 at = np.nonzero(counts)
-                found.append((cells[at[0]], own[at[1]], counts[at]))
-            remaining += np.bincount(line[own], ahead, len(remaining))
-        cells, own, counts = (np.concatenate(part) for part in zip(*found, strict=True))
-        return _join(assigned, cells, table, [number[own] for number in grid], counts)
+                assignments.append((cells[at[0]], table_cells[at[1]], counts[at]))
+            remaining += np.bincount(line[table_cells], ahead, len(remaining))
+        cells, table_cells, counts = (
+            np.concatenate(part) for part in zip(*assignments, strict=True)
+        )
+        return _join(assigned, cells, table, [number[table_cells] for number in grid], counts)
 
     def _shared_columns(
         self, assigned: Assigned, table: DeclaredTable, grid: Sequence[np.ndarray]
@@ -337,9 +345,11 @@ def _overlapping(
     of_cells, of_own = np.zeros(cells, int), np.zeros(new_cells, int)
     for share, first, second in shared:
         edges = np.nonzero(share)
-        one, other = _label_components(edges[0], edges[1], (share.shape[0], share.shape[1]))
-        of_cells = of_cells * sum(share.shape) + one[first]
-        of_own = of_own * sum(share.shape) + other[second]
+        first_labels, second_labels = _label_components(
+            edges[0], edges[1], (share.shape[0], share.shape[1])
+        )
+        of_cells = of_cells * sum(share.shape) + first_labels[first]
+        of_own = of_own * sum(share.shape) + second_labels[second]
     return of_cells, of_own
 
 
@@ -390,12 +400,12 @@ def _combine_masses(masses: Sequence[np.ndarray], prior: np.ndarray) -> np.ndarr
     """Return the probability of all combinations of parts of columns, shape (combinations,), in a mixture with these shares."""
     sizes = [len(mass) for mass in masses]
     first = int(np.argmin([np.prod(sizes[:i]) + np.prod(sizes[i:]) for i in range(len(sizes))]))
-    one, other = prior[None], np.ones((1, len(prior)))
+    left, right = prior[None], np.ones((1, len(prior)))
     for mass in masses[:first]:
-        one = (one[:, None] * mass[None]).reshape(-1, len(prior))
+        left = (left[:, None] * mass[None]).reshape(-1, len(prior))
     for mass in masses[first:]:
-        other = (other[:, None] * mass[None]).reshape(-1, len(prior))
-    return np.asarray(one @ other.T).ravel()
+        right = (right[:, None] * mass[None]).reshape(-1, len(prior))
+    return np.asarray(left @ right.T).ravel()
 
 
 def _joint_counts(

@@ -1,7 +1,6 @@
-"""Conditions as blocks of a mixture, and the completion of partial rows."""
+"""The completion of partial rows: missing entries are drawn from a mixture, given the others."""
 
-import logging
-import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,81 +11,27 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema.constraints import Derived, Order
 from tabsynth.schema.schema import refuse_impossible, refuse_no_rows
-from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.mixture import Box, Mixture, disjoint_boxes
+from tabsynth.synthesizers.mixture import Box
+from tabsynth.synthesizers.model import FittedModel
 
 COMPLETIONS = 200  # draws of a row until it satisfies the rules
-POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
-MOVED = 0.005  # of the distribution that impossible rows may have, to be left out in place of being exchanged
-logger = logging.getLogger(__name__)
-
-
-def boxes_of(
-    generator: Mixture, encoder: TableEncoder, condition: Condition | None = None
-) -> list[Box]:
-    """Return the disjoint boxes that a condition and the schema's structural zeros leave.
-
-    The condition's alone, where the zeros cut it into too many: impossible rows are then to be mended.
-
-    Raises
-    ------
-    InputError
-        For a condition that the schema declares impossible or that has probability 0 in the fitted
-        mixture.
-    """
-    boxes = disjoint_boxes(encoder.zeros, None if condition is None else condition.box)
-    if boxes is None:
-        boxes = [{} if condition is None else condition.box]
-    subject = "Every row" if condition is None else str(condition)
-    if not boxes:
-        raise InputError(f"{subject} is impossible by the schema; change one of its values.")
-    if generator.log_probability(boxes) == -np.inf:
-        raise InputError(
-            f"{subject} is of probability 0 in the fitted model; give it fewer columns or more values."
-        )
-    return boxes
-
-
-def boxes_to_sample(
-    generator: Mixture, encoder: TableEncoder, condition: Condition | None
-) -> list[Box]:
-    """Return :func:`boxes_of`, or everything where there is no condition and leaving out zeros would move single columns.
-
-    Of zeros with more than ``MOVED`` of the distribution, rows are drawn as well, and mended by exchanges of entries,
-    which leave the distribution of each column as it is.
-    """
-    boxes = boxes_of(generator, encoder, condition)
-    moved = 1 - math.exp(generator.log_probability(boxes))
-    everything = condition is None or not condition.box
-    return [{}] if everything and moved > MOVED else boxes
-
-
-def warn_of_impossible(generator: Mixture, encoder: TableEncoder) -> None:
-    """Say so where a mixture, as of a fit that was stopped early, holds many impossible rows."""
-    boxes = disjoint_boxes(encoder.zeros)
-    possible = 1.0 if boxes is None else math.exp(generator.log_probability(boxes))
-    if possible < POSSIBLE:
-        logger.warning(
-            "%.0f%% of the fitted distribution is rows that the schema declares impossible. Entries of such rows are"
-            " exchanged with others, so that relations of columns are off: give the fit more time.",
-            100 * (1 - possible),
-        )
-
-
 NULLS = ("fill", "keep")
 
 
 def complete_table(
-    generator: Mixture,
-    encoder: TableEncoder,
+    model: FittedModel[TableEncoder],
+    boxes: Sequence[Box],
     table: pd.DataFrame,
     nulls: str,
     for_codes: torch.Generator,
     for_cells: np.random.Generator,
 ) -> pd.DataFrame:
-    """Return a partial table with its missing columns and cells filled in, as ``MargNet.complete`` says."""
+    """Return a partial table with its missing columns and cells filled in, as ``MargNet.complete`` says.
+
+    ``boxes`` are those of possible rows.
+    """
+    generator, encoder = model.generator, model.encoder
     codes = _partial_index(encoder, table, nulls)
-    boxes = boxes_of(generator, encoder)
     filled = generator.complete(codes, for_codes, boxes=boxes)
     if encoder.whole.ruled:
         _check_completable(encoder)
