@@ -247,9 +247,9 @@ class Quiet(NoisyCounts[np.ndarray]):
 
 
 class QuietMarginals(PrivateMarginals):
-    def __init__(self, table: Any, *rest: Any) -> None:
-        super().__init__(table, *rest)
-        self.counts = Quiet(table, self.schema.sizes)
+    def __init__(self, task: Any, table: Any, *rest: Any) -> None:
+        super().__init__(task, table, *rest)
+        self.counts = Quiet(table, task.domain.sizes)
 
 
 @pytest.mark.slow
