@@ -25,14 +25,12 @@ from torch import Tensor
 from tabsynth.auditing.lower_bounds import one_run_epsilon
 from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
 from tabsynth.encoding import TableEncoder
-from tabsynth.errors import InputError
 from tabsynth.privacy.ledger.ledger import Account
 from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.margnet import measurement as measuring
-from tabsynth.training.clipping import FactoredGradients
 from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import PrivateStep
 
@@ -263,8 +261,6 @@ def score_step(
     """
     clipper = step.clipper
     grads = clipper.gradients(losses, codes)
-    if not isinstance(grads, FactoredGradients):
-        raise InputError("A one-run audit needs networks whose gradients have a closed form.")
     sizes = grads.sizes(clipper, reference)
     scale = (step.bounds.now.double() / sizes.norms.clamp_min(1e-300)).clamp_max(1.0)
     scale = scale.masked_fill(~sizes.usable[:, None], 0)

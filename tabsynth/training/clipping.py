@@ -1,13 +1,9 @@
 """Per-example clipping: Σ clip_C(gᵢ − r), never a clipped mean; r is a public reference.
 
 Networks of linear and embedding layers go by factors (:mod:`tabsynth.training.factors`): per-example
-gradients are never formed. Any other network goes through opacus' per-sample gradients, or row by row
-where even those do not apply.
+gradients are never formed. Any other network is refused.
 """
 
-import logging
-import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +22,6 @@ from tabsynth.training.factors import (
     one_a_row,
 )
 from tabsynth.training.sums import (
-    CHUNK,
     LARGEST_FACTOR,
     LEAST_SCALE,
     chunked_sum,
@@ -34,16 +29,6 @@ from tabsynth.training.sums import (
     rounding,
 )
 from tabsynth.training.units import UnitPlaces
-
-
-class NeedsRowByRow(Exception):
-    """The loss uses the module in a way that opacus' hooks do not allow."""
-
-
-def hooked(module: nn.Module) -> bool:
-    """Return whether opacus' hooks are on the module: not so where nobody has imported opacus yet."""
-    opacus = sys.modules.get("opacus.grad_sample")
-    return opacus is not None and isinstance(module, opacus.GradSampleModule)
 
 
 def mean_gradient(
@@ -57,93 +42,6 @@ def mean_gradient(
     return [
         torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients, strict=True)
     ]
-
-
-def made_up(like: Tensor) -> Tensor:
-    """Return rows of the shape and type of others that depend on nothing else: uniform in [0, 1); 0 for whole numbers."""
-    rows = torch.zeros_like(like)
-    if like.is_floating_point():
-        rng = torch.Generator().manual_seed(0)
-        rows.copy_(torch.rand(like.shape, generator=rng, dtype=like.dtype))
-    return rows
-
-
-def by_opacus(
-    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
-) -> list[Tensor]:
-    """Return gradients of shape (batch, …), a tensor a parameter, by opacus.
-
-    Raises
-    ------
-    NeedsRowByRow
-        Where opacus does not give one gradient a row.
-    """
-    return _opacus_gradients(losses, module, inputs, parameters)[0]
-
-
-def check_opacus(
-    losses: Losses, module: nn.Module, public: Tensor, parameters: Sequence[Tensor]
-) -> None:
-    """Compare the sum of opacus' per-sample gradients with the ordinary gradient.
-
-    The outcome follows from the values of the rows, and a choice of computation follows from the
-    outcome: for public rows only.
-
-    Raises
-    ------
-    NeedsRowByRow
-        Where opacus does not give one gradient a row, or the two sums differ.
-    """
-    grads, sums = _opacus_gradients(losses, module, public, parameters)
-    for g, total in zip(grads, sums, strict=True):
-        expected = torch.zeros_like(g[0]) if total is None else total
-        size = float(g.abs().sum().nan_to_num()) + 1e-30
-        if not torch.allclose(g.sum(0), expected, rtol=1e-3, atol=1e-3 * size, equal_nan=True):
-            raise NeedsRowByRow("a parameter is used outside of its layer")
-
-
-def _opacus_gradients(
-    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
-) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Return per-sample gradients, and the ordinary gradient of the sum; one entry per parameter each."""
-    from opacus.grad_sample import GradSampleModule  # seconds to import, and seldom needed
-
-    engine = GradSampleModule(module, loss_reduction="sum")
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Full backward hook is firing")
-            one_a_row(losses(engine, inputs), len(inputs)).sum().backward()
-        samples = [getattr(p, "grad_sample", None) for p in parameters]
-        sums = [p.grad for p in parameters]
-    finally:
-        for p in parameters:
-            p.grad = None
-        engine.remove_hooks()
-        engine.del_grad_sample()
-    if any(g is not None and len(g) != len(inputs) for g in samples):
-        # Clipped apart, the several gradients of a row would add up to more than the bound.
-        raise NeedsRowByRow("a layer sees other than one input a row")
-    grads = [
-        p.new_zeros(len(inputs), *p.shape) if g is None else g.detach()
-        for p, g in zip(parameters, samples, strict=True)
-    ]
-    return grads, sums
-
-
-def by_row(
-    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor], ascent: float
-) -> list[Tensor]:
-    """Return gradients of shape (batch, …), one row at a time; ``ascent`` is BAM's λ."""
-    rows = []
-    for i in range(len(inputs)):
-        row = inputs[i : i + 1]
-        grads = mean_gradient(losses, module, row, parameters)
-        if ascent:
-            step = ascent_step(torch.stack([g.square().sum()[None] for g in grads]), ascent)
-            with moved(parameters, [step * g for g in grads]):
-                grads = mean_gradient(losses, module, row, parameters)
-        rows.append(grads)
-    return [torch.stack(column) for column in zip(*rows, strict=True)]
 
 
 def ascent_step(squares: Tensor, ascent: float) -> Tensor:
@@ -189,86 +87,6 @@ class Sizes:
     usable: Tensor
 
 
-class MaterializedGradients:
-    """Per-example gradients of a batch, each tensor of shape (batch, …)."""
-
-    def __init__(self, grads: Sequence[Tensor]) -> None:
-        self.grads = grads
-
-    def first(self, rows: int) -> "MaterializedGradients":
-        """Return the gradients of the first rows alone."""
-        return MaterializedGradients([g[:rows] for g in self.grads])
-
-    def sizes(
-        self,
-        clipper: "PerExampleClipper",
-        reference: Sequence[Tensor] | None,
-        units: UnitPlaces | None = None,
-        parts: Tensor | None = None,
-    ) -> Sizes:
-        """Return how large each row's difference from the reference is, or each unit's sum of them, by their parts."""
-        apart = self._apart(reference)
-        norms = self._norms(clipper, apart)
-        usable = (norms <= LARGEST_FACTOR).all(1)
-        if units is None:
-            return Sizes(norms, torch.zeros_like(norms), usable)
-        terms = units.total(norms, parts)
-        # The sum of so many terms errs by no more than the second part.
-        norms = self._norms(clipper, [units.total(g, parts) for g in apart])
-        norms = norms + (clipper.rows + 1) * 2.0**-53 * terms
-        return Sizes(norms, terms, usable & ~units.any(~usable))
-
-    def _norms(self, clipper: "PerExampleClipper", grads: Sequence[Tensor]) -> Tensor:
-        """Return norms of gradients by group, never too small, shape (batch, G)."""
-        columns: list[list[Tensor]] = [[] for _ in range(clipper.group_count)]
-        for g, j in zip(grads, clipper.groups, strict=True):
-            flat = g.reshape(len(g), -1)
-            columns[j].append(torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64))
-        norms = torch.stack([torch.stack(c).norm(dim=0) for c in columns], dim=1)
-        # A root of a sum of so many squares in float64 errs by no more than that.
-        return norms * (1 + (sum(g[0].numel() for g in self.grads) + 8) * 2.0**-53)
-
-    def means(self, clipper: "PerExampleClipper") -> list[Tensor]:
-        """Return the mean gradient, a tensor a parameter, in the working precision."""
-        return [g.mean(0) for g in self.grads]
-
-    def weighted_sums(
-        self,
-        clipper: "PerExampleClipper",
-        scale: Tensor,
-        blank: Tensor | None,
-        reference: Sequence[Tensor] | None,
-    ) -> list[Tensor]:
-        """Return Σ scaleᵢ (gᵢ − reference) in float64, a tensor a parameter."""
-        sums = []
-        for g, j in zip(self._apart(reference), clipper.groups, strict=True):
-            total = torch.zeros_like(g[0], dtype=torch.float64)
-            chunks = zip(g.split(CHUNK), scale[:, j].split(CHUNK), _split(blank, g), strict=True)
-            for part, s, out in chunks:
-                terms = part.double() * s.view(-1, *[1] * (g.dim() - 1))
-                if out is not None:
-                    terms = terms.masked_fill(out.view(-1, *[1] * (g.dim() - 1)), 0)
-                total += terms.sum(0)
-            sums.append(total)
-        if reference is not None:  # one that is not finite shows whatever the rows are
-            sums = [total + 0 * r.double() for total, r in zip(sums, reference, strict=True)]
-        return sums
-
-    def _apart(self, reference: Sequence[Tensor] | None) -> Sequence[Tensor]:
-        """Return gᵢ − reference as rounded: each row's norm and its part of the sum are of the same numbers."""
-        if reference is None:
-            return self.grads
-        return [g - r for g, r in zip(self.grads, reference, strict=True)]
-
-
-def _split(blank: Tensor | None, like: Tensor) -> Sequence[Tensor | None]:
-    if blank is None:
-        return [None] * len(like.split(CHUNK))
-    return blank.split(CHUNK)
-
-
-logger = logging.getLogger(__name__)
-
 TYPICAL_ROWS = 256  # public rows whose norms say what is typical
 
 
@@ -278,7 +96,7 @@ class PerExampleClipper:
     Parameters
     ----------
     module : nn.Module
-        Of layers that treat rows independently: no BatchNorm, no minibatch averages.
+        Of linear and embedding layers, whose parameters are all trained and used in no other way.
     groups : sequence of int, optional
         The group of each parameter, 0 … G − 1, each with a bound of its own; by default one group.
     ascent : float
@@ -319,22 +137,15 @@ class PerExampleClipper:
         # Each parameter is the weight or the bias of one layer: not tied, not parametrized.
         owned = [id(p) for layer in self.layers for p in layer.parameters(recurse=False)]
         in_place = any(getattr(part, "inplace", False) for part in module.modules())
-        self.closed_form = not in_place and all(owned.count(id(p)) == 1 for p in self.parameters)
-        self.row_by_row = False
-        self._tried: dict[torch.Size, Losses] = {}  # for which losses opacus' hooks were
+        if in_place or not all(owned.count(id(p)) == 1 for p in self.parameters):
+            raise NotClosedForm(
+                "not all trained parameters are in plain linear or embedding layers"
+            )
         self.uses = 1  # how often the losses were seen to use a weight for a row, at most
         self._looked_up = any(isinstance(layer, nn.Embedding) for layer in self.layers)
         whose = {id(layer.weight) for layer in self.layers}
         like = self.parameters[0] if self.parameters else torch.empty(0)
         self._are_weights = like.new_tensor([float(id(p) in whose) for p in self.parameters])
-        if not self.closed_form:
-            self._say("not all parameters are in plain linear or embedding layers")
-
-    def _say(self, why: str) -> None:
-        fallback = (
-            "row by row" if self.row_by_row or self.ascent else "opacus' per-sample gradients"
-        )
-        logger.warning("No closed form of per-example gradients: %s. Slower: %s.", why, fallback)
 
     @property
     def group_count(self) -> int:
@@ -427,7 +238,7 @@ class PerExampleClipper:
         """Return ηC and M of :mod:`tabsynth.training.sums`, each in float64 and of shape (G,)."""
         none = torch.zeros_like(bounds)
         taken, weights = none, none
-        if reference is not None and self.closed_form:
+        if reference is not None:
             norms = torch.stack(
                 [torch.linalg.vector_norm(r, dtype=torch.float64) for r in reference]
             ) * (1 + 2.0**-20)  # more than a sum of so many squares can err
@@ -482,49 +293,11 @@ class PerExampleClipper:
         """Return the ordinary mean gradient, of public rows only; zero for a parameter that is not used."""
         return mean_gradient(losses, self.module, inputs, self.parameters)
 
-    def gradients(
-        self, losses: Losses, inputs: Tensor
-    ) -> "FactoredGradients | MaterializedGradients":
-        """Return the gradients of all rows, in closed form where the networks have one."""
-        if self.closed_form:
-            try:
-                factors = self._factors(losses, inputs)
-                self.uses = max([self.uses, *(len(f.uses) for f in factors)])
-                return FactoredGradients(factors, len(inputs))
-            except NotClosedForm as why:
-                self.closed_form = False
-                self._say(str(why))
-        if self._hooks_apply(losses, inputs):
-            try:
-                return MaterializedGradients(
-                    by_opacus(losses, self.module, inputs, self.parameters)
-                )
-            except NeedsRowByRow as why:
-                raise TypeError(
-                    f"how the losses use the module depends on the rows: {why}"
-                ) from None
-        return MaterializedGradients(
-            by_row(losses, self.module, inputs, self.parameters, self.ascent)
-        )
-
-    def _hooks_apply(self, losses: Losses, inputs: Tensor) -> bool:
-        """Return whether opacus' hooks give these losses' gradients of rows of this shape.
-
-        It is tried on rows that are made up. Private rows never decide how they are computed with: sums
-        of neighbouring batches that are rounded in two ways differ by more than a row.
-        """
-        if self.row_by_row or self.ascent:
-            return False
-        if self._tried.get(inputs.shape) is not losses:
-            rows = made_up(inputs)
-            try:
-                check_opacus(losses, self.module, rows, self.parameters)
-            except (NeedsRowByRow, RuntimeError, IndexError, AttributeError) as why:
-                self.row_by_row = True
-                self._say(f"nor do opacus' hooks apply: {why}")
-                return False
-            self._tried[inputs.shape] = losses
-        return True
+    def gradients(self, losses: Losses, inputs: Tensor) -> "FactoredGradients":
+        """Return the gradients of all rows."""
+        factors = self._factors(losses, inputs)
+        self.uses = max([self.uses, *(len(f.uses) for f in factors)])
+        return FactoredGradients(factors, len(inputs))
 
     def _factors(self, losses: Losses, inputs: Tensor) -> list[Factors]:
         factors = Trace(self.layers, len(inputs)).factors(losses, self.module, inputs)

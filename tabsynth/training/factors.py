@@ -41,8 +41,8 @@ def one_a_row(losses: Tensor, batch: int) -> Tensor:
     return losses
 
 
-class NotClosedForm(Exception):
-    """The loss uses the module in a way whose per-example gradients have no short factors."""
+class NotClosedForm(TypeError):
+    """A network or a loss whose per-example gradients have no short factors."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tabsynth.privacy.accounting.mechanisms import NoPrivacy, of_sum, steps_of
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact, recorder
 from tabsynth.privacy.noise.samplers import Bits, uniform
 from tabsynth.training.bounds import Bounds, Clipping
-from tabsynth.training.clipping import NeedsRowByRow, PerExampleClipper, hooked, moved
+from tabsynth.training.clipping import PerExampleClipper, moved
 from tabsynth.training.factors import Losses
 from tabsynth.training.sums import PARTS, TensorNoise, Total
 from tabsynth.training.units import UnitPlaces, UnitRows
@@ -250,8 +250,6 @@ def gradient_penalty(critic: nn.Module, points: Tensor, weight: float) -> Tensor
     weight : float
         λ.
     """
-    if hooked(critic):
-        raise NeedsRowByRow("a gradient penalty")
     points = points.detach().requires_grad_()
     scores = critic_scores(critic, points).sum()
     (slope,) = torch.autograd.grad(scores, points, create_graph=True)
@@ -783,8 +781,8 @@ class PrivateStep:
         return sums, votes
 
     def _in_place(self, rows: Tensor | CodedInputs) -> bool:
-        """Return whether steps have one shape, so that they can be recorded: on CUDA, in closed form."""
-        recordable = self.clipper.closed_form and not self.physical_batch and len(rows) > 0
+        """Return whether steps have one shape, so that they can be recorded: on CUDA."""
+        recordable = not self.physical_batch and len(rows) > 0
         recordable = recordable and recorder() is None  # an audit's recorder looks into each step
         return rows.device.type == "cuda" and recordable
 

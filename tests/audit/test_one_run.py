@@ -10,7 +10,6 @@ from broken import quieter
 from tabsynth.auditing import one_run
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.datasets import load_census
-from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
@@ -151,12 +150,3 @@ def test_scores_of_a_step_by_brute_force(grouping):
             wanted[i] += float((rest * clipped[i][k]).sum()) / variance
     result = one_run.score_step(step, minus_scores, codes, reference, other_rows, released)
     assert result == pytest.approx(wanted, rel=1e-6)
-
-
-def test_networks_without_closed_form_are_refused(inserted):
-    from types import SimpleNamespace
-
-    clipper = SimpleNamespace(gradients=lambda losses, codes: object())
-    with pytest.raises(InputError, match="closed form"):
-        one_run.score_step(SimpleNamespace(clipper=clipper), None, None, None, [], [])
-    assert math.isfinite(one_run.largest_one_run_bound(50, 1e-5))

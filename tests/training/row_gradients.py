@@ -128,18 +128,6 @@ NETWORKS: dict[str, Callable[[str], nn.Module]] = {
 }
 
 
-class Gated(nn.Module):
-    """A layer that has no closed form here."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.norm = nn.Linear(WIDTH, 4), nn.LayerNorm(4)
-        self.last = nn.Linear(4, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(torch.tanh(self.norm(self.first(x))))
-
-
 def drawn(module: nn.Module, seed: int, size: float = 1.0) -> nn.Module:
     """The module in float64, its weights drawn anew."""
     rng, module = torch.Generator().manual_seed(seed), module.double()

@@ -1,4 +1,4 @@
-"""R2, R3, R13: the sum of clipped gradients on every road, and over neighbouring tables."""
+"""R2, R3, R13: the sum of clipped gradients, also over neighbouring tables."""
 
 import math
 
@@ -29,16 +29,6 @@ from tabsynth.training.private_step import minus_scores
 torch.set_num_threads(1)
 
 
-ROADS = ["closed", "opacus", "row by row"]
-
-
-def on(road: str, module: nn.Module, **kwargs: object) -> PerExampleClipper:
-    """A clipper that takes the given road."""
-    clipper = PerExampleClipper(module, **kwargs)  # type: ignore[arg-type]
-    clipper.closed_form, clipper.row_by_row = road == "closed", road == "row by row"
-    return clipper
-
-
 def test_no_bound_is_the_ordinary_gradient() -> None:
     module, rows = network([4, 6, 1]), torch.randn(9, 4, dtype=torch.float64) * 50
     clipper = PerExampleClipper(module)
@@ -52,13 +42,12 @@ def test_no_bound_is_the_ordinary_gradient() -> None:
 
 @pytest.mark.parametrize("ascent", [0.0, 0.1])
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("road", ROADS)
-def test_roads_agree(road: str, loss: str, ascent: float) -> None:
-    """R2: closed form, opacus and row by row are one function, with groups, reference and mask."""
+def test_groups_reference_and_mask(loss: str, ascent: float) -> None:
+    """R2: the sum is that of brute force, with groups, reference and mask."""
     module, rows = drawn(NETWORKS["residual"]("tanh"), 3), normal_rows(7, loss, 3, 2.0)
     groups = [i % 3 for i in range(len(trained(module)))]
     bounds = torch.tensor([0.9, 0.2, 5.0]).double()
-    clipper = on(road, module, groups=groups, ascent=ascent)
+    clipper = PerExampleClipper(module, groups=groups, ascent=ascent)
     public, keep = normal_rows(4, loss, 9), torch.arange(7) != 2
     reference, norms = clipper.reference(LOSSES[loss], public)
     mean = row_gradients(module, LOSSES[loss], public, ascent).mean(0)
@@ -75,8 +64,7 @@ def test_roads_agree(road: str, loss: str, ascent: float) -> None:
     torch.testing.assert_close(flat(result), wanted, rtol=1e-9, atol=1e-10)
     by_hand = torch.stack([grads[:, entries == j].norm(dim=1) for j in range(3)], dim=1)
     assert whole.tolist() == (by_hand <= bounds).sum(0).tolist()
-    assert clipper.closed_form == (road == "closed")
-    assert all(p.grad is None and not hasattr(p, "grad_sample") for p in module.parameters())
+    assert all(p.grad is None for p in module.parameters())
 
 
 @pytest.mark.parametrize("norm", [nn.BatchNorm1d(3), nn.SyncBatchNorm(3)])
@@ -86,10 +74,9 @@ def test_batch_norm_is_refused(norm: nn.Module) -> None:
         PerExampleClipper(nn.Sequential(nn.Linear(3, 3), norm))
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_norms_of_public_rows(road: str) -> None:
+def test_norms_of_public_rows() -> None:
     module, rows = drawn(plain("tanh"), 1), normal_rows(4, "squares", 1)
-    clipper, count = on(road, module), len(trained(module))
+    clipper, count = PerExampleClipper(module), len(trained(module))
     by_parameter = clipper.norms(squared, rows, range(count))
     entries, grads = group_of_entries(module, range(count)), row_gradients(module, squared, rows)
     by_hand = torch.stack([grads[:, entries == j].norm(dim=1) for j in range(count)], dim=1)
@@ -99,11 +86,10 @@ def test_norms_of_public_rows(road: str) -> None:
     torch.testing.assert_close(flat_norms[:, 0], grads.norm(dim=1), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_an_empty_batch(road: str) -> None:
+def test_an_empty_batch() -> None:
     """A sum of zeros; and a reference that is not finite shows in it as in any other."""
     module, rows = drawn(plain("tanh"), 1), normal_rows(3, "squares", 1)
-    clipper = on(road, module, groups=[0, 1, 2, 0, 1, 2])
+    clipper = PerExampleClipper(module, groups=[0, 1, 2, 0, 1, 2])
     for reference in (None, [torch.ones_like(p) for p in trained(module)]):
         sums, whole = clipper.clipped_sum(squared, rows[:0], 1.0, reference)
         assert float(flat(sums).norm()) == 0 and whole.tolist() == [0, 0, 0]
@@ -115,10 +101,9 @@ def test_an_empty_batch(road: str) -> None:
         torch.testing.assert_close(results[0], other, equal_nan=True)
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_rows_outside_the_mask_do_not_count(road: str) -> None:
+def test_rows_outside_the_mask_do_not_count() -> None:
     module, rows = drawn(plain("relu"), 1), normal_rows(5, "squares", 1)
-    clipper, keep = on(road, module), torch.tensor([True, False, True, True, False])
+    clipper, keep = PerExampleClipper(module), torch.tensor([True, False, True, True, False])
     wanted, whole = clipper.clipped_sum(squared, rows[keep], 0.7)
     rows[1], rows[4] = math.nan, 1e300
     result, also = clipper.clipped_sum(squared, rows, 0.7, keep=keep)
@@ -129,19 +114,17 @@ def test_rows_outside_the_mask_do_not_count(road: str) -> None:
 
 
 CASES = [
-    ("closed", "plain", "scores"),
-    ("closed", "plain", "wgan-gp"),
-    ("closed", "residual", "penalty"),
-    *(("closed", network, "scores") for network in ("shared", "embedded", "partial")),
-    ("closed", "autoencoder", "heads"),
-    ("opacus", "plain", "scores"),
-    ("row by row", "plain", "wgan-gp"),
+    ("plain", "scores"),
+    ("plain", "wgan-gp"),
+    ("residual", "penalty"),
+    *((network, "scores") for network in ("shared", "embedded", "partial")),
+    ("autoencoder", "heads"),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("road", "network", "loss"), CASES)
-def test_sensitivity(road: str, network: str, loss: str) -> None:
+@pytest.mark.parametrize(("network", "loss"), CASES)
+def test_sensitivity(network: str, loss: str) -> None:
     """R2, R9, R10: over random states and gradient scales, one more row moves the sum by at most C;
     over G groups, in units of their bounds, by at most √G. DP-SGD and BAM, centred or not.
 
@@ -156,10 +139,10 @@ def test_sensitivity(road: str, network: str, loss: str) -> None:
         codes = normal_rows(12, loss, 1)
     grouped = [i % 3 for i in range(len(trained(module)))]
     kinds = [([0] * len(grouped), 0.0), (grouped, 0.0), ([0] * len(grouped), 0.3), (grouped, 0.3)]
-    clippers = [on(road, module, groups=groups, ascent=ascent) for groups, ascent in kinds]
+    clippers = [PerExampleClipper(module, groups=groups, ascent=ascent) for groups, ascent in kinds]
     largest = [0.0] * len(kinds)
     states = 120 if loss == "scores" else 60  # two derivatives, and the autoencoder, take longer
-    for state in range(states if road == "closed" else 32):
+    for state in range(states):
         size = 10.0 ** (-2 + 5 * (state % 30) / 29)
         with torch.no_grad():
             for p in module.parameters():
@@ -203,21 +186,10 @@ def test_a_row_like_the_public_ones_is_not_taken_for_shorter(loss: str, ascent: 
     assert largest > 0.999
 
 
-ONE_PASS = ["scores", "squares"]  # what opacus' hooks follow
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e38])
-@pytest.mark.parametrize(
-    ("road", "loss"),
-    [
-        (road, loss)
-        for road in ROADS
-        for loss in (*LOSSES, "heads")
-        if road != "opacus" or loss in ONE_PASS
-    ],
-)
-def test_a_pathological_row_contributes_nothing(road: str, loss: str, bad: float) -> None:
+@pytest.mark.parametrize("loss", [*LOSSES, "heads"])
+def test_a_pathological_row_contributes_nothing(loss: str, bad: float) -> None:
     """R3: and leaves what the others contribute as it was (float32, as in training), with groups, with
     a reference, and under BAM. Where its gradient is finite all the same, it is clipped as any other."""
     if loss == "heads":
@@ -230,13 +202,12 @@ def test_a_pathological_row_contributes_nothing(road: str, loss: str, bad: float
     spoilt[2] = bad
     # A penalty on ReLU layers does not see how far out a row is; a tanh saturates.
     finite = loss == "penalty" or (loss == "heads" and bad == 1e38)
-    for ascent in (0.0, 0.1) if road != "opacus" else (0.0,):
+    for ascent in (0.0, 0.1):
         for centred in (False, True):
-            clipper = on(road, module, groups=groups, ascent=ascent)
+            clipper = PerExampleClipper(module, groups=groups, ascent=ascent)
             reference = clipper.reference(losses, rows[:3])[0] if centred else None
             without, _ = clipper.clipped_sum(losses, rows[[0, 1, 3, 4, 5]], 0.5, reference)
             result, whole = clipper.clipped_sum(losses, spoilt, 0.5, reference)
-            assert clipper.closed_form == (road == "closed")
             assert torch.isfinite(flat(result)).all() and torch.isfinite(whole).all()
             moved = float((flat(result) - flat(without)).norm())
             assert moved <= (0.5 * math.sqrt(2) * (1 + 1e-4) if finite else 5e-6)
@@ -251,9 +222,8 @@ def test_a_row_without_gradient_is_not_moved() -> None:
         return minus_scores(m, x) * (x[:, 0] != 99.0)
 
     wanted = clip_rows(row_gradients(module, minus_scores, rows[[0, 2]], 0.3), 0.5).sum(0)
-    for road in ("closed", "row by row"):
-        gradient = flat(on(road, module, ascent=0.3).clipped_sum(losses, rows, 0.5)[0])
-        torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-12)
+    gradient = flat(PerExampleClipper(module, ascent=0.3).clipped_sum(losses, rows, 0.5)[0])
+    torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_outputs_do_not_depend_on_the_batch() -> None:

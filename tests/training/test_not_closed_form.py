@@ -1,23 +1,24 @@
-"""R2, R13: uses of a module that the factors would miss are noticed."""
+"""R2, R13: networks, and uses of a module, that the factors would miss are refused."""
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
 from row_gradients import (
     WIDTH,
-    clip_rows,
+    Losses,
     drawn,
     flat,
+    network,
     normal_rows,
     plain,
-    row_gradients,
     trained,
 )
 from torch import Tensor, nn
 
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.factors import NotClosedForm, Trace
+from tabsynth.training.factors import NotClosedForm
 
 torch.set_num_threads(1)
 
@@ -52,26 +53,61 @@ def twice(module: nn.Module, rows: Tensor) -> Tensor:
 OUTSIDE = [sequence, longer_batch, weight_outside, in_place, twice]
 
 
+@pytest.mark.parametrize("ascent", [0.0, 0.1])
 @pytest.mark.parametrize("losses", OUTSIDE, ids=lambda f: f.__name__)
-def test_what_has_no_factors_is_noticed(losses: object, caplog: pytest.LogCaptureFixture) -> None:
-    """R2: uses that the factors would miss are refused by the trace, said, and done another way."""
+def test_what_has_no_factors_is_refused(losses: Losses, ascent: float) -> None:
+    """R2: uses that the factors would miss are noticed, and leave the module as it was."""
     module, rows = drawn(plain("tanh"), 1), normal_rows(5, "scores", 1)
-    layers = [part for part in module.modules() if isinstance(part, nn.Linear)]
-    with pytest.raises(NotClosedForm):
-        Trace(layers, len(rows)).factors(losses, module, rows)  # type: ignore[arg-type]
-    assert not any("forward" in part.__dict__ for part in module.modules())
     before = copy.deepcopy(module.state_dict())
-    for ascent in (0.0, 0.1):
-        caplog.clear()
-        clipper = PerExampleClipper(module, ascent=ascent)
-        grads = row_gradients(module, losses, rows, ascent)  # type: ignore[arg-type]
-        gradient = flat(clipper.clipped_sum(losses, rows, 0.5)[0])  # type: ignore[arg-type]
-        wanted = clip_rows(grads, 0.5).sum(0)
-        torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-10)
-        assert not clipper.closed_form and "No closed form" in caplog.text
-        assert all(record.levelname == "WARNING" for record in caplog.records)
+    with pytest.raises(NotClosedForm):
+        PerExampleClipper(module, ascent=ascent).clipped_sum(losses, rows, 0.5)
+    assert not any("forward" in part.__dict__ for part in module.modules())
     for name, value in module.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+def half_frozen() -> nn.Module:
+    module = network([5, 4, 1])
+    module[0].bias.requires_grad_(False)
+    return module
+
+
+def tied() -> nn.Module:
+    module = network([5, 5, 5])
+    module[2].weight = module[0].weight
+    return module
+
+
+class Scaled(nn.Module):
+    """A parameter that hangs on a linear layer, and is not the layer's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 2)
+        self.layer.register_parameter("scale", nn.Parameter(torch.ones(2)))
+
+
+class Doubled(nn.Embedding):
+    """An embedding by its type only."""
+
+
+ODD: dict[str, Callable[[], nn.Module]] = {
+    "half frozen": half_frozen,
+    "tied": tied,
+    "a parameter on a layer": Scaled,
+    "subclass": lambda: Doubled(3, 2),
+    "frequencies": lambda: nn.Embedding(3, 2, scale_grad_by_freq=True),
+    "another layer": lambda: nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4)),
+    "in place": lambda: nn.Sequential(nn.Linear(5, 4), nn.ReLU(inplace=True), nn.Linear(4, 1)),
+    "weight norm": lambda: nn.utils.parametrizations.weight_norm(nn.Linear(5, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_networks_are_refused(name: str) -> None:
+    """R2: a network that the closed form does not cover."""
+    with pytest.raises(NotClosedForm, match="plain linear"):
+        PerExampleClipper(ODD[name]())
 
 
 @pytest.mark.parametrize("ascent", [0.0, 0.1])
@@ -79,12 +115,9 @@ def test_losses_are_one_a_row(ascent: float) -> None:
     """R13, R5: a batch's mean would make rows depend on each other, and on how many there are."""
     module, rows = drawn(plain("tanh"), 1), normal_rows(5, "scores", 1)
     clipper = PerExampleClipper(module, ascent=ascent)
-    for closed, row_by_row in ((True, False), (False, False), (False, True)):
-        clipper.closed_form, clipper.row_by_row = closed, row_by_row
+    for losses in (lambda m, x: m(x).mean(), lambda m, x: m(x)):
         with pytest.raises(TypeError, match="one a row"):
-            clipper.clipped_sum(lambda m, x: m(x).mean(), rows, 1.0)
-        with pytest.raises(TypeError, match="one a row"):
-            clipper.clipped_sum(lambda m, x: m(x), rows, 1.0)
+            clipper.clipped_sum(losses, rows, 1.0)
 
 
 def test_a_loss_that_raises_leaves_no_trace() -> None:

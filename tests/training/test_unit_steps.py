@@ -12,7 +12,6 @@ from private_steps import RULES, grads
 from row_gradients import (
     LOSSES,
     NETWORKS,
-    Gated,
     Losses,
     autoencoder,
     clip_rows,
@@ -61,7 +60,6 @@ CASES = [
     ("embedded", "scores"),
     ("partial", "scores"),
     ("autoencoder", "heads"),
-    ("gated", "scores"),
 ]
 
 
@@ -69,8 +67,6 @@ def case(network: str, loss: str, rows: int, seed: int) -> tuple[nn.Module, Loss
     if network == "autoencoder":
         module, codes = autoencoder(seed)
         return module, reconstruction_losses, codes[:rows]
-    if network == "gated":
-        return drawn(Gated(), seed), scores, normal_rows(rows, "scores", seed)
     module = drawn(NETWORKS[network]("tanh"), seed)
     return module, LOSSES[loss], normal_rows(rows, loss, seed)
 
@@ -127,7 +123,6 @@ SENSITIVE = [
     ("shared", "scores"),
     ("embedded", "scores"),
     ("autoencoder", "heads"),
-    ("gated", "scores"),
 ]
 
 
@@ -209,7 +204,7 @@ def test_rounding_moves_the_sum_by_no_more_than_the_bound(
     assert float((sums[0] - sums[1]).norm()) <= bound
 
 
-@pytest.mark.parametrize("network", ["plain", "gated"])
+@pytest.mark.parametrize("network", ["plain"])
 def test_a_unit_with_a_row_that_is_not_finite_adds_nothing(network: str) -> None:
     """R3: neither does it change what other units add, to the bit; nor do such rows at blank places."""
     module, losses, rows = case(network, "scores", 10, 2)
