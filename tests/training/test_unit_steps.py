@@ -134,7 +134,7 @@ def test_one_unit_moves_the_sum_by_its_bound(network: str, loss: str) -> None:
     module, losses, rows = case(network, loss, 12, 1)
     count = len(trained(module))
     largest = [0.0] * 4
-    for state in range(24 if network == "gated" else 40):
+    for state in range(40):
         size = 10.0 ** (-2 + 5 * (state % 30) / 29)
         with torch.no_grad():
             for p in module.parameters():
