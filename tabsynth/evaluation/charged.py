@@ -137,17 +137,17 @@ def charged_metrics(
     sizes = columns.sizes
 
     def noisy(
-        statistic: Callable[[PrivateRows], float], scale: float, whole: bool = False
+        statistic: Callable[[PrivateRows], float], scale: float, integral: bool = False
     ) -> float:
         """Return a noisy statistic; ``scale`` is the noise multiplier times as much as one unit of privacy may move it."""
         (value,) = exact(account, [statistic(table.read(account))], [scale])
-        return float(noise.noisy(value, scale, bits or rng, whole=whole))
+        return float(noise.noisy(value, scale, bits or rng, whole=integral))
 
-    rows = max(1.0, noisy(lambda rows: float(len(rows)), of_rows, whole=True))
+    rows = max(1.0, noisy(lambda rows: float(len(rows)), of_rows, integral=True))
     size = rows
     if weighted:
-        least = LEAST * float(design.max_weight or 0)
-        size = max(least, noisy(_total, std))
+        lowest_size = LEAST * float(design.max_weight or 0)
+        size = max(lowest_size, noisy(_total, std))
     # Of the public table: costs nothing.
     alone = WeightedRows(
         independent_columns(public_rows.codes, len(public_rows), rng, public_rows.weights)
@@ -160,12 +160,16 @@ def charged_metrics(
         """Return the noisy mean distance. Of ñ the noise moves f by |ñ − n| at most, and the divisor too."""
 
         def total(private: PrivateRows) -> float:
-            one = WeightedRows(codes_of(private), weights_of(private) if weighted else None)
+            private_rows = WeightedRows(
+                codes_of(private), weights_of(private) if weighted else None
+            )
             if bins is None:
-                return total_gap(one, public, sets, sizes, size, step)
-            one, other = (WeightedRows(to_bins(t.codes, bins), t.weights) for t in (one, public))
+                return total_gap(private_rows, public, sets, sizes, size, step)
+            private_rows, other = (
+                WeightedRows(to_bins(t.codes, bins), t.weights) for t in (private_rows, public)
+            )
             width = [int(group.max()) + 1 for group in bins]
-            return total_gap(one, other, sets, width, size, step)
+            return total_gap(private_rows, other, sets, width, size, step)
 
         scale = len(sets) * std * (1 + ROUNDING)
         value = min(1.0, max(0.0, noisy(total, scale) / len(sets) / (2 * size)))
@@ -229,9 +233,11 @@ def total_gap(
     """
     gaps = []
     for columns in sets:
-        one, other, cells = cell_numbers(private.codes, public.codes, columns, sizes)
-        expected = noise.on_grid(size * shares(other, cells, public.weights), step)
-        gaps.append(float(np.abs(counts(one, cells, private.weights) - expected).sum()))
+        private_cells, public_cells, cells = cell_numbers(
+            private.codes, public.codes, columns, sizes
+        )
+        expected = noise.on_grid(size * shares(public_cells, cells, public.weights), step)
+        gaps.append(float(np.abs(counts(private_cells, cells, private.weights) - expected).sum()))
     return math.fsum(gaps)
 
 

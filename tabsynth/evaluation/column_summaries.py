@@ -57,14 +57,14 @@ def column_summaries(
         both = [
             (table[:, j], weight) for table, weight in zip((train, synthetic), weights, strict=True)
         ]
-        summary = _shown(column, *(shares(codes, column.size, w) for codes, w in both))
+        summary = _summary_of(column, *(shares(codes, column.size, w) for codes, w in both))
         numbers = None if scores is None else scores[j]
         if numbers is not None and (axis := column.axis()) is not None:
             middles = (axis[1][:-1] + axis[1][1:]) / 2
             numbers = np.append(middles, np.full(column.size - column.cells, np.nan))
         if numbers is not None:
-            real, made = (moments(numbers[codes], w) for codes, w in both)
-            summary = replace(summary, moments=(real, made))
+            real, drawn = (moments(numbers[codes], w) for codes, w in both)
+            summary = replace(summary, moments=(real, drawn))
         out.append(replace(summary, heaping=(heaped or {}).get(column.name)))
     return tuple(out)
 
@@ -82,14 +82,14 @@ def moments(values: np.ndarray, weights: np.ndarray | None = None) -> Moments:
     return Moments(mean, deviation, tuple(quantiles(finite, QUANTILES, each).tolist()))
 
 
-def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSummary:
+def _summary_of(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSummary:
     both = np.stack([real, synthetic])
     values, missing = both[:, : column.cells], both[:, column.cells :]
     axis, spans, folded = "", np.empty((0, 2)), 0
     if column.ordered:
         axis, edges = _axis(column)
-        apart, joined = _kept_apart(column, values, edges) if axis == "number" else ([], [])
-        labels, spans, values = _grouped(column, edges, values, apart, joined)
+        apart, joined = _spikes(column, values, edges) if axis == "number" else ([], [])
+        labels, spans, values = _group_cells(column, edges, values, apart, joined)
     else:
         labels, values, folded = _top(column, values)
     labels += [column.label(code) for code in range(column.cells, column.size)]
@@ -126,9 +126,7 @@ def _single(column: Column) -> np.ndarray:
     return np.asarray(highs - lows < TOLERANCE * (column.amount_step or 0.0))
 
 
-def _kept_apart(
-    column: Column, shares: np.ndarray, edges: np.ndarray
-) -> tuple[list[int], list[int]]:
+def _spikes(column: Column, shares: np.ndarray, edges: np.ndarray) -> tuple[list[int], list[int]]:
     """Return cells of one value each whose density would hide that of the others.
 
     Those with many rows are drawn beside the axis; the others are taken together with the next cell.
@@ -157,7 +155,7 @@ def _top(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray, int
     return labels, np.concatenate([shares[:, keep], remainder], axis=1), folded
 
 
-def _grouped(
+def _group_cells(
     column: Column,
     edges: np.ndarray,
     shares: np.ndarray,
@@ -168,9 +166,9 @@ def _grouped(
 
     Neighbours are taken together where there are many, and where a cell is to be ``joined`` with the next.
     """
-    left = np.setdiff1d(np.arange(shares.shape[1]), apart)
-    runs = np.split(left, np.flatnonzero(np.diff(left) > 1) + 1)
-    every = max(1, math.ceil(len(left) / MAX_STEPS))
+    on_axis = np.setdiff1d(np.arange(shares.shape[1]), apart)
+    runs = np.split(on_axis, np.flatnonzero(np.diff(on_axis) > 1) + 1)
+    every = max(1, math.ceil(len(on_axis) / MAX_STEPS))
     groups: list[np.ndarray] = []
     for run in runs:
         parts = [run[i : i + every] for i in range(0, len(run), every)]
@@ -240,8 +238,8 @@ def clear_multiples(
 ) -> tuple[float, ...]:
     """Return the numbers whose multiples are clearly preferred among some values, the coarsest first."""
 
-    def those(kept: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        return values[kept], None if each is None else each[kept]
+    def those(chosen_rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return values[chosen_rows], None if each is None else each[chosen_rows]
 
     values, each = numbers, weights
     values, each = those(values != 0)

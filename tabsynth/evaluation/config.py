@@ -21,7 +21,7 @@ class EvaluationConfig:
     shadow : callable or Synthesizer, optional
         The synthesizer that made the table: a function from a DataFrame to a synthetic one (from linked tables to synthetic
         ones), or a synthesizer of tabsynth that is not fitted. The shadow-model attack is then tried on the two most
-        unusual training rows, or roots with all rows that hang on them.
+        unusual training rows, or roots with their other records.
     shadow_fits : int
         Number of these fits, each on at most 1,000 real rows or roots. A multiple of 8, at least 16.
     m : int, optional

@@ -23,7 +23,7 @@ DIRECTIONS: dict[Better, str] = {
 TWO_TABLES = "The drawing of the rows of both tables"
 TEST_ROWS = "The drawing of the test rows only; the classifiers stay as they were fitted"
 PEOPLE = "The drawing of the people that are attacked, in both groups"
-ROOTS = "The drawing of roots with all that hangs on them"
+ROOTS = "The drawing of roots with their other records"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,9 +89,9 @@ def _only_in_some(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> dict[
     reasons: dict[str, str] = {}
     for table in tables:
         for column in table.columns:
-            lacking = [n for t, n in zip(tables, names, strict=True) if column not in t.columns]
-            if lacking:
-                reasons[column] = f"the {' and the '.join(lacking)} lacks it"
+            without = [n for t, n in zip(tables, names, strict=True) if column not in t.columns]
+            if without:
+                reasons[column] = f"the {' and the '.join(without)} lacks it"
     return reasons
 
 

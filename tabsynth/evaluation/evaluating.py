@@ -257,15 +257,15 @@ def sampled_distances(
     √(1/n + 1/m).
     """
     parts = []
-    one, other = halves(train, np.random.default_rng([seed, 4]))
+    half, other_half = halves(train, np.random.default_rng([seed, 4]))
     n, m = evaluation.rows["train"], evaluation.rows["synthetic"]
     for item in evaluation.distances:
         estimate = item.synthetic.mean
         error = max(estimate.high - estimate.value, estimate.value - estimate.low) / Z95
         by_chance = math.nan
-        if one is not None and other is not None:
+        if half is not None and other_half is not None:
             sets = column_sets(len(columns.sizes), item.order, seed)
-            apart = distance(one, other, sets, columns.names, columns.sizes).mean.value
-            by_chance = apart * math.sqrt((1 / n + 1 / m) / (1 / len(one) + 1 / len(other)))
+            apart = distance(half, other_half, sets, columns.names, columns.sizes).mean.value
+            by_chance = apart * math.sqrt((1 / n + 1 / m) / (1 / len(half) + 1 / len(other_half)))
         parts.append(SampledDistance(item.order, estimate.value, error, by_chance))
     return Sampled(dict(rows), tuple(parts))

@@ -25,7 +25,7 @@ class Level:
     root : ndarray, shape (rows,), int64
         The row of the root's level that each row hangs on.
     weights : ndarray, shape (rows,), float64, or None
-        Of the root's level alone: its survey weights, which count for all that hangs on a row. None: all count the same.
+        Of the root's level alone: its survey weights, which count for its other records. None: all count the same.
     """
 
     codes: np.ndarray
@@ -88,7 +88,7 @@ def effective_roots(levels: Levels) -> float:
 
 
 def with_weight(levels: Levels, columns: Mapping[str, LevelColumns]) -> Levels:
-    """Return the tables without the roots that stand for nobody, and all that hangs on them."""
+    """Return the tables without the roots that stand for nobody, and their other records."""
     weights = weights_of_roots(levels)
     if weights is None or (weights > 0).all():
         return levels
@@ -105,7 +105,7 @@ def sizes_of_groups(levels: Levels, columns: Mapping[str, LevelColumns], table: 
 def of_roots(
     levels: Levels, columns: Mapping[str, LevelColumns], roots: np.ndarray
 ) -> dict[str, Level]:
-    """Return the given rows of the root's level, each once and in that order, with all that hangs on them."""
+    """Return the given rows of the root's level, each once and in that order, with their other records."""
     chosen: dict[str, np.ndarray] = {}
     out: dict[str, Level] = {}
     for table, level in levels.items():

@@ -2,14 +2,13 @@
 
 Each table is evaluated by itself, and each child beside the columns of the tables above it, with the metrics of
 :mod:`tabsynth.evaluation.suite`. Metrics of groups are those of :mod:`tabsynth.evaluation.utility.groups`, and attacks have a
-row of the root with all rows that hang on it as their target.
+row of the root with its other records as their target.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -48,7 +47,7 @@ from tabsynth.evaluation.results import Estimate, WeightsUsed, reference_scale
 from tabsynth.evaluation.suite import measure
 from tabsynth.evaluation.survey_columns import RootSurvey, Survey
 from tabsynth.evaluation.utility.groups import group_metrics
-from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 
@@ -63,7 +62,7 @@ KEYS = Definition(
     better="lower",
     best=0.0,
     reference="Best is 0; the first two must be 0.",
-    caveat="Rows with a broken key, and all that hangs on them, are in no other figure. Real tables need not be sorted.",
+    caveat="Rows with a broken key, and their other records, are in no other figure. Real tables need not be sorted.",
     source="Counted",
 )
 
@@ -75,7 +74,7 @@ class LinkedEvaluation(Measured):
     Attributes
     ----------
     root : str
-        The table whose rows, with all rows that hang on them, are the unit of attacks.
+        The table whose rows, with their other records, are the unit of attacks.
     rows : dict
         For each table, rows of the ``train``, ``synthetic`` and ``holdout`` tables.
     tables : dict
@@ -140,11 +139,11 @@ def evaluate_linked(
     frames = Compared(drawn, unseen, _frames(tables.baseline, schema, REAL))
     train, _ = levels_of(frames.baseline, schema, REAL, _weights(of_root, frames.baseline, REAL))
     root_weights = _weights(of_root, drawn, SYNTHETIC, needed=False)
-    made, left_out = levels_of(drawn, schema, SYNTHETIC, root_weights, strict=False)
+    created, left_out = levels_of(drawn, schema, SYNTHETIC, root_weights, strict=False)
     controls = None
     if unseen is not None:
         controls, _ = levels_of(unseen, schema, HOLDOUT, _weights(of_root, unseen, HOLDOUT))
-    if not len(train[schema.root]) or not len(made[schema.root]):
+    if not len(train[schema.root]) or not len(created[schema.root]):
         raise InputError(f"Table {shown(schema.root)} of the real or synthetic tables has no rows.")
     linked = _Linked(
         schema=schema,
@@ -152,7 +151,7 @@ def evaluate_linked(
         survey=of_root,
         config=config,
         frames=frames,
-        levels=Compared[Levels](made, controls, train),
+        levels=Compared[Levels](created, controls, train),
     )
     rng = np.random.default_rng(config.random_state)
     counted = linked.levels.map(lambda levels: with_weight(levels, columns))
@@ -164,17 +163,17 @@ def evaluate_linked(
     reference, scale = counted.holdout, 1.0
     if controls is not None and reference is not None:
         _refuse_known_holdout(linked, controls)
-        scale = reference_scale(*(effective_roots(t) for t in (train, made, controls)))
-        roots = rng.permutation(len(reference[schema.root]))[: len(made[schema.root])]
+        scale = reference_scale(*(effective_roots(t) for t in (train, created, controls)))
+        roots = rng.permutation(len(reference[schema.root]))[: len(created[schema.root])]
         reference = of_roots(reference, columns, np.sort(roots))
     compared: Compared[Levels] = Compared(
         counted.synthetic, reference, independent_children(counted.baseline, columns, rng)
     )
-    metrics = _of_keys(frames, schema)
+    metrics = [metric for name in schema.names for metric in _key_metrics(frames, schema, name)]
     for name in schema.names[1:]:
         metrics += group_metrics(counted.baseline, compared, columns, name, rng)
         config.report_progress(f"groups of {name}")
-    metrics += root_membership(train, made, controls, columns, rng, config.m or MAX_ATTACKED)
+    metrics += root_membership(train, created, controls, columns, rng, config.m or MAX_ATTACKED)
     config.report_progress("attacks on units")
     if config.shadow is not None:
         metrics.append(_shadow(linked))
@@ -357,90 +356,72 @@ def levels_of(
     return levels, left_out
 
 
-def _of_keys(frames: Compared[Frames], schema: LinkedSchema) -> list[Metric]:
-    """Return repeated keys, rows without a parent, and the order of rows; ``frames.baseline`` are the real tables."""
-    out = []
-    for name in schema.names:
-        keys = schema.keys[name]
-        if keys.key is not None:
-            out.append(
-                _share_metric(
-                    f"{name}.duplicate_keys",
-                    f"Duplicate keys, {name}",
-                    f"Here: rows of {name} whose key is null or was that of a row before.",
-                    frames.map(partial(_repeats, name=name, key=keys.key)),
-                )
-            )
-        if keys.parent is None:
-            continue
+def _key_metrics(frames: Compared[Frames], schema: LinkedSchema, name: str) -> list[Metric]:
+    """Return repeated keys of a table, rows without a parent, and the order of rows; ``frames.baseline`` are the real tables."""
+    keys, out = schema.keys[name], []
+
+    def add(key: str, title: str, note: str, broken: Callable[[Frames], pd.Series]) -> None:
+        """Add a share of rows that should be 0. It is counted, not estimated: the interval is the value."""
+
+        def share(tables: Frames) -> Estimate:
+            rows = broken(tables)
+            value = float(rows.mean()) if len(rows) else 0.0
+            return Estimate(value, value, value, len(rows))
+
+        synthetic, holdout, real = frames.map(share)
         out.append(
-            _share_metric(
-                f"{name}.orphans",
-                f"Orphans, {name}",
-                f"Here: rows of {name} whose {keys.parent_key} is that of no row of {keys.parent}.",
-                frames.map(partial(_orphans, name=name, schema=schema)),
+            Metric(
+                KEYS,
+                synthetic,
+                holdout,
+                parts=(Part("real tables", real.value, n=real.n),),
+                key=f"{name}.{key}",
+                title=f"{title}, {name}",
+                note=f"Here: rows of {name} whose {note}.",
+                of_relations=False,
             )
         )
-        if keys.order is not None and all(
-            keys.order in tables[name] for tables in frames if tables is not None
-        ):
-            out.append(
-                _share_metric(
-                    f"{name}.unordered",
-                    f"Rows out of order, {name}",
-                    f"Here: rows of {name} whose {keys.order} is below that of the row before of the same parent.",
-                    frames.map(
-                        partial(_descents, name=name, parent=str(keys.parent_key), order=keys.order)
-                    ),
-                )
-            )
+
+    if keys.key is not None:
+        note = "key is null or was that of a row before"
+        add(
+            "duplicate_keys",
+            "Duplicate keys",
+            note,
+            lambda tables: _repeats(tables[name][keys.key]),
+        )
+    if keys.parent is None:
+        return out
+    parent, above = keys.parent, schema.keys[keys.parent].key
+    add(
+        "orphans",
+        "Orphans",
+        f"{keys.parent_key} is that of no row of {parent}",
+        lambda tables: ~tables[name][keys.parent_key].isin(tables[parent][above].dropna()),
+    )
+    if all(keys.order in tables[name] for tables in frames if tables is not None):
+        note = f"{keys.order} is below that of the row before of the same parent"
+        add("unordered", "Rows out of order", note, lambda tables: _descents(tables[name], keys))
     return out
 
 
-def _repeats(tables: Frames, name: str, key: str) -> np.ndarray:
-    return (tables[name][key].duplicated() | tables[name][key].isna()).to_numpy()
+def _repeats(keys: pd.Series) -> pd.Series:
+    return keys.duplicated() | keys.isna()
 
 
-def _orphans(tables: Frames, name: str, schema: LinkedSchema) -> np.ndarray:
-    keys = schema.keys[name]
-    assert keys.parent is not None
-    parent_keys = tables[keys.parent][schema.keys[keys.parent].key].dropna()
-    return ~tables[name][keys.parent_key].isin(parent_keys).to_numpy()
-
-
-def _descents(tables: Frames, name: str, parent: str, order: str) -> np.ndarray:
+def _descents(table: pd.DataFrame, keys: TableKeys) -> pd.Series:
     """Return which rows but the first of a group have a lower place in the order than the row before."""
-    values = tables[name][order]
-    previous = values.groupby(tables[name][parent]).shift()
+    values = table[keys.order]
+    previous = values.groupby(table[keys.parent_key]).shift()
     both_known = previous.notna() & values.notna()
-    return (values[both_known] < previous[both_known].astype(values.dtype)).to_numpy()
-
-
-def _share_metric(key: str, title: str, note: str, broken: Compared[np.ndarray]) -> Metric:
-    """Return a share of rows that should be 0. It is counted, not estimated: the interval is the value."""
-
-    def share(rows: np.ndarray) -> Estimate:
-        value = float(rows.mean()) if len(rows) else 0.0
-        return Estimate(value, value, value, len(rows))
-
-    synthetic, holdout, real = broken.map(share)
-    return Metric(
-        KEYS,
-        synthetic,
-        holdout,
-        parts=(Part("real tables", real.value, n=real.n),),
-        key=key,
-        title=title,
-        note=note,
-        of_relations=False,
-    )
+    return values[both_known] < previous[both_known].astype(values.dtype)
 
 
 def _evaluate_alone(linked: _Linked, name: str, label: str, *, with_holdout: bool) -> Evaluation:
     """Evaluate one table by itself, keys left out, beside the survey's columns of the root."""
     frames, survey = linked.frames, linked.survey
     table = linked.schema.tables[name]
-    named = Survey() if survey is None else survey.named(frames.baseline, name)
+    named = Survey() if survey is None else survey.survey_of(frames.baseline, name)
 
     def values(tables: Frames) -> pd.DataFrame:
         frame = tables[name]
@@ -505,8 +486,8 @@ def _shadow(linked: _Linked) -> Metric:
             name: pd.concat([part[name] for part in parts], ignore_index=True)
             for name in schema.names
         }
-        made = _frames(shadow(tables), schema, SYNTHETIC)
-        return levels_of(made, schema, SYNTHETIC, strict=False)[0]
+        created = _frames(shadow(tables), schema, SYNTHETIC)
+        return levels_of(created, schema, SYNTHETIC, strict=False)[0]
 
     return root_shadow(make, train, linked.levels.holdout, linked.columns, linked.config)
 

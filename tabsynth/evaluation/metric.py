@@ -183,7 +183,7 @@ class Metric(Result):
 
     @property
     def reading(self) -> str:
-        """What the figure says, in sentences."""
+        """The meaning of the figure, in sentences."""
         return f"{self.definition.meaning} {self.note}".rstrip()
 
     @property
@@ -379,36 +379,31 @@ class Tables:
     labels: tuple[tuple[str, ...], ...]
     weights: Weights | None = None
 
-    def _weighted(self, name: str) -> WeightedRows:
+    def _rows_of(self, name: str) -> WeightedRows:
         weights = None if self.weights is None else getattr(self.weights, name)
         return weighted_rows(getattr(self, name), weights)
 
     @property
     def weighted_train(self) -> WeightedRows:
         """The training table with its weights."""
-        return self._weighted("train")
+        return self._rows_of("train")
 
     @property
-    def weighted(self) -> Compared[WeightedRows]:
+    def with_weights(self) -> Compared[WeightedRows]:
         """The compared tables, with the weights of their rows."""
-        holdout = None if self.holdout is None else self._weighted("holdout")
-        return Compared(self._weighted("synthetic"), holdout, WeightedRows(self.baseline))
+        holdout = None if self.holdout is None else self._rows_of("holdout")
+        return Compared(self._rows_of("synthetic"), holdout, WeightedRows(self.baseline))
 
     @property
     def weighted_control(self) -> WeightedRows:
         """The table ``control`` with its weights."""
-        return self._weighted("control")
+        return self._rows_of("control")
 
     @property
     def weighted_beside_control(self) -> Compared[WeightedRows]:
         """The tables of ``compared_beside_control``, with the weights of their rows."""
-        reference = None if self.reference is None else self._weighted("reference")
-        return Compared(self.weighted.synthetic, reference, self.weighted.baseline)
-
-    @property
-    def compared(self) -> Compared[np.ndarray]:
-        """The tables that are compared with the training table: synthetic, hold-out, baseline."""
-        return Compared(self.synthetic, self.holdout, self.baseline)
+        reference = None if self.reference is None else self._rows_of("reference")
+        return Compared(self.with_weights.synthetic, reference, self.with_weights.baseline)
 
     @property
     def compared_beside_control(self) -> Compared[np.ndarray]:
@@ -547,7 +542,7 @@ class Evaluation(Measured):
         return Attacks(tried, tuple(item for item in tried if item.beats_guessing(len(tried))))
 
     @property
-    def attacked(self) -> bool:
+    def has_attacks(self) -> bool:
         """True if some attack could be judged, which takes a control group."""
         return any(
             metric.kind == PRIVACY and math.isfinite(metric.value) for metric in self.metrics
@@ -567,7 +562,7 @@ class Evaluation(Measured):
         return reference_scale(*(rows[name] for name in ("train", "synthetic", "holdout")))
 
     @property
-    def unpredicted(self) -> int:
+    def columns_not_predicted(self) -> int:
         """The number of columns that were not predicted: of a wide table a part is drawn."""
         return len(self.columns) - len(self.prediction.columns)
 

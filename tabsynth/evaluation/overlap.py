@@ -33,21 +33,23 @@ class Overlap(Result):
         return self.in_training / self.holdout
 
     @property
-    def expected(self) -> float:
+    def expected_share(self) -> float:
         """The share that a fresh sample has by chance."""
         return self.repeated / self.training
 
     @property
     def suspicious(self) -> bool:
         """True if the hold-out has more of them than chance gives."""
-        spread = self.expected * (1 - self.expected) * (1 / self.holdout + 1 / self.training)
-        excess = self.share - self.expected
+        spread = (
+            self.expected_share * (1 - self.expected_share) * (1 / self.holdout + 1 / self.training)
+        )
+        excess = self.share - self.expected_share
         return excess > MARGIN + SURE * math.sqrt(spread)
 
     @property
     def all_known(self) -> bool:
         """True if the hold-out can only have been taken out of the training table."""
-        return self.in_training == self.holdout and self.expected**self.holdout < IMPOSSIBLE
+        return self.in_training == self.holdout and self.expected_share**self.holdout < IMPOSSIBLE
 
 
 def overlap(train: np.ndarray, holdout: np.ndarray) -> Overlap:
@@ -63,10 +65,10 @@ def overlap(train: np.ndarray, holdout: np.ndarray) -> Overlap:
     )
 
 
-def same_rows(one: np.ndarray, other: np.ndarray) -> bool:
+def same_rows(table: np.ndarray, other: np.ndarray) -> bool:
     """Return whether two tables hold the same rows, in whatever order."""
-    return len(one) == len(other) and bool(
-        (np.sort(row_hashes(one)) == np.sort(row_hashes(other))).all()
+    return len(table) == len(other) and bool(
+        (np.sort(row_hashes(table)) == np.sort(row_hashes(other))).all()
     )
 
 

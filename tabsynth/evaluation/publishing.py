@@ -107,29 +107,32 @@ def release(
     """
     if not isinstance(schema, Schema):
         raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
-    given, authenticated = certificate_with(synthetic, certificate)
+    stated, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
     declared, schema = schema, schema.coded
     table, public = _public(declared, synthetic)
-    _check_certificate(given, declared.fingerprint())
-    assert given is not None
+    _check_certificate(stated, declared.fingerprint())
+    assert stated is not None
     if delta is None:
-        delta = float(given.get("delta", math.nan))
+        delta = float(stated.get("delta", math.nan))
     delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
     design = schema.design
     count = uses(len(schema.columns), design.weight is not None)
     sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
     spend = (Gaussian(noise_multiplier=sigma), count)
-    with _open_ledger(ledger, given, epsilon, delta, spend, design.unit) as (own, project):
+    with _open_ledger(ledger, stated, epsilon, delta, spend, design.unit) as (
+        ledger_of_figures,
+        project,
+    ):
         rows = _rows_of_fit(declared, real, rng)  # refused before it is entered
         if project is not None:
-            project.begin(own.run, PURPOSE)
-        account = own.open(PURPOSE, *spend)
+            project.begin(ledger_of_figures.run, PURPOSE)
+        account = ledger_of_figures.open(PURPOSE, *spend)
         if project is None:
             logger.warning("%s", ALONE)  # after the last refusal, before the first row is read
         try:
             metrics = charged_metrics(
-                PrivateTable(rows, own),
+                PrivateTable(rows, ledger_of_figures),
                 account,
                 public,
                 meaning(schema),
@@ -138,15 +141,15 @@ def release(
                 design=design,
             )
         finally:
-            own.close()
-        statement = None if project is None else project.statement(own.run)
+            ledger_of_figures.close()
+        statement = None if project is None else project.statement(ledger_of_figures.run)
         budget = None if project is None else (project.epsilon, project.delta)
     return PrivateEvaluation(
         metrics=(*metrics, table.violations),
-        epsilon=own.spent,
+        epsilon=ledger_of_figures.spent,
         delta=delta,
-        mechanisms=tuple(own.to_list()),
-        certificate=given,
+        mechanisms=tuple(ledger_of_figures.to_list()),
+        certificate=stated,
         schema_sha256=schema.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         authenticated=authenticated,
@@ -161,7 +164,7 @@ def release(
 def _rows_of_fit(schema: Schema, real: object, rng: np.random.Generator | None) -> PrivateRows:
     """Return the real rows that a fit uses, with weights clipped at the cap, and of each unit as many as its bound says."""
     design, mark = schema.design, schema.decimal
-    index, kept = kept_index(schema, real, REAL)
+    index, used_rows = kept_index(schema, real, REAL)
     if not design:
         return index
     frame = to_pandas(real, REAL)
@@ -169,7 +172,7 @@ def _rows_of_fit(schema: Schema, real: object, rng: np.random.Generator | None) 
     if wrong:
         raise InputError(f"In the {REAL}: {' '.join(message for *_, message in wrong)}")
     key = key_of(None) if rng is None else rng.bytes(KEY_BYTES)
-    return rows_of(index, frame.iloc[kept], design, key, mark)
+    return rows_of(index, frame.iloc[used_rows], design, key, mark)
 
 
 def _public(schema: Schema, synthetic: object) -> tuple[Synthetic, WeightedRows]:
@@ -210,19 +213,19 @@ def _open_ledger(
                 f"The synthetic table was made under the ledger {shown(project_section.get('ledger'))}; give that as"
                 " ledger, so that this report is counted there too."
             )
-        own = Ledger(epsilon, delta)
-        own.unit = unit
-        yield own, None
+        ledger_of_figures = Ledger(epsilon, delta)
+        ledger_of_figures.unit = unit
+        yield ledger_of_figures, None
         return
     with ProjectLedger(path) as project:
         project.check_on_it(
             "The synthetic table", project_section.get("project"), project_section.get("run")
         )
         project.check_unit(unit)
-        own = project.ledger(epsilon, delta)
-        own.unit = unit
-        project.check(own.run, [spend])
-        yield own, project
+        ledger_of_figures = project.ledger(epsilon, delta)
+        ledger_of_figures.unit = unit
+        project.check(ledger_of_figures.run, [spend])
+        yield ledger_of_figures, project
 
 
 def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) -> None:

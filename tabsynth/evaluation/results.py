@@ -236,7 +236,7 @@ class BaselineComparison(Result):
         return not self.better and self.conclusive is False
 
     @property
-    def unknown(self) -> bool:
+    def is_unknown(self) -> bool:
         """True if it is not better, and no hold-out shows whether real rows would be."""
         return not self.better and self.conclusive is None
 
@@ -266,9 +266,9 @@ class Verdict(Result):
         return tuple(item.metric for item in self.comparisons if item.inconclusive)
 
     @property
-    def unknown(self) -> bool:
+    def is_unknown(self) -> bool:
         """True if it is unknown, for want of a hold-out, if some metric should count."""
-        return any(item.unknown for item in self.comparisons)
+        return any(item.is_unknown for item in self.comparisons)
 
 
 @dataclass(frozen=True)
@@ -617,16 +617,20 @@ def scale_distance(value: float, best: float | None, scale: float) -> float:
     return value if best is None else best + scale * (value - best)
 
 
-def worse(one: Estimate, other: Estimate, better: str, best: float | None = None) -> bool:
-    """Return whether ``one`` is worse than ``other``, beyond both intervals.
+def worse(estimate: Estimate, other: Estimate, better: str, best: float | None = None) -> bool:
+    """Return whether ``estimate`` is worse than ``other``, beyond both intervals.
 
     ``better`` as in :class:`tabsynth.evaluation.Metric`; "closest" compares distances from ``best``.
     """
     if better == "closest" and best is not None:
-        one, other, better = _distance_from(one, best), _distance_from(other, best), "lower"
+        estimate, other, better = (
+            _distance_from(estimate, best),
+            _distance_from(other, best),
+            "lower",
+        )
     if better == "higher":
-        return one.high < other.low
-    return better == "lower" and one.low > other.high
+        return estimate.high < other.low
+    return better == "lower" and estimate.low > other.high
 
 
 def _distance_from(estimate: Estimate, best: float) -> Estimate:

@@ -94,7 +94,7 @@ def measure(
         if weights is not None and weights.holdout is not None and tables.weights is not None:
             chosen_weights = replace(tables.weights, holdout=weights.holdout[chosen])
             tables = replace(tables, weights=chosen_weights)
-    real, compared = tables.weighted_train, tables.weighted
+    real, compared = tables.weighted_train, tables.with_weights
     ways = tuple(
         distances(
             real,
@@ -163,7 +163,7 @@ def measure(
 
 def weights_used(tables: Tables, name: str = "weights") -> WeightsUsed:
     """Return the sums and effective numbers of the weights of tables."""
-    weights, compared = tables.weights, tables.weighted
+    weights, compared = tables.weights, tables.with_weights
     assert weights is not None
     effective = {
         "train": tables.weighted_train.effective,
@@ -235,7 +235,7 @@ def _of_prediction(
     generators: tuple[np.random.Generator, np.random.Generator],
 ) -> tuple[Prediction, list[Metric]]:
     """Return dimension-wise prediction by logistic regression, and by boosted trees where the settings say so."""
-    tried = fit, tables.weighted.synthetic
+    tried = fit, tables.with_weights.synthetic
     seen = tables.holdout is None  # the synthesizer was fitted on the test rows
     first = dimension_wise_prediction(
         *tried, baselines, test, tables, generators[0], progress=config.stage("prediction")

@@ -1,7 +1,7 @@
 """The columns of a table that say how its rows were drawn: weights, replicate weights, strata and clusters.
 
 All problems of these columns are in one error. Of linked tables they are columns of the root, such as the weight of a
-household, which counts for all rows that hang on it.
+household, which counts for its other records.
 """
 
 import re
@@ -35,7 +35,7 @@ class Survey:
         self-weighting. Default: the weight of the schema. Every metric of utility then compares weighted tables, and
         classifiers are fitted with the weights. The attacks use no weights: they count people, each of whom is one
         row. Weights are not clipped at the cap of the schema. Of linked tables: a column of the root, whose weight counts
-        for all rows that hang on it.
+        for its other records.
     replicate_weights : str or sequence of str, optional
         Columns of replicate weights of the training table, or the text before their numbers, such as ``"PWGTP"`` for
         ``PWGTP1`` to ``PWGTP80``. The result then has intervals of the training table's weighted estimates by replication;
@@ -145,7 +145,7 @@ def apart(
     """Return a table without the survey's columns that the schema does not have, and all of the survey's columns."""
     texts = [str(name) for name in frame.columns]
     of_survey = [names.takes(name) for name in texts]
-    is_table = [not taken or name in declared for taken, name in zip(of_survey, texts, strict=True)]
+    is_table = [not of_it or name in declared for of_it, name in zip(of_survey, texts, strict=True)]
     aside = frame.loc[:, of_survey]
     aside = aside.set_axis([str(name) for name in aside.columns], axis=1).reset_index(drop=True)
     return frame.loc[:, is_table], aside
@@ -374,7 +374,7 @@ class RootSurvey:
         return weights
 
     def beside(self, frames: Frames, table: str, names: Survey) -> pd.DataFrame:
-        """Return the survey's columns of the root that ``names`` has, for each row of a table; see :meth:`named`.
+        """Return the survey's columns of the root that ``names`` has, for each row of a table; see :meth:`survey_of`.
 
         Synthetic rows without a root have a weight of 0.
         """
@@ -388,7 +388,7 @@ class RootSurvey:
         out = out.assign(**{self._beside(ROW): rows})
         return out.loc[:, [names.takes(name) for name in out]]
 
-    def named(self, frames: Frames, table: str) -> Survey:
+    def survey_of(self, frames: Frames, table: str) -> Survey:
         """Return the survey's columns by their names beside a table; without replicate weights each root is a cluster."""
         if table == self.schema.root:
             return self.names

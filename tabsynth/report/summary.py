@@ -137,7 +137,7 @@ def _holdout(overlap: Overlap | None) -> list[str]:
     if overlap is None or not overlap.suspicious:
         return []
     return [
-        f"BEWARE: {overlap.share:.0%} of the hold-out rows equal a training row, and {overlap.expected:.0%} of the"
+        f"BEWARE: {overlap.share:.0%} of the hold-out rows equal a training row, and {overlap.expected_share:.0%} of the"
         " training rows equal another one. The hold-out seems to hold rows that were fitted: then every"
         " attack looks harmless, and every score too good."
     ]
@@ -152,7 +152,7 @@ def _verdict(evaluation: Evaluation) -> str:
     aside = ""
     if verdict.inconclusive and text != INCONCLUSIVE:
         aside = f" Not counted: {', '.join(verdict.inconclusive)}, by which {_TOO_WEAK}."
-    if verdict.unknown:
+    if verdict.is_unknown:
         aside = f" {_UNKNOWN}"
     if text == INCONCLUSIVE:
         reason = f"by every metric used here ({_metric_names(comparisons)}), {_TOO_WEAK}"

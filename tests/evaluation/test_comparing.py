@@ -101,10 +101,10 @@ def test_a_verdict_names_the_metrics_on_each_side() -> None:
     )
     assert expected.better == ("better", "better than a reference that is not")
     assert expected.not_better == ("worse",) and expected.inconclusive == ("too weak",)
-    assert not expected.unknown
+    assert not expected.is_unknown
     bare = Verdict("", (comparison("x", False, None), comparison("y", True, None)))
-    assert bare.unknown and bare.not_better == ("x",) and bare.inconclusive == ()
-    assert not Verdict("", bare.comparisons[1:]).unknown
+    assert bare.is_unknown and bare.not_better == ("x",) and bare.inconclusive == ()
+    assert not Verdict("", bare.comparisons[1:]).is_unknown
 
 
 @pytest.mark.parametrize(("low", "leaks"), [(-0.01, False), (0.0, False), (0.01, True)])
@@ -144,5 +144,5 @@ def test_rows_are_those_given_and_the_reference_is_scaled_to_them() -> None:
 def test_without_a_control_group_no_attack_is_judged() -> None:
     unknown = metric("attribute_disclosure", math.nan, math.nan, kind="privacy", best=0.0)
     expected = metric("presence", 0.5, 0.1, kind="privacy", best=0.5)
-    assert not evaluation("bare", unknown, metric("f1", 0.9, 0.01)).attacked
-    assert evaluation("judged", unknown, expected).attacked
+    assert not evaluation("bare", unknown, metric("f1", 0.9, 0.01)).has_attacks
+    assert evaluation("judged", unknown, expected).has_attacks

@@ -144,7 +144,7 @@ def test_a_copy_of_some_households_is_found_and_fresh_ones_are_not():
         presence = metrics["homes.presence"]
         assert presence.beats_guessing() == found, presence.synthetic
         assert not math.isnan(presence.holdout.value) and abs(presence.holdout.value - 0.5) < 0.15
-        assert "with all that hangs on them" in presence.title
+        assert "with their other records" in presence.title
     assert root_membership(train, fresh, None, THREE, rng) == []
 
 

@@ -59,7 +59,7 @@ def test_resampled_distances_spread_as_those_of_new_samples_do(rows):
             [distance(a, b, sets, created.names, created.sizes).mean.value for a, b in both]
         )
         if seed < 10:
-            second = _resample(created, created.weighted.synthetic, 1, judged, sets, rng)
+            second = _resample(created, created.with_weights.synthetic, 1, judged, sets, rng)
             assert second.shape == (3, 100)
             spreads.append(second.std(axis=1))
     ratio = np.mean(spreads, axis=0) / np.std(values, axis=0)

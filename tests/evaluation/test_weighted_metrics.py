@@ -104,13 +104,13 @@ def test_integer_weights_are_repeated_rows(seed):
     same(rare_coverage(one), rare_coverage(two))
     same(k_marginal(one), k_marginal(ones))
     for i, sets in enumerate([[(0,), (3,)], [(0, 1), (2, 3)], [(0, 1, 3)]]):
-        for a, b in zip(one.weighted, two.weighted, strict=True):
+        for a, b in zip(one.with_weights, two.with_weights, strict=True):
             first = distance(one.weighted_train, a, sets, NAMES, SIZES)
             second = distance(two.weighted_train, b, sets, NAMES, SIZES)
             assert first.mean.value == pytest.approx(second.mean.value), i
             assert first.mean.high > second.mean.high  # there are fewer people than repeated rows
     total, moved = population_totals(one, rng(0))
-    w, v = (table.weights for table in (one.weighted_train, one.weighted.synthetic))
+    w, v = (table.weights for table in (one.weighted_train, one.with_weights.synthetic))
     assert total.value == pytest.approx(abs(v.sum() / w.sum() - 1))
     assert total.value == pytest.approx(abs(len(two.synthetic) / len(two.train) - 1))
     gaps = [
@@ -398,7 +398,7 @@ def test_what_weights_correct_is_seen_by_every_metric():
         out = {metric.key: metric.value for metric in found}
         out["k_marginal"] = 1000 - out["k_marginal"]
         gaps = distance(
-            created.weighted_train, created.weighted.synthetic, [(0,), (1,)], NAMES, SIZES
+            created.weighted_train, created.with_weights.synthetic, [(0,), (1,)], NAMES, SIZES
         )
         return out | {"tvd": gaps.mean.value}
 

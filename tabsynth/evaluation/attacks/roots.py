@@ -1,4 +1,4 @@
-"""Attacks on linked tables whose target is a root with all that hangs on it: a household, a patient with all visits.
+"""Attacks on linked tables whose target is a root with its other records: a household, a patient with all visits.
 
 The attacks are those on rows (:mod:`tabsynth.evaluation.attacks.membership` and
 :mod:`tabsynth.evaluation.attacks.shadow`), on one wide row for each root. Two roots are as far apart as their own columns,
@@ -80,7 +80,7 @@ def root_shadow(
     columns: Mapping[str, LevelColumns],
     config: EvaluationConfig,
 ) -> Metric:
-    """Attack one root with all rows that hang on it by shadow models; see ``shadow_membership``.
+    """Attack one root with its other records by shadow models; see ``shadow_membership``.
 
     Parameters
     ----------
@@ -126,6 +126,6 @@ def _of_roots(metric: Metric, root: str) -> Metric:
     return replace(
         metric,
         key=f"{root}.{metric.key}",
-        title=f"{metric.title}: rows of {root} with all that hangs on them",
-        note=f"{metric.note} A person or record is here a row of {root} with all rows that hang on it.".lstrip(),
+        title=f"{metric.title}: rows of {root} with their other records",
+        note=f"{metric.note} A person or record is here a row of {root} with its other records.".lstrip(),
     )

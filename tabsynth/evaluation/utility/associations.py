@@ -67,7 +67,7 @@ INFORMATION = _mean_difference(
 
 def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> list[Metric]:
     """Return the mean absolute differences of r (numbers only), V and information (in nats) over pairs."""
-    present = [t for t in (tables.weighted_train, *tables.weighted) if t is not None]
+    present = [t for t in (tables.weighted_train, *tables.with_weights) if t is not None]
     folded, sizes = fold_rare([t.codes for t in present], tables.sizes, present[0].weights)
     pairs = column_sets(len(sizes), 2, seed) if len(sizes) > 1 else []
     groups = [group_numbers(len(table), rng) for table in folded]
@@ -110,7 +110,7 @@ def _metric(
         n, mean = min(len(table), len(tables.weighted_train)), gaps.mean(axis=0)
         return gaps[:, 0], jackknife(float(mean[0]), mean[1:], n, low=0.0)
 
-    compared = tables.weighted.map(compare)
+    compared = tables.with_weights.map(compare)
     parts = compared.parts(names, itemgetter(0), len(tables.synthetic))
     worst = worst_first(parts, "lower", SHOWN_PARTS)
     return Metric(definition, *compared.map(itemgetter(1)), worst)

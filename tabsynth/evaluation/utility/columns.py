@@ -61,7 +61,7 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
         n = min(len(other), len(real))
         return shares[0], jackknife(float(r[0]), r[1:], n, -1.0, 1.0)
 
-    measured = tables.weighted.map(measure)
+    measured = tables.with_weights.map(measure)
     gaps = np.abs(train[0] - measured.synthetic[0])
     parts = []
     for i in np.argsort(-gaps)[:SHOWN_PARTS]:
@@ -104,7 +104,7 @@ def rare_coverage(tables: Tables) -> Metric:
         hits = (np.isin(values, other.codes[:, j]) for j, values in enumerate(rare))
         return [bool(hit) for column in hits for hit in column]
 
-    coverage = tables.weighted.map(measure)
+    coverage = tables.with_weights.map(measure)
     places = [(j, int(v)) for j, values in enumerate(rare) for v in values]
     missing = [
         Part(

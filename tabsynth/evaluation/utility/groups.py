@@ -6,7 +6,7 @@ columns, a mean over sets of columns, as in :mod:`tabsynth.evaluation.utility.ma
 
 With survey weights an item counts as its root does.
 
-The intervals are normal, from the influence of each root with all that hangs on it (delta method for a ratio of totals of
+The intervals are normal, from the influence of each root with its other records (delta method for a ratio of totals of
 clusters; Cochran 1977, *Sampling Techniques*, chapter 6): items of one root are not independent.
 """
 
@@ -181,7 +181,7 @@ def group_metrics(
         The synthetic tables, real tables of roots that no synthesizer saw, and tables of independent children.
     """
     child = _Child(train, compared_tables, columns, table)
-    metrics = [_sizes(child), _between(child)]
+    metrics = [_sizes(child), _parents_and_children(child)]
     if len(train[table]) and train[table].position.max() > 0:
         metrics += [_pairs(child), *_differences(child, rng)]
         if child.about.ordered:
@@ -202,7 +202,7 @@ def _sizes(child: _Child) -> Metric:
     return child.metric(GROUP_SIZE, counted, title=f"Group size, {child.table} of {parent}")
 
 
-def _between(child: _Child) -> Metric:
+def _parents_and_children(child: _Child) -> Metric:
     """Compare each column of a child with each column of every table above it."""
     columns, table = child.columns, child.table
     _, origin = with_ancestors(child.train, columns, table)

@@ -74,23 +74,23 @@ def inference(tables: Tables, column: int) -> list[Metric]:
     answer, numeric = _answer(tables, column)
     fit = least_squares if numeric else logistic
 
-    def fitted(table: WeightedRows) -> tuple[np.ndarray, np.ndarray]:
+    def fit_table(table: WeightedRows) -> tuple[np.ndarray, np.ndarray]:
         y = answer[table.codes[:, column]]
-        known = table.at(np.isfinite(y))
-        weights = known.weights
+        answered = table.at(np.isfinite(y))
+        weights = answered.weights
         if tables.weights is not None and weights is None:  # the same kind of errors for all tables
-            weights = np.ones(len(known))
-        return fit(design(known.codes, tables.scores, terms), y[np.isfinite(y)], weights)
+            weights = np.ones(len(answered))
+        return fit(design(answered.codes, tables.scores, terms), y[np.isfinite(y)], weights)
 
     finite_answers = answer[tables.weighted_train.codes[:, column]]
     finite_answers = finite_answers[np.isfinite(finite_answers)]
     if not terms.names or not len(finite_answers) or np.ptp(finite_answers) == 0:
         return []
-    real = fitted(tables.weighted_train)
+    real = fit_table(tables.weighted_train)
     if not _has_interval(real).any():
         return []
 
-    agreements = tables.weighted.map(lambda table: _agreement(real, fitted(table)))
+    agreements = tables.with_weights.map(lambda table: _agreement(real, fit_table(table)))
     parts = agreements.parts(terms.names, lambda agreement: agreement[2])
     parts = sorted((p for p in parts if math.isfinite(p.value)), key=lambda part: part.value)
     model = "linear" if numeric else "logistic"
@@ -144,10 +144,10 @@ def design_terms(tables: Tables, column: int) -> Terms:
         numbers = tables.scores[j]
         if numbers is not None and np.isfinite(numbers).sum() > 2:
             values = numbers[real.codes[:, j]]
-            known = np.isfinite(values)
-            finite = values[known]
+            finite_rows = np.isfinite(values)
+            finite = values[finite_rows]
             if len(finite) and finite.std() > 0:
-                each = None if real.weights is None else real.weights[known]
+                each = None if real.weights is None else real.weights[finite_rows]
                 centre = float(np.average(finite, weights=each))
                 names.append(name)
                 places.append((j, None))

@@ -52,7 +52,7 @@ def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
         one, two = (WeightedRows(to_bins(t.codes, bins), t.weights) for t in (real, other))
         return distance(one, two, sets, tables.names, sizes)
 
-    distances = tables.weighted.map(score)
+    distances = tables.with_weights.map(score)
     parts = [
         Part(" × ".join(m.columns), 1000 * (1 - m.value), n=len(tables.synthetic))
         for m in distances.synthetic.marginals
@@ -100,10 +100,10 @@ def percentile_bins(
             bins_of_columns.append(np.arange(size))
             continue
         values = numbers[table[:, j]]
-        known = np.isfinite(values)
-        finite = values[known]
+        finite_rows = np.isfinite(values)
+        finite = values[finite_rows]
         ranks = np.linspace(0, 100, BINS + 1)[1:-1] / 100
-        of_known = None if weights is None else weights[known]
+        of_known = None if weights is None else weights[finite_rows]
         cuts = np.unique(quantiles(finite, ranks, of_known)) if len(finite) else np.empty(0)
         group = np.searchsorted(cuts, numbers, side="left")
         group[~np.isfinite(numbers)] = len(cuts) + 1

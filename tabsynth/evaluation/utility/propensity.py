@@ -87,7 +87,7 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
         metrics.append(
             Metric(
                 RATIO,
-                *tables.weighted.map(measure),
+                *tables.with_weights.map(measure),
                 key=key,
                 title=f"pMSE ratio, {name}",
                 of_relations=ratio is tree,

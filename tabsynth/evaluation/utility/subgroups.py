@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -35,13 +34,6 @@ GAP = Definition(
 )
 
 
-class _Fared(NamedTuple):
-    """The judged groups of one table: each group's distance beyond chance, and the gap with its interval."""
-
-    excesses: np.ndarray
-    gap: Estimate
-
-
 def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metric:
     """Return the worst group's distance less the best one's; NaN where fewer than two groups can be judged.
 
@@ -56,20 +48,22 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
     comparable = len(judged) > 1 and len(tables.sizes) > 1
     sets = _sets(len(tables.sizes), column, rng) if comparable else []
 
-    def judge_groups(other: WeightedRows) -> _Fared:
+    def judge_groups(other: WeightedRows) -> tuple[np.ndarray, Estimate]:
         if not comparable:
             none = np.full(len(judged), np.nan)
-            return _Fared(none, Estimate(math.nan, math.nan, math.nan, len(other)))
+            return none, Estimate(math.nan, math.nan, math.nan, len(other))
         excesses = np.array([_excess(tables, other, column, int(v), sets, rng) for v in judged])
-        half = _half_width(tables, other, column, judged, sets, rng)
+        # The range of the groups' errors bounds the error of the range, whichever groups are worst and best (as in
+        # Tukey's test of all pairs); their errors are those of resampled rows of both tables.
+        replicates = _resample(tables, other, column, judged, sets, rng)
+        errors = replicates - replicates.mean(axis=1, keepdims=True)
+        half = float(np.percentile(np.ptp(errors, axis=0), 95))
         value = float(excesses.max() - excesses.min())
         gap = Estimate(value, max(0.0, value - half), min(1.0, value + half), len(other))
-        return _Fared(excesses, gap)
+        return excesses, gap
 
-    gaps = tables.weighted.map(judge_groups)
-    parts = gaps.parts(
-        [labels[int(v)] for v in judged], lambda fared: fared.excesses, counts[judged]
-    )
+    gaps = tables.with_weights.map(judge_groups)
+    parts = gaps.parts([labels[int(v)] for v in judged], itemgetter(0), counts[judged])
     parts.sort(key=lambda part: -part.value)
     groups = [Group(part.name, part.n, part.value) for part in parts] if comparable else []
     gap = gaps.map(itemgetter(1))
@@ -128,24 +122,6 @@ def _excess(
     )  # nearer than chance is not worse than near
 
 
-def _half_width(
-    tables: Tables,
-    other: WeightedRows,
-    column: int,
-    judged: np.ndarray,
-    sets: Sequence[tuple[int, ...]],
-    rng: np.random.Generator,
-) -> float:
-    """Return half the width of the gap's 95% interval.
-
-    The range of the groups' errors bounds the error of the range, whichever groups are worst and
-    best (as in Tukey's test of all pairs); their errors are those of resampled rows of both tables.
-    """
-    replicates = _resample(tables, other, column, judged, sets, rng)
-    errors = replicates - replicates.mean(axis=1, keepdims=True)
-    return float(np.percentile(np.ptp(errors, axis=0), 95))
-
-
 def _resample(
     tables: Tables,
     other: WeightedRows,
@@ -177,9 +153,13 @@ def _resample(
             ),
             shape=(len(judged), len(used_cells)),
         )
-        for places, block, weight, own in zip(split, blocks, weights, each, strict=True):
+        for places, block, weight, weights_of_rows in zip(
+            split, blocks, weights, each, strict=True
+        ):
             member = sparse.csr_matrix(
-                (own, (places, block)), shape=(len(used_cells), len(weight)), dtype=np.float32
+                (weights_of_rows, (places, block)),
+                shape=(len(used_cells), len(weight)),
+                dtype=np.float32,
             )
             counts = member @ weight
             rows = owner @ counts

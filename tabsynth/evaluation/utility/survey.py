@@ -225,7 +225,7 @@ class _Group:
 
     @property
     def inside(self) -> Compared[np.ndarray]:
-        """Which values are within the intervals, 1 or 0; shape (estimates,)."""
+        """The values as 1 within their intervals and 0 outside of them; shape (estimates,)."""
         return self.values.map(
             lambda values: np.array(
                 [e.takes(float(x)) for e, x in zip(self.estimates, values, strict=True)], float
@@ -301,7 +301,7 @@ def _shares(tables: Tables, design: Design, columns: tuple[int, ...]) -> _Group:
     labels = [[f"{tables.names[j]} = {label}" for label in tables.labels[j]] for j in columns]
     cell_names = [", ".join(parts) for parts in itertools.product(*labels)]
     estimates, errors = design.shares(places(tables.train), len(judged))
-    values = tables.weighted.map(shares_of)
+    values = tables.with_weights.map(shares_of)
     return _Group(
         " × ".join(tables.names[j] for j in columns),
         tuple(
@@ -328,7 +328,7 @@ def _numbers(tables: Tables, design: Design, numbers: Sequence[int]) -> list[_Gr
     ) -> None:
         """Add one estimate: ``value_of`` a table and the factor that makes its sums totals of the population."""
         factors = iter(scale for scale in scales if scale is not None)
-        values = tables.weighted.map(lambda table: np.array([value_of(table, next(factors))]))
+        values = tables.with_weights.map(lambda table: np.array([value_of(table, next(factors))]))
         limits = (least, math.inf)
         estimate = _with_interval(name, design, real, rows, values.synthetic[0], limits)
         out.append(_Group(name, (estimate,), values))

@@ -172,9 +172,12 @@ def _scores(
     out = []
     for score in (auroc, auprc, calibration_error):
         value = score(chances, truth, weights)
-        kept = [groups != g for g in range(GROUPS)] if len(truth) >= GROUPS else []
+        without_groups = [groups != g for g in range(GROUPS)] if len(truth) >= GROUPS else []
         replicates = np.array(
-            [score(chances[k], truth[k], None if weights is None else weights[k]) for k in kept]
+            [
+                score(chances[k], truth[k], None if weights is None else weights[k])
+                for k in without_groups
+            ]
         )
         out.append(jackknife(value, replicates, len(truth), 0.0, 1.0))
     both = (area_under_roc, average_precision)
@@ -237,9 +240,9 @@ def average_precision(
     """Return the sum of precision × gain in recall over thresholds, ties taken together."""
     order = np.argsort(-score, kind="stable")
     each = np.ones(len(score)) if weights is None else weights[order]
-    hits, taken = np.cumsum(each * positive[order]), np.cumsum(each)
+    hits, ranked = np.cumsum(each * positive[order]), np.cumsum(each)
     ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
-    precision = hits[ends] / taken[ends]
+    precision = hits[ends] / ranked[ends]
     recall = hits[ends] / hits[-1]
     return float((precision * np.diff(recall, prepend=0.0)).sum())
 

@@ -78,7 +78,7 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
             jackknife(float(moved[0]), moved[1:], n, 0.0),
         )
 
-    compared, scales = tables.weighted, population_scales(tables)
+    compared, scales = tables.with_weights, population_scales(tables)
     metrics = Compared(
         measure(compared.synthetic, scales.synthetic),
         None if compared.holdout is None else measure(compared.holdout, scales.holdout or 1.0),
@@ -98,13 +98,13 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
 
 def population_scales(tables: Tables) -> Compared[float]:
     """Return the factors that make the weighted sums of each table totals of the population."""
-    weights, given = tables.weights, tables.weighted
+    weights, compared = tables.weights, tables.with_weights
     assert weights is not None
     population = float(weights.train.sum())
     holdout = None
-    if tables.holdout is not None and given.holdout is not None:
+    if tables.holdout is not None and compared.holdout is not None:
         rows = len(tables.train) / len(tables.holdout)
-        holdout = population / len(given.holdout) if weights.holdout is None else rows
+        holdout = population / len(compared.holdout) if weights.holdout is None else rows
     synthetic = 1.0
     if weights.synthetic is None:
         synthetic = population / len(tables.synthetic)
