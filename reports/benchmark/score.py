@@ -19,8 +19,7 @@ import pandas as pd
 from benchmark_data import PROTOCOL, data_file, missing  # on the path through config
 
 from tabsynth import Schema
-from tabsynth.evaluation.utility.kmarginal import marginal_sets, percentile_bins, to_bins
-from tabsynth.evaluation.utility.marginals import distance
+from tabsynth.evaluation.utility.marginals import distance, marginal_sets, percentile_bins, to_bins
 from tabsynth.evaluation.utility.prediction import fold_rare, subsample
 from tabsynth.evaluation.utility.propensity import MAX_ROWS, tree
 from tabsynth.evaluation.utility.target import MAX_FIT, MAX_TEST, auroc, logistic, probabilities

@@ -4,6 +4,7 @@ from tabsynth.evaluation.attacks.disclosure import attribute_disclosure
 from tabsynth.evaluation.attacks.shadow import shadow_membership
 from tabsynth.evaluation.baseline import independent_columns, verdict
 from tabsynth.evaluation.config import EvaluationConfig
+from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.metric import Columns, Evaluation, Metric, Part, Tables
 from tabsynth.evaluation.results import (
     F1,
@@ -29,6 +30,7 @@ __all__ = [
     "Cell",
     "ColumnPrediction",
     "Columns",
+    "Definition",
     "Disclosure",
     "Distance",
     "Distances",

@@ -15,9 +15,16 @@ from tabsynth.evaluation.baseline import independent_columns
 from tabsynth.evaluation.definitions import SHOWN, Definition
 from tabsynth.evaluation.metric import Columns, Metric
 from tabsynth.evaluation.results import Estimate
-from tabsynth.evaluation.utility import kmarginal, marginals
-from tabsynth.evaluation.utility.kmarginal import marginal_sets, percentile_bins, score_of, to_bins
-from tabsynth.evaluation.utility.marginals import WAYS, cell_numbers, column_sets
+from tabsynth.evaluation.utility import marginals
+from tabsynth.evaluation.utility.marginals import (
+    WAYS,
+    cell_numbers,
+    column_sets,
+    marginal_sets,
+    percentile_bins,
+    score_of,
+    to_bins,
+)
 from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
 from tabsynth.privacy.noise import samplers as noise
@@ -41,7 +48,7 @@ DISTANCE = replace(
     sampling_power=0.0,
 )
 SCORE = replace(
-    kmarginal.SCORE,
+    marginals.SCORE,
     name="k-marginal score with noise",
     meaning="Likeness of the counts of pairs of columns, with charged Gaussian noise. The bins of numbers are percentiles"
     " of the synthetic table.",
@@ -196,7 +203,7 @@ def charged_metrics(
     bins = percentile_bins(public_rows.codes, sizes, columns.scores, public_rows.weights)
     sets = marginal_sets(columns.names)
     scored = [score_of(estimate(other, sets, bins)) for other in (public_rows, alone)]
-    metrics.append(Metric(SCORE, scored[0], baseline=scored[1], title=kmarginal.SCORE.name))
+    metrics.append(Metric(SCORE, scored[0], baseline=scored[1], title=marginals.SCORE.name))
     bounded = f"At most {design.rows} rows of each unit of privacy are counted."
     metrics.append(
         Metric(

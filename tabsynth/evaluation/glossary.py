@@ -9,7 +9,6 @@ from tabsynth.evaluation.utility import (
     constraints,
     groups,
     inference,
-    kmarginal,
     marginals,
     prediction,
     propensity,
@@ -22,7 +21,7 @@ from tabsynth.evaluation.utility import (
 METRICS: dict[str, tuple[Definition, ...]] = {
     "utility": (
         marginals.DISTANCE,
-        kmarginal.SCORE,
+        marginals.SCORE,
         prediction.PREDICTION,
         columns.PROBABILITY,
         associations.PEARSON,

@@ -12,7 +12,7 @@ from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError, TableError
 from tabsynth.evaluation.metric import Columns, Metric, Part
-from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
+from tabsynth.evaluation.results import Overlap
 from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.privacy.certificate.attached import attached, matching
 from tabsynth.privacy.certificate.verification import Verification
@@ -210,3 +210,29 @@ def _place(schema: Schema, name: str, argument: str) -> int:
             f" {', '.join(map(repr, schema.names[:8]))}{' …' if len(schema.names) > 8 else ''}."
         )
     return schema.names.index(name)
+
+
+def overlap(train: np.ndarray, holdout: np.ndarray) -> Overlap:
+    """Return the overlap of tables of category codes, shape (rows, columns); neither may be empty."""
+    training_hashes, holdout_hashes = row_hashes(train), row_hashes(holdout)
+    distinct, counts = np.unique(training_hashes, return_counts=True)
+    repeated = int(counts[counts > 1].sum())
+    return Overlap(
+        len(holdout_hashes),
+        int(np.isin(holdout_hashes, distinct).sum()),
+        len(training_hashes),
+        repeated,
+    )
+
+
+def same_rows(table: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether two tables hold the same rows, in whatever order."""
+    return len(table) == len(other) and bool(
+        (np.sort(row_hashes(table)) == np.sort(row_hashes(other))).all()
+    )
+
+
+def row_hashes(index: np.ndarray) -> np.ndarray:
+    """Return a number for each row, shape (rows,) uint64; the same on any machine."""
+    frame = pd.DataFrame(index).astype("int64")
+    return pd.util.hash_pandas_object(frame, index=False).to_numpy()

@@ -31,7 +31,7 @@ from tabsynth.evaluation.grouped import (
     with_ancestors,
     with_weight,
 )
-from tabsynth.evaluation.inputs import indexed_synthetic, kept_index
+from tabsynth.evaluation.inputs import indexed_synthetic, kept_index, same_rows
 from tabsynth.evaluation.metric import (
     Columns,
     Compared,
@@ -42,7 +42,6 @@ from tabsynth.evaluation.metric import (
     Weights,
     at_equal_rows,
 )
-from tabsynth.evaluation.overlap import same_rows
 from tabsynth.evaluation.results import Estimate, WeightsUsed, reference_scale
 from tabsynth.evaluation.suite import measure
 from tabsynth.evaluation.survey_columns import RootSurvey, Survey

@@ -11,7 +11,6 @@ from scipy import stats
 from tabsynth._files import json_ready
 from tabsynth._typing import JsonObject
 from tabsynth.evaluation.definitions import PRIVACY, UTILITY, Better, Definition, Kind
-from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
     Z95,
     ColumnSummary,
@@ -19,6 +18,7 @@ from tabsynth.evaluation.results import (
     Distances,
     Drafted,
     Estimate,
+    Overlap,
     Prediction,
     Result,
     RuleCheck,
@@ -101,8 +101,8 @@ class Compared(NamedTuple, Generic[Item]):
         values = self.map(lambda item: list(map(float, pick(item))))
         units = [counts] * len(names) if isinstance(counts, int) else list(map(int, counts))
         return [
-            Part(name, one, None if values.holdout is None else values.holdout[i], other, n)
-            for i, (name, one, other, n) in enumerate(
+            Part(name, value, None if values.holdout is None else values.holdout[i], other, n)
+            for i, (name, value, other, n) in enumerate(
                 zip(names, values.synthetic, values.baseline, units, strict=True)
             )
         ]
@@ -173,7 +173,7 @@ class Metric(Result):
 
     @property
     def better(self) -> Better:
-        """The direction in which the figure is better; see :class:`tabsynth.evaluation.definitions.Definition`."""
+        """The direction in which the figure is better; see :class:`tabsynth.evaluation.Definition`."""
         return self.definition.better
 
     @property

@@ -13,6 +13,9 @@ Z95 = 1.959963984540054
 # A picture shows a part of an axis if so few of the training and of the synthetic rows are outside of it, and if it is
 # so much shorter.
 OUTSIDE, SHORTER = (0.01, 0.05), 0.6
+# A hold-out is suspicious if so much more of its rows than by chance are rows of the training table: a share of the
+# rows, and a number of standard errors. It was taken out of that table if all are, which by chance is so improbable.
+KNOWN_SHARE, SURE, IMPOSSIBLE = 0.05, 4.0, 1e-6
 
 
 class Result:
@@ -457,6 +460,43 @@ class ColumnSummary(Result):
         low, high = self.window
         out = [i for i, span in enumerate(self.spans) if span[1] <= low or span[0] >= high]
         return sum(self.real[i] for i in out), sum(self.synthetic[i] for i in out)
+
+
+@dataclass(frozen=True)
+class Overlap(Result):
+    """The numbers of rows of each table that equal a row of the training table; of that itself, another row.
+
+    In a fresh sample of the same population both are alike common.
+    """
+
+    holdout: int
+    in_training: int
+    training: int
+    repeated: int
+
+    @property
+    def share(self) -> float:
+        """The share of the hold-out's rows that equal a row of the training table."""
+        return self.in_training / self.holdout
+
+    @property
+    def expected_share(self) -> float:
+        """The share that a fresh sample has by chance."""
+        return self.repeated / self.training
+
+    @property
+    def suspicious(self) -> bool:
+        """True if the hold-out has more of them than chance gives."""
+        spread = (
+            self.expected_share * (1 - self.expected_share) * (1 / self.holdout + 1 / self.training)
+        )
+        excess = self.share - self.expected_share
+        return excess > KNOWN_SHARE + SURE * math.sqrt(spread)
+
+    @property
+    def all_known(self) -> bool:
+        """True if the hold-out can only have been taken out of the training table."""
+        return self.in_training == self.holdout and self.expected_share**self.holdout < IMPOSSIBLE
 
 
 @dataclass(frozen=True)

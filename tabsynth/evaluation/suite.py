@@ -10,6 +10,7 @@ from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, disclos
 from tabsynth.evaluation.attacks.membership import membership
 from tabsynth.evaluation.baseline import independent_columns, verdict
 from tabsynth.evaluation.config import EvaluationConfig
+from tabsynth.evaluation.inputs import overlap
 from tabsynth.evaluation.metric import (
     Columns,
     Evaluation,
@@ -19,13 +20,11 @@ from tabsynth.evaluation.metric import (
     at_equal_rows,
     halves,
 )
-from tabsynth.evaluation.overlap import overlap
 from tabsynth.evaluation.results import Prediction, WeightsUsed, reference_scale
 from tabsynth.evaluation.utility.associations import associations
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
 from tabsynth.evaluation.utility.inference import inference
-from tabsynth.evaluation.utility.kmarginal import k_marginal
-from tabsynth.evaluation.utility.marginals import distance_metric, distances
+from tabsynth.evaluation.utility.marginals import distance_metric, distances, k_marginal
 from tabsynth.evaluation.utility.prediction import (
     boost_column,
     dimension_wise_prediction,

@@ -7,12 +7,12 @@ from tabsynth._validate import shown
 from tabsynth.evaluation.baseline import BETTER, INCONCLUSIVE, NO_BETTER, NOTHING
 from tabsynth.evaluation.claims import is_conditional, is_private
 from tabsynth.evaluation.metric import Evaluation
-from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
     BaselineComparison,
     Disclosure,
     Drafted,
     Estimate,
+    Overlap,
     Sampled,
     Subgroups,
     SurveyEstimates,

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import tabsynth
-from tabsynth._files import json_ready
 from tabsynth.evaluation import Columns, EvaluationConfig, independent_columns, measure
 from tabsynth.evaluation.baseline import BETTER, NO_BETTER, NOTHING, PARTLY, verdict
 from tabsynth.evaluation.results import Estimate, difference_of_shares, mean_of_shares
@@ -112,23 +111,6 @@ def test_without_holdout_the_test_rows_were_seen():
         "disclosure",
     ]
     assert all(0 <= share <= 1 for _, share in stages)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("train", "synthetic", "sizes"),
-    [
-        (np.zeros((1, 4), int), np.zeros((1, 4), int), SIZES),  # one row
-        (np.zeros((30, 4), int), np.zeros((20, 4), int), SIZES),  # constant columns
-        (np.zeros((30, 4), int), np.ones((20, 4), int), SIZES),  # nothing in common
-        (np.zeros((30, 4), int), np.zeros((2, 4), int), (1, 1, 1, 1)),  # one value, e.g. all null
-    ],
-)
-def test_degenerate_tables_are_measured(train, synthetic, sizes):
-    for holdout in (None, train[:5]):
-        result = run(train, synthetic, holdout, sizes=sizes, k=(1, 100))
-        assert result.verdict.text == NO_BETTER
-        json_ready(result.to_dict())
 
 
 def test_one_column_and_two_columns():

@@ -9,7 +9,6 @@ from scipy import stats
 from tabsynth.evaluation.comparing import compare_evaluations
 from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.metric import Evaluation, Metric
-from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
     BaselineComparison,
     Cell,
@@ -17,6 +16,7 @@ from tabsynth.evaluation.results import (
     Distance,
     Estimate,
     Marginal,
+    Overlap,
     Verdict,
     reference_scale,
 )

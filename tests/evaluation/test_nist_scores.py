@@ -12,7 +12,7 @@ import pytest
 from benchmark_data import data_file
 from evaluated import tables
 
-from tabsynth.evaluation.utility.kmarginal import k_marginal
+from tabsynth.evaluation.utility.marginals import k_marginal
 
 TABLE = "census_national_2019.csv"
 NUMBERS = ("AGEP", "DENSITY", "PINCP", "POVPIP")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tabsynth.evaluation.overlap import overlap, same_rows
+from tabsynth.evaluation.inputs import overlap, same_rows
 
 
 def rows(n, seed=0, size=50):

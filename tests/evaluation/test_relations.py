@@ -21,7 +21,7 @@ from tabsynth.evaluation.utility.associations import (
     pair_counts,
 )
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
-from tabsynth.evaluation.utility.kmarginal import k_marginal, marginal_sets, percentile_bins
+from tabsynth.evaluation.utility.marginals import k_marginal, marginal_sets, percentile_bins
 from tabsynth.evaluation.utility.propensity import expected_pmse, main_effects, propensity
 from tabsynth.evaluation.utility.totals import population_totals
 

@@ -14,6 +14,12 @@ from tabsynth.evaluation.utility.subgroups import BLOCKS, _resample, subgroup_ga
 from tabsynth.report.summary import summarise
 
 
+def summary(train, synthetic):
+    columns = Columns(names=tuple("abcd"), sizes=(3, 4, 2, 30), by=(0,))
+    config = EvaluationConfig(m=2, k=(1,))
+    return " ".join(summarise(measure(train, synthetic, None, columns, config=config)))
+
+
 def test_a_minority_that_fares_worse_is_found():
     rng = np.random.default_rng(4)
     train, synthetic = related(rng, 3_000), related(rng, 3_000)
@@ -79,19 +85,9 @@ def test_small_groups_are_named():
     none = subgroup_gap(tables(train[:5], synthetic), 0, rng)
     assert math.isnan(none.value) and math.isnan(none.baseline.value) and none.parts
     assert none.details.worst is None and none.details.best is None and not none.details.unequal
-    measured = measure(
-        train,
-        synthetic,
-        None,
-        Columns(names="abcd", sizes=(3, 4, 2, 30), by=(0,)),
-        config=EvaluationConfig(m=2, k=(1,)),
-    )
-    said = " ".join(summarise(measured))
+    said = summary(train, synthetic)
     assert "Too small to judge: 1." in said and "fares worst" not in said
-    gone = measure(
-        train, synthetic[synthetic[:, 0] != 0], None, Columns(names="abcd", sizes=(3, 4, 2, 30), by=(0,)), config=EvaluationConfig(m=2, k=(1,)),
-    )  # fmt: skip
-    said = " ".join(summarise(gone))
+    said = summary(train, synthetic[synthetic[:, 0] != 0])
     assert "Of the groups of a, 0 (" in said and "fares worst, with a distance of 1.000" in said
 
 
@@ -99,14 +95,7 @@ def test_one_group_is_not_too_small():
     rng = np.random.default_rng(0)
     train = related(rng, 300)
     train[:, 0] = 1
-    measured = measure(
-        train,
-        train,
-        None,
-        Columns(names="abcd", sizes=(3, 4, 2, 30), by=(0,)),
-        config=EvaluationConfig(m=2, k=(1,)),
-    )
-    said = " ".join(summarise(measured))
+    said = summary(train, train)
     assert "All training rows are of one group of a" in said and "Too small" not in said
 
 

@@ -6,8 +6,10 @@ test/r_reference/ of github.com/xKDR/Survey.jl: est_basic.csv, proportions.csv, 
 brr_scd_results.csv.
 """
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,76 +25,10 @@ from tabsynth.evaluation.utility.survey import (
     survey_estimates,
 )
 
-# One list for each sampled district: kinds of schools (elementary, high, middle), and their index.
-DISTRICTS = (
-    ("HEEEEEEEEMM", [608, 684, 612, 710, 729, 714, 759, 585, 625, 664, 669]),
-    ("HEME", [443, 467, 482, 496]),
-    ("ME", [411, 494]),
-    ("EMEMMEEEEEEEE", [493, 592, 550, 689, 598, 628, 652, 628, 832, 777, 709, 709, 736]),
-    ("EE", [561, 555]),
-    ("HMEE", [696, 631, 564, 602]),
-    ("HEEM", [529, 491, 510, 547]),
-    (
-        "EEEEMEMEEEEEEEEM",
-        [814, 806, 715, 785, 720, 905, 617, 630, 629, 696, 476, 757, 825, 595, 552, 847],
-    ),
-    ("HHHHEEEME", [714, 724, 687, 723, 662, 699, 807, 679, 691]),
-    (
-        "E" * 34,
-        [
-            *(622, 754, 655, 764, 795, 505, 638, 733, 523, 511, 710, 657, 602, 490, 664, 651, 603),
-            *(698, 511, 814, 669, 711, 538, 705, 595, 551, 762, 521, 709, 780, 780, 722, 828, 737),
-        ],
-    ),
-    (
-        "HHEMEEMEEEEEEEEEEEEME",
-        [
-            *(595, 661, 502, 614, 585, 582, 642, 536, 746, 667, 629, 745, 674, 637, 696, 632, 639),
-            *(745, 789, 656, 789),
-        ],
-    ),
-    (
-        "HHHEEEEEEEEEEEEEEEEEEEEEEEEEMMMMEEEEE",
-        [
-            *(517, 478, 582, 592, 587, 553, 516, 535, 566, 481, 472, 559, 610, 599, 551, 554, 561),
-            *(505, 492, 504, 487, 627, 465, 529, 625, 436, 542, 515, 461, 528, 512, 508, 670, 760),
-            *(652, 546, 717),
-        ],
-    ),
-    ("EEEMEEMEMEEEE", [701, 748, 735, 699, 685, 827, 711, 677, 759, 697, 742, 691, 700]),
-    ("E", [551]),
-    ("HEEEEEEMEMEE", [703, 676, 714, 842, 824, 717, 836, 733, 719, 817, 749, 781]),
-)
-# Weight and index of the schools of each kind, of the stratified sample.
-STRATA = (
-    (
-        44.21,
-        [
-            *(840, 516, 531, 501, 720, 805, 778, 731, 592, 669, 497, 638, 534, 705, 761, 771, 751),
-            *(474, 832, 559, 765, 744, 865, 782, 745, 892, 619, 616, 703, 509, 806, 759, 740, 642),
-            *(565, 726, 863, 765, 893, 398, 539, 776, 580, 503, 724, 476, 529, 870, 746, 836, 756),
-            *(423, 588, 606, 632, 651, 553, 676, 861, 588, 597, 884, 819, 542, 509, 493, 893, 709),
-            *(596, 609, 671, 720, 669, 650, 836, 542, 578, 814, 777, 719, 617, 856, 723, 609, 676),
-            *(668, 421, 667, 631, 845, 631, 696, 714, 788, 667, 568, 847, 679, 477, 521),
-        ],
-    ),
-    (
-        15.1,
-        [
-            *(467, 522, 455, 509, 681, 666, 582, 641, 510, 527, 681, 724, 525, 712, 680, 784, 743),
-            *(593, 518, 770, 721, 713, 816, 641, 667, 610, 618, 717, 610, 868, 678, 418, 712, 784),
-            *(472, 764, 646, 585, 556, 600, 599, 706, 409, 635, 477, 710, 453, 546, 646, 624),
-        ],
-    ),
-    (
-        20.36,
-        [
-            *(496, 505, 409, 609, 867, 685, 647, 745, 694, 676, 870, 500, 679, 552, 559, 650, 565),
-            *(443, 774, 668, 581, 878, 753, 528, 678, 535, 667, 534, 648, 551, 485, 765, 743, 403),
-            *(695, 551, 467, 669, 773, 780, 693, 635, 660, 733, 657, 606, 522, 601, 819, 627),
-        ],
-    ),
-)
+# Of each sampled district the kinds of its schools (elementary, high, middle) and their index; of each stratum the weight.
+SCHOOLS = json.loads((Path(__file__).parent / "schools.json").read_text())
+DISTRICTS = [(item["kinds"], item["index"]) for item in SCHOOLS["districts"]]
+STRATA = [(item["weight"], item["index"]) for item in SCHOOLS["strata"]]
 KINDS = np.array(["EHM".index(kind) for kinds, _ in DISTRICTS for kind in kinds])
 INDEX = np.array([index for _, schools in DISTRICTS for index in schools], dtype=float)
 DISTRICT = np.repeat(np.arange(len(DISTRICTS)), [len(kinds) for kinds, _ in DISTRICTS])

@@ -151,13 +151,13 @@ def test_the_holdout_reference_is_compared_at_equal_rows():
     rng = np.random.default_rng(6)
     train, other = unrelated(rng, 800), unrelated(rng, 800)
     about = {"columns": Columns(names=NAMES, sizes=SIZES), "config": EvaluationConfig(m=2, k=(1,))}
-    values = {}
-    for rows in (200, 800, 3_000):
-        measured = measure(train, other, unrelated(rng, rows), **about)
-        values[rows] = [measured[key].holdout.value for key in ("tvd1", "tvd2")]
+    results = {n: measure(train, other, unrelated(rng, n), **about) for n in (200, 800, 3_000)}
+    values = {
+        n: [result[key].holdout.value for key in ("tvd1", "tvd2")] for n, result in results.items()
+    }
     for rows in (200, 3_000):
         assert values[rows] == pytest.approx(values[800], rel=0.25), rows
-    few = measure(train, other, unrelated(rng, 200), **about)
+    few = results[200]
     measured_at = few.distances[1].holdout.mean.value
     assert few["tvd2"].holdout.value == pytest.approx(few["tvd2"].reference_scale * measured_at)
     assert few["pmse_tree"].sampling_power == 0 and measured_at > 1.3 * values[800][1]

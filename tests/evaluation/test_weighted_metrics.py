@@ -29,8 +29,7 @@ from tabsynth.evaluation.utility.associations import (
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
 from tabsynth.evaluation.utility.constraints import rule_checks, violations
 from tabsynth.evaluation.utility.inference import design, design_terms
-from tabsynth.evaluation.utility.kmarginal import k_marginal, percentile_bins
-from tabsynth.evaluation.utility.marginals import distance
+from tabsynth.evaluation.utility.marginals import distance, k_marginal, percentile_bins
 from tabsynth.evaluation.utility.prediction import (
     boost_column,
     dimension_wise_prediction,

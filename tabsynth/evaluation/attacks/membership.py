@@ -11,6 +11,7 @@ kernel of Gower's distance, as wide as people are apart.
 """
 
 import math
+from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -94,7 +95,8 @@ def membership(
     cut = len(tables.reference) // 2
     known_people, holdout = tables.reference[cut:], tables.reference[:cut]
     both = np.concatenate([people, controls])
-    compared = tables.compared_beside_control._replace(holdout=holdout if len(holdout) else None)
+    searched = tables.compared_beside_control
+    compared = Compared(searched.synthetic, holdout if len(holdout) else None, searched.baseline)
     ordered = places(tables)
 
     def search(table: np.ndarray) -> GowerSearch:
@@ -165,7 +167,7 @@ def _presence(proximities: Compared[Seen], n: int) -> Metric:
         )
     ]
     for radius in radii:
-        claims = proximities.map(lambda f, radius=radius: (f.columns <= radius).astype(float))  # type: ignore[misc]
+        claims = proximities.map(partial(_claims, radius=radius))
         parts += [
             claims.part(
                 f"claimed present within distance {radius}",
@@ -177,6 +179,10 @@ def _presence(proximities: Compared[Seen], n: int) -> Metric:
         ]
     areas = proximities.map(lambda f: area(-f.steps[:n], -f.steps[n:]))
     return Metric(PRESENCE, *areas, tuple(parts), title="Presence disclosure (nearest row)")
+
+
+def _claims(seen: Seen, radius: int) -> np.ndarray:
+    return (seen.columns <= radius).astype(float)
 
 
 def precision(people: np.ndarray, controls: np.ndarray) -> float:

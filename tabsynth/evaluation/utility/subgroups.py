@@ -115,8 +115,8 @@ def _excess(
             drawn = rng.choice(len(pool), sum(sizes), p=chances / chances.sum())
         else:
             drawn = rng.permutation(len(pool))
-        one, two = pool[drawn[: sizes[0]]], pool[drawn[sizes[0] :]]
-        by_chance.append(distance(one, two, sets, tables.names, tables.sizes).mean.value)
+        first, second = pool[drawn[: sizes[0]]], pool[drawn[sizes[0] :]]
+        by_chance.append(distance(first, second, sets, tables.names, tables.sizes).mean.value)
     return max(
         0.0, observed - float(np.mean(by_chance))
     )  # nearer than chance is not worse than near

@@ -324,12 +324,12 @@ def _numbers(tables: Tables, design: Design, numbers: Sequence[int]) -> list[_Gr
         real: tuple[float, float],
         rows: int,
         value_of: Callable[[WeightedRows, float], float],
-        least: float,
+        lower_limit: float,
     ) -> None:
         """Add one estimate: ``value_of`` a table and the factor that makes its sums totals of the population."""
         factors = iter(scale for scale in scales if scale is not None)
         values = tables.with_weights.map(lambda table: np.array([value_of(table, next(factors))]))
-        limits = (least, math.inf)
+        limits = (lower_limit, math.inf)
         estimate = _with_interval(name, design, real, rows, values.synthetic[0], limits)
         out.append(_Group(name, (estimate,), values))
 
@@ -344,10 +344,10 @@ def _numbers(tables: Tables, design: Design, numbers: Sequence[int]) -> list[_Gr
         rows = int(np.isfinite(values).sum())
         if rows < LEAST_ROWS:
             continue
-        least = 0.0 if np.nanmin(scores) >= 0 else -math.inf
+        lower_limit = 0.0 if np.nanmin(scores) >= 0 else -math.inf
         mean, total = partial(_mean, scores=scores, j=j), partial(_total, scores=scores, j=j)
-        add(f"mean of {tables.names[j]}", design.mean(values), rows, mean, least)
-        add(f"total of {tables.names[j]}", design.total(values), rows, total, least)
+        add(f"mean of {tables.names[j]}", design.mean(values), rows, mean, lower_limit)
+        add(f"total of {tables.names[j]}", design.total(values), rows, total, lower_limit)
     return out
 
 

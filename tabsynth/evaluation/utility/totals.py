@@ -5,6 +5,7 @@ weights are a column like any other, a table of another length is scaled to the 
 it; so is a hold-out. A self-weighting table states no population: its totals are scaled to the training table's.
 """
 
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -23,33 +24,31 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.weighting import WeightedRows
 
-POPULATION = Definition(
+_of_totals = partial(
+    Definition,
+    better="lower",
+    best=0.0,
+    interval=f"{TWO_TABLES}, as if they were drawn simply (jackknife): not the survey's design",
+    source="Horvitz and Thompson 1952; Kott 2001",
+    sampling_power=0.5,
+)
+POPULATION = _of_totals(
     name="Population total: relative error",
     keys=("population_total",),
     meaning="Relative difference between the sums of the survey weights of the two tables.",
     formula="|Σ w(synthetic) / Σ w(training) − 1|",
     range="0 upwards; 0.01 is one per cent",
-    better="lower",
-    best=0.0,
-    interval=f"{TWO_TABLES}, as if they were drawn simply (jackknife): not the survey's design",
     caveat="A self-weighting synthetic table states no population and does not have this figure.",
-    source="Horvitz and Thompson 1952; Kott 2001",
-    sampling_power=0.5,
 )
-TOTALS = Definition(
+TOTALS = _of_totals(
     name="Weighted totals of values",
     keys=("weighted_totals",),
     meaning="Share of the population that would have to change its value, or to come or go, to make the weighted totals"
     " of all values equal. Mean over columns.",
     formula="½ Σ |T(v; synthetic) − T(v; training)| / population, over the values v of a column",
     range="0 upwards",
-    better="lower",
-    best=0.0,
-    interval=f"{TWO_TABLES}, as if they were drawn simply (jackknife): not the survey's design",
     caveat="The totals of a self-weighting table are scaled to the training table's. Independent columns are right by"
     " construction.",
-    source="Horvitz and Thompson 1952; Kott 2001",
-    sampling_power=0.5,
 )
 
 
@@ -91,7 +90,8 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
         out.append(
             Metric(POPULATION, of_population.synthetic, of_population.holdout, of_relations=False)
         )
-    parts = _parts(names, train, metrics.synthetic)
+    gaps = np.abs(metrics.synthetic[0][1:] - train[0, 1:])
+    parts = tuple(Part(names[i], float(gaps[i])) for i in np.argsort(-gaps)[:SHOWN_PARTS])
     out.append(Metric(TOTALS, *metrics.map(itemgetter(2)), parts, of_relations=False))
     return out
 
@@ -111,12 +111,6 @@ def population_scales(tables: Tables) -> Compared[float]:
     elif weights.column is not None:
         synthetic = len(tables.train) / len(tables.synthetic)
     return Compared(synthetic, holdout, population / len(tables.baseline))
-
-
-def _parts(names: list[str], train: np.ndarray, synthetic: tuple) -> tuple[Part, ...]:
-    gaps = np.abs(synthetic[0][1:] - train[0, 1:])
-    order = np.argsort(-gaps)[:SHOWN_PARTS]
-    return tuple(Part(names[i], float(gaps[i])) for i in order)
 
 
 def _totals(
