@@ -6,7 +6,10 @@
 """
 
 import ast
+import contextlib
+import io
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -112,15 +115,45 @@ def modules_run(job: Callable[[], object]) -> set[str]:
     return result
 
 
-def main() -> None:
-    """Print the figures."""
+def jobs() -> dict[str, tuple[int, Callable[[], object]]]:
+    """Return small fits with a sample, by name: the aim for the number of modules that run in each, and the fit."""
     from tabsynth import DPWGAN, MargNet, load_census
+    from tabsynth.cli import app
+    from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
+    from tabsynth.synthesizers.adversarial.config import WarmStartConfig, WGANConfig
+    from tabsynth.synthesizers.margnet.config import MargNetConfig
+    from tabsynth.training.private_step import StepConfig
 
     table, schema = load_census()
-    for method in (MargNet, DPWGAN):
-        model = method(schema, epsilon=1.0, time_limit=60)
-        result = modules_run(lambda model=model: model.fit(table[:300]).sample(100))
-        print(f"{method.__name__}: {len(result)} modules", *sorted(result), sep="\n  ")
+    people, table = table[:3_000], table[:300]
+    few = StepConfig(count=4)
+    networks = {
+        "config": WGANConfig(step=few, warm_start=WarmStartConfig(critic_steps=2, pair_steps=2)),
+        "autoencoder_config": AutoencoderConfig(step=few),
+    }
+    margnet = MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=20))
+    dpwgan = DPWGAN(schema, epsilon=1.0, **networks)
+
+    def command() -> None:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            people.to_csv("people.csv", index=False)
+            words = "fit people.csv --epsilon 1 --set steps=20 -o people.model"
+            with contextlib.redirect_stdout(io.StringIO()):
+                app(words.split(), standalone_mode=False)
+            assert Path("people.model").is_file()
+
+    return {
+        "margnet": (22, lambda: margnet.fit(table).sample(20)),
+        "dp-wgan": (26, lambda: dpwgan.fit(table).sample(20)),
+        "tabsynth fit people.csv --epsilon 1": (34, command),
+    }
+
+
+def main() -> None:
+    """Print the figures."""
+    for name, (_, job) in jobs().items():
+        result = modules_run(job)
+        print(f"{name}: {len(result)} modules", *sorted(result), sep="\n  ")
     for group in cycles():
         print("cycle of imports:", *sorted(group))
     for module, name in sorted(private_imports()):
