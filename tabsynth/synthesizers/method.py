@@ -40,7 +40,7 @@ from tabsynth.synthesizers.model import (
     one_hot_width,
 )
 from tabsynth.tables.counter import RowCounter
-from tabsynth.tables.frames import PANDAS, TableKind, to_pandas
+from tabsynth.tables.frames import TableKind, to_pandas
 from tabsynth.training.loop import TrainingMonitor
 
 NOMINAL_ROWS = 20_000  # what a plan is for where the caller declares no number of rows
@@ -224,7 +224,7 @@ class Method(ABC):
 
     def kind_of(self, table: Any) -> TableKind:
         """Return the kind in which samples come by default."""
-        return TableKind(PANDAS, {})
+        return TableKind()
 
     @abstractmethod
     def train(
@@ -289,7 +289,7 @@ class Method(ABC):
             statement, seeded = certificate_facts(facts["facts"]), bool(facts["seeded"])
             config = facts["config"]
             kind = facts.get("table")  # older files have none
-            table_kind = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
+            table_kind = TableKind() if kind is None else TableKind.from_dict(kind)
             # An untrusted file must not make us build more than it holds: neither codebooks …
             weight_count = sum(tensor.numel() for tensor in tensors.values())
             if self.code_width() > weight_count:
@@ -375,7 +375,7 @@ class TableMethod(Method):
 
     def kind_of(self, table: Any) -> TableKind:
         """Return the kind in which samples come by default."""
-        return TableKind.of(table).for_columns({c.name: c for c in self.schema.columns})
+        return TableKind.of(table)
 
     def code_width(self) -> int:
         """Return the width of the one-hot codes, each of which the last layer has a weight for."""

@@ -28,7 +28,7 @@ from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition
-from tabsynth.tables.frames import PANDAS, TableKind
+from tabsynth.tables.frames import TableKind
 
 FORMAT = "tabsynth-model/1"
 MAX_FILE_BYTES = 512 * 2**20
@@ -141,7 +141,7 @@ class FittedModel(Trained, Generic[Encoder]):
     method: str
     encoder: Encoder
     config: JsonObject
-    table_kind: TableKind = field(default_factory=lambda: TableKind(PANDAS, {}))
+    table_kind: TableKind = field(default_factory=TableKind)
     ledger: Ledger
     facts: JsonObject
     seeded: bool

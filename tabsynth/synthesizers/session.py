@@ -380,7 +380,7 @@ class FitSession:
                 f"draft_options has {shown(name)}; its options are {', '.join(names)}."
             )
         # Types of a DataFrame of any library may have been inferred: as in its draft, they are not public.
-        kind, frame = TableKind(TableKind.of(table).library, {}), to_pandas(table)
+        kind, frame = TableKind(TableKind.of(table).library), to_pandas(table)
         check_design(frame, self.design, options.get("decimal"))
         check_parameters(estimator, self.design)
         nominal = estimator.make_method(nominal_schema(frame, self.design))

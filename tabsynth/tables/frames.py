@@ -14,16 +14,16 @@ rows, but it does not change this declaration: no edit of rows makes a dtype pub
 
 import datetime
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of, shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema.cells import OtherObject, with_plain_cells
@@ -33,17 +33,8 @@ from tabsynth.schema.dtypes import base_dtype
 PANDAS, POLARS, PYARROW = LIBRARIES = ("pandas", "polars", "pyarrow")
 CHOICES = ("fitted", *LIBRARIES)
 PART_ROWS = 2**18  # of a DataFrame that are encoded at a time
-_STAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=([^\]\[]{1,40}))?\]")
-_DECIMAL = re.compile(r"decimal128\((\d{1,2}), (\d{1,2})\)")
-_DICTIONARY = re.compile(r"dictionary<values=([^<>]+), indices=([^<>,]+), ordered=(0|1)>")
-_SIMPLE = re.compile(
-    r"null|u?int(8|16|32|64)|halffloat|float|double|bool|(large_)?string|string_view|date(32\[day\]|64\[ms\])"
-    r"|time32\[(s|ms)\]|time64\[(us|ns)\]|duration\[(s|ms|us|ns)\]"
-)
 _YEARS = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
 _SECONDS = -62_135_596_800, 253_402_300_800  # from 1970 to the years 1 and 10000
-_CATEGORICAL = "dictionary<values=string, indices=int32, ordered=0>"
-_MOST_TEXT = 200
 DECLARED = "tabsynth: types that the file declares"  # key of attrs
 
 
@@ -317,112 +308,59 @@ def _is_foreign(dtype: Any) -> bool:
     return dtype in (nw.Int128, nw.UInt128, nw.Object)
 
 
-def arrow_type(text: str) -> Any:
-    """Return the Arrow type that ``str`` of one gives; None for texts of other types than columns here have."""
-    import pyarrow as pa
-
-    if _SIMPLE.fullmatch(text):
-        alias = text if "64[ms]" in text else text.removesuffix("[day]")
-        return pa.type_for_alias(alias) if alias != "string_view" else pa.string_view()
-    if match := _STAMP.fullmatch(text):
-        return pa.timestamp(match[1], match[2])
-    if match := _DECIMAL.fullmatch(text):
-        return pa.decimal128(int(match[1]), int(match[2])) if 0 < int(match[1]) <= 38 else None
-    if match := _DICTIONARY.fullmatch(text):
-        values, indices = arrow_type(match[1]), arrow_type(match[2])
-        if values is None or indices is None or not pa.types.is_integer(indices):
-            return None
-        return pa.dictionary(indices, values, match[3] == "1")
-    return None
-
-
 @dataclass(frozen=True)
 class TableKind:
-    """The kind of a DataFrame, apart from its rows.
+    """The kind of a DataFrame, apart from its rows and from the types that a program may have inferred from them.
 
     Attributes
     ----------
     library : {"pandas", "polars", "pyarrow"}
-    types : dict of str
-        By column, the Arrow type as text: of all columns of polars and pyarrow, of Arrow-backed ones of pandas.
+    arrow_backed : bool
+        Whether columns of a pandas DataFrame are Arrow-backed: in samples all are where any is, because programs convert
+        only those whose cells are of one type.
+    enums : tuple of str
+        The columns of polars that are enums.
     """
 
-    library: str
-    types: Mapping[str, str]
+    library: str = PANDAS
+    arrow_backed: bool = False
+    enums: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: Any) -> Self:
+    def of(cls, table: object) -> Self:
         """Return the kind of a table of any library; other libraries than the three count as pandas."""
         import pyarrow as pa
 
         if isinstance(table, pd.DataFrame):
-            backed = {
-                str(name): str(dtype.pyarrow_dtype)
-                for name, dtype in zip(table.columns, table.dtypes, strict=True)
-                if isinstance(dtype, pd.ArrowDtype)
-            }
-            return cls(PANDAS, dict.fromkeys(backed, "null") | _known(backed))
+            return cls(arrow_backed=any(isinstance(d, pd.ArrowDtype) for d in table.dtypes))
         if isinstance(table, pa.Table):
-            return cls(PYARROW, _known({f.name: str(f.type) for f in table.schema}))
-        try:
-            frame = nw.from_native(table, eager_only=True)
-        except TypeError:
-            return cls(PANDAS, {})
-        if not frame.implementation.is_polars():
-            return cls(PANDAS, {})
-        known = [name for name, dtype in frame.schema.items() if not _is_foreign(dtype)]
-        fields = frame.select(known).head(0).to_arrow().schema
-        enums = {name for name in known if isinstance(frame.schema[name], nw.Enum)}
-        types = {f.name: "enum" if f.name in enums else str(f.type) for f in fields}
-        return cls(POLARS, _known(types))
+            return cls(PYARROW)
+        frame = nw.from_native(table, pass_through=True)
+        if not isinstance(frame, nw.DataFrame) or not frame.implementation.is_polars():
+            return cls()
+        enums = (name for name, dtype in frame.schema.items() if isinstance(dtype, nw.Enum))
+        return cls(POLARS, enums=tuple(enums))
 
-    def for_columns(self, columns: Mapping[str, Column]) -> Self:
-        """Return the kind with types that follow from a schema; texts of dtype ``category`` are in dictionaries.
-
-        Programs infer types from rows: one fraction makes whole numbers reals, in polars as in pandas. Polars' enums stay.
-        Of pandas, all columns are Arrow-backed where any is: programs convert only those whose cells are of one type.
-        """
-        types = {}
-        for name in columns if self.library != PANDAS or self.types else ():
-            column = columns[name]
-            expected = _own_array(pd.Series([], dtype=column.dtype), column).type
-            listed = base_dtype(column.dtype) == "category" and _is_text(expected)
-            types[name] = _CATEGORICAL if listed else str(expected)
-            if self.types.get(name) == "enum":
-                types[name] = "enum"
-        return type(self)(self.library, _known(dict(sorted(types.items()))))
-
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return a JSON-ready mapping."""
-        return {"library": self.library, "types": dict(self.types)}
+        types = dict.fromkeys(self.enums, "enum")
+        return {"library": self.library, "types": types, "arrow_backed": self.arrow_backed}
 
     @classmethod
-    def from_dict(cls, data: Any) -> Self:
-        """Invert :meth:`to_dict`.
+    def from_dict(cls, data: object) -> Self:
+        """Invert :meth:`to_dict`. Files of version 0.2 have the Arrow types of all columns, which follow from the schema.
 
         Raises
         ------
         FileFormatError
         """
-        types = data.get("types") if isinstance(data, dict) else None
-        sound = (
-            isinstance(types, dict)
-            and data.get("library") in LIBRARIES
-            and all(isinstance(n, str) and isinstance(t, str) for n, t in types.items())
-            and _known(types) == types
-        )
-        if not sound:
+        stated = data if isinstance(data, dict) else {}
+        library, types = stated.get("library"), stated.get("types")
+        if library not in LIBRARIES or not isinstance(types, dict):
             raise FileFormatError(f"No kind of table is {shown(data)}.")
-        return cls(data["library"], dict(types or {}))
-
-
-def _known(types: Mapping[str, str]) -> dict[str, str]:
-    """Return the types that :func:`arrow_type` reads back."""
-    return {
-        name: text
-        for name, text in types.items()
-        if text == "enum" or (len(text) <= _MOST_TEXT and arrow_type(text) is not None)
-    }
+        arrow_backed = stated.get("arrow_backed", library == PANDAS and bool(types))
+        enums = (name for name, kind in types.items() if kind == "enum")
+        return cls(library, arrow_backed is True, tuple(enums))
 
 
 def in_kind(
@@ -438,13 +376,13 @@ def in_kind(
         By name.
     kind : TableKind
     choice : {"fitted", "pandas", "polars", "pyarrow"}
-        ``fitted``: as ``kind`` says. ``pandas``: the table with the dtypes that the schema declares.
+            ``fitted``: as ``kind`` says. ``pandas``: the table with the dtypes that the schema declares.
 
     Returns
     -------
     DataFrame or Table
-        A type of ``kind`` is used where it holds the values that the schema declares: what type a column gets never
-        depends on the values drawn.
+        The type of each column follows from the schema. Of models that were fitted to Arrow data, texts of dtype ``category``
+        are in dictionaries.
 
     Raises
     ------
@@ -452,14 +390,11 @@ def in_kind(
         If the library is not installed.
     """
     one_of("dataframe", choice, CHOICES)
-    if choice == PANDAS or (choice == "fitted" and kind.library == PANDAS and not kind.types):
-        return table
     library = kind.library if choice == "fitted" else choice
-    arrays = {
-        name: _array(table[name], columns[name], kind.types.get(name))
-        for name in table.columns
-        if library != PANDAS or name in kind.types
-    }
+    if library == PANDAS and not (choice == "fitted" and kind.arrow_backed):
+        return table
+    listed = kind.library != PANDAS or kind.arrow_backed
+    arrays = {name: _array(table[name], columns[name], listed) for name in table.columns}
     if library == PANDAS:
         out = table.copy(deep=False)
         for name, array in arrays.items():
@@ -468,46 +403,21 @@ def in_kind(
         return out
     import pyarrow as pa
 
-    whole = pa.table(arrays)
+    arrow = pa.table(arrays)
     if library == PYARROW:
-        return whole
+        return arrow
     try:
-        return _polars(whole, columns, kind)
+        import polars as pl
     except ModuleNotFoundError:
         raise InputError(
             "dataframe='polars' needs polars; install it, or take 'pandas' or 'pyarrow'."
         ) from None
-
-
-def _polars(whole: Any, columns: Mapping[str, Column], kind: TableKind) -> Any:
-    import polars as pl
-
-    frame: Any = pl.from_arrow(whole)
-    enums = {
-        name: pl.Enum([str(value) for value in (*columns[name].categories, *columns[name].reasons)])
-        for name, text in kind.types.items()
-        if text == "enum" and name in whole.column_names and columns[name].categories
-    }
-    return frame.with_columns(pl.col(name).cast(enum) for name, enum in enums.items())
-
-
-def _array(values: pd.Series, column: Column, text: str | None) -> Any:
-    """Return values as Arrow array of the remembered type, or where that is no type of the column's, of their own."""
-    import pyarrow as pa
-
-    own = _own_array(values, column)
-    wanted = None if text in (None, "enum") else arrow_type(text)
-    if wanted is None or not _holds(wanted, column, own.type):
-        return own
-    try:
-        if pa.types.is_dictionary(wanted):
-            return own.cast(wanted.value_type).dictionary_encode().cast(wanted)
-        return own.cast(wanted)
-    except pa.ArrowException as error:
-        raise InputError(
-            f"Column {shown(column.name)} cannot be made {shown(text)} as in the fitted table: {error}; take"
-            " dataframe='pandas'."
-        ) from None
+    frame = cast(pl.DataFrame, pl.from_arrow(arrow))
+    enums = [columns[name] for name in kind.enums if name in arrays and columns[name].categories]
+    return frame.with_columns(
+        pl.col(c.name).cast(pl.Enum([str(value) for value in (*c.categories, *c.reasons)]))
+        for c in enums
+    )
 
 
 def period_texts(values: pd.Series) -> pd.Series:
@@ -515,62 +425,24 @@ def period_texts(values: pd.Series) -> pd.Series:
     return values.astype(object).map(str, na_action="ignore").astype("string")
 
 
-def _own_array(values: pd.Series, column: Column) -> Any:
-    """Return values of the column's dtype as an Arrow array, of a type that follows from the dtype alone."""
+def _array(values: pd.Series, column: Column, listed: bool) -> Any:
+    """Return values of the column's dtype as an Arrow array, of a type that follows from the dtype alone.
+
+    ``listed``: texts of dtype ``category`` become a dictionary.
+    """
     import pyarrow as pa
 
     base = base_dtype(column.dtype)
     if base == "period":
         return pa.array(period_texts(values), pa.string())
-    if base == "category":
-        values = values.astype(object)
-    if base in ("text", "category"):
-        kinds = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-        fixed = kinds.get(column.value_type, pa.string())
-        if column.kind in ("date", "time") and column.dtype == "object":
-            fixed = pa.date32() if column.kind == "date" else pa.time64("us")
-        if any(isinstance(reason, str) for reason in column.reasons) and fixed != pa.string():
-            values, fixed = values.map(str, na_action="ignore"), pa.string()
-        cells = values.astype(object)
-        return pa.array(cells.where(values.notna(), None), fixed)
-    return pa.array(values, from_pandas=True)
-
-
-def _holds(wanted: Any, column: Column, own: Any) -> bool:
-    """Return whether a type holds every value that the column declares; a function of the two alone."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(wanted):
-        if not column.categories:
-            return False
-        limit = {8: 2**7, 16: 2**15}.get(wanted.index_type.bit_width, 2**31)
-        return column.size <= limit and _holds(wanted.value_type, column, own)
-    if _is_text(own):
-        return _is_text(wanted)
-    read = str(column_from_arrow(pa.chunked_array([], type=wanted), column.name).dtype)
-    if pa.types.is_integer(own) or pa.types.is_floating(own) or pa.types.is_boolean(own):
-        same = pa.types.is_boolean(own) == pa.types.is_boolean(wanted)
-        number = (
-            pa.types.is_integer(wanted)
-            if pa.types.is_integer(own)
-            else pa.types.is_floating(wanted)
-        )
-        if pa.types.is_decimal(wanted):
-            return False
-        return same and (
-            pa.types.is_boolean(wanted)
-            or (number and wanted.bit_width >= own.bit_width and _signs(wanted, own))
-        )
-    if pa.types.is_timestamp(own) and pa.types.is_timestamp(wanted):
-        return own.tz == wanted.tz and own.unit == wanted.unit
-    dates = (pa.types.is_date, pa.types.is_time, pa.types.is_duration)
-    return read != "" and any(of(own) and of(wanted) for of in dates)
-
-
-def _signs(wanted: Any, own: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(
-        not pa.types.is_integer(own)
-        or pa.types.is_signed_integer(wanted) == pa.types.is_signed_integer(own)
-    )
+    if base not in ("text", "category"):
+        return pa.array(values, from_pandas=True)
+    kinds = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+    kind = kinds.get(column.value_type, pa.string())
+    if column.kind in ("date", "time") and column.dtype == "object":
+        kind = pa.date32() if column.kind == "date" else pa.time64("us")
+    cells = values.astype(object)
+    if any(isinstance(reason, str) for reason in column.reasons) and kind != pa.string():
+        cells, kind = cells.map(str, na_action="ignore"), pa.string()
+    array = pa.array(cells.where(values.notna(), None), kind)
+    return array.dictionary_encode() if listed and base == "category" and _is_text(kind) else array

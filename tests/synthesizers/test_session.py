@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from fitted_tables import SCHEMA, frame, small, small_acgan, small_pate
 
@@ -77,3 +79,12 @@ def test_a_released_schema_counts_once_on_top_of_earlier_fits() -> None:
     again = released.replace(released=dict(released.released) | {"release": "another"})
     model.set_params(schema=again, epsilon=90.0).fit(table)
     assert [i["purpose"] for i in model.ledger_.to_list()].count(charges[0]) == 2
+
+
+def test_a_drafted_model_remembers_the_library_alone() -> None:
+    """R22: pandas decides by the rows which columns it converts to Arrow-backed ones."""
+    table = pd.DataFrame({"a": ["x", "y"] * 200})
+    for rows in (table, table.astype(pd.ArrowDtype(pa.string()))):
+        with pytest.warns(UserWarning, match="read_table"):
+            sample = margnet().set_params(schema=None, epsilon=60.0).fit(rows).sample(3)
+        assert not isinstance(sample.dtypes["a"], pd.ArrowDtype)
