@@ -284,13 +284,27 @@ def strategy(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]
     from tabsynth.tables import engines
 
     engine, how = engine.split("-")
-    engines.MANY_SETS = dict.fromkeys(engines.MANY_SETS, 0 if how == "rows" else 10**9)
-    duckdb = _union_all if how == "union" else engines.STRATEGIES["duckdb"]
-    engines.STRATEGIES = {**engines.STRATEGIES, "duckdb": duckdb, "polars": _in_polars}  # type: ignore[misc]
+    if how != "rows":  # as Spark, which gives no batches
+        engines.STREAMS, engines.MOST_SETS = {}, 10**9
+        engines._in_spark = {"union": _union_all, "groups": _grouping_sets}[how]
+        if engine == "polars":
+            engines._in_spark = _in_polars
     return pairs(engine, rows, columns, data)
 
 
-def _union_all(frame: Any, sets: Any) -> Any:
+def _grouping_sets(frame: Any, sets: Any, sizes: Any) -> Any:
+    """Count by GROUPING SETS of DuckDB."""
+    from tabsynth.tables.engines import _of_grouping_sets
+
+    names = list(dict.fromkeys(name for of_set in sets for name in of_set))
+    grouping = ", ".join(f"({', '.join(of_set)})" for of_set in sets)
+    relation = frame.to_native().aggregate(
+        f"{', '.join(names)}, count(*) AS n", f"GROUPING SETS ({grouping})"
+    )
+    return _of_grouping_sets(relation.to_arrow_table(), names, sets)
+
+
+def _union_all(frame: Any, sets: Any, sizes: Any) -> Any:
     """Count by UNION ALL of a GROUP BY for each set of one or two columns."""
     relation, union = frame.to_native(), None
     for i, names in enumerate(sets):
@@ -306,7 +320,7 @@ def _union_all(frame: Any, sets: Any) -> Any:
         yield names, codes, table.column("n").to_numpy()[rows]
 
 
-def _in_polars(frame: Any, sets: Any) -> Any:
+def _in_polars(frame: Any, sets: Any, sizes: Any) -> Any:
     """Count by a plan with a GROUP BY for each set."""
     import polars as pl
 

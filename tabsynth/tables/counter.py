@@ -4,9 +4,7 @@ A counter is asked for exact counts; the ledger is asked before, and the noise i
 be a database, a cluster, or a folder of files.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,10 +19,10 @@ from tabsynth.tables.frames import to_pandas
 MOST_PROBLEMS = 5  # listed in one error
 
 
-class RowCounter(ABC):
+class RowCounter:
     """A private table that answers "how many rows have these values?".
 
-    Subclasses define :meth:`count`, for instance as ``SELECT a, b, COUNT(*) … GROUP BY a, b``; :meth:`count_all`,
+    Subclasses define :meth:`count`, for instance as ``SELECT a, b, COUNT(*) … GROUP BY a, b``, or :meth:`count_all`,
     where they answer many sets of columns faster together; and :meth:`check`, where they can determine before anything
     is charged that they will not answer.
 
@@ -39,8 +37,7 @@ class RowCounter(ABC):
 
     most_cells: int | None = None  # that one answer may have; None: any number
 
-    @abstractmethod
-    def count(self, columns: tuple[str, ...]) -> Any:
+    def count(self, columns: tuple[str, ...]) -> object:
         """Return exact counts of the values of one, two or three columns.
 
         Parameters
@@ -53,10 +50,11 @@ class RowCounter(ABC):
             These columns, by name, a row a combination of values that occurs, and a last column: the
             number of rows that have it. pandas, or any that narwhals reads.
         """
+        raise NotImplementedError(f"{type(self).__name__} defines neither count nor count_all.")
 
     def count_all(
         self,
-        schema: Any,
+        schema: Schema,
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
@@ -87,7 +85,7 @@ class RowCounter(ABC):
         problems, counts = list[str](), list[np.ndarray]()
         for columns, group in zip(sets, by, strict=True):
             try:
-                counts.append(count_by(schema, self, columns, group))
+                counts.append(_count(schema, self, columns, group))
             except InputError as error:
                 problems.append(str(error))
         refuse_all(problems)
@@ -119,7 +117,7 @@ class RowCounter(ABC):
             values = conformed(part, schema)
             yield values.assign(**{c.name: c.convert(values[c.name]) for c in schema.columns})
 
-    def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to check)
+    def check(self, schema: Schema) -> None:
         """Refuse a table that the schema does not fit, before a fit spends. No row is read.
 
         Raises
@@ -152,9 +150,7 @@ def refuse_all(problems: Sequence[str]) -> None:
         )
 
 
-def count_by(
-    schema: Schema, rows: RowCounter, columns: Sequence[int], groups: Groups
-) -> np.ndarray:
+def _count(schema: Schema, rows: RowCounter, columns: Sequence[int], groups: Groups) -> np.ndarray:
     """Return exact counts of groups of category codes, as :func:`tabsynth.privacy.noise.counts.count_rows` has them.
 
     Raises
@@ -162,38 +158,22 @@ def count_by(
     InputError
         If an answer is not of the asked form, or has a value that the schema does not declare.
     """
-    index, times = _answer(schema, rows, columns)
-    return count_rows(index, range(len(columns)), [groups[j] for j in columns], times)
-
-
-def _answer(
-    schema: Schema, rows: RowCounter, columns: Sequence[int]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return category codes of the answer's rows, shape (rows, columns), and how often each occurs, shape (rows,)."""
     named = [schema.columns[j] for j in columns]
     names = tuple(column.name for column in named)
     answer = to_pandas(rows.count(names), "answer of count()")
+    must = f"count({names}) must answer with"
     if answer.shape[1] != len(names) + 1:
         raise InputError(
-            f"count({names}) must answer with {len(names) + 1} columns, the last of counts; got"
-            f" {answer.shape[1]}."
+            f"{must} {len(names) + 1} columns, the last of counts; got {answer.shape[1]}."
         )
     answered = [str(name) for name in answer.columns[:-1]]
     if sorted(answered) != sorted(names):
-        raise InputError(
-            f"count({names}) must answer with columns of these names; got {shown(answered, 120)}."
-        )
-    times = pd.to_numeric(answer.iloc[:, -1], errors="coerce").to_numpy(
-        dtype=float, na_value=np.nan
-    )
+        raise InputError(f"{must} columns of these names; got {shown(answered, 120)}.")
+    times = pd.to_numeric(answer.iloc[:, -1], errors="coerce").to_numpy(float, na_value=np.nan)
     if not (np.isfinite(times) & (times >= 0) & (times % 1 == 0)).all():
-        raise InputError(
-            f"count({names}) must answer with whole numbers from 0 in its last column."
-        )
+        raise InputError(f"{must} whole numbers from 0 in its last column.")
     index = [
-        column.encode(
-            column.convert(answer.iloc[:, answered.index(column.name)].rename(column.name))
-        )
-        for column in named
+        c.encode(c.convert(answer.iloc[:, answered.index(c.name)].rename(c.name))) for c in named
     ]
-    return np.stack(index, axis=1), times
+    of_columns = [groups[j] for j in columns]
+    return count_rows(np.stack(index, axis=1), range(len(columns)), of_columns, times)

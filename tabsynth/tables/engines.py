@@ -3,9 +3,9 @@
 The engine makes category codes of values by comparisons that follow from the schema (:mod:`tabsynth.schema.placing`) and
 counts their combinations. Expressions are built by narwhals; no SQL text has a name or a value of the table.
 
-Only counts come back from clusters. Polars, and DuckDB for many sets of columns, run in this process: they give category codes
-a batch of rows at a time. reports/scale has the measurement: for all pairs of 50 columns that takes a sixth of the CPU
-time of grouping sets in DuckDB, and a ninth of that of groupings in Polars, which hold the codes of all rows.
+Only counts come back from clusters. DuckDB and Polars run in this process: they give category codes a batch of rows at a time.
+reports/scale has the measurement: for all pairs of 50 columns that takes a sixth of the CPU time of grouping sets in
+DuckDB, and a ninth of that of groupings in Polars, which hold the codes of all rows.
 """
 
 import logging
@@ -34,14 +34,11 @@ MOST_CELLS = 10**6  # that one query may return
 # That one expression compares; of more, the engine counts the values themselves.
 MOST_VALUES = 10_000
 MOST_SETS = 100  # of columns in one query
-MANY_SETS = {"duckdb": 30, "polars": 0}  # past which engines of this process give codes, not counts
-MANY_SETS_OF_SPARK = 1  # past which workers count codes in numpy
 STREAM_CELLS, STREAM_ROWS = 2**24, 2**20  # of a batch of codes
 MOST_KEYS = 60  # different columns, or groups of their values, in one query
 BLOCK = 10  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
 EXACT_DIGITS = 15  # of decimals that become the nearest float, as Python makes it, in every engine
 UNKNOWN = -1  # instead of a code: the schema does not take the value
-Answer = tuple[tuple[str, ...], list[np.ndarray], np.ndarray]  # names, codes of each, rows
 CHANGED = "The table changed while it was counted; fit a copy of it, or a snapshot."
 ENCODED = 10**5  # values that are encoded in Python at a time
 ENGINES = {
@@ -93,7 +90,6 @@ class EngineCounter(RowCounter):
             raise InputError(
                 f"Expected a lazy table of DuckDB, Polars or Spark, got one of {self._library}; fit a copy in Parquet files."
             )
-        self.many = MANY_SETS.get(self._library, 0)
         self._first: dict[
             str, tuple[Column, np.ndarray]
         ] = {}  # exact counts of each column's codes
@@ -135,33 +131,14 @@ class EngineCounter(RowCounter):
                 f"Column {shown(nested[0])} holds {types[nested[0]]}; unfold or convert it."
             )
 
-    def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        """See :meth:`RowCounter.count`."""
-        keys = [f"k{i}" for i in range(len(columns))]
-        named = self._frame.select(
-            nw.col(name).alias(key) for name, key in zip(columns, keys, strict=True)
-        )
-        counted = named.group_by(keys).agg(nw.len().alias("n")).head(MOST_CELLS + 1)
-        counts = self._run(lambda: table_from_arrow(_arrow(counted)))
-        if len(counts) > MOST_CELLS:
-            raise InputError(
-                f"Columns {', '.join(map(shown, columns))} have more than {MOST_CELLS:,} combinations of values; declare"
-                " coarser ones."
-            )
-        return counts.set_axis([*columns, "count"], axis=1)
-
     def count_all(
         self,
-        schema: Any,
+        schema: Schema,
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
-        """See :meth:`RowCounter.count_all`: up to 100 sets in one scan; of DuckDB and Polars any number."""
+        """See :meth:`RowCounter.count_all`: of DuckDB and Polars in one scan, of Spark up to 100 sets in each."""
         by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
-        self._placed = self._frame
-        keys = dict[Any, _Key]()
-        asked = list[list[_Key]]()
-        problems = list[str]()
         for columns, group in zip(sets, by, strict=True):
             if cells_of(columns, group) > MOST_CELLS:
                 names = ", ".join(shown(schema.columns[j].name) for j in columns)
@@ -169,36 +146,31 @@ class EngineCounter(RowCounter):
                     f"Columns {names} have more than {MOST_CELLS:,} cells, the most that an engine returns; declare fewer"
                     " values or cells."
                 )
-            of_set = list[_Key]()
-            for j in columns:
-                identity = j, group[j].tobytes()
-                if identity not in keys:
-                    try:
-                        keys[identity] = self._key(schema.columns[j], group[j], f"k{len(keys)}")
-                    except InputError as error:
-                        problems.append(str(error))
-                        continue
-                of_set.append(keys[identity])
-            asked.append(of_set)
+        self._placed = self._frame
+        different = {
+            (j, group[j].tobytes()): group[j]
+            for columns, group in zip(sets, by, strict=True)
+            for j in columns
+        }
+        keys, problems = dict[tuple[int, bytes], _Key](), list[str]()
+        for identity, codes in different.items():
+            try:
+                keys[identity] = self._key(schema.columns[identity[0]], codes, f"k{len(keys)}")
+            except InputError as error:
+                problems.append(str(error))
         refuse_all(problems)
-        answers = dict[tuple[str, ...], np.ndarray]()
-        different = {tuple(key.name for key in of_set): of_set for of_set in asked}
-        places = {key.name: place for place, key in enumerate(keys.values())}
-        near = sorted(different, key=lambda names: [places[name] // BLOCK for name in names])
-        near_sets = [different[names] for names in near]
-        coded = [of_set for of_set in near_sets if not any(key.encoded for key in of_set)]
-        if self._library in STREAMS and len(coded) > self.many:
-            answers |= self._streamed(coded)
-            near_sets = [of_set for of_set in near_sets if any(key.encoded for key in of_set)]
-        for batch in _batches(near_sets):
-            answers |= self._answers(batch)
-        self._refuse_undeclared(asked, answers)
-        counts = [answers[tuple(key.name for key in of_set)] for of_set in asked]
-        for of_set, c in zip(asked, counts, strict=True):
-            for axis, key in enumerate(of_set):
-                others = tuple(i for i in range(c.ndim) if i != axis)
-                self._check_unchanged(key, c.sum(axis=others)[1:])
-        return [c[(slice(1, None),) * c.ndim].copy() for c in counts]
+        asked = [
+            tuple(keys[j, group[j].tobytes()] for j in columns)
+            for columns, group in zip(sets, by, strict=True)
+        ]
+        found = self._answers(list(dict.fromkeys(asked)))
+        answers = {key_set: found[key_set] for key_set in asked}
+        self._refuse_undeclared(answers)
+        for key_set, counts in answers.items():
+            for axis, key in enumerate(key_set):
+                others = tuple(i for i in range(counts.ndim) if i != axis)
+                self._check_unchanged(key, counts.sum(axis=others)[1:])
+        return [answers[key_set][(slice(1, None),) * len(key_set)].copy() for key_set in asked]
 
     def _check_unchanged(self, key: "_Key", counts: np.ndarray) -> None:
         """Refuse a table in which a column has other counts than in the first scan; ``counts`` are by group."""
@@ -209,16 +181,14 @@ class EngineCounter(RowCounter):
         elif not np.array_equal(np.bincount(key.group, first, key.size), counts):
             raise InputError(CHANGED)
 
-    def _refuse_undeclared(
-        self, asked: Sequence[Sequence["_Key"]], answers: Mapping[tuple[str, ...], np.ndarray]
-    ) -> None:
-        """Return one InputError for all columns with values that the schema does not take."""
-        wrong = dict[str, _Key]()
-        for of_set in asked:
-            counts = answers[tuple(key.name for key in of_set)]
-            for axis, key in enumerate(of_set):
-                if np.take(counts, 0, axis).any():
-                    wrong[key.column.name] = key
+    def _refuse_undeclared(self, answers: Mapping["KeySet", np.ndarray]) -> None:
+        """Refuse values that the schema does not take: one error for all columns."""
+        wrong = {
+            key.column.name: key
+            for key_set, counts in answers.items()
+            for axis, key in enumerate(key_set)
+            if np.take(counts, 0, axis).any()
+        }
         refuse_all([self._problem(key) for key in wrong.values()])
 
     def _problem(self, key: "_Key") -> str:
@@ -304,31 +274,29 @@ class EngineCounter(RowCounter):
 
     # Counts.
 
-    def _answers(self, sets: Sequence[Sequence["_Key"]]) -> dict[tuple[str, ...], np.ndarray]:
-        """Return counts of sets of keys, of which index 0 of each axis is that of unknown values, by their names."""
-        keys = {key.name: key for of_set in sets for key in of_set}
-        named = [(tuple(key.name for key in of_set), of_set) for of_set in sets]
-        answers = dict[tuple[str, ...], np.ndarray]()
+    def _answers(self, sets: Sequence["KeySet"]) -> dict["KeySet", np.ndarray]:
+        """Return counts of different sets of keys, of which index 0 of each axis is that of unknown values."""
+        answers = {s: self._count_values(s) for s in sets if any(key.encoded for key in s)}
+        coded = [key_set for key_set in sets if key_set not in answers]
+        if self._library in STREAMS:
+            return answers | (self._count_codes(coded) if coded else {})
+        for batch in _batches(coded):
+            answers |= self._count_in_spark(batch)
+        return answers
 
-        def add(answer: Answer) -> None:
-            columns, codes, times = answer
-            shape = [keys[name].size + 1 for name in columns]
-            counts = answers.setdefault(columns, np.zeros(shape))
-            np.add.at(counts, tuple(code.astype(np.int64) + 1 for code in codes), times)
+    def _codes_frame(self, sets: Sequence["KeySet"]) -> Any:
+        """Return the lazy table of the codes of some sets, or of the values of keys that are encoded here."""
+        keys = {key.name: key for key_set in sets for key in key_set}
+        return self._placed.select(key.expression.alias(name) for name, key in keys.items())
 
-        def ask() -> None:
-            frame = self._placed.select(key.expression.alias(name) for name, key in keys.items())
-            placed = [names for names, of_set in named if not any(key.encoded for key in of_set)]
-            sizes = {name: key.size + 1 for name, key in keys.items()}
-            for answer in STRATEGIES[self._library](frame, placed, sizes) if placed else ():
-                add(answer)
-            for names, of_set in named:
-                if names not in placed:
-                    add((names, [np.empty(0)] * len(names), np.empty(0)))
-                    for answer in self._encoded(frame, of_set):
-                        add(answer)
-
-        self._run(ask)
+    def _count_in_spark(self, sets: Sequence["KeySet"]) -> dict["KeySet", np.ndarray]:
+        """Return counts of sets of codes, as :meth:`_answers`, by one query."""
+        frame = self._codes_frame(sets)
+        named = {tuple(key.name for key in key_set): key_set for key_set in sets}
+        sizes = {key.name: key.size + 1 for key_set in sets for key in key_set}
+        answers = {key_set: _zeros(key_set) for key_set in sets}
+        for names, codes, times in self._run(lambda: list(_in_spark(frame, list(named), sizes))):
+            _add(answers[named[names]], codes, times)
         return answers
 
     def parts(self, names: Sequence[str]) -> Iterator[pd.DataFrame]:
@@ -354,40 +322,41 @@ class EngineCounter(RowCounter):
             columns = [_series(arrow, key, name) for key, name in keys.items()]
             yield pd.DataFrame(dict(enumerate(columns))).set_axis(list(names), axis=1)
 
-    def _streamed(self, sets: Sequence[Sequence["_Key"]]) -> dict[tuple[str, ...], np.ndarray]:
-        """See :meth:`_answers`, in one scan: the engine gives codes a batch of rows at a time, which are counted here."""
+    def _count_codes(self, sets: Sequence["KeySet"]) -> dict["KeySet", np.ndarray]:
+        """Return counts of sets of codes, as :meth:`_answers`: the engine gives codes a batch of rows at a time."""
         import pyarrow as pa
 
-        keys = {key.name: key for of_set in sets for key in of_set}
-        names = [tuple(key.name for key in of_set) for of_set in sets]
-        tallies = Tallies(names, {name: key.size + 1 for name, key in keys.items()})
-        rows = max(1, min(STREAM_ROWS, STREAM_CELLS // len(keys)))
+        sizes = {key: key.size + 1 for key_set in sets for key in key_set}
+        tallies = Tallies(sets, sizes)
+        rows = max(1, min(STREAM_ROWS, STREAM_CELLS // len(sizes)))
 
-        def ask() -> None:
-            frame = self._placed.select(key.expression.alias(name) for name, key in keys.items())
+        def count() -> None:
+            frame = self._codes_frame(sets)
             with ThreadPoolExecutor(pa.cpu_count()) as threads:
                 for batch in STREAMS[self._library](frame.to_native(), rows, False):
 
-                    def codes(name: str, batch: Any = batch) -> np.ndarray:
-                        small = np.min_scalar_type(keys[name].size)
-                        return (batch.column(name).to_numpy() + 1).astype(small)
+                    def codes(key: _Key, batch: Any = batch) -> np.ndarray:
+                        small = np.min_scalar_type(key.size)
+                        return (batch.column(key.name).to_numpy() + 1).astype(small)
 
                     tallies.add(codes, threads)
 
-        self._run(ask)
-        return {s: tallies.of(s).astype(np.float64) for s in names}
+        self._run(count)
+        return {key_set: tallies.of(key_set).astype(np.float64) for key_set in sets}
 
-    def _encoded(self, frame: Any, of_set: Sequence["_Key"]) -> Iterator[Answer]:
-        """Yield the combinations of a set's values, which :meth:`Column.encode` makes codes of, a part at a time."""
-        names = tuple(key.name for key in of_set)
-        whole = _arrow(frame.group_by(names).agg(nw.len().alias("n")))
-        for start in range(0, whole.num_rows, ENCODED):
-            part = whole.slice(start, ENCODED)
+    def _count_values(self, key_set: "KeySet") -> np.ndarray:
+        """Return counts of one set, as :meth:`_answers`: :meth:`Column.encode` makes codes of its combinations of values."""
+        names, counts = [key.name for key in key_set], _zeros(key_set)
+        counted = self._codes_frame([key_set]).group_by(names).agg(nw.len().alias("n"))
+        combinations = self._run(lambda: _arrow(counted))
+        for start in range(0, combinations.num_rows, ENCODED):
+            part = combinations.slice(start, ENCODED)
             codes = [
                 self._codes_of(key, part) if key.encoded else part.column(key.name).to_numpy()
-                for key in of_set
+                for key in key_set
             ]
-            yield names, codes, part.column("n").to_numpy()
+            _add(counts, codes, part.column("n").to_numpy())
+        return counts
 
     def _codes_of(self, key: "_Key", part: Any) -> np.ndarray:
         """Return the groups of values in a table of Arrow; where the schema does not take one, all are unknown."""
@@ -417,6 +386,18 @@ class _Key:
     def size(self) -> int:
         """Number of groups."""
         return number_of(self.group)
+
+
+KeySet = tuple[_Key, ...]
+
+
+def _zeros(key_set: KeySet) -> np.ndarray:
+    return np.zeros([key.size + 1 for key in key_set])
+
+
+def _add(counts: np.ndarray, codes: Sequence[np.ndarray], times: np.ndarray) -> None:
+    """Count rows of codes from -1, each as often as it occurs."""
+    np.add.at(counts, tuple(code.astype(np.int64) + 1 for code in codes), times)
 
 
 def _held(kind: Any) -> str:
@@ -501,19 +482,18 @@ def _of_values(listed: Listed, values: Any, group: np.ndarray) -> Any:
     return between(0, len(ordered) - 1) if ordered else nw.lit(other)
 
 
-def _batches(sets: Sequence[list[_Key]]) -> Iterator[list[list[_Key]]]:
-    """Yield sets that one query answers: few enough in number, keys and cells."""
-    batch, keys, cells = list[list[_Key]](), set[str](), 0
-    for of_set in sets:
-        more = {key.name for key in of_set}
-        size = int(np.prod([key.size + 1 for key in of_set]))
-        if batch and (
-            len(batch) == MOST_SETS or len(keys | more) > MOST_KEYS or cells + size > MOST_CELLS
-        ):
+def _batches(sets: Sequence[KeySet]) -> Iterator[list[KeySet]]:
+    """Yield sets that one query answers: few enough in number, keys and cells, and of columns near each other."""
+    places = {key: i for i, key in enumerate(dict.fromkeys(key for s in sets for key in s))}
+    batch, keys, cells = list[KeySet](), set[_Key](), 0
+    for key_set in sorted(sets, key=lambda s: [places[key] // BLOCK for key in s]):
+        size = math.prod(key.size + 1 for key in key_set)
+        full = len(batch) == MOST_SETS or cells + size > MOST_CELLS
+        if batch and (full or len(keys.union(key_set)) > MOST_KEYS):
             yield batch
             batch, keys, cells = [], set(), 0
-        batch.append(of_set)
-        keys |= more
+        batch.append(key_set)
+        keys.update(key_set)
         cells += size
     if batch:
         yield batch
@@ -532,31 +512,21 @@ def _series(table: Any, key: str, name: str) -> pd.Series:
     return table_from_arrow(table.select([key]).rename_columns([name])).iloc[:, 0]
 
 
-def _in_duckdb(
-    frame: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
-) -> Iterator[Answer]:
-    names = list(dict.fromkeys(name for of_set in sets for name in of_set))
-    grouping = ", ".join(f"({', '.join(of_set)})" for of_set in sets)
-    relation = frame.to_native().aggregate(
-        f"{', '.join(names)}, count(*) AS n", f"GROUPING SETS ({grouping})"
-    )
-    return _of_grouping_sets(relation.to_arrow_table(), names, sets)
+# Names of codes, the codes of each from -1, and how often they occur.
+Counted = tuple[tuple[str, ...], Sequence[np.ndarray], np.ndarray]
 
 
 def _in_spark(
     frame: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
-) -> Iterator[Answer]:
-    native = frame.to_native()
-    if len(sets) > MANY_SETS_OF_SPARK:
-        from pyspark.errors import PythonException
+) -> Iterator[Counted]:
+    from pyspark.errors import PythonException
 
-        try:
-            yield from _in_workers_of_spark(native, sets, sizes)
-            return
-        except (
-            PythonException
-        ) as error:  # workers may lack numpy or pyarrow, or have another Python
-            logger.info("Spark counts in grouping sets, for its workers fail: %s", one_line(error))
+    native = frame.to_native()
+    try:
+        yield from _in_workers_of_spark(native, sets, sizes)
+        return
+    except PythonException as error:  # workers may lack numpy or pyarrow, or have another Python
+        logger.info("Spark counts in grouping sets, for its workers fail: %s", one_line(error))
     names = list(dict.fromkeys(name for of_set in sets for name in of_set))
     counted = native.groupingSets([list(s) for s in sets], *names).count()
     yield from _of_grouping_sets(counted.withColumnRenamed("count", "n").toArrow(), names, sets)
@@ -564,7 +534,7 @@ def _in_spark(
 
 def _in_workers_of_spark(
     native: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
-) -> Iterator[Answer]:
+) -> Iterator[Counted]:
     """Let each worker count the codes of its rows, and Spark add the counts of workers.
 
     Grouping sets repeat each row for each set. ``count`` is sent to workers by value: they need numpy and pyarrow, and
@@ -612,7 +582,7 @@ def _in_workers_of_spark(
 
 def _of_grouping_sets(
     table: Any, names: Sequence[str], sets: Sequence[tuple[str, ...]]
-) -> Iterator[Answer]:
+) -> Iterator[Counted]:
     """Return answers by the columns that are not null: codes never are, and null columns are not in the row's set."""
     present = np.stack([table.column(name).is_valid().to_numpy() for name in names], axis=1)
     which = present @ (1 << np.arange(len(names), dtype=np.int64))
@@ -621,15 +591,6 @@ def _of_grouping_sets(
     for of_set in sets:
         rows = which == sum(1 << names.index(name) for name in of_set)
         yield of_set, [codes[name][rows] for name in of_set], times[rows]
-
-
-# They take codes, sets of columns, and by column the number of codes from -1.
-Strategy = Callable[[Any, Sequence[tuple[str, ...]], Mapping[str, int]], Iterator[Answer]]
-STRATEGIES: Mapping[str, Strategy] = {
-    "duckdb": _in_duckdb,
-    "pyspark": _in_spark,
-    "pyspark[connect]": _in_spark,
-}
 
 
 def _batches_of_duckdb(relation: Any, rows: int, ordered: bool) -> Iterator[Any]:

@@ -34,8 +34,7 @@ CHANGED = "The files changed while they were counted; fit a copy of them."
 class ParquetCounter(RowCounter):
     """The rows of a Parquet file, or of all ``.parquet`` files in a folder, counted a batch at a time.
 
-    Memory is that of a batch and of the counts, whatever the number of rows; of :meth:`count` that of the distinct
-    values of up to three columns.
+    Memory is that of a batch and of the counts, whatever the number of rows.
 
     Parameters
     ----------
@@ -96,34 +95,9 @@ class ParquetCounter(RowCounter):
                     f"{file} does not fit the files before it: {one_line(error)}; convert one."
                 ) from None
 
-    def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        """See :meth:`RowCounter.count`."""
-        import pyarrow as pa
-
-        # Names of our own: a column may be called as what pyarrow adds.
-        places = [str(i) for i in range(len(columns))]
-        parts: dict[Any, list[Any]] = {}
-        for file, rows in self._files.items():
-            try:
-                for batch in rows.to_batches(columns=list(columns)):
-                    part = pa.Table.from_batches([batch]).rename_columns(places)
-                    once = part.group_by(places).aggregate([([], "count_all")])
-                    kinds = pa.schema([(f.name, value_type(f.type)) for f in once.schema])
-                    parts.setdefault(kinds, []).append(once.cast(kinds))
-            except (OSError, pa.ArrowException) as error:
-                raise _unreadable(file, error) from None
-        # Files may hold a column in different types. They are never brought to one type, for whole numbers
-        # would change where another file has the column as floats.
-        counted = [_together(tables, places) for tables in parts.values()]
-        if not counted:
-            return pd.DataFrame(columns=[*columns, "count"])
-        if len(counted) > 1:
-            counted = [counts.astype(object) for counts in counted]
-        return pd.concat(counted, ignore_index=True).set_axis([*columns, "count"], axis=1)
-
     def count_all(
         self,
-        schema: Any,
+        schema: Schema,
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
@@ -295,14 +269,6 @@ def _stamps(files: Sequence[Path] | dict[Path, Any]) -> list[tuple[int, ...]]:
             raise _unreadable(file, error) from None
         stamps.append((about.st_ino, about.st_size, about.st_mtime_ns))
     return stamps
-
-
-def _together(tables: Sequence[Any], places: Sequence[str]) -> pd.DataFrame:
-    """Return counts of tables of one schema, each combination of values once."""
-    import pyarrow as pa
-
-    counts = pa.concat_tables(tables).group_by(list(places)).aggregate([("count_all", "sum")])
-    return table_from_arrow(counts)
 
 
 def sampled_rows(path: Path, rows: int, seed: int) -> tuple[dict[Path, pd.DataFrame], int]:

@@ -7,7 +7,6 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -64,20 +63,8 @@ def in_parquet(table: pa.Table, folder: Path) -> ParquetCounter:
     return ParquetCounter(folder)
 
 
-def by_rows(make: Callable[[pa.Table], EngineCounter]) -> Callable[[pa.Table], EngineCounter]:
-    """The same engine, which gives category codes of rows for any number of sets."""
-
-    def made(table: pa.Table) -> EngineCounter:
-        counter = make(table)
-        counter.many = 0
-        return counter
-
-    return made
-
-
 ENGINES: dict[str, Callable[[pa.Table], EngineCounter]] = {
     "DuckDB": in_duckdb,
-    "DuckDB, rows": by_rows(in_duckdb),
     "Polars": in_polars,
     "Polars, partitions": in_parts,
 }
@@ -216,7 +203,6 @@ def test_types_that_only_the_encoder_can_read() -> None:
     assert moment.tolist() == [36, 24]  # 21:30 in UTC, and up to four hours later
     assert time.argmax() == schema["time"].encode(pd.Series(["08:30"]))[0] and time.sum() == 60
     assert level.tolist() == [30, 30] and day.tolist() == [60, 0, 0]
-    assert counter.count(("amount",))["amount"].tolist()[0] in [Decimal(f"{n}.5") for n in range(3)]
 
 
 def test_reasons_for_missing_are_compared_in_the_engine(

@@ -96,14 +96,12 @@ def in_spark(session: Any, table: pa.Table, folder: Path) -> Any:
     return session.read.parquet(str(folder))
 
 
-@pytest.mark.parametrize("how", ["workers", "grouping sets", "workers without numpy"])
+@pytest.mark.parametrize("how", ["workers", "workers without numpy"])
 def test_codes_are_those_of_the_rows_in_memory(
     session: Any, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nulls, not-a-number, clipped values, ``other``, dates, moments, reasons for missing, repeated rows."""
-    if how == "grouping sets":
-        monkeypatch.setattr(engines, "MANY_SETS_OF_SPARK", len(SETS))
-    elif how == "workers without numpy":
+    if how == "workers without numpy":
         code = (
             "import sys, runpy; sys.modules['numpy'] = None; sys.argv = sys.argv[2:];"
             " runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
