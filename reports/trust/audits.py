@@ -31,6 +31,7 @@ from tabsynth.auditing.canary_counts import audit_counts
 from tabsynth.auditing.canary_votes import audit_votes
 from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.outcomes import AuditResult
+from tabsynth.auditing.request import AuditRequest
 from tabsynth.datasets import load_census
 from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers.adversarial.config import WGANConfig
@@ -77,25 +78,27 @@ def jobs(
     for epsilon in (8.0, 1.0):
         for method, fixture in FIXTURES.items():
             if fixture.white_box is not None:
-                out[f"white-box {method} {epsilon:g}"] = partial(
-                    fixture.white_box, epsilon, DELTA, runs=WHITE[method]
+                request = AuditRequest(
+                    method=method, epsilon=epsilon, delta=DELTA, runs=WHITE[method]
                 )
+                out[f"white-box {method} {epsilon:g}"] = partial(fixture.white_box, request)
     out["white-box dp-wgan 8, rate 0.2"] = lambda: audit_gan(
-        "dp-wgan", 8.0, DELTA, runs=WHITE["dp-wgan"], rate=0.2
+        AuditRequest(method="dp-wgan", epsilon=8.0, delta=DELTA, runs=WHITE["dp-wgan"]), rate=0.2
     )
     for method, epsilon in (*((m, 8.0) for m in ONE_RUN), ("margnet", 1.0)):
         out[f"one-run {method} {epsilon:g}"] = lambda m=method, e=epsilon: _one_run(m, e)
-    for method in ("dp-wgan", "dp-gan"):
-        out[f"white-box {method} 8, {OF_UNITS}"] = lambda m=method: audit_gan(
-            m, 8.0, DELTA, runs=WHITE[m] // 4, unit_rows=UNIT_ROWS
+    of_units = {"dp-wgan": 4, "dp-gan": 4, "margnet": 2, "pate-gan": 4, "pate-acgan": 4}
+    audits = {"margnet": audit_counts, "dp-wgan": audit_gan, "dp-gan": audit_gan}
+    for method, part in of_units.items():
+        request = AuditRequest(
+            method=method,
+            epsilon=8.0,
+            delta=DELTA,
+            runs=WHITE[method] // part,
+            unit_rows=UNIT_ROWS,
         )
-    out[f"white-box margnet 8, {OF_UNITS}"] = lambda: audit_counts(
-        8.0, DELTA, runs=WHITE["margnet"] // 2, unit_rows=UNIT_ROWS
-    )
-    for method in ("pate-gan", "pate-acgan"):
-        out[f"white-box {method} 8, {OF_UNITS}"] = lambda m=method: audit_votes(
-            m, 8.0, DELTA, runs=WHITE[m] // 4, unit_rows=UNIT_ROWS
-        )
+        audit = audits.get(method, audit_votes)
+        out[f"white-box {method} 8, {OF_UNITS}"] = partial(audit, request)
 
     def black_box(method: str, count: int, unit_rows: int | None = None) -> list[AuditResult]:
         about = method if unit_rows is None else f"{method}-units"

@@ -30,6 +30,7 @@ from tabsynth.auditing.neighbouring_datasets import (
     census_neighbouring_datasets,
 )
 from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
+from tabsynth.auditing.request import BLACK_BOX, MIN_RUNS
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
@@ -38,8 +39,7 @@ from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
-KIND, FORMAT = "black-box", "tabsynth-audit-runs/2"
-MIN_RUNS = 20  # on each dataset; with fewer the attack cannot be trained
+FORMAT = "tabsynth-audit-runs/2"
 Codes = (
     np.ndarray | Mapping[str, np.ndarray]
 )  # of rows; of linked tables those of each table's records
@@ -167,7 +167,6 @@ def audit_black_box(
     *,
     runs: int = 500,
     fit: Fit | None = None,
-    confidence: float = CONFIDENCE,
     progress: Progress | None = None,
 ) -> AuditResult:
     """Fit until there are ``runs`` on each dataset, and bound ε by the attack's errors.
@@ -190,9 +189,9 @@ def audit_black_box(
         dataset = store.next_dataset()
         store.add(dataset, extract_features(make(datasets.table(dataset == 1)), canary))
         if progress is not None:
-            progress(f"{KIND} {setting.method}", len(store), 2 * runs)
+            progress(f"{BLACK_BOX} {setting.method}", len(store), 2 * runs)
     features = np.array(store.features[0][:runs]), np.array(store.features[1][:runs])
-    return distinguish(setting, features, time.monotonic() - started, confidence)
+    return distinguish(setting, features, time.monotonic() - started)
 
 
 def extract_features(rows: Codes, canary: Codes) -> np.ndarray:
@@ -227,14 +226,13 @@ def distinguish(
     setting: Setting,
     features: tuple[np.ndarray, np.ndarray],
     seconds: float,
-    confidence: float = CONFIDENCE,
 ) -> AuditResult:
     """Train a classifier of the dataset on the first half of the runs and count errors on the other half."""
     half = len(features[0]) // 2
     attack = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
     attack.fit(np.concatenate([f[:half] for f in features]), np.repeat([0, 1], half))
     scores = [attack.decision_function(f) for f in features]
-    bound = estimate_bounds(scores[0], scores[1], setting.delta, confidence)
+    bound = estimate_bounds(scores[0], scores[1], setting.delta)
     by_mu = gaussian_epsilon(bound.mu, setting.delta) if bound.mu > 0 else 0.0
     gaussian = find_fixture(setting.method).gaussian
     mu = gaussian_mu(setting.epsilon, setting.delta) if gaussian else None
@@ -242,11 +240,12 @@ def distinguish(
     counted = bound.errors.runs_without
     wrong = bound.errors.false_positives + bound.errors.false_negatives
     finding = "Refuted" if verdict == REFUTED else "No evidence against the claim"
-    most = largest_bound(counted, setting.delta, confidence)
+    most = largest_bound(counted, setting.delta)
+    unit = "" if setting.unit_rows is None else f", unit of {setting.unit_rows} rows"
     return AuditResult(
-        kind=KIND,
+        kind=BLACK_BOX,
         method=setting.method,
-        part=f"synthetic rows, {setting.case} case{_unit(setting)}",
+        part=f"synthetic rows, {setting.case} case{unit}",
         verdict=verdict,
         sentence=(
             f"{finding}: from synthetic rows the attack is correct in {1 - wrong / (2 * counted):.1%} of the runs"
@@ -258,7 +257,7 @@ def distinguish(
         mu_claimed=mu,
         mu_estimate=estimate_mu(scores[0][half:], scores[1][half:]),
         mu_lower=bound.mu,
-        confidence=confidence,
+        confidence=CONFIDENCE,
         runs=counted,
         power=(
             f"With this number of runs, no lower bound above ε = {most:.2f} is possible. Other attacks may be"
@@ -272,10 +271,6 @@ def distinguish(
             "seconds": round(seconds, 1),
         },
     )
-
-
-def _unit(setting: Setting) -> str:
-    return "" if setting.unit_rows is None else f", unit of {setting.unit_rows} rows"
 
 
 def make_small_fit(setting: Setting, datasets: NeighbouringDatasets | LinkedDatasets) -> Fit:

@@ -11,7 +11,7 @@ claims and results of this module.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,27 +22,26 @@ from torch import Tensor
 
 from tabsynth.auditing.lower_bounds import (
     CONFIDENCE,
+    LowerBounds,
     detectable_noise_ratio,
     estimate_bounds,
     estimate_mu,
     largest_bound,
     mu_standard_error,
 )
-from tabsynth.auditing.neighbouring_datasets import (
-    NeighbouringDatasets,
-    small_neighbouring_datasets,
-)
+from tabsynth.auditing.neighbouring_datasets import NeighbouringDatasets
 from tabsynth.auditing.outcomes import (
     INCONCLUSIVE,
-    NOT_REFUTED,
     REFUTED,
     WHOLE,
     AuditResult,
     decide_verdict,
 )
+from tabsynth.auditing.request import WHITE_BOX, AuditRequest
 from tabsynth.methods import ONE_WAY
 from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
-from tabsynth.privacy.accounting.mechanisms import of_sum, steps_of
+from tabsynth.privacy.accounting.attackers import whole_table_mu
+from tabsynth.privacy.accounting.mechanisms import of_sum
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import noisy_marginals
 from tabsynth.privacy.noise.samplers import Keystream
@@ -52,11 +51,9 @@ from tabsynth.synthesizers.adversarial.config import DPGANConfig, WGANConfig
 from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.settings import with_settings
-from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import PrivateStep, StepConfig, poisson_sample
 from tabsynth.training.units import UnitPlaces
 
-KIND = "white-box"
 HIDDEN = (16, 16)  # units of a critic
 STEPS, FITS = 10, 6  # steps of a critic and of an autoencoder; fits to each dataset
 CLIP = 0.1  # of the norm of public gradients, so that the canary's gradient is clipped and has the largest norm
@@ -205,56 +202,63 @@ def log_likelihood_ratios(z: np.ndarray, sigma: float, rate: float) -> np.ndarra
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """The claim for a part of a fit; μ only where all its mechanisms are Gaussian on the whole table."""
+    """The claim for a part of a fit; μ only where all its mechanisms are Gaussian on the whole table.
+
+    ``expected_mu`` is the μ that the attack should measure: that of the claim, or what theory predicts without one.
+    """
 
     epsilon: float
     delta: float
     mu: float | None
+    expected_mu: float | None
 
     @classmethod
-    def from_spends(cls, spends: list[Spend], delta: float) -> "Claim":
-        """Return the claim of a composition."""
-        steps = [steps_of(mechanism, count) for mechanism, count in spends]
-        squared = sum(count / sigma**2 for sigma, _, count in steps)
-        full = all(rate == 1 for _, rate, _ in steps)
-        return cls(
-            epsilon=epsilon_of(spends, delta), delta=delta, mu=squared**0.5 if full else None
-        )
+    def from_spends(
+        cls, spends: list[Spend], delta: float, expected_mu: float | None = None
+    ) -> "Claim":
+        """Return the claim of a composition; one of other mechanisms than Gaussians has an ``expected_mu``."""
+        mu = whole_table_mu(spends) if expected_mu is None else None
+        epsilon = epsilon_of(spends, delta)
+        return cls(epsilon=epsilon, delta=delta, mu=mu, expected_mu=expected_mu or mu)
 
 
 def make_canary_results(
-    method: str,
-    claims: Mapping[str, Claim],
-    datasets: tuple[Ratios, Ratios],
-    seconds: float,
-    confidence: float = CONFIDENCE,
+    method: str, claims: Mapping[str, Claim], datasets: tuple[Ratios, Ratios], seconds: float
 ) -> list[AuditResult]:
     """Return an :class:`AuditResult` for each part, from its statistic on both neighbouring datasets."""
     out = []
     for part, claim in claims.items():
         without, with_canary = datasets[0][part], datasets[1][part]
-        bound = estimate_bounds(without, with_canary, claim.delta, confidence)
+        bound = estimate_bounds(without, with_canary, claim.delta)
         estimate = estimate_mu(without, with_canary)
-        error = mu_standard_error(without, with_canary)
-        verdict = decide_verdict(bound.epsilon, claim.epsilon, bound.mu, claim.mu, estimate, error)
+        verdict = decide_verdict(
+            bound.epsilon,
+            claim.epsilon,
+            bound.mu,
+            claim.mu,
+            estimate + 2 * mu_standard_error(without, with_canary),
+            claim.expected_mu,
+        )
         counted = bound.errors.runs_without
+        expected = {} if claim.mu is not None else {"mu_expected": claim.expected_mu}
         out.append(
             AuditResult(
-                kind=KIND,
+                kind=WHITE_BOX,
                 method=method,
                 part=part,
                 verdict=verdict,
-                sentence=_sentence(verdict, claim, estimate, bound.mu, bound.epsilon),
+                sentence=_sentence(verdict, claim, estimate, bound),
                 epsilon_claimed=claim.epsilon,
                 delta=claim.delta,
                 epsilon_lower=bound.epsilon,
                 mu_claimed=claim.mu,
                 mu_estimate=estimate,
                 mu_lower=bound.mu,
-                confidence=confidence,
+                confidence=CONFIDENCE,
                 runs=counted,
-                power=_power(claim, counted, confidence),
+                power=_power(claim, counted),
                 details={
+                    **expected,
                     "runs_in_all": len(without) + len(with_canary),
                     "false_positives": bound.errors.false_positives,
                     "false_negatives": bound.errors.false_negatives,
@@ -265,74 +269,50 @@ def make_canary_results(
     return out
 
 
-def _sentence(verdict: str, claim: Claim, estimate: float, mu: float, epsilon: float) -> str:
-    if claim.mu is None:
-        if verdict == REFUTED:
-            return (
-                f"Refuted: the audit gives ε ≥ {epsilon:.3g}; the claim is ε = {claim.epsilon:.3g}."
-            )
-        return (
-            f"No evidence against the claim: the audit gives ε ≥ {epsilon:.3g}; the claim is"
-            f" ε = {claim.epsilon:.3g}."
-        )
-    ratio = estimate / claim.mu
-    if verdict == REFUTED:
-        return f"Refuted: the audit gives μ ≥ {mu:.3g}; the claim is μ = {claim.mu:.3g}."
-    if verdict == INCONCLUSIVE:
-        return f"Inconclusive: the attack measured only {ratio:.0%} of the μ that theory predicts."
-    assert verdict == NOT_REFUTED
-    return (
-        f"No evidence against the claim: the attack measured {ratio:.0%} of the μ that theory predicts and gives"
-        f" μ ≥ {mu:.3g}; the claim is μ = {claim.mu:.3g}."
+def _sentence(verdict: str, claim: Claim, estimate: float, bound: LowerBounds) -> str:
+    """Return the result in one sentence: in μ where the claim has one, else in ε."""
+    finding = {REFUTED: "Refuted", INCONCLUSIVE: "Inconclusive"}.get(
+        verdict, "No evidence against the claim"
     )
+    name, lower, claimed = "μ", bound.mu, claim.mu
+    if claimed is None:
+        name, lower, claimed = "ε", bound.epsilon, claim.epsilon
+    measured = "the audit gives"
+    if claim.expected_mu is not None and verdict != REFUTED:
+        share = f"{estimate / claim.expected_mu:.0%}"
+        measured = f"the attack measured {share} of the μ that theory predicts and gives"
+    return f"{finding}: {measured} {name} ≥ {lower:.3g}; the claim is {name} = {claimed:.3g}."
 
 
-def _power(claim: Claim, runs: int, confidence: float) -> str:
+def _power(claim: Claim, runs: int) -> str:
     if claim.mu is None:
-        most = largest_bound(runs, claim.delta, confidence)
+        most = largest_bound(runs, claim.delta)
         return f"With this number of runs, no lower bound above ε = {most:.2f} is possible."
-    factor = detectable_noise_ratio(claim.mu, runs, confidence)
+    factor = detectable_noise_ratio(claim.mu, runs)
     return f"The audit detects noise that is {factor:.2f} times too small with probability 95%."
 
 
-def audit_gan(
-    method: str,
-    epsilon: float,
-    delta: float = 1e-5,
-    *,
-    runs: int = 2000,
-    rate: float = 1.0,
-    fits: int = FITS,
-    model: Callable[[NeighbouringDatasets], Synthesizer] | None = None,
-    confidence: float = CONFIDENCE,
-    progress: Progress | None = None,
-    unit_rows: int | None = None,
-) -> list[AuditResult]:
+def audit_gan(request: AuditRequest, *, rate: float = 1.0, fits: int = FITS) -> list[AuditResult]:
     """Audit whole fits of ``dp-wgan`` or ``dp-gan``: one-way counts, autoencoder and critic.
+
+    The runs are replicates of ``fits`` fits to each neighbouring dataset (:class:`StepObserver`). Half of them choose the
+    threshold.
 
     Parameters
     ----------
-    runs : int
-        On each neighbouring dataset, as replicates of ``fits`` fits (:class:`StepObserver`). Half of them choose
-        the threshold.
+    request : AuditRequest
     rate : float
         Sampling rate of critic and autoencoder. Below 1 there is no μ, and results have only a bound on ε.
-    model : callable, optional
-        From the neighbouring datasets to an unfitted estimator to audit in place of the method's own.
-    unit_rows : int, optional
-        The bound of a schema with a unit. The canary is then a unit with two rows more than that, all of them equal.
+    fits : int
     """
     started = time.monotonic()
-    datasets = small_neighbouring_datasets()
-    if unit_rows is not None:
-        datasets = datasets.as_unit(unit_rows)
-    make = model or (lambda d: make_small_gan(method, d, epsilon, delta, rate))
-    replicates = -(-runs // fits)
+    datasets = request.small_datasets()
+    replicates = -(-request.count(WHITE_BOX) // fits)
     log_ratios: tuple[list[Ratios], list[Ratios]] = ([], [])
     spends: dict[str, list[Spend]] = {}
     for turn in range(2 * fits):
         present = turn % 2 == 1
-        synthesizer = make(datasets)
+        synthesizer = make_small_gan(request.method, datasets, request.epsilon, request.delta, rate)
         observer = StepObserver(datasets.encoded_canary(), present, replicates)
         with observer.observe():
             synthesizer.fit(datasets.table(present))
@@ -344,15 +324,14 @@ def audit_gan(
                 )
         observer.log_ratios[WHOLE] = sum(observer.log_ratios.values(), np.zeros(replicates))
         log_ratios[present].append(observer.log_ratios)
-        if progress is not None:
-            progress(f"{KIND} {method}", turn + 1, 2 * fits)
+        request.report(WHITE_BOX, turn + 1, 2 * fits)
     spends = {WHOLE: [spend for part in spends.values() for spend in part], **spends}
-    claims = {part: Claim.from_spends(spent, delta) for part, spent in spends.items()}
+    claims = {part: Claim.from_spends(spent, request.delta) for part, spent in spends.items()}
     stacked = [
         {part: np.concatenate([f[part] for f in each]) for part in claims} for each in log_ratios
     ]
     seconds = time.monotonic() - started
-    return make_canary_results(method, claims, (stacked[0], stacked[1]), seconds, confidence)
+    return make_canary_results(request.method, claims, (stacked[0], stacked[1]), seconds)
 
 
 def observe_marginals(

@@ -1,31 +1,28 @@
 """White-box canary audits of MargNet: every noisy count of a fit, without the estimation that follows.
 
-Estimation and sampling are post-processing of the counts, so the audit leaves them out.
+Estimation and sampling are post-processing of the counts, so the audits leave them out. For linked tables the canary is a
+root row with its records in the other tables, and the noisy counts are those of the records of each table.
 """
 
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tabsynth.auditing.canaries import (
-    KIND,
     WHOLE,
     Claim,
     Ratios,
     log_likelihood_ratios,
     make_canary_results,
 )
-from tabsynth.auditing.lower_bounds import CONFIDENCE
-from tabsynth.auditing.neighbouring_datasets import (
-    NeighbouringDatasets,
-    small_neighbouring_datasets,
-)
+from tabsynth.auditing.linked_datasets import small_datasets
 from tabsynth.auditing.outcomes import AuditResult
+from tabsynth.auditing.request import WHITE_BOX, AuditRequest
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import KEY_BYTES, PrivateRows, SharedRows, codes_of
 from tabsynth.privacy.accounting.accountants import Spend
@@ -40,12 +37,12 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.privacy.noise.samplers import Bits, Keystream
 from tabsynth.synthesizers import MargNet
+from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, Task
 from tabsynth.synthesizers.method import PlannedSpend
-from tabsynth.training.loop import Progress, TrainingMonitor
+from tabsynth.training.loop import TrainingMonitor
 
-METHOD = "margnet"
 RunRatios = tuple[list[dict[str, float]], list[dict[str, float]]]  # without and with the canary
 
 
@@ -156,15 +153,10 @@ def _count(rows: PrivateRows | SharedRows, columns: Sequence[int], groups: Group
 
 
 def audit_counts(
-    epsilon: float,
-    delta: float = 1e-5,
+    request: AuditRequest,
     *,
-    runs: int = 2000,
     config: MargNetConfig | None = None,
-    confidence: float = CONFIDENCE,
-    progress: Progress | None = None,
     measuring: type[PrivateMarginals] = PrivateMarginals,
-    unit_rows: int | None = None,
 ) -> list[AuditResult]:
     """Audit all counts of a MargNet fit: one-way counts, scores of pairs and signs of triples if any, and joint counts.
 
@@ -172,59 +164,80 @@ def audit_counts(
 
     Parameters
     ----------
-    runs : int
-        On each neighbouring dataset. Half of them choose the threshold.
+    request : AuditRequest
+        Half of the runs choose the threshold.
+    config : MargNetConfig, optional
     measuring : type
         The class that measures the counts; tests pass broken ones.
-    unit_rows : int, optional
-        The bound of a schema with a unit. The canary is then a unit with two rows more than that, all of them equal.
     """
-    started = time.monotonic()
-    datasets = small_neighbouring_datasets()
-    if unit_rows is not None:
-        datasets = datasets.as_unit(unit_rows)
-    model = MargNet(
-        datasets.schema, epsilon=epsilon, delta=delta, rows=len(datasets.without), config=config
-    )
+    datasets = request.small_datasets()
+    rows, schema, key = len(datasets.without), datasets.schema, secrets.token_bytes(KEY_BYTES)
+    encoder = TableEncoder(schema)
+    model = MargNet(schema, epsilon=request.epsilon, delta=request.delta, rows=rows, config=config)
     planned = model.plan(estimate_time=False).spends
-    run = _MeasurementRuns(datasets, model.make_method(datasets.schema).task, measuring)
+    tasks = {"": model.make_method(schema).task}
+    tables = [{"": encoder.to_rows(datasets.table(there), key)} for there in (False, True)]
+    canary = {"": encoder.to_rows(datasets.canary, key)}
+    return _audit_tasks(request, planned, tasks, tables, canary, measuring)
+
+
+def audit_linked_counts(
+    request: AuditRequest, *, config: MargNetConfig | None = None
+) -> list[AuditResult]:
+    """Audit all counts of a fit of linked tables: for each table one-way counts, scores of pairs if any, joint counts.
+
+    The canary is a patient of two equal stays, each with two equal events. Its records in each table are equal, and their
+    weights sum to 1, so it adds the sensitivity of 1 to one cell of each set of columns.
+
+    Parameters
+    ----------
+    request : AuditRequest
+    config : MargNetConfig, optional
+    """
+    datasets = small_datasets()
+    rows = len(datasets.without[datasets.schema.root])
+    model = LinkedMargNet(
+        datasets.schema,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        rows=rows,
+        config=config,
+        device="cpu",
+    )
+    planned, method = model.plan().spends, model.make_method(datasets.schema)
+    tables = [datasets.records(datasets.table(there)) for there in (False, True)]
+    tasks = {name: method.task(name) for name in tables[0]}
+    canary = datasets.records(datasets.canary)
+    return _audit_tasks(request, planned, tasks, tables, canary, PrivateMarginals)
+
+
+def _audit_tasks(
+    request: AuditRequest,
+    planned: Sequence[PlannedSpend],
+    tasks: Mapping[str, Task],
+    tables: Sequence[Mapping[str, PrivateRows | SharedRows]],
+    canary: Mapping[str, PrivateRows | SharedRows],
+    measuring: type[PrivateMarginals],
+) -> list[AuditResult]:
+    """Measure the counts of many fits on both datasets, of which ``tables`` has the rows by table, and compare them."""
+    started, runs = time.monotonic(), request.count(WHITE_BOX)
     log_ratios: RunRatios = ([], [])
     for turn in range(2 * runs):
-        log_ratios[turn % 2].append(run.run_once(turn % 2 == 1, planned, Ledger(epsilon, delta)))
-        if progress is not None:
-            progress(f"{KIND} {METHOD}", turn + 1, 2 * runs)
-    claims = make_claims(planned, delta, log_ratios)
+        ledger, ratios = Ledger(request.epsilon, request.delta), dict[str, float]()
+        for name, rows in tables[turn % 2].items():
+            table, monitor = PrivateTable(rows, ledger), TrainingMonitor()
+            marginals = measuring(tasks[name], table, planned, Keystream(), monitor)
+            observed = ObservedCounts(marginals.counts, tables[0][name], canary[name])
+            marginals.counts = observed
+            one_way = marginals.one_way()
+            marginals.joint(one_way, marginals.select(one_way))
+            ratios |= observed.log_ratios
+        log_ratios[turn % 2].append({**ratios, WHOLE: sum(ratios.values())})
+        request.report(WHITE_BOX, turn + 1, 2 * runs)
+    claims = make_claims(planned, request.delta, log_ratios)
     seconds = time.monotonic() - started
-    results = make_canary_results(METHOD, claims, stack(log_ratios, claims), seconds, confidence)
-    if unit_rows is None:
-        return results
-    return [replace(r, part=f"{r.part}, unit of {unit_rows} rows") for r in results]
-
-
-class _MeasurementRuns:
-    """Measures the counts of one fit on either dataset."""
-
-    def __init__(
-        self,
-        datasets: NeighbouringDatasets,
-        task: Task,
-        measuring: type[PrivateMarginals],
-    ) -> None:
-        self.task, self.measuring = task, measuring
-        encoder, key = TableEncoder(datasets.schema), secrets.token_bytes(KEY_BYTES)
-        self.tables = [encoder.to_rows(datasets.table(there), key) for there in (False, True)]
-        self.other_rows = codes_of(self.tables[0])
-        self.canary = codes_of(encoder.to_rows(datasets.canary, key))
-
-    def run_once(self, present: bool, planned: Any, ledger: Ledger) -> dict[str, float]:
-        """Return the log-likelihood ratios of one run, by part."""
-        table = PrivateTable(self.tables[present], ledger)
-        reads = self.measuring(self.task, table, planned, Keystream(), TrainingMonitor())
-        observed = ObservedCounts(reads.counts, self.other_rows, self.canary)
-        reads.counts = observed
-        one_way = reads.one_way()
-        reads.joint(one_way, reads.select(one_way))
-        return {**observed.log_ratios, WHOLE: sum(observed.log_ratios.values())}
+    results = make_canary_results(request.method, claims, stack(log_ratios, claims), seconds)
+    return [replace(r, part=f"{r.part}{request.about_unit}") for r in results]
 
 
 def make_claims(

@@ -8,7 +8,6 @@ more does: as many as the fit's own partition deals the canary's records to.
 import math
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
@@ -17,38 +16,24 @@ import numpy as np
 import torch
 from scipy import stats
 
-from tabsynth.auditing.canaries import KIND, WHOLE, Claim, make_canary_results, observe_marginals
-from tabsynth.auditing.lower_bounds import (
-    CONFIDENCE,
-    estimate_bounds,
-    estimate_mu,
-    largest_bound,
-    mu_standard_error,
-    rate_lower_bound,
-    rate_upper_bound,
-)
+from tabsynth.auditing.canaries import Claim, make_canary_results, observe_marginals
+from tabsynth.auditing.lower_bounds import CONFIDENCE, rate_lower_bound, rate_upper_bound
 from tabsynth.auditing.neighbouring_datasets import (
     NeighbouringDatasets,
     small_neighbouring_datasets,
 )
-from tabsynth.auditing.outcomes import (
-    INCONCLUSIVE,
-    MIN_MU_RATIO,
-    REFUTED,
-    AuditResult,
-    decide_verdict,
-)
+from tabsynth.auditing.outcomes import REFUTED, WHOLE, AuditResult, decide_verdict
+from tabsynth.auditing.request import WHITE_BOX, AuditRequest
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import KEY_BYTES, Rows, codes_of
 from tabsynth.methods import CLASS_VOTES, ONE_WAY, VOTES
-from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
+from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.privacy.noise.votes import chance_of_yes
 from tabsynth.synthesizers import METHODS
 from tabsynth.synthesizers.pate.rounds import NoisyAggregator, deal
-from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import codes_of as inputs_of
 from tabsynth.training.units import UnitRows
 
@@ -186,17 +171,11 @@ def draw_answers(
 
 
 def audit_votes(
-    method: str,
-    epsilon: float,
-    delta: float = 1e-5,
+    request: AuditRequest,
     *,
     samples: int = 100_000,
-    runs: int = 2000,
-    confidence: float = CONFIDENCE,
-    progress: Progress | None = None,
     mode: str | None = None,
     aggregator: type[NoisyAggregator] = NoisyAggregator,
-    unit_rows: int | None = None,
 ) -> list[AuditResult]:
     """Audit the noisy votes of a fit, and its one-way counts.
 
@@ -206,83 +185,51 @@ def audit_votes(
 
     Parameters
     ----------
+    request : AuditRequest
+        Answers of its runs are compared with the ε that all votes are charged.
     samples : int
         Single answers on each dataset, which are compared with the mechanism's probabilities.
-    runs : int
-        Fits on each dataset, whose answers are compared with the ε that all votes are charged.
     mode : {"A", "B", "C"}, optional
         Only for ``pate-acgan``. Mode B has class votes in addition.
     aggregator : type
         The class that draws noisy answers; tests pass broken ones.
-    unit_rows : int, optional
-        The bound of a schema with a unit. The canary is then a unit with two rows more than that.
     """
-    datasets = small_neighbouring_datasets()
-    if unit_rows is not None:
-        datasets = datasets.as_unit(unit_rows)
-    plan = plan_releases(method, epsilon, delta, mode, datasets)
+    started, runs, delta = time.monotonic(), request.count(WHITE_BOX), request.delta
+    datasets = request.small_datasets()
+    plan = plan_releases(request.method, request.epsilon, delta, mode, datasets)
     both = 0, count_changed_teachers(datasets, plan.votes[0].teachers)
-    report = _progress_counter(progress, f"{KIND} {method}", 2 * len(plan.votes) * runs)
-    fit_started = time.monotonic()
     counts = _counts(plan.counts, runs, datasets)
-    claims = {ONE_WAY: Claim.from_spends([plan.counts], delta)}
-    ratios = {ONE_WAY: counts[0]}, {ONE_WAY: counts[1]}
-    fit_results = make_canary_results(
-        method, claims, ratios, time.monotonic() - fit_started, confidence
-    )
-    joint_ratios, mu = counts, claims[ONE_WAY].mu or 0.0
-    single_results, spends = [], [plan.counts]
-    for planned in plan.votes:
-        started = time.monotonic()
+    of_counts = Claim.from_spends([plan.counts], delta)
+    claims, ratios = {ONE_WAY: of_counts}, {ONE_WAY: counts}
+    joint, mu, spends, single_results = counts, of_counts.mu or 0.0, [plan.counts], []
+    for number, planned in enumerate(plan.votes):
         yes = [int(draw_answers(plan, planned, more, samples, aggregator).sum()) for more in both]
-        single_results.append(
-            _single(method, planned, (yes[0], yes[1]), samples, confidence, started)
+        single_results.append(_single(request.method, planned, (yes[0], yes[1]), samples))
+        totals = [_totals(plan, planned, more, runs, aggregator) for more in both]
+        request.report(WHITE_BOX, number + 1, len(plan.votes))
+        spend, part = (planned.mechanism, planned.count), PARTS[planned.purpose][1]
+        claims[part] = Claim.from_spends([spend], delta, planned.expected_mu())
+        ratios[part] = totals[0], totals[1]
+        joint = (
+            joint[0] + planned.log_likelihood_ratios(totals[0]),
+            joint[1] + planned.log_likelihood_ratios(totals[1]),
         )
-        started = time.monotonic()
-        out, with_canary = (_totals(plan, planned, more, runs, aggregator, report) for more in both)
-        spent: list[Spend] = [(planned.mechanism, planned.count)]
-        claim = (
-            method,
-            PARTS[planned.purpose][1],
-            spent,
-            planned.expected_mu(),
-            delta,
-            confidence,
-            started,
-        )
-        fit_results.append(_whole((out, with_canary), *claim))
-        joint_ratios = (
-            joint_ratios[0] + planned.log_likelihood_ratios(out),
-            joint_ratios[1] + planned.log_likelihood_ratios(with_canary),
-        )
-        mu, spends = math.hypot(mu, planned.expected_mu()), spends + spent
-    results = [
-        _whole(joint_ratios, method, WHOLE, spends, mu, delta, confidence, fit_started),
-        *fit_results,
-        *single_results,
-    ]
+        mu, spends = math.hypot(mu, planned.expected_mu()), [*spends, spend]
+    claims = {WHOLE: Claim.from_spends(spends, delta, mu), **claims}
+    ratios[WHOLE] = joint
+    without, with_canary = ({part: pair[k] for part, pair in ratios.items()} for k in (0, 1))
+    seconds = time.monotonic() - started
+    results = make_canary_results(request.method, claims, (without, with_canary), seconds)
     about = "" if mode is None else f", mode {mode}"
-    about += "" if unit_rows is None else f", unit of {unit_rows} rows"
-    return [replace(r, part=f"{r.part}{about}") for r in results]
+    return [
+        replace(r, part=f"{r.part}{about}{request.about_unit}") for r in (*results, *single_results)
+    ]
 
 
-def audit_modes(method: str, epsilon: float, delta: float, **settings: Any) -> list[AuditResult]:
+def audit_modes(request: AuditRequest, samples: int = 1_000_000) -> list[AuditResult]:
     """Return :func:`audit_votes` of a method as it votes by default, and of the mode that has class votes."""
-    modes = MODES_AUDITED if "mode" in signature(METHODS[method]).parameters else (None,)
-    return [r for m in modes for r in audit_votes(method, epsilon, delta, mode=m, **settings)]
-
-
-def _progress_counter(progress: Progress | None, what: str, total: int) -> Callable[[int], None]:
-    """Return a function that adds to the number of finished runs and reports the sum."""
-    done = 0
-
-    def report(more: int) -> None:
-        nonlocal done
-        done += more
-        if progress is not None:
-            progress(what, done, total)
-
-    return report
+    modes = MODES_AUDITED if "mode" in signature(METHODS[request.method]).parameters else (None,)
+    return [r for mode in modes for r in audit_votes(request, samples=samples, mode=mode)]
 
 
 def _counts(
@@ -302,7 +249,6 @@ def _totals(
     more: int,
     runs: int,
     aggregator: type[NoisyAggregator],
-    report: Callable[[int], None],
 ) -> np.ndarray:
     """Draw the number of answers yes of each fit, shape (runs,)."""
     out = []
@@ -310,25 +256,17 @@ def _totals(
         some = min(CHUNK, runs - first)
         answers = draw_answers(plan, planned, more, some * planned.count, aggregator)
         out.append(answers.reshape(some, -1).sum(1).astype(float))
-        report(some)
     return np.concatenate(out)
 
 
-def _single(
-    method: str,
-    planned: PlannedVotes,
-    yes: tuple[int, int],
-    samples: int,
-    confidence: float,
-    started: float,
-) -> AuditResult:
+def _single(method: str, planned: PlannedVotes, yes: tuple[int, int], samples: int) -> AuditResult:
     """Compare the log probability ratio of one answer on both datasets with that of the mechanism."""
     probabilities = planned.yes_probabilities()
     claimed = max(
         math.log(probabilities[1] / probabilities[0]),
         math.log((1 - probabilities[0]) / (1 - probabilities[1])),
     )
-    each = (3 + confidence) / 4  # two bounds for each of two ratios
+    each = (3 + CONFIDENCE) / 4  # two bounds for each of two ratios
     lower = max(
         _log_ratio(
             rate_lower_bound(yes[1], samples, each), rate_upper_bound(yes[0], samples, each)
@@ -341,7 +279,7 @@ def _single(
     verdict = decide_verdict(lower, claimed)
     finding = "Refuted" if verdict == REFUTED else "No evidence against the claim"
     return AuditResult(
-        kind=KIND,
+        kind=WHITE_BOX,
         method=method,
         part=PARTS[planned.purpose][0],
         verdict=verdict,
@@ -352,7 +290,7 @@ def _single(
         epsilon_claimed=claimed,
         delta=0.0,
         epsilon_lower=lower,
-        confidence=confidence,
+        confidence=CONFIDENCE,
         runs=samples,
         power=(
             f"The audit detects noise that is {_detectable(probabilities, claimed, samples, each):.2f} times too"
@@ -363,7 +301,6 @@ def _single(
             "yes_probabilities": [float(c) for c in probabilities],
             "teachers": planned.teachers,
             "noise": planned.binary_mechanism.noise,
-            "seconds": round(time.monotonic() - started, 1),
         },
     )
 
@@ -376,54 +313,6 @@ def _detectable(probabilities: np.ndarray, claimed: float, samples: int, each: f
     spread = math.sqrt(((1 - probabilities) / probabilities).sum() / samples)
     bounds = sum(math.sqrt((1 - p) / (p * samples)) for p in probabilities) * stats.norm.ppf(each)
     return 1 + (bounds + stats.norm.ppf(0.95) * spread) / claimed
-
-
-def _whole(
-    totals: tuple[np.ndarray, np.ndarray],
-    method: str,
-    part: str,
-    spends: list[Spend],
-    mu: float,
-    delta: float,
-    confidence: float,
-    started: float,
-) -> AuditResult:
-    """Bound ε from all answers of a fit by their sufficient statistic."""
-    claimed = epsilon_of(spends, delta)
-    bound = estimate_bounds(*totals, delta, confidence)
-    estimate = estimate_mu(*totals)
-    most = largest_bound(bound.errors.runs_without, delta, confidence)
-    verdict = decide_verdict(bound.epsilon, claimed)
-    if verdict != REFUTED and estimate + 2 * mu_standard_error(*totals) < MIN_MU_RATIO * mu:
-        verdict = INCONCLUSIVE
-    finding = {REFUTED: "Refuted", INCONCLUSIVE: "Inconclusive"}.get(
-        verdict, "No evidence against the claim"
-    )
-    return AuditResult(
-        kind=KIND,
-        method=method,
-        part=part,
-        verdict=verdict,
-        sentence=(
-            f"{finding}: the attack measured {estimate / mu:.0%} of the μ that theory predicts and gives"
-            f" ε ≥ {bound.epsilon:.3g}; the claim is ε = {claimed:.3g}."
-        ),
-        epsilon_claimed=claimed,
-        delta=delta,
-        epsilon_lower=bound.epsilon,
-        mu_estimate=estimate,
-        mu_lower=bound.mu,
-        confidence=confidence,
-        runs=bound.errors.runs_without,
-        power=(f"With this number of runs, no lower bound above ε = {most:.2f} is possible."),
-        details={
-            "queries": QUERIES,
-            "mu_expected": mu,
-            "false_positives": bound.errors.false_positives,
-            "false_negatives": bound.errors.false_negatives,
-            "seconds": round(time.monotonic() - started, 1),
-        },
-    )
 
 
 def _log_ratio(one: float, other: float) -> float:

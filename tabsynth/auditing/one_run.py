@@ -24,6 +24,7 @@ from torch import Tensor
 
 from tabsynth.auditing.lower_bounds import one_run_epsilon
 from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
+from tabsynth.auditing.request import ONE_RUN
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.ledger.ledger import Account
 from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
@@ -34,7 +35,6 @@ from tabsynth.synthesizers.margnet import measurement as measuring
 from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import PrivateStep
 
-KIND = "one-run"
 CONFIDENCE = 0.99  # at 0.999 the δ term of the theorem dominates
 GUESSED_SHARES = (
     0.02,
@@ -82,7 +82,6 @@ def audit_one_run(
     model: Synthesizer,
     inserted: InsertedCanaries,
     *,
-    confidence: float = CONFIDENCE,
     progress: Progress | None = None,
 ) -> AuditResult:
     """Fit once and bound ε by the number of correct guesses.
@@ -96,13 +95,13 @@ def audit_one_run(
     observe = observe_counts if model.method == "margnet" else observe_steps
     with observe(inserted) as scores:
         model.fit(inserted.table, progress=progress)
-    guesses = score_guesses(scores, inserted.included, model.ledger_.delta, confidence)
+    guesses = score_guesses(scores, inserted.included, model.ledger_.delta)
     claimed = model.ledger_.spent
     verdict = decide_verdict(guesses.epsilon, claimed)
     finding = "Refuted" if verdict == REFUTED else "No evidence against the claim"
-    most = largest_one_run_bound(len(inserted.included), model.ledger_.delta, confidence)
+    most = largest_one_run_bound(len(inserted.included), model.ledger_.delta)
     return AuditResult(
-        kind=KIND,
+        kind=ONE_RUN,
         method=model.method,
         part=f"{len(inserted.table):,} rows",
         verdict=verdict,
@@ -113,7 +112,7 @@ def audit_one_run(
         epsilon_claimed=claimed,
         delta=model.ledger_.delta,
         epsilon_lower=guesses.epsilon,
-        confidence=confidence,
+        confidence=CONFIDENCE,
         runs=len(inserted.included),
         power=(
             f"With this number of canaries in one fit, no lower bound above ε = {most:.2f} is possible."
@@ -152,10 +151,10 @@ def score_guesses(
     return best
 
 
-def largest_one_run_bound(canaries: int, delta: float, confidence: float = CONFIDENCE) -> float:
+def largest_one_run_bound(canaries: int, delta: float) -> float:
     """Return the lower bound of ε if every guess is correct."""
     perfect = np.arange(canaries)
-    return score_guesses(perfect, perfect >= canaries // 2, delta, confidence).epsilon
+    return score_guesses(perfect, perfect >= canaries // 2, delta).epsilon
 
 
 class _ScoringCounts(NoisyCounts[np.ndarray]):

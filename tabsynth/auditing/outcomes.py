@@ -1,6 +1,7 @@
 """Results of audits, for an HTML page, a JSON file and a certificate."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -89,23 +90,19 @@ class AuditResult:
 def decide_verdict(
     epsilon_lower: float,
     epsilon_claimed: float,
-    mu_lower: float | None = None,
+    mu_lower: float = 0.0,
     mu_claimed: float | None = None,
-    mu_estimate: float | None = None,
-    mu_error: float = 0.0,
+    mu_upper: float = math.inf,
+    mu_expected: float | None = None,
 ) -> str:
     """Return the verdict.
 
     A claim is refuted if a lower bound exceeds it. An audit is inconclusive if its estimate of μ, plus two standard
-    errors ``mu_error``, is below ``MIN_MU_RATIO`` times the claim.
+    errors, which is ``mu_upper``, is below ``MIN_MU_RATIO`` times the expected one.
     """
-    if epsilon_lower > epsilon_claimed:
+    if epsilon_lower > epsilon_claimed or (mu_claimed is not None and mu_lower > mu_claimed):
         return REFUTED
-    if mu_claimed is None:
-        return NOT_REFUTED
-    if mu_lower is not None and mu_lower > mu_claimed:
-        return REFUTED
-    if mu_estimate is not None and mu_estimate + 2 * mu_error < MIN_MU_RATIO * mu_claimed:
+    if mu_expected is not None and mu_upper < MIN_MU_RATIO * mu_expected:
         return INCONCLUSIVE
     return NOT_REFUTED
 

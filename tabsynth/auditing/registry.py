@@ -4,118 +4,67 @@ To add a kind, write a function from an :class:`AuditRequest` to its results and
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tabsynth import methods
-from tabsynth._validate import between, integer, one_of, positive
-from tabsynth.auditing import blackbox, canaries, one_run, replay_audit
+from tabsynth._validate import one_of
+from tabsynth.auditing import blackbox, one_run, replay_audit
 from tabsynth.auditing.fixtures import find_fixture
-from tabsynth.auditing.neighbouring_datasets import CASES
 from tabsynth.auditing.outcomes import AuditResult
+from tabsynth.auditing.request import BLACK_BOX, ONE_RUN, REPLAY, WHITE_BOX, AuditRequest
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
-from tabsynth.synthesizers.loading import LINKED, METHODS
+from tabsynth.synthesizers.loading import METHODS
 from tabsynth.training.loop import Progress
 
-RUNS = {canaries.KIND: 4000, blackbox.KIND: 500, one_run.KIND: 1000}  # defaults
 CENSUS_ROWS = 8000  # of the census table, in a one-run audit
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditRequest:
-    """The method, the claim and the settings of an audit.
-
-    Attributes
-    ----------
-    method : str
-    epsilon, delta : float
-        The claim.
-    runs : int, optional
-        Runs on each neighbouring dataset; for one-run audits the number of canaries. Default: ``RUNS``.
-    folder : Path
-        The folder in which black-box audits store their runs.
-    case : {"average", "worst"}
-        For black-box audits.
-    seeds : int
-        For replays: number of artificial tables.
-    progress : callable, optional
-    """
-
-    method: str
-    epsilon: float
-    folder: Path
-    delta: float = 1e-5
-    runs: int | None = None
-    case: str = "average"
-    seeds: int = 1
-    progress: Progress | None = None
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        one_of("method", self.method, (*METHODS, *LINKED))
-        one_of("case", self.case, CASES)
-        positive("epsilon", self.epsilon)
-        between("delta", self.delta, 0, 1, low_open=True, high_open=True)
-        if self.runs is not None:
-            integer("runs", self.runs, least=blackbox.MIN_RUNS)
-        integer("seeds", self.seeds, least=1)
-
-    def count(self, kind: str) -> int:
-        """Return the number of runs for a kind of audit."""
-        return RUNS[kind] if self.runs is None else self.runs
 
 
 def white_box(request: AuditRequest) -> list[AuditResult]:
     """Audit all releases of the method with a canary."""
-    check_kind(request.method, canaries.KIND)
     audit_method = find_fixture(request.method).white_box
     assert audit_method is not None  # the registration lists the kind
-    runs = request.count(canaries.KIND)
-    return audit_method(request.epsilon, request.delta, runs=runs, progress=request.progress)
+    return audit_method(request)
 
 
 def black_box(request: AuditRequest) -> list[AuditResult]:
     """Audit many small fits on neighbouring datasets; the runs are stored in the folder."""
+    path = request.folder / f"black-box-{request.method}-{request.case}.jsonl"
     setting = blackbox.Setting(
         method=request.method, epsilon=request.epsilon, delta=request.delta, case=request.case
     )
-    path = request.folder / f"black-box-{request.method}-{request.case}.jsonl"
-    runs = request.count(blackbox.KIND)
+    runs = request.count(BLACK_BOX)
     return [blackbox.audit_black_box(setting, path, runs=runs, progress=request.progress)]
 
 
 def one_run_audit(request: AuditRequest) -> list[AuditResult]:
     """Audit one fit of the census table with canaries."""
-    check_kind(request.method, one_run.KIND)
     table, schema = load_census()
-    inserted = one_run.insert_canaries(
-        schema, table[:CENSUS_ROWS], request.count(one_run.KIND), np.random.default_rng()
+    count = request.count(ONE_RUN)
+    inserted = one_run.insert_canaries(schema, table[:CENSUS_ROWS], count, np.random.default_rng())
+    model = METHODS[request.method](
+        schema,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        rows=CENSUS_ROWS + count // 2,  # public: how many are in depends on the coins
+        device="cpu",
+        **find_fixture(request.method).one_run,
     )
-    rows = (
-        CENSUS_ROWS + request.count(one_run.KIND) // 2
-    )  # public: how many are in depends on the coins
-    given: dict[str, Any] = {"epsilon": request.epsilon, "delta": request.delta, "rows": rows}
-    given |= find_fixture(request.method).one_run
-    model = METHODS[request.method](schema, device="cpu", **given)
     return [one_run.audit_one_run(model, inserted, progress=request.progress)]
 
 
 def replays(request: AuditRequest) -> list[AuditResult]:
     """Record small fits and replay them on neighbouring datasets."""
-    budget = request.epsilon, request.delta
-    shared: dict[str, Any] = {"seeds": request.seeds, "progress": request.progress}
-    return [replay_audit.audit_by_replay(request.method, *budget, **shared)]
+    return [replay_audit.audit_by_replay(request)]
 
 
 AUDITS: dict[str, Callable[[AuditRequest], list[AuditResult]]] = {
-    canaries.KIND: white_box,
-    replay_audit.KIND: replays,
-    blackbox.KIND: black_box,
-    one_run.KIND: one_run_audit,
+    WHITE_BOX: white_box,
+    REPLAY: replays,
+    BLACK_BOX: black_box,
+    ONE_RUN: one_run_audit,
 }
 
 
@@ -139,7 +88,7 @@ def check_kind(method: str, kind: str) -> None:
         )
 
 
-QUICK = (canaries.KIND, replay_audit.KIND)  # the default of tabsynth audit, about a minute
+QUICK = (WHITE_BOX, REPLAY)  # the default of tabsynth audit, about a minute
 
 
 def audit(
@@ -168,7 +117,7 @@ def audit(
         Keys of ``AUDITS``: ``"white-box"``, ``"replay"``, ``"black-box"``, ``"one-run"``. The default takes
         about a minute.
     runs, case, seeds, progress
-        See :class:`AuditRequest`.
+        See :class:`tabsynth.auditing.request.AuditRequest`.
 
     Returns
     -------
@@ -181,7 +130,7 @@ def audit(
     InputError
         For an unknown method or kind, or a parameter that is out of range.
     """
-    what = AuditRequest(
+    request = AuditRequest(
         method=method,
         epsilon=epsilon,
         delta=delta,
@@ -191,9 +140,20 @@ def audit(
         seeds=seeds,
         progress=progress,
     )
+    return [r for kind in choose_kinds(method, kinds) for r in AUDITS[kind](request)]
+
+
+def choose_kinds(method: str, kinds: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the kinds of audits to run: the quick ones that the method has, where none are named.
+
+    Raises
+    ------
+    InputError
+        For a kind that is unknown, or that the method does not have.
+    """
     if kinds is None:
-        kinds = [kind for kind in QUICK if kind in list_kinds(method)]
+        return tuple(kind for kind in QUICK if kind in list_kinds(method))
     for kind in kinds:
         one_of("kinds", kind, AUDITS)
         check_kind(method, kind)
-    return [result for kind in kinds for result in AUDITS[kind](what)]
+    return tuple(kinds)

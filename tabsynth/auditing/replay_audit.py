@@ -12,13 +12,14 @@ from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.outcomes import INCONCLUSIVE, MIN_MU_RATIO, NOT_REFUTED, REFUTED, AuditResult
 from tabsynth.auditing.replay import NeighbourReplay, replay_on_neighbours
 from tabsynth.auditing.replay_linked import replay_linked_neighbours
+from tabsynth.auditing.request import REPLAY, AuditRequest
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
-KIND, PART = "replay", "all outputs of a fit"
+PART = "all outputs of a fit"
 ROWS = 60
 SCHEMA = Schema(  # every kind of column, with options that accept unusual records
     [
@@ -72,36 +73,31 @@ def make_tiny_model(method: str, epsilon: float, delta: float) -> Synthesizer:
     return estimator(schema, epsilon=epsilon, delta=delta, device="cpu", **parameters)
 
 
-def audit_by_replay(
-    method: str,
-    epsilon: float,
-    delta: float = 1e-5,
-    *,
-    seeds: int = 1,
-    model: Synthesizer | None = None,
-    progress: Progress | None = None,
-) -> AuditResult:
+def audit_by_replay(request: AuditRequest, model: Synthesizer | None = None) -> AuditResult:
     """Replay a small fit of a method on every kind of neighbouring dataset of an artificial table.
+
+    Each seed has its own table, records and noise.
 
     Parameters
     ----------
-    seeds : int
-        Number of seeds; each has its own table, records and noise.
+    request : AuditRequest
     model : Synthesizer, optional
         The model to fit to tables of ``SCHEMA`` in place of the method's small one; not for linked tables.
     """
     started = time.monotonic()
-    lines: list[NeighbourReplay] = []
+    method, seeds, lines = request.method, request.seeds, list[NeighbourReplay]()
     if model is None:
-        model = make_tiny_model(method, epsilon, delta)
+        model = make_tiny_model(method, request.epsilon, request.delta)
     for seed in range(seeds):
-        report = None if progress is None else _continued_progress(progress, seed, seeds)
+        report = (
+            None if request.progress is None else _continued_progress(request.progress, seed, seeds)
+        )
         if method in LINKED:
             lines += replay_linked_neighbours(method, model, seed, progress=report)
         else:
             table = make_table(seed)
             lines += replay_on_neighbours(method, model, table, SCHEMA, [seed], progress=report)
-    result = summarize_replays(lines, method, epsilon, delta)
+    result = summarize_replays(lines, method, request.epsilon, request.delta)
     return replace(
         result, details={**result.details, "seconds": round(time.monotonic() - started, 1)}
     )
@@ -128,7 +124,7 @@ def summarize_replays(
         line = differ[0]
         first = f"{line.kind} {line.change}, seed {line.seed}: {line.result.first_difference}"
     return AuditResult(
-        kind=KIND,
+        kind=REPLAY,
         method=method,
         part=PART,
         verdict=verdict,

@@ -1,6 +1,7 @@
 """``tabsynth audit``: run audits one after the other, and write the results after each."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,22 +78,22 @@ def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **reque
         raise InputError(
             f"Expected epsilon to be finite, got {epsilon}: an infinite ε is no privacy claim."
         )
-    from tabsynth.auditing.registry import AUDITS, QUICK, AuditRequest, check_kind, list_kinds
+    from tabsynth.auditing.registry import AUDITS, choose_kinds, list_kinds
+    from tabsynth.auditing.request import AuditRequest
 
-    kinds = (
-        list_kinds(method)
-        if kind == EVERY
-        else _kinds(kind, tuple(AUDITS), tuple(k for k in QUICK if k in list_kinds(method)))
-    )
     what = AuditRequest(method=method, epsilon=epsilon, folder=out, **request)
-    for name in kinds:
-        check_kind(method, name)
+    if kind not in (None, EVERY, *AUDITS):
+        raise InputError(
+            f"Expected --kind to be one of {', '.join(AUDITS)}, {EVERY}; got {kind!r}."
+        )
+    named = None if kind is None else list_kinds(method) if kind == EVERY else (kind,)
+    kinds = choose_kinds(method, named)
     make_folder(out)
     results: list[AuditResult] = []
     for name in kinds:
         try:
             with progress_bar(True) as progress:
-                results += AUDITS[name](_watched(what, progress))
+                results += AUDITS[name](replace(what, progress=progress))
         except KeyboardInterrupt:
             fail(
                 f"Interrupted in the {name} audit. The finished runs of a black-box audit are kept in {out}; run"
@@ -104,22 +105,6 @@ def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **reque
         say(f"{result.kind}, {result.part}: {result.sentence}")
     say(f"Page: {out / 'audit.html'}")
     return REFUTED_CODE if any(result.refuted for result in results) else 0
-
-
-def _kinds(kind: str | None, available: tuple[str, ...], quick: tuple[str, ...]) -> tuple[str, ...]:
-    if kind is None:
-        return quick
-    if kind not in available:
-        raise InputError(
-            f"Expected --kind to be one of {', '.join(available)}, {EVERY}; got {kind!r}."
-        )
-    return (kind,)
-
-
-def _watched(request: Any, progress: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(request, progress=progress)
 
 
 def _write(results: "list[AuditResult]", what: Any, out: Path) -> None:

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from tabsynth.auditing import linked_datasets
 from tabsynth.auditing.blackbox import Setting, extract_features
-from tabsynth.auditing.canaries import WHOLE
-from tabsynth.auditing.canary_linked import audit_linked_counts
-from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
+from tabsynth.auditing.canary_counts import audit_linked_counts
+from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED, WHOLE
+from tabsynth.auditing.request import AuditRequest
 from tabsynth.cli import app
 from tabsynth.encoding import linked as records
 from tabsynth.encoding.rows import SharedRows
@@ -42,7 +42,12 @@ def test_the_canary_adds_its_whole_sensitivity():
 @pytest.mark.slow(cases=0)
 @pytest.mark.parametrize("config", [None, MargNetConfig(max_unscored=0)])
 def test_right_counts_show_what_the_theory_says(config):
-    result = {r.part: r for r in audit_linked_counts(8.0, runs=RUNS, config=config)}
+    result = {
+        r.part: r
+        for r in audit_linked_counts(
+            AuditRequest(method="linked-margnet", epsilon=8.0, runs=RUNS), config=config
+        )
+    }
     stages = {part.partition(": ")[2] for part in result if part != WHOLE}
     assert {"one-way counts", "joint counts"} <= stages
     of_triples = {part for part in result if "signs of triples" in part}
@@ -64,7 +69,11 @@ def test_right_counts_show_what_the_theory_says(config):
 def test_stages_that_release_nothing_are_charged_and_have_no_result():
     """With at most 4 cells no triple is counted, so there are no signs; the claim for the whole fit includes their charge."""
     result = {
-        r.part: r for r in audit_linked_counts(8.0, runs=20, config=MargNetConfig(max_cells=4))
+        r.part: r
+        for r in audit_linked_counts(
+            AuditRequest(method="linked-margnet", epsilon=8.0, runs=20),
+            config=MargNetConfig(max_cells=4),
+        )
     }
     stages = {
         f"{table}: {stage} counts"
@@ -89,7 +98,10 @@ def test_children_that_count_twice_each_are_refuted(monkeypatch):
         }
 
     monkeypatch.setattr(records.LinkedEncoder, "to_rows", whole)
-    result = {r.part: r for r in audit_linked_counts(8.0, runs=RUNS)}
+    result = {
+        r.part: r
+        for r in audit_linked_counts(AuditRequest(method="linked-margnet", epsilon=8.0, runs=RUNS))
+    }
     assert result["events: joint counts"].verdict == result[WHOLE].verdict == REFUTED
     assert result["patients: joint counts"].verdict == NOT_REFUTED
 

@@ -9,9 +9,8 @@ import torch
 from broken import quieter
 from torch import Tensor
 
-from tabsynth.auditing import canaries, canary_counts, canary_votes
+from tabsynth.auditing import canaries
 from tabsynth.auditing.canaries import (
-    WHOLE,
     StepObserver,
     audit_gan,
     log_likelihood_ratios,
@@ -31,7 +30,8 @@ from tabsynth.auditing.neighbouring_datasets import (
     census_neighbouring_datasets,
     small_neighbouring_datasets,
 )
-from tabsynth.auditing.outcomes import INCONCLUSIVE, NOT_REFUTED, REFUTED
+from tabsynth.auditing.outcomes import INCONCLUSIVE, NOT_REFUTED, REFUTED, WHOLE
+from tabsynth.auditing.request import AuditRequest
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote, SubsampledGaussian
 from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -53,7 +53,7 @@ def by_part(results: list[Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("method", ["dp-wgan", "dp-gan"])
 def test_right_steps_show_what_the_theory_says(method: str) -> None:
     """μ̂ of critic, autoencoder, first counts and the whole fit: 0.9 of μ or more, and never refuted."""
-    actual = by_part(audit_gan(method, 8.0, runs=RUNS, fits=2))
+    actual = by_part(audit_gan(AuditRequest(method=method, epsilon=8.0, runs=RUNS), fits=2))
     wanted = {"one-way counts", "critic", WHOLE} | (
         {"autoencoder"} if method == "dp-wgan" else set()
     )
@@ -79,7 +79,7 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def audited(runs: int = RUNS) -> dict[str, Any]:
-    return by_part(audit_gan("dp-gan", 8.0, runs=runs, fits=2))
+    return by_part(audit_gan(AuditRequest(method="dp-gan", epsilon=8.0, runs=runs), fits=2))
 
 
 @pytest.mark.slow
@@ -164,7 +164,9 @@ def test_canary_that_is_hardly_there_makes_the_audit_invalid(
 
 @pytest.mark.slow(cases=0)
 def test_sampled_steps_have_a_bound_alone() -> None:
-    result = by_part(audit_gan("dp-gan", 8.0, runs=2 * RUNS, fits=2, rate=0.3))
+    result = by_part(
+        audit_gan(AuditRequest(method="dp-gan", epsilon=8.0, runs=2 * RUNS), fits=2, rate=0.3)
+    )
     critic = result["critic"]
     assert critic.mu_claimed is None and critic.verdict == NOT_REFUTED
     assert 0.1 < critic.epsilon_lower <= critic.epsilon_claimed
@@ -201,12 +203,17 @@ def test_lanes_have_the_law_of_single_steps() -> None:
 
 @pytest.mark.slow(cases=0)
 def test_counts_show_what_the_theory_says() -> None:
-    result = by_part(audit_counts(8.0, runs=300))
+    result = by_part(audit_counts(AuditRequest(method="margnet", epsilon=8.0, runs=300)))
     assert result.keys() == {"one-way counts", "signs of triples", "joint counts", WHOLE}
     whole = result[WHOLE]
     assert whole.verdict == NOT_REFUTED and whole.epsilon_claimed == pytest.approx(8.0)
     assert abs(whole.mu_estimate - whole.mu_claimed) < 0.35
-    scored = by_part(audit_counts(8.0, runs=20, config=MargNetConfig(max_unscored=0)))
+    scored = by_part(
+        audit_counts(
+            AuditRequest(method="margnet", epsilon=8.0, runs=20),
+            config=MargNetConfig(max_unscored=0),
+        )
+    )
     assert "scores of pairs" in scored
     assert scored["scores of pairs"].mu_lower <= scored["scores of pairs"].mu_claimed
 
@@ -214,7 +221,9 @@ def test_counts_show_what_the_theory_says() -> None:
 def test_a_stage_that_releases_nothing_has_no_result() -> None:
     """Without a pair of at most 1 cell there is nothing to score, and no triple."""
     config = MargNetConfig(max_cells=1, max_unscored=0)
-    result = by_part(audit_counts(8.0, runs=20, config=config))
+    result = by_part(
+        audit_counts(AuditRequest(method="margnet", epsilon=8.0, runs=20), config=config)
+    )
     assert result.keys() == {"one-way counts", "joint counts", WHOLE}
     assert result[WHOLE].epsilon_claimed == pytest.approx(8.0)
 
@@ -254,7 +263,11 @@ class QuietMarginals(PrivateMarginals):
 
 @pytest.mark.slow
 def test_counts_with_half_the_noise_are_refuted() -> None:
-    result = by_part(audit_counts(8.0, runs=300, measuring=QuietMarginals))
+    result = by_part(
+        audit_counts(
+            AuditRequest(method="margnet", epsilon=8.0, runs=300), measuring=QuietMarginals
+        )
+    )
     assert result[WHOLE].verdict == result["joint counts"].verdict == REFUTED
 
 
@@ -263,7 +276,9 @@ def test_counts_with_half_the_noise_are_refuted() -> None:
 
 @pytest.mark.parametrize("method", ["pate-gan", "pate-acgan"])
 def test_votes_have_the_chances_of_the_law(method: str) -> None:
-    result = by_part(audit_votes(method, 8.0, samples=200_000, runs=600))
+    result = by_part(
+        audit_votes(AuditRequest(method=method, epsilon=8.0, runs=600), samples=200_000)
+    )
     one, whole = result[ONE], result[ALL]
     assert one.verdict == whole.verdict == NOT_REFUTED
     assert 0.7 * one.epsilon_claimed < one.epsilon_lower <= one.epsilon_claimed
@@ -278,7 +293,7 @@ def test_votes_have_the_chances_of_the_law(method: str) -> None:
 
 def test_class_votes_have_the_chances_of_two_noisy_counts() -> None:
     """Against numpy's noise on both counts, √2 times the multiplier that is charged; and mode B is audited."""
-    actual = audit_modes("pate-acgan", 8.0, 1e-5, samples=200_000, runs=600)
+    actual = audit_modes(AuditRequest(method="pate-acgan", epsilon=8.0, runs=600), samples=200_000)
     assert [r.part for r in actual if r.part.endswith("mode B")] == [
         f"{part}, mode B" for part in (WHOLE, "one-way counts", ALL, ALL_CLASS, ONE, ONE_CLASS)
     ]
@@ -300,8 +315,8 @@ class HalfClasses(NoisyAggregator):
 
 
 def test_class_votes_with_half_the_noise_are_refuted() -> None:
-    given: dict[str, Any] = {"samples": 1_000_000, "runs": 100, "aggregator": HalfClasses}
-    result = by_part(audit_votes("pate-acgan", 8.0, mode="B", **given))
+    request = AuditRequest(method="pate-acgan", epsilon=8.0, runs=100)
+    result = by_part(audit_votes(request, samples=1_000_000, mode="B", aggregator=HalfClasses))
     assert result[f"{ONE_CLASS}, mode B"].verdict == REFUTED
     assert result[f"{ONE}, mode B"].verdict == NOT_REFUTED
 
@@ -328,7 +343,11 @@ class Soft(NoisyAggregator):
 def test_votes_with_too_little_noise_are_refuted(aggregator: type[NoisyAggregator]) -> None:
     epsilon = 1.0 if aggregator is Loud else 8.0
     result = by_part(
-        audit_votes("pate-gan", epsilon, samples=1_000_000, runs=400, aggregator=aggregator)
+        audit_votes(
+            AuditRequest(method="pate-gan", epsilon=epsilon, runs=400),
+            samples=1_000_000,
+            aggregator=aggregator,
+        )
     )
     assert result[ONE].verdict == REFUTED
     if aggregator is Loud:
@@ -352,7 +371,6 @@ def test_worlds_are_neighbours() -> None:
         same = datasets.codes(datasets.without) == canary
         assert not same.all(1).any()
     assert not same.any()  # of the worst case, in no column
-    assert canaries.KIND == canary_counts.KIND == canary_votes.KIND
     assert torch.equal(
         small_neighbouring_datasets().encoded_canary(),
         small_neighbouring_datasets().encoded_canary(),

@@ -8,6 +8,7 @@ import torch
 from tabsynth.auditing import canaries
 from tabsynth.auditing.canaries import audit_gan
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
+from tabsynth.auditing.request import AuditRequest
 from tabsynth.methods import AUTOENCODER, CRITIC, ONE_WAY
 from tabsynth.training.clipping import PerExampleClipper
 
@@ -24,7 +25,12 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_a_canary_of_a_unit_shows_what_the_theory_says() -> None:
     """One of five equal rows, of which three are used: in counts, autoencoder, critic and the whole fit."""
-    result = {r.part: r for r in audit_gan("dp-wgan", 8.0, runs=RUNS, fits=2, unit_rows=3)}
+    result = {
+        r.part: r
+        for r in audit_gan(
+            AuditRequest(method="dp-wgan", epsilon=8.0, runs=RUNS, unit_rows=3), fits=2
+        )
+    }
     assert set(result) == {"whole fit", ONE_WAY, AUTOENCODER, CRITIC}
     for part in result.values():
         assert part.verdict == NOT_REFUTED, part
@@ -43,5 +49,10 @@ def test_rows_that_are_clipped_apart_are_refuted(monkeypatch: pytest.MonkeyPatch
         return right(self, *args[:-1])  # type: ignore[arg-type]
 
     monkeypatch.setattr(PerExampleClipper, "clipped_sum", apart)
-    result = {r.part: r for r in audit_gan("dp-wgan", 8.0, runs=RUNS, fits=2, unit_rows=3)}
+    result = {
+        r.part: r
+        for r in audit_gan(
+            AuditRequest(method="dp-wgan", epsilon=8.0, runs=RUNS, unit_rows=3), fits=2
+        )
+    }
     assert result[CRITIC].verdict == REFUTED and result[ONE_WAY].verdict == NOT_REFUTED

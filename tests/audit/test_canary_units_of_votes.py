@@ -5,15 +5,16 @@ import math
 import pytest
 
 from tabsynth.auditing import canary_votes
-from tabsynth.auditing.canaries import WHOLE
 from tabsynth.auditing.canary_votes import ALL, ONE, audit_votes, count_changed_teachers
 from tabsynth.auditing.neighbouring_datasets import small_neighbouring_datasets
-from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
+from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED, WHOLE
+from tabsynth.auditing.request import AuditRequest
 from tabsynth.synthesizers.pate.rounds import deal
 from tabsynth.training.units import UnitRows
 
 ROWS = 3
 UNIT = f", unit of {ROWS} rows"
+REQUEST = AuditRequest(method="pate-gan", epsilon=8.0, runs=300, unit_rows=ROWS)
 
 
 def in_parts(rows, teachers, key):
@@ -22,9 +23,7 @@ def in_parts(rows, teachers, key):
 
 
 def test_a_unit_shows_what_one_vote_may():
-    result = {
-        r.part: r for r in audit_votes("pate-gan", 8.0, samples=50_000, runs=300, unit_rows=ROWS)
-    }
+    result = {r.part: r for r in audit_votes(REQUEST, samples=50_000)}
     assert set(result) == {f"{p}{UNIT}" for p in (WHOLE, "one-way counts", ALL, ONE)}
     for part in result.values():
         assert part.verdict == NOT_REFUTED, part.sentence
@@ -37,9 +36,7 @@ def test_a_unit_shows_what_one_vote_may():
 
 def test_rows_of_a_unit_with_several_teachers_are_refuted(monkeypatch):
     monkeypatch.setattr(canary_votes, "deal", in_parts)
-    result = {
-        r.part: r for r in audit_votes("pate-gan", 8.0, samples=200_000, runs=300, unit_rows=ROWS)
-    }
+    result = {r.part: r for r in audit_votes(REQUEST, samples=200_000)}
     assert result[f"{ONE}{UNIT}"].verdict == REFUTED
     assert result[f"one-way counts{UNIT}"].verdict == NOT_REFUTED
 

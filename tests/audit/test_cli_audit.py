@@ -21,6 +21,7 @@ from tabsynth.auditing.outcomes import (
 )
 from tabsynth.auditing.replay import NeighbourReplay, ReplayResult
 from tabsynth.auditing.replay_audit import audit_by_replay, summarize_replays
+from tabsynth.auditing.request import AuditRequest
 from tabsynth.auditing.run_trace import MechanismCall
 from tabsynth.cli import app
 from tabsynth.errors import FileFormatError, InputError
@@ -137,7 +138,11 @@ def test_replays_in_one_result():
 
 def test_progress_of_replays_counts_all_seeds():
     reports = []
-    audit_by_replay("margnet", 60.0, seeds=2, progress=lambda *now: reports.append(now))
+    audit_by_replay(
+        AuditRequest(
+            method="margnet", epsilon=60.0, seeds=2, progress=lambda *now: reports.append(now)
+        )
+    )
     assert reports == [("replay", done, 4) for done in (1, 2, 3, 4)]
 
 
@@ -186,7 +191,7 @@ def test_kinds_share_a_result(tmp_path, monkeypatch):
     monkeypatch.setattr(
         blackbox, "make_small_fit", lambda *_: lambda table: rng.integers(0, 2, (9, 4))
     )
-    requested = registry.AuditRequest(method="pate-gan", epsilon=8.0, folder=tmp_path, runs=20)
+    requested = AuditRequest(method="pate-gan", epsilon=8.0, folder=tmp_path, runs=20)
     for kind in ("white-box", "black-box"):
         for actual in registry.AUDITS[kind](requested):
             assert isinstance(actual, AuditResult) and actual.kind == kind
@@ -197,9 +202,9 @@ def test_kinds_share_a_result(tmp_path, monkeypatch):
 def test_verdicts():
     assert decide_verdict(2.0, 1.0) == REFUTED
     assert decide_verdict(0.5, 1.0) == NOT_REFUTED
-    assert decide_verdict(0.5, 1.0, 1.1, 1.0, 1.2) == REFUTED
-    assert decide_verdict(0.5, 1.0, 0.1, 1.0, 0.84) == INCONCLUSIVE
-    assert decide_verdict(0.5, 1.0, 0.1, 1.0, 0.86) == NOT_REFUTED
+    assert decide_verdict(0.5, 1.0, 1.1, 1.0, 1.2, 1.0) == REFUTED
+    assert decide_verdict(0.5, 1.0, 0.1, 1.0, 0.84, 1.0) == INCONCLUSIVE
+    assert decide_verdict(0.5, 1.0, 0.1, 1.0, 0.86, 1.0) == NOT_REFUTED
     assert summarize_verdicts([result(), result(verdict=REFUTED)])[0] == "bad"
     assert summarize_verdicts([result(), result(verdict=INCONCLUSIVE)])[0] == "mixed"
     assert summarize_verdicts([result()])[0] == "good"

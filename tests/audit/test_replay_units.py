@@ -16,6 +16,7 @@ from tabsynth.auditing.canary_counts import audit_counts
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.auditing.replay import ReplayResult, replay
 from tabsynth.auditing.replay_neighbours import EXCESS, KINDS, neighbours
+from tabsynth.auditing.request import AuditRequest
 from tabsynth.auditing.run_trace import RecordRandomness
 from tabsynth.encoding import TableEncoder, rows
 from tabsynth.encoding.rows import codes_of as rows_of
@@ -171,7 +172,10 @@ class QuietMarginals(measurement.PrivateMarginals):
 @pytest.mark.slow(cases=0)
 def test_a_canary_of_a_unit_shows_what_the_theory_says() -> None:
     """μ̂ of a unit of five rows, of which three are used, is near the μ that is accounted for."""
-    result = {r.part: r for r in audit_counts(8.0, runs=200, unit_rows=3)}
+    result = {
+        r.part: r
+        for r in audit_counts(AuditRequest(method="margnet", epsilon=8.0, runs=200, unit_rows=3))
+    }
     whole = result["whole fit, unit of 3 rows"]
     assert whole.verdict == NOT_REFUTED and whole.epsilon_claimed == pytest.approx(8.0)
     assert abs(whole.mu_estimate - whole.mu_claimed) < 0.42
@@ -180,7 +184,13 @@ def test_a_canary_of_a_unit_shows_what_the_theory_says() -> None:
 
 @pytest.mark.slow
 def test_noise_of_a_row_is_refuted_by_a_unit() -> None:
-    result = {r.part: r for r in audit_counts(8.0, runs=150, unit_rows=3, measuring=QuietMarginals)}
+    result = {
+        r.part: r
+        for r in audit_counts(
+            AuditRequest(method="margnet", epsilon=8.0, runs=150, unit_rows=3),
+            measuring=QuietMarginals,
+        )
+    }
     assert result["whole fit, unit of 3 rows"].verdict == REFUTED
 
 

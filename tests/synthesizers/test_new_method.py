@@ -20,6 +20,7 @@ from tabsynth.auditing.registry import list_kinds
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_audit import audit_by_replay, make_tiny_model
 from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.request import AuditRequest
 from tabsynth.cli.settings import arguments_of, check_method
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS as REGISTERED
@@ -166,7 +167,7 @@ def test_it_is_planned_and_offered_at_the_command_line() -> None:
 @pytest.mark.slow
 def test_it_is_replayed() -> None:
     assert list_kinds(NAME) == ("replay", "black-box")
-    assert not audit_by_replay(NAME, 3.0, 1e-5, seeds=1).refuted
+    assert not audit_by_replay(AuditRequest(method=NAME, epsilon=3.0)).refuted
     assert systems.system_names(NAME) == [NAME, f"{NAME}, rows declared"]
     assert systems.system_names()[-2:] == systems.system_names(
         NAME
