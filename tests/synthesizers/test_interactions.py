@@ -285,24 +285,6 @@ def test_no_triple_is_charged_all_the_same() -> None:
     assert triples_of(model) == []
 
 
-def test_an_exclusive_or_in_a_table_of_the_benchmark() -> None:
-    """By default, at ε = 1: 20,000 rows of ten columns, four of which have many values; a tenth of the results is random."""
-    sizes = (2,) * 6 + (20, 40, 60, 100)
-    columns = [
-        Column(name=f"c{j}", kind="ordinal", dtype="int64", categories=tuple(range(size)))
-        for j, size in enumerate(sizes)
-    ]
-    rng = np.random.default_rng(0)
-    rows = np.stack([rng.integers(size, size=20_000) for size in sizes], axis=1)
-    for of in (0, 3):
-        follows = rng.random(len(rows)) < 0.9
-        rows[follows, of + 2] = rows[follows, of] ^ rows[follows, of + 1]
-    config = MargNetConfig(components=5, steps=1)
-    model = MargNet(Schema(columns), epsilon=1.0, random_state=0, config=config)
-    model.fit(pd.DataFrame(rows, columns=[c.name for c in columns]))
-    assert triples_of(model) == [(0, 1, 2), (3, 4, 5)]
-
-
 def test_all_pairs_of_the_columns_of_a_triple_are_counted() -> None:
     """Where pairs are scored, too: those of an exclusive or with other columns, which are independent of it."""
     model = small(max_unscored=0).fit(table(related=True))

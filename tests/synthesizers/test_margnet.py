@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tabsynth import InputError, Schema
+from tabsynth import Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
 from tabsynth.schema import Column
@@ -197,23 +197,6 @@ def test_entropy_weighs_more_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_allclose(weights[turned:], 2 * (1 - turned / 600) * left)
 
 
-def test_smoothed_counts_lead_nearer_to_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two columns of many values, one direction, much noise: the fit that leans to fewer is nearer."""
-    generator = np.random.default_rng(3)
-    n, sizes = 3000, (20, 20)
-    first = generator.integers(0, 20, n)
-    index = np.stack([first, (generator.integers(0, 20, n) + first * (first < 8)) % 20], axis=1)
-    away = {}
-    monkeypatch.setattr(estimation, "ENTROPY", 0.0)
-    for smoothing in (0.0, 1.0):
-        fit = fit_of(counted(index, sizes, 8.0), sizes, float(n), smoothing=smoothing)
-        fit.fit(TrainingMonitor())
-        truth = torch.from_numpy(count_rows(index, (0, 1), by_value(sizes)) / n)
-        p = fit.mixture().probabilities.double()
-        away[smoothing] = float((p[:, :20].T @ p[:, 20:] / len(p) - truth).abs().sum()) / 2
-    assert away[1.0] < 0.95 * away[0.0]
-
-
 def test_components_follow_what_counts_show() -> None:
     """From 200 to 1,000, by the fifth root of the distance from independence; fewer for few columns."""
     results = [MargNetConfig().rows_of_mixture(columns) for columns in (1, 3, 10, 50)]
@@ -259,44 +242,6 @@ def test_entropy_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert entropies[1] > entropies[0] + 0.05
 
 
-def test_entropy_keeps_no_wide_table_from_its_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many columns, much noise: the loss comes down to the noise's, as without entropy."""
-    generator = np.random.default_rng(0)
-    first = generator.integers(0, 3, (500, 1))
-    index = np.where(generator.random((500, 24)) < 0.6, first, 0)
-    sizes = (3,) * 24
-    measured = counted(index, sizes, 30.0)
-    results = []
-    for weight in (0.3, 0.3 * 24 * 10):
-        monkeypatch.setattr(estimation, "ENTROPY", weight)
-        fit = fit_of(measured, sizes, 500.0, steps=200, smoothing=0.0)
-        fit.fit(TrainingMonitor(trial_steps=200))
-        results.append(fit.errors[-1])
-    assert results[0] < 1.05 and results[1] > results[0]
-
-
-def test_entropy_does_not_outweigh_what_few_rows_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns that follow the first, just above the noise of a cell: the fit comes down to the noise soon.
-
-    With all of entropy's weight it takes several times as long.
-    """
-    generator = np.random.default_rng(0)
-    first = generator.integers(0, 3, (400, 1))
-    follows = generator.random((400, 12)) < 0.7
-    index = np.where(follows, first, generator.integers(0, 3, (400, 12)))
-    measured = counted(index, (3,) * 12, 60.0)
-    fits = []
-    for least in (estimation.MIN_ENTROPY, 1.0):
-        monkeypatch.setattr(estimation, "MIN_ENTROPY", least)
-        fit = fit_of(measured, (3,) * 12, 400.0, smoothing=0.0)
-        fit.fit(TrainingMonitor())
-        assert 1 < fit.errors[0] < 2 and fit.entropy_share == least
-        fits.append(fit)
-    early, late = (fit.noise_step for fit in fits)
-    assert early is not None and len(fits[0].errors) < 150
-    assert late is None or late > 3 * early
-
-
 def test_the_weight_of_entropy_follows_what_counts_show() -> None:
     """By what independent columns leave unexplained, for each column.
 
@@ -321,21 +266,6 @@ def clearer(index: np.ndarray, sizes: tuple[int, ...]) -> list[Measured]:
     """Noisy counts, of which those of one pair are twice as clear as the others."""
     noisy, clear = (counted(index, sizes, std) for std in (10.0, 5.0))
     return [c if c.columns == (0, 1) else m for m, c in zip(noisy, clear, strict=True)]
-
-
-def test_where_the_error_rises_the_fit_goes_back_to_a_smaller_rate(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Steps of a learning rate of 1 end at thousands of times the noise, if nothing is done."""
-    index, sizes = correlated(3000)
-    measured = clearer(index, sizes)
-    fit = fit_of(measured, sizes, 3000.0, learning_rate=1.0, steps=400)
-    fit.fit(TrainingMonitor())
-    assert fit.rate < 1 and fit.errors[-1] < 20
-    monkeypatch.setattr(MargNetFit, "_is_stable", lambda *_: True)
-    fit = fit_of(measured, sizes, 3000.0, learning_rate=1.0, steps=400)
-    fit.fit(TrainingMonitor())
-    assert fit.rate == 1 and fit.errors[-1] > 1000
 
 
 def test_a_rise_leads_back_to_the_step_of_less_error() -> None:
@@ -568,23 +498,3 @@ def test_samples_repeat_with_their_stream() -> None:
     first, second, other = (mixture.sample(50, rng(seed)) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, second)
     assert (first != other).any()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({k: 0} for k in ("components", "latent_dim", "steps", "max_cells")),
-        {"memory": 0},
-        {"max_unscored": -1},
-        {"hidden": (8, 0)},
-        {"learning_rate": 2.0},
-        *({"hidden": v} for v in (128, None, "128")),
-        *({"learning_rate": v} for v in (0, -1, math.nan, "1")),
-        *({"smoothing": v} for v in (-0.1, 1.1, math.nan, "1")),
-        {"components": 2.5},
-    ],
-)
-def test_wrong_configurations_are_one_line(change: dict[str, Any]) -> None:
-    with pytest.raises(InputError) as error:
-        MargNetConfig(**change)
-    assert "\n" not in str(error.value)

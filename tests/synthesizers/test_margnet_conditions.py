@@ -17,7 +17,6 @@ from fitted_tables import SCHEMA, facts, frame
 from fitted_tables import small as small_gan
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.exceptions import NotFittedError
 
 from tabsynth import InputError, MargNet, Schema, load
 from tabsynth.encoding import TableEncoder
@@ -221,12 +220,6 @@ def test_wrong_partial_tables_are_one_line(free: MargNet, table: Any, part: str)
     with pytest.raises(InputError) as error:
         free.complete(table)
     assert part in str(error.value) and "\n" not in str(error.value)
-
-
-def test_no_conditions_before_a_fit() -> None:
-    for use in (lambda: net().sample(3, where={"k": "x"}), lambda: net().complete(frame(2))):
-        with pytest.raises(NotFittedError, match="call fit first"):
-            use()
 
 
 def test_impossible_rows_are_never_made(bound: MargNet, tmp_path: Path) -> None:

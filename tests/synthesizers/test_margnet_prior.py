@@ -124,23 +124,6 @@ def test_latent_classes_against_loops() -> None:
     assert len(latent_classes(codes[:2], weights[:2], SIZES, 3)[0]) == 2
 
 
-def test_classes_are_nearer_to_the_population_than_their_rows() -> None:
-    """In triples of values, of which the rows hold the chance of their draw."""
-    public, population = drawn(2000, 1, 0.6), drawn(200_000, 2, 0.6)
-    p, shares = (
-        x.double().numpy() for x in latent_classes(public, np.full(2000, 1 / 2000), SIZES, 20)
-    )
-    blocks = np.split(p, np.cumsum(SIZES)[:-1], axis=1)
-    distances = np.zeros(2)
-    for a, b, c in combinations(range(4), 3):
-        real, of_rows = (
-            count_rows(x, (a, b, c), by_value(SIZES)) / len(x) for x in (population, public)
-        )
-        of_classes = np.einsum("k,ka,kb,kc->abc", shares, blocks[a], blocks[b], blocks[c])
-        distances += [np.abs(x - real).sum() for x in (of_rows, of_classes)]
-    assert distances[1] < 0.9 * distances[0]
-
-
 def test_weights_minimise_the_penalised_distance() -> None:
     """Against a general solver of the primal problem, in the weights themselves."""
     public, private, drift = drawn(60, 3), drawn(200, 4), 2.5
