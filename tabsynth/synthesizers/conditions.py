@@ -15,10 +15,8 @@ from tabsynth.schema.conditions import has_no
 from tabsynth.schema.constraints import Derived
 from tabsynth.schema.schema import Schema
 
-MOST_DRAWS, DRAWS_EACH = (
-    1_000_000,
-    100,
-)  # by default: rows in all, and for each row that is asked for
+# By default: rows in all, and for each row that is asked for.
+MOST_DRAWS, DRAWS_EACH = 1_000_000, 100
 LEAST_BATCH, LARGEST_BATCH = 1_000, 100_000  # rows that are drawn together
 SPARE = 1.2  # rows drawn for each one that is expected to be needed
 

@@ -38,9 +38,8 @@ from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import one_cycle
 
-MAX_SMOOTHING_NOISE = (
-    0.1  # of the rows: the largest singular value of pure noise of pairs that are smoothed
-)
+# Of the rows: the largest singular value of pure noise of pairs that are smoothed.
+MAX_SMOOTHING_NOISE = 0.1
 
 
 def shrink_noise(matrix: np.ndarray) -> np.ndarray:
@@ -547,9 +546,8 @@ STAGE = "generator"
 ZEROS = "structural zeros"
 ZERO_STEPS = 300  # against rows that the schema declares impossible: without them, values with many such rows become rare
 ZERO_RATE = 0.3  # the highest learning rate of these steps, as a share of the others'
-COUNTS_TIME = (
-    0.7  # share of a time limit for the other steps, where the schema declares impossible rows
-)
+# Share of a time limit for the other steps, where the schema declares impossible rows.
+COUNTS_TIME = 0.7
 CONTINUATION = 2.0  # the fit goes on so many times the steps to the noise level; 0 ends it there
 # The weight of the mean entropy of the components in the loss falls linearly to 0 with the last step, and is up to twice as
 # large past the noise level. Where counts show less than ``CLEAR_DEPENDENCE`` it is smaller, down to ``MIN_ENTROPY``.

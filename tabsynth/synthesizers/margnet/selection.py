@@ -45,21 +45,18 @@ from tabsynth.synthesizers.margnet.declared import TableCounts
 # share of 0.4 in place of 0.5 it takes the pairs of persons' columns from a distance of 0.079 to 0.070 at ε = 1:
 # reports/units/linked.md. By itself it was measured on visits alone, where it changes nothing beyond the spread of seeds.
 GIVEN_WEIGHT = 0.1
-WORKLOAD_WEIGHT = (
-    15.0  # of the errors of the sets of a workload, and of the target's pairs; other sets weigh 1
-)
+# Of the errors of the sets of a workload, and of the target's pairs; other sets weigh 1.
+WORKLOAD_WEIGHT = 15.0
 WEIGHTS_IMPORTANCE = 15.0  # of the errors of counts with the classes of survey weights
 ONE_WAY_NOISE = 0.03  # mean L1/2 noise of a column's counts, as a share of the rows, above which columns are counted again
-PAIRS_PER_COLUMN = (
-    3.0  # pairs that are taken to be counted, for groups of values; all pairs where these are fewer
-)
+# Pairs that are taken to be counted, for groups of values; all pairs where these are fewer.
+PAIRS_PER_COLUMN = 3.0
 MAX_GROUP = 0.03  # share of the rows: an unordered value of more is never merged, and a group of values needs no more
 TREE_WEIGHT = 5.0  # of the errors of pairs in the maximum spanning tree of the scores, so of the strongest that connect all columns
 TREE_NOISE = 0.05  # mean L1/2 noise of counts of pairs, as a share of the rows, up to which pairs of the tree weigh 1, too
 MAX_TRIPLES = 120
-TRIPLES_NOISE = (
-    0.3  # triples are counted where their mean L1 noise is at most this share of the rows
-)
+# Triples are counted where their mean L1 noise is at most this share of the rows.
+TRIPLES_NOISE = 0.3
 
 KEPT = ("measured.counts", "measured.pairs", "measured.triples")  # tensors of a model file
 MOST_KEPT = 4_000_000  # cells of counts in a model file: 32 MB

@@ -33,9 +33,8 @@ from tabsynth.synthesizers.model import Population
 
 CLASSES = 40  # classes of weights below the cap, as many as keep the error of their midpoints below that of noise
 WEIGHT_GROUPS = 5  # of these classes in counts with other columns
-ONE_WAY_SHARE = (
-    0.15  # of the privacy budget: the size of the population follows from the counts of the classes
-)
+# Of the privacy budget: the size of the population follows from the counts of the classes.
+ONE_WAY_SHARE = 0.15
 SWEEPS = 30  # of iterative proportional fitting
 LEAST = 1e-12  # of probabilities and mean weights that are divided by
 
