@@ -41,7 +41,7 @@ class Condition:
         For an unknown column, an undeclared value, or a column that is not learned.
     """
 
-    def __init__(self, schema: Schema, where: Any) -> None:
+    def __init__(self, schema: Schema, where: object) -> None:
         if not isinstance(where, Mapping):
             raise InputError(
                 f"Expected where to be a dict of columns to values, got {shown(where)}."

@@ -45,7 +45,7 @@ from tabsynth.training.loop import Progress
 LAZY = ("duckdb", "polars", "pyspark", "ibis", "daft", "sqlframe", "dask", "narwhals")
 
 
-def as_counter(table: Any) -> Any:
+def as_counter(table: object) -> object:
     """Return a lazy table of an engine as a counter of its rows, any other table as it is."""
     library = type(table).__module__.partition(".")[0]
     if library not in LAZY:
@@ -68,7 +68,7 @@ def _describe(thing: Any, values: Mapping[str, Any]) -> str:
     return f"{type(thing).__name__}({', '.join(parts)})"
 
 
-def _describe_value(value: Any) -> str:
+def _describe_value(value: object) -> str:
     if isinstance(value, Schema):
         return f"<Schema of {len(value.columns)} columns>"
     if isinstance(value, pd.DataFrame):
@@ -406,7 +406,7 @@ class Synthesizer(BaseEstimator):
         self.model_.save(path)
 
     @classmethod
-    def from_file(cls, facts: JsonObject, tensors: dict[str, Tensor], path: Any) -> Self:
+    def from_file(cls, facts: JsonObject, tensors: dict[str, Tensor], path: object) -> Self:
         """Rebuild a fitted synthesizer from the facts and tensors of a model file.
 
         Raises

@@ -97,7 +97,7 @@ def check_identifiers(schema: Schema) -> None:
         )
 
 
-def check_public_source(public: Any, public_source: Any) -> None:
+def check_public_source(public: object, public_source: object) -> None:
     """Refuse a public table whose source nobody states."""
     if public is not None and not (isinstance(public_source, str) and public_source.strip()):
         raise InputError(
@@ -113,7 +113,7 @@ def check_table_schema(schema: Schema | LinkedSchema) -> Schema:
     return schema
 
 
-def public_codes(encoder: TableEncoder, public: Any) -> np.ndarray | None:
+def public_codes(encoder: TableEncoder, public: object) -> np.ndarray | None:
     """Return the category codes of a public table, shape (rows, columns); None without one."""
     if public is None:
         return None
@@ -219,10 +219,10 @@ class Method(ABC):
         """The encoder of tables, made once."""
 
     @abstractmethod
-    def encode_rows(self, table: Any, key: bytes) -> Any:
+    def encode_rows(self, table: object, key: bytes) -> Any:
         """Return what is trained on; ``key``, a secret, chooses the rows of a unit that are used."""
 
-    def kind_of(self, table: Any) -> TableKind:
+    def kind_of(self, table: object) -> TableKind:
         """Return the kind in which samples come by default."""
         return TableKind()
 
@@ -365,7 +365,7 @@ class TableMethod(Method):
         """Return what a plan says of survey weights and of the unit."""
         return design_notes(self.schema.design)
 
-    def encode_rows(self, table: Any, key: bytes) -> PrivateRows:
+    def encode_rows(self, table: object, key: bytes) -> PrivateRows:
         """Return category codes, shape (n, columns), with weights and units where these are declared."""
         if isinstance(table, RowCounter):
             raise InputError(f"Method {self.name} needs rows; only margnet is fitted to counts.")
@@ -373,7 +373,7 @@ class TableMethod(Method):
         frame = conformed(table, self.schema) if drafted else to_pandas(table)
         return self.encoder.to_rows(frame, key)
 
-    def kind_of(self, table: Any) -> TableKind:
+    def kind_of(self, table: object) -> TableKind:
         """Return the kind in which samples come by default."""
         return TableKind.of(table)
 

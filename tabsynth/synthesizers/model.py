@@ -231,7 +231,7 @@ def write_model(
         temporary.write_bytes(data)
 
 
-def json_default(value: Any) -> Any:
+def json_default(value: object) -> object:
     """Convert a numpy number of a configuration for ``json.dumps(default=)``; raise TypeError for other types."""
     number = native(value)
     if number is value:

@@ -89,7 +89,7 @@ def random_streams(
 
 
 def check_weights(
-    model: AnyFitted, schema: Schema | LinkedSchema, weights: str | None, where: Any
+    model: AnyFitted, schema: Schema | LinkedSchema, weights: str | None, where: object
 ) -> None:
     """Refuse weights of samples that there cannot be."""
     one_of("weights", weights, (None, POPULATION))

@@ -220,7 +220,7 @@ class FitSession:
     # The fit.
 
     def fit(
-        self, table: Any, *, progress: Progress | None = None, count: Collection[str] = ()
+        self, table: object, *, progress: Progress | None = None, count: Collection[str] = ()
     ) -> FittedModel[Any]:
         """Fit the table by the plan, or restore the model of a complete fit from the checkpoint.
 
@@ -270,7 +270,7 @@ class FitSession:
         self.interrupted = monitor.stopped == INTERRUPTED
         return fitted
 
-    def _check_before(self, table: Any, counted: Sequence[str]) -> Method:
+    def _check_before(self, table: object, counted: Sequence[str]) -> Method:
         """Check method and domain, and release the noisy numbers of rows that are changed or left out."""
         method = self._make_method()
         check_domain(method)
@@ -285,7 +285,7 @@ class FitSession:
             self._release_numbers(method, counted, table)
         return method
 
-    def _release_numbers(self, method: Method, counted: Sequence[str], table: Any) -> None:
+    def _release_numbers(self, method: Method, counted: Sequence[str], table: object) -> None:
         if not isinstance(method, TableMethod):
             raise InputError(
                 f"Method {method.name} takes no count={counted[0]!r} (--count {counted[0]}); leave it out."
@@ -303,7 +303,7 @@ class FitSession:
         for option in counted:
             release_number(option, table, method.encoder, spent, seed)
 
-    def train(self, method: Method, rows: Any, monitor: TrainingMonitor) -> Trained:
+    def train(self, method: Method, rows: object, monitor: TrainingMonitor) -> Trained:
         """Train by the plan; after a crash that lost a charged release, by a new plan for the remaining budget."""
         while True:
             if self.project is not None:
@@ -361,7 +361,9 @@ class FitSession:
 
     # A draft of the schema.
 
-    def _open_and_draft(self, table: Any, counted: Sequence[str]) -> tuple[pd.DataFrame, TableKind]:
+    def _open_and_draft(
+        self, table: object, counted: Sequence[str]
+    ) -> tuple[pd.DataFrame, TableKind]:
         """Draft a schema privately, for a part of the budget, and plan the fit for the remaining budget."""
         estimator = self.estimator
         if counted:
@@ -473,7 +475,7 @@ class FitSession:
         if project is not None:
             project.check_unit(unit)
         warm = None if self.method is None else self.method.warm_start
-        sources: list[tuple[str, Any, Any]] = []
+        sources: list[tuple[str, object, object]] = []
         for what, before in (
             ("What this synthesizer was fitted to", self.earlier),
             ("warm_start", None if warm is None else warm.ledger_),
@@ -659,7 +661,7 @@ class FitSession:
         return facts
 
 
-def read_schema(schema: Any) -> Schema | LinkedSchema | None:
+def read_schema(schema: object) -> Schema | LinkedSchema | None:
     """Return a schema that is given as such, as a dict or as a file; None where the fit drafts it."""
     if schema is None or isinstance(schema, Schema | LinkedSchema):
         return schema
@@ -762,7 +764,7 @@ def _spend_from(item: JsonObject) -> PlannedSpend:
     return PlannedSpend(purpose=purpose, mechanism=mechanism_from(item), count=count)
 
 
-def _bound_value(value: Any) -> Any:
+def _bound_value(value: object) -> object:
     """Convert a configuration to a dict, a number of numpy to Python's; see :func:`json_default`."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)

@@ -4,7 +4,6 @@ import logging
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -136,7 +135,7 @@ def check_count(count: Collection[str]) -> list[str]:
     return [option for option in COUNTED if option in count]
 
 
-def check_counted(option: str, schema: Schema, table: Any, *, on_disk: bool) -> None:
+def check_counted(option: str, schema: Schema, table: object, *, on_disk: bool) -> None:
     """Raise an InputError unless a fit of the table can release the number that the option asks for. Nothing is read."""
     counted, leave_out = (
         COUNTED[option],
@@ -154,7 +153,7 @@ def check_counted(option: str, schema: Schema, table: Any, *, on_disk: bool) -> 
 
 
 def release_number(
-    option: str, table: Any, encoder: TableEncoder, ledger: Ledger, seed: int | None
+    option: str, table: object, encoder: TableEncoder, ledger: Ledger, seed: int | None
 ) -> int:
     """Return the noisy number of rows that an option asks for, charged to a ledger, whose account keeps it.
 

@@ -14,7 +14,7 @@ the fitted count, as in the controlled rounding of Cox (1987, "A Constructive Pr
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -361,7 +361,7 @@ def tables_of_file(
 # What is declared.
 
 
-def declared_tables(schema: Schema, tables: Any, max_cells: int) -> list[DeclaredTable]:
+def declared_tables(schema: Schema, tables: object, max_cells: int) -> list[DeclaredTable]:
     """Return the tables that a fit is to declare, from names of columns.
 
     Parameters
@@ -377,7 +377,7 @@ def declared_tables(schema: Schema, tables: Any, max_cells: int) -> list[Declare
     InputError
         For an unknown or repeated column, one that is not counted, two that follow from the same one, and too many cells.
     """
-    if not _is_list(tables):
+    if not is_list(tables):
         raise InputError(f"Expected tables to be a list of lists of columns, got {shown(tables)}.")
     limits = [max_cells, *[max_cells // FURTHER] * (len(tables) - 1)]
     return [
@@ -385,10 +385,10 @@ def declared_tables(schema: Schema, tables: Any, max_cells: int) -> list[Declare
     ]
 
 
-def _parse_table(schema: Schema, names: Any, max_cells: int) -> DeclaredTable:
-    listed = ",".join(map(str, names)) if _is_list(names) else names
+def _parse_table(schema: Schema, names: object, max_cells: int) -> DeclaredTable:
+    listed = ",".join(map(str, names)) if is_list(names) else names
     where = f"Declared table {shown(listed)}"
-    if not _is_list(names) or not names:
+    if not is_list(names) or not names:
         raise InputError(f"{where} must be a list of columns; name at least one.")
     for i, name in enumerate(names):
         if not isinstance(name, str) or name not in schema.names:
@@ -488,5 +488,6 @@ def _within(fine: np.ndarray, coarse: np.ndarray) -> bool:
     return len(set(zip(fine.tolist(), coarse.tolist(), strict=True))) == number_of(fine)
 
 
-def _is_list(value: Any) -> bool:
+def is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    """Return whether a value is a sequence other than a text."""
     return isinstance(value, Sequence) and not isinstance(value, str)

@@ -359,7 +359,7 @@ class MargNetMethod(TableMethod):
                 "MargNet takes declared tables or a public table, not both; leave out tables (--table) or public (--public)."
             )
 
-    def encode_rows(self, table: Any, key: bytes) -> Any:
+    def encode_rows(self, table: object, key: bytes) -> Any:
         """Return category codes, with weights and units where these are declared, or a counter of rows."""
         if self.public is not None and table is self.public:
             raise InputError("public is the private table itself; give a table that is public.")
@@ -577,7 +577,7 @@ class MargNet(Synthesizer):
     config: MargNetConfig | None = None
 
     def complete(
-        self, table: Any, *, nulls: str = "fill", random_state: int | None = None
+        self, table: object, *, nulls: str = "fill", random_state: int | None = None
     ) -> pd.DataFrame:
         """Fill in a partial table: the rest of each row is drawn given its cells, exactly.
 

@@ -39,7 +39,7 @@ from tabsynth.schema.column import Column
 from tabsynth.schema.constraints import Order
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.declared import TableCounts
+from tabsynth.synthesizers.margnet.declared import TableCounts, is_list
 
 # Of the errors of counts of given columns: a root's columns, which the model of its children is given. Together with the root's
 # share of 0.4 in place of 0.5 it takes the pairs of persons' columns from a distance of 0.079 to 0.070 at ε = 1:
@@ -581,7 +581,7 @@ def interactions(
 
 
 def parsed_workload(
-    schema: Schema, workload: Any, target: Any, config: MargNetConfig = DEFAULTS
+    schema: Schema, workload: object, target: object, config: MargNetConfig = DEFAULTS
 ) -> Workload:
     """Return sets of columns and a target, by position among the modelled columns.
 
@@ -592,12 +592,12 @@ def parsed_workload(
         no share of the budget, and a set that may have more than ``config.max_cells`` cells.
     """
     sets, max_cells = [], config.max_cells
-    if workload is not None and not _is_list(workload):
+    if workload is not None and not is_list(workload):
         raise InputError(
             f"Expected workload to be a list of tuples of columns, got {shown(workload)}."
         )
-    for names in workload or ():
-        if not _is_list(names) or not 2 <= len(set(map(str, names))) == len(names) <= 3:
+    for names in () if workload is None else workload:
+        if not is_list(names) or not 2 <= len(set(map(str, names))) == len(names) <= 3:
             raise InputError(
                 f"Expected each set of workload to name two or three different columns, got"
                 f" {shown(names)}."
@@ -619,11 +619,7 @@ def parsed_workload(
     return Workload(tuple(sets), position)
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
-
-
-def _position(schema: Schema, name: Any, where: str) -> int:
+def _position(schema: Schema, name: object, where: str) -> int:
     names = schema.learned.names
     if not isinstance(name, str) or name not in (*names, *schema.names):
         raise InputError(
