@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tabsynth._random import Randomness
+from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of
 from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.linked_datasets import LinkedDatasets, many_datasets
@@ -144,7 +145,7 @@ class RunStore:
         self._append({"dataset": dataset, "features": values})
         self.features[dataset].append(values)
 
-    def _append(self, line: dict[str, Any]) -> None:
+    def _append(self, line: JsonObject) -> None:
         try:
             file: IO[str]
             with self.path.open("a", encoding="utf-8") as file:
@@ -276,7 +277,7 @@ def distinguish(
 def make_small_fit(setting: Setting, datasets: NeighbouringDatasets | LinkedDatasets) -> Fit:
     """Return a function that fits the method with small networks and draws the declared number of rows."""
     parameters = find_fixture(setting.method).small(datasets.schema, setting.rows)
-    given: dict[str, Any] = {"epsilon": setting.epsilon, "delta": setting.delta}
+    given: JsonObject = {"epsilon": setting.epsilon, "delta": setting.delta}
     given |= {"rows": setting.rows, "device": "cpu", **parameters}
     estimator = (LINKED if setting.linked else METHODS)[setting.method]
 

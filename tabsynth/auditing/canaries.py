@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -134,11 +135,8 @@ class StepObserver:
             self._observe_step(step, noised)
             return noised(step, clean)
 
-        PrivateStep.clipped_sums, PrivateStep.noisy_mean = observe_sums, observe_noise  # type: ignore[method-assign, assignment]
-        try:
+        with patch.multiple(PrivateStep, clipped_sums=observe_sums, noisy_mean=observe_noise):
             yield self
-        finally:
-            PrivateStep.clipped_sums, PrivateStep.noisy_mean = sums, noised  # type: ignore[method-assign]
 
     def _observe_step(self, step: PrivateStep, noised: Any) -> None:
         """Add the log-likelihood ratio of one released step to every replicate."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -199,11 +200,8 @@ def observe_counts(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
     def seen(*args: Any, **kwargs: Any) -> NoisyCounts[np.ndarray]:
         return _ScoringCounts(original(*args, **kwargs), inserted, scores)
 
-    measuring.NoisyCounts = seen  # type: ignore[misc, assignment]
-    try:
+    with patch.object(measuring, "NoisyCounts", seen):
         yield scores
-    finally:
-        measuring.NoisyCounts = original  # type: ignore[misc]
 
 
 @contextmanager
@@ -238,11 +236,8 @@ def observe_steps(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
         scores[:] += score_step(step, losses, codes, reference, other_rows, released)
         return released
 
-    PrivateStep.clipped_sums, PrivateStep.noisy_mean = observe_sums, observe_noise  # type: ignore[method-assign, assignment]
-    try:
+    with patch.multiple(PrivateStep, clipped_sums=observe_sums, noisy_mean=observe_noise):
         yield scores
-    finally:
-        PrivateStep.clipped_sums, PrivateStep.noisy_mean = sums, noised  # type: ignore[method-assign]
 
 
 def score_step(

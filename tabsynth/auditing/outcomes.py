@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tabsynth._files import json_ready, write_text
+from tabsynth._typing import JsonObject
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import code
@@ -70,7 +71,7 @@ class AuditResult:
     confidence: float | None = None
     runs: int | None = None
     power: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
+    details: JsonObject = field(default_factory=dict)
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     versions: dict[str, str] = field(
         default_factory=lambda: {name: version(name) for name in ("tabsynth", "torch", "numpy")}
@@ -82,7 +83,7 @@ class AuditResult:
         """True if the claim is refuted at the audit's confidence."""
         return self.verdict == REFUTED
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return a JSON-ready mapping; an infinite figure is the text "inf"."""
         return dict(json_ready(asdict(self), not_finite=str))
 

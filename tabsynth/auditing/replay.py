@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from tabsynth._typing import JsonObject
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.run_trace import (
     ROUNDING,
@@ -55,14 +56,14 @@ LEDGERS = (LEDGER, index.LEDGER)
 Note = Callable[[str, Any], None]
 
 
-def make_files(model: Synthesizer, place: Path) -> dict[str, Any]:
+def make_files(model: Synthesizer, place: Path) -> JsonObject:
     """Make the files that :meth:`Synthesizer.fit` takes in an empty folder, at the same path in a replay.
 
     A fit from a warm start has no project ledger, because the warm start was not fitted under it.
     """
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    files: dict[str, Any] = {"checkpoint": place / CHECKPOINT}
+    files: JsonObject = {"checkpoint": place / CHECKPOINT}
     if getattr(model, "warm_start", None) is None:
         files["ledger"] = place / LEDGER
         unit = model.design.unit
@@ -121,7 +122,7 @@ def fit_with_files(
     inspect(model)
 
 
-def _line(line: bytes) -> dict[str, Any]:
+def _line(line: bytes) -> JsonObject:
     """Return a line of a ledger without its chain hash, which depends on all earlier lines."""
     return {name: value for name, value in json.loads(line).items() if name != "chain"}
 
@@ -224,7 +225,7 @@ class ReplayResult:
         """
         return max((m.move for m in self.mechanisms), default=0.0)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return a JSON-ready summary without the single calls."""
         worst = self.worst_move
         return {
@@ -291,7 +292,7 @@ def replay(
     def fresh() -> Synthesizer:
         return clone(model).set_params(random_state=seed)
 
-    certificates: list[dict[str, Any]] = []
+    certificates: list[JsonObject] = []
 
     def fit(rows: Any, note: Note) -> None:
         def inspect(fitted: Synthesizer) -> None:
@@ -395,7 +396,7 @@ class NeighbourReplay:
     seed: int
     result: ReplayResult
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return a JSON-ready dict."""
         about = {"method": self.method, "kind": self.kind, "change": self.change, "seed": self.seed}
         return {**about, **self.result.to_dict()}

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from tabsynth._typing import JsonObject
 from tabsynth.auditing.linked_datasets import SCHEMA, make_tables
 from tabsynth.auditing.replay import (
     SAMPLED,
@@ -118,7 +119,7 @@ def replay_linked(
     interrupted : int, optional
         Interrupt the fit after so many reports of progress, and resume it from its checkpoint.
     """
-    certificates: list[dict[str, Any]] = []
+    certificates: list[JsonObject] = []
 
     def fit(tables: Any, note: Note) -> None:
         def inspect(fitted: Any) -> None:

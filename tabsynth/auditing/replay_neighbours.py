@@ -49,9 +49,7 @@ class Neighbour:
     neighbour: pd.DataFrame
 
 
-def neighbours(
-    table: Any, schema: Schema, *, label: str | None = None, seed: int = 0
-) -> list[Neighbour]:
+def neighbours(table: Any, schema: Schema, *, seed: int = 0) -> list[Neighbour]:
     """Return every kind of neighbour that table and schema allow, each added and removed.
 
     * ``outlier``: every column's rarest value, numbers at alternating bounds;
@@ -59,7 +57,7 @@ def neighbours(
     * ``lowest``, ``highest``: all numbers and ordered categories at their least, or at their most;
     * ``null``: nulls wherever they may be;
     * ``unique``: a category that nobody else has (rows that have it are left out of both tables);
-    * ``minority``: one more of the rarest class of ``label``;
+    * ``minority``: one more of the rarest class of the column whose rarest class is the rarest;
     * ``copy``: one more of a record that is there;
     * ``extreme``: whole numbers that floats cannot hold and a text of 5,000 characters, where the schema takes
       such values in.
@@ -72,8 +70,6 @@ def neighbours(
     ----------
     table : DataFrame
         Of two rows or more. Where it lacks the unit or the weight of the schema, these are drawn.
-    label : str, optional
-        A categorical or ordinal column; default: the one whose rarest class is the rarest.
     seed : int
         Draws which record is changed, and where it stands.
     """
@@ -86,7 +82,7 @@ def neighbours(
         raise InputError("Neighbours need a table of two rows or more.")
     pairs = []
     for kind in KINDS:
-        base_and_record = _record(kind, frame, index, encoder, label, rng)
+        base_and_record = _record(kind, frame, index, encoder, rng)
         if base_and_record is None:
             continue
         base, record = base_and_record
@@ -135,7 +131,6 @@ def _record(
     frame: pd.DataFrame,
     index: np.ndarray,
     encoder: TableEncoder,
-    label: str | None,
     rng: np.random.Generator,
 ) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """Return the table without the record, and the record; None where the schema has no such."""
@@ -144,7 +139,7 @@ def _record(
     if kind == "copy":
         return frame, some
     if kind == "minority":
-        j = _minority_column(schema, index, label)
+        j = _minority_column(schema, index)
         if j is None:
             return None
         counts = np.bincount(index[:, j], minlength=schema.sizes[j])
@@ -188,14 +183,7 @@ def _unique(
     return None if record is None or len(rest) < 2 else (rest, record)
 
 
-def _minority_column(schema: Schema, index: np.ndarray, label: str | None) -> int | None:
-    if label is not None:
-        column = schema[label]
-        if not column.categories:
-            raise InputError(
-                f"The label, column {label!r}, is {column.kind}; name a categorical one."
-            )
-        return schema.names.index(label)
+def _minority_column(schema: Schema, index: np.ndarray) -> int | None:
     rarest = {}
     for j, column in enumerate(schema.columns):
         counts = np.bincount(index[:, j])

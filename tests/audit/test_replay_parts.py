@@ -93,7 +93,7 @@ def test_coins_are_fair() -> None:
 def test_each_kind_of_neighbour() -> None:
     table, encoder = frame(60), TableEncoder(SCHEMA)
     before = table.copy()
-    result = neighbours(table, SCHEMA, label="k", seed=1)
+    result = neighbours(table, SCHEMA, seed=1)
     assert [(n.kind, n.change) for n in result] == [
         (kind, change) for kind in KINDS for change in ("added", "removed")
     ]
@@ -131,9 +131,6 @@ def test_neighbours_of_other_schemas() -> None:
     ]
     schema = Schema(columns, impossible=[{"a": [2], "b": [2]}])
     some = pd.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]})
-    for pair in neighbours(some, schema, label="b", seed=2):
+    for pair in neighbours(some, schema, seed=2):
         TableEncoder(schema).to_index(pair.neighbour)
     assert len(draw_rows(schema, 20, 0)) == 20
-    numeric = Schema([Column(name="a", kind="numeric", dtype="float64", low=0, high=1)])
-    with pytest.raises(InputError, match="numeric"):
-        neighbours(pd.DataFrame({"a": [0.1, 0.2]}), numeric, label="a")

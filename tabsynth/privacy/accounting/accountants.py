@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, one_of, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.accounting.mechanisms import (
@@ -510,7 +511,7 @@ class PrivacyFilter:
             return max(0.0, left)
         return math.sqrt(left if self.order is None else 2 * left / self.order)
 
-    def accountant(self) -> dict[str, Any]:
+    def accountant(self) -> JsonObject:
         """Return the filter as a certificate names what gave its ε."""
         order = {} if self.order is None else {"order": self.order}
         return {
@@ -520,7 +521,7 @@ class PrivacyFilter:
             "version": version("tabsynth"),
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the filter as a certificate states the composition of a project."""
         return {
             "name": NAMES[self.composition],

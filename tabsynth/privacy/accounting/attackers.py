@@ -23,10 +23,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, integer
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import (
@@ -94,7 +94,7 @@ class AttackBounds:
         between("prior", prior, 0, 1, low_open=True, high_open=True)
         return self.odds * prior / (self.odds * prior + 1 - prior)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return a JSON-ready mapping, as a certificate states it."""
         return {
             "advantage": self.advantage,

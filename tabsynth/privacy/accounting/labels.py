@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, integer
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting import accountants as renyi
@@ -88,7 +88,7 @@ class LabelPlan:
     recommended: int | None
     reason: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return a JSON-ready mapping."""
         return asdict(self)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, integer, one_of, shown
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 
@@ -35,7 +36,7 @@ class Gaussian:
         """Check the fields."""
         between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the mechanism as certificates and journals list it."""
         return _of_sum(self)
 
@@ -62,7 +63,7 @@ class SubsampledGaussian:
         between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
         between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the mechanism as certificates and journals list it."""
         return _of_sum(self)
 
@@ -123,7 +124,7 @@ class NoisyVote:
             )
         one_of("accounting", self.accounting, ACCOUNTINGS)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the mechanism as certificates and journals list it."""
         return {
             "mechanism": self.name,
@@ -169,7 +170,7 @@ class ThresholdedGaussian:
         between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
         between("threshold_delta", self.threshold_delta, 0, 1, low_open=True, high_open=True)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the mechanism as certificates and journals list it."""
         return {**_of_sum(self), "threshold_delta": self.threshold_delta}
 
@@ -189,7 +190,7 @@ class NoPrivacy:
     noise_multiplier = 0.0
     sampling_rate = 1.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the mechanism as certificates and journals list it."""
         return _of_sum(self)
 
@@ -202,7 +203,7 @@ Sum = Gaussian | SubsampledGaussian | ThresholdedGaussian | NoPrivacy
 Mechanism = Sum | NoisyVote
 
 
-def _of_sum(mechanism: Sum) -> dict[str, Any]:
+def _of_sum(mechanism: Sum) -> JsonObject:
     return {
         "mechanism": mechanism.name,
         "noise_multiplier": mechanism.noise_multiplier,
@@ -214,7 +215,7 @@ def _releases(count: int) -> str:
     return "1 release" if count == 1 else f"{count:,} releases"
 
 
-def mechanism_from(item: dict[str, Any]) -> Mechanism:
+def mechanism_from(item: JsonObject) -> Mechanism:
     """Return the mechanism that a certificate lists."""
     try:
         name = item["mechanism"]

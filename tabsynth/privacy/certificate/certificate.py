@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import read_json, sha256, write_text
+from tabsynth._typing import JsonObject
 from tabsynth._validate import shown
 from tabsynth.design import UNCHANGED, DeclaredDesign, design_from
 from tabsynth.errors import FileFormatError, InputError
@@ -72,7 +73,7 @@ ON_GPU = {
 }
 
 
-def describe_mechanism(item: Mapping[str, Any]) -> dict[str, Any]:
+def describe_mechanism(item: Mapping[str, Any]) -> JsonObject:
     """Return a ledger's line with what follows from it: sampling, sensitivity and noise, each in its unit.
 
     A ledger counts noise in units of the sensitivity; the sensitivity itself is among the details, where
@@ -104,7 +105,7 @@ def describe_mechanism(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def code() -> dict[str, Any]:
+def code() -> JsonObject:
     """Return the SHA-256 over the package's sources: for each, in order of its path, path, NUL, length, NUL, bytes."""
     root = Path(__file__).resolve().parents[2]
     digest, files = (
@@ -142,7 +143,7 @@ ALIKE = {"variant": "(epsilon, delta)-differential privacy", "trust_model": "cen
 
 def make_certificate(
     ledger: Ledger, facts: Mapping[str, Any], *, method: str, seeded: bool
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the certificate of everything that ``ledger`` has spent; JSON-ready.
 
     Parameters
@@ -191,7 +192,7 @@ def make_certificate(
     }
 
 
-def _optional(facts: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _optional(facts: Mapping[str, Any], name: str) -> JsonObject:
     return {name: facts[name]} if facts.get(name) is not None else {}
 
 
@@ -277,7 +278,7 @@ def _named_columns(names: Sequence[str]) -> str:
     return f"{'columns' if len(names) > 1 else 'column'} {listed}{more}"
 
 
-def unchanged_facts(facts: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def unchanged_facts(facts: Mapping[str, Sequence[str]]) -> JsonObject:
     """Return the entry of ``public`` on declared facts that stand as a draft read them off rows; nothing without."""
     return {UNCHANGED_FACTS: dict(facts)} if facts else {}
 
@@ -411,7 +412,7 @@ def certify(
     return _write(data, path, key)
 
 
-def _write(data: dict[str, Any], path: Path, key: "Ed25519PrivateKey | None") -> Path:
+def _write(data: JsonObject, path: Path, key: "Ed25519PrivateKey | None") -> Path:
     if key is not None:
         from tabsynth.privacy.certificate.signing import signed
 
@@ -421,7 +422,7 @@ def _write(data: dict[str, Any], path: Path, key: "Ed25519PrivateKey | None") ->
     return path
 
 
-def read_certificate(path: str | Path) -> dict[str, Any]:
+def read_certificate(path: str | Path) -> JsonObject:
     """Read a certificate of this format or the one before; refuses what is not one."""
     file = Path(path)
     data = read_json(file, "certificate")
@@ -434,7 +435,7 @@ def read_certificate(path: str | Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def schema() -> dict[str, Any]:
+def schema() -> JsonObject:
     """Return the JSON Schema (2020-12) of a certificate."""
     return dict(json.loads(Path(__file__).with_name("certificate.schema.json").read_text("utf-8")))
 

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from tabsynth._files import check_writable, replacing
+from tabsynth._typing import JsonObject
 from tabsynth.errors import FileFormatError, InputError
 
 ALGORITHM = "Ed25519"
@@ -131,7 +132,7 @@ def fingerprint(key: Ed25519PublicKey) -> str:
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()
 
 
-def signed(data: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
+def signed(data: Mapping[str, Any], key: Ed25519PrivateKey) -> JsonObject:
     """Return ``data`` with a signature over all of it."""
     signature = {
         "algorithm": ALGORITHM,

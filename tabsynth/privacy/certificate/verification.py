@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tabsynth._files import sha256
+from tabsynth._typing import JsonObject
 from tabsynth._validate import shown
 from tabsynth.design import UNCHANGED
 from tabsynth.errors import BudgetError, FileFormatError, InputError
@@ -244,7 +245,7 @@ class Verification:
         Whether the certificate is signed with the given key.
     """
 
-    certificate: dict[str, Any]
+    certificate: JsonObject
     epsilon: float
     problems: tuple[str, ...] = field(default=())
     notes: tuple[str, ...] = field(default=())
@@ -355,7 +356,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     )
 
 
-def _claim(data: dict[str, Any], path: Path) -> tuple[float, Ledger]:
+def _claim(data: JsonObject, path: Path) -> tuple[float, Ledger]:
     """Return the ε that is claimed, and the ledger that the mechanisms make."""
     claimed, delta, items = _number(data.get("epsilon")), data.get("delta"), data.get("mechanisms")
     if not isinstance(delta, float) or not 0 < delta < 1 or not isinstance(items, list):
@@ -390,7 +391,7 @@ def _number(value: Any) -> float:
     raise FileFormatError(f"The certificate claims epsilon={shown(value)}.")
 
 
-def _table(data: dict[str, Any], table: Path) -> list[str]:
+def _table(data: JsonObject, table: Path) -> list[str]:
     entry = data.get("table")
     table_entry = entry if isinstance(entry, dict) else {}
     recorded, digest = table_entry.get("sha256"), sha256(table)
@@ -466,7 +467,7 @@ def expiry_problems(data: Mapping[str, Any]) -> list[str]:
     return [f"its signature expired on {last.isoformat()}; have it signed again (tabsynth certify)"]
 
 
-def _consistency(data: dict[str, Any], claimed: float, epsilon: float) -> list[str]:
+def _consistency(data: JsonObject, claimed: float, epsilon: float) -> list[str]:
     problems = []
     seeded = data.get("seeded") is not False
     conditional = conditional_of(data.get("public"))
@@ -483,7 +484,7 @@ def _consistency(data: dict[str, Any], claimed: float, epsilon: float) -> list[s
     return problems
 
 
-def _form(data: dict[str, Any], claimed: float) -> list[str]:
+def _form(data: JsonObject, claimed: float) -> list[str]:
     """Return the fields of the present format that do not follow from others."""
     problems = []
     if claimed > _number(data["epsilon_asked"]) * (1 + LOOSE):
@@ -527,7 +528,7 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
     return problems
 
 
-def _too_many(data: dict[str, Any]) -> list[str]:
+def _too_many(data: JsonObject) -> list[str]:
     """Find more processes than declared rows, or than teachers of a vote, which version 0.2 refused."""
     count, rows = data["public"].get("processes", 1), data["public"].get("rows")
     votes = [i["teachers"] for i in data["mechanisms"] if "teachers" in i and not i.get("earlier")]
@@ -596,7 +597,7 @@ def _of_groups(details: Mapping[str, Any]) -> float | None:
         return math.nan
 
 
-def _accountant(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
+def _accountant(data: JsonObject, name: JsonObject) -> list[str]:
     """Return the problem of an accountant that is not a filter where the plan may follow from earlier outputs, and nowhere else, at the order of its budget."""
     stated, filters = data.get("accountant"), {*NAMES.values()}
     stated = stated if isinstance(stated, Mapping) else {}
@@ -623,7 +624,7 @@ def _alike(one: float | None, other: float | None) -> bool:
     )
 
 
-def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
+def _project(data: JsonObject, claimed: float, ledger: Ledger) -> list[str]:
     """Return the problems of what a project's ledger states: a filter of its limit must cover at least this fit."""
     stated = data.get("project")
     if stated is None:
@@ -658,7 +659,7 @@ def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
     return problems
 
 
-def _unchanged_facts(data: dict[str, Any]) -> list[str]:
+def _unchanged_facts(data: JsonObject) -> list[str]:
     """Return notes on the declared facts that stand as a draft read them off rows, by column."""
     facts = data["public"].get(UNCHANGED_FACTS, {})
     return [
@@ -667,7 +668,7 @@ def _unchanged_facts(data: dict[str, Any]) -> list[str]:
     ]
 
 
-def _groups(data: dict[str, Any]) -> list[str]:
+def _groups(data: JsonObject) -> list[str]:
     """Note that an earlier certificate prints for groups of parameters the figures of one group."""
     groups = []
     for item in data["mechanisms"]:
@@ -681,19 +682,19 @@ def _groups(data: dict[str, Any]) -> list[str]:
     return groups
 
 
-def _processes(data: dict[str, Any]) -> list[str]:
+def _processes(data: JsonObject) -> list[str]:
     """Note how many processes trained a model of version 0.2, because the operators of each saw rows."""
     count = data["public"].get("processes", 1)
     return [f"{count:,} processes trained it, each with a part of the rows"] if count > 1 else []
 
 
-def _noise(data: dict[str, Any]) -> list[str]:
+def _noise(data: JsonObject) -> list[str]:
     if data["noise"] is None:
         return ["it does not state how its noise was generated"]
     return [] if data["noise"]["exact"] else [f"its noise was not exact: {data['noise']['law']}"]
 
 
-def _code(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
+def _code(data: JsonObject, name: JsonObject) -> list[str]:
     """Note what differs where another version of the library verifies; that is no reason to refuse."""
     notes, recorded = [], data["code"]
     if recorded is None:
@@ -707,7 +708,7 @@ def _code(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _signature(data: dict[str, Any], key: str | Path | None) -> tuple[str, bool, list[str]]:
+def _signature(data: JsonObject, key: str | Path | None) -> tuple[str, bool, list[str]]:
     """Return a description of the signature, True if it is that of ``key``, and what is wrong with it."""
     from cryptography.exceptions import InvalidSignature
 

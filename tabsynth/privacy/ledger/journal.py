@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tabsynth._files import fsync_folder
+from tabsynth._typing import JsonObject
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.mechanisms import Mechanism, mechanism_from
@@ -73,7 +74,7 @@ class Entry:
     purpose: str
     mechanism: Mechanism
     granted: int
-    details: dict[str, Any] = field(default_factory=dict)
+    details: JsonObject = field(default_factory=dict)
     spent: int = 0
     closed: bool = False
 
@@ -83,7 +84,7 @@ class RunEntry:
     """A run that has begun, and what it says of itself."""
 
     run: str
-    about: dict[str, Any]
+    about: JsonObject
 
 
 class Journal:
@@ -124,7 +125,7 @@ class Journal:
         """Read what there is, or write the first line."""
         self.path = path
         self.entries: dict[int, Entry] = {}
-        self.runs: dict[str, dict[str, Any]] = {}
+        self.runs: dict[str, JsonObject] = {}
         self.chains: set[str] = set()  # all so far, so that a moment can be found again
         self._tip = (0, "")  # where the next line begins, and the chain up to there
         self._next = 0
@@ -138,7 +139,7 @@ class Journal:
             self.release()
             raise
 
-    def _header(self) -> dict[str, Any]:
+    def _header(self) -> JsonObject:
         epsilon, delta = self.limit
         limit = {"epsilon": "inf" if epsilon == float("inf") else epsilon, "delta": delta}
         return {"record": "ledger", "format": FORMAT, **limit}
@@ -171,9 +172,9 @@ class Journal:
         self,
         run: str,
         purpose: str,
-        mechanism: dict[str, Any],
+        mechanism: JsonObject,
         granted: int,
-        details: dict[str, Any],
+        details: JsonObject,
     ) -> int:
         """Note a new account; returns its number. ``mechanism`` is JSON-ready."""
         # Never given twice, even if an interrupt comes between the file and what we remember of it.
@@ -237,7 +238,7 @@ class Journal:
                 " forked from it, cannot write to it."
             )
 
-    def _append(self, record: dict[str, Any]) -> None:
+    def _append(self, record: JsonObject) -> None:
         self.check_process()
         end, chain = self._tip
         entry = self._parse(record, first=end == 0)
@@ -300,7 +301,7 @@ class Journal:
         if not _line(header, _chain_hash("", header)).startswith(data):
             raise FileFormatError(f"{self.path} is not a ledger, nor the beginning of this one.")
 
-    def _parse(self, record: dict[str, Any], *, first: bool) -> Entry | RunEntry | None:
+    def _parse(self, record: JsonObject, *, first: bool) -> Entry | RunEntry | None:
         """Return the account as a record leaves it; ValueError, TypeError or KeyError if it makes no sense."""
         kind = record["record"]
         if (kind == "ledger") != first:
@@ -330,7 +331,7 @@ class Journal:
             raise ValueError("a reservation never lowers the total, and nothing else raises it")
         return replace(entry, spent=spent, closed=kind == "close")
 
-    def _check_limit(self, record: dict[str, Any]) -> None:
+    def _check_limit(self, record: JsonObject) -> None:
         if record.get("format") != FORMAT:
             raise FileFormatError(
                 f"{self.path}: expected format {FORMAT!r}, got {shown(record.get('format'))}."
@@ -349,10 +350,10 @@ def _uses(value: Any, most: int) -> int:
     return value
 
 
-def _line(record: dict[str, Any], chain: str) -> bytes:
+def _line(record: JsonObject, chain: str) -> bytes:
     return json.dumps({**record, "chain": chain}, sort_keys=True).encode() + b"\n"
 
 
-def _chain_hash(chain: str, record: dict[str, Any]) -> str:
+def _chain_hash(chain: str, record: JsonObject) -> str:
     body = json.dumps(record, sort_keys=True, allow_nan=False)
     return hashlib.sha256(f"{chain}\n{body}".encode()).hexdigest()[:32]

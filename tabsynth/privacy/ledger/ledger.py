@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, integer, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.accounting.accountants import (
@@ -63,7 +64,7 @@ class Account:
     mechanism: Mechanism
     granted: int
     spent: int = 0
-    details: dict[str, Any] = field(default_factory=dict)
+    details: JsonObject = field(default_factory=dict)
     number: int | None = None
     reserved: int = 0
     waiting: bool = False
@@ -85,7 +86,7 @@ class Account:
             )
         return mechanism.noise_multiplier
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return a line of the certificate: what was spent, not what was granted."""
         return {
             "purpose": self.purpose,
@@ -231,7 +232,7 @@ class Ledger:
         listed = list(spends)
         return self.filter.claim(listed) if self.adaptive else epsilon_of(listed, self.delta)
 
-    def accountant(self) -> dict[str, Any]:
+    def accountant(self) -> JsonObject:
         """Return what gives :attr:`spent`: its name, library and version, and the order of a filter."""
         if self.adaptive and math.isfinite(self.spent):
             return self.filter.accountant()
@@ -251,7 +252,7 @@ class Ledger:
         purpose: str,
         mechanism: Mechanism,
         count: int,
-        details: dict[str, Any] | None = None,
+        details: JsonObject | None = None,
     ) -> Account:
         """Grant ``count`` uses of a mechanism, or refuse.
 
@@ -387,15 +388,15 @@ class Ledger:
         """Return everything spent so far, as the accountant takes it."""
         return [(a.mechanism, a.spent) for a in self.accounts if a.spent]
 
-    def before(self) -> list[dict[str, Any]]:
+    def before(self) -> list[JsonObject]:
         """Return what was spent before the plan of this fit was made, as :meth:`to_list`."""
         return [account.to_dict() for account in self.accounts if account.earlier and account.spent]
 
-    def to_list(self) -> list[dict[str, Any]]:
+    def to_list(self) -> list[JsonObject]:
         """Return the accounts that were used, JSON-ready."""
         return [account.to_dict() for account in self.accounts if account.spent]
 
-    def of_run(self, run: str) -> list[dict[str, Any]]:
+    def of_run(self, run: str) -> list[JsonObject]:
         """See :meth:`to_list`, of the accounts of one run; those in no journal are of ``EARLIER``."""
         entries = {} if self.journal is None else self.journal.entries
         return [
@@ -453,7 +454,7 @@ def check_process(process: int, purpose: str) -> None:
         )
 
 
-def as_earlier(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def as_earlier(items: Iterable[Mapping[str, Any]]) -> list[JsonObject]:
     """Return ``items`` as a ledger lists them, marked as spent before the plan of the next fit is made."""
     return [{**item, EARLIER: True} for item in items]
 

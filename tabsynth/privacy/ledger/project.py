@@ -24,6 +24,7 @@ from stat import S_ISREG
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, positive, shown
 from tabsynth.design import neighbour_of
 from tabsynth.errors import BudgetError, FileFormatError, InputError
@@ -92,7 +93,7 @@ class SharedJournal(Journal):
         self.project, self.table, self.unit = "", "", None
         self._start(path, _open_file(path, new is not None, locked))
 
-    def _header(self) -> dict[str, Any]:
+    def _header(self) -> JsonObject:
         if self._new is None:
             raise FileFormatError(
                 f"{self.path} contains no ledger. If it had one, restore a copy: a new ledger does not know"
@@ -178,7 +179,7 @@ class SharedJournal(Journal):
             f" used, and {needed:.1%} is needed; {remedy}. Nothing was read."
         )
 
-    def _check_limit(self, record: dict[str, Any]) -> None:
+    def _check_limit(self, record: JsonObject) -> None:
         if record.get("format") == BEFORE:
             raise FileFormatError(
                 f"{self.path} is of format {BEFORE!r}, which is no privacy filter; make a new ledger for the"
@@ -338,7 +339,7 @@ class ProjectLedger:
             raise InputError(f"Expected unit to be the name of a column, got {shown(unit)}.")
         aside = THRESHOLD_SHARE * float(delta)
         privacy_filter = PrivacyFilter.of(float(epsilon), float(delta) - aside, composition)
-        header: dict[str, Any] = {
+        header: JsonObject = {
             "epsilon": epsilon_to_json(float(epsilon)),
             "delta": float(delta),
             "threshold_delta": aside,
@@ -560,7 +561,7 @@ class ProjectLedger:
         alone = {ALONE: True} if run in self._alone else {}
         self.journal.begin(run, {"what": what, "when": now(), **alone})
 
-    def statement(self, run: str) -> dict[str, Any]:
+    def statement(self, run: str) -> JsonObject:
         """Return what a certificate says of it: no path, no row; the limit, its filter, and the share that is used."""
         return {
             "ledger": self.name,
