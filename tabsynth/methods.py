@@ -188,7 +188,7 @@ LINKED: dict[str, Method] = {
 }
 
 
-def registered(method: str) -> Method:
+def registration_of(method: str) -> Method:
     """Return the registration of a method, of single or of linked tables.
 
     Raises

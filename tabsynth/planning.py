@@ -94,7 +94,7 @@ class NoisePlan:
             **{"method": self.own.method, "rows": self.rows},
             **{"epsilon": self.epsilon, "delta": self.delta},
             "grid": [asdict(step) for step in self.grid],
-            "default": listed(self.own),
+            "default": plan_facts(self.own),
             "errors": [asdict(error) for error in self.errors],
         }
 
@@ -316,7 +316,7 @@ def plan_advantage(
     by_method = {"margnet": max(least, gaussian)}
     if method is not None and not methods.METHODS[method].by_schema:
         by_method = {
-            method: _searched(
+            method: _search_epsilon(
                 max_advantage,
                 (least, gaussian),
                 lambda epsilon: plan(method, rows, epsilon, delta, **parameters),
@@ -331,7 +331,9 @@ def plan_advantage(
     )
 
 
-def _searched(most: float, bracket: tuple[float, float], make: Callable[[float], Plan]) -> float:
+def _search_epsilon(
+    most: float, bracket: tuple[float, float], make: Callable[[float], Plan]
+) -> float:
     """Return the largest ε, within :data:`CLOSE`, whose plan of a method keeps the advantage below ``most``.
 
     ``bracket``: an ε that certainly does, and a first guess. The advantage is about proportional to ε where it is small.
@@ -536,7 +538,7 @@ def _check_schema(method: str, schema: Schema | None) -> None:
         )
 
 
-def listed(fit_plan: Plan) -> dict[str, Any]:
+def plan_facts(fit_plan: Plan) -> dict[str, Any]:
     """Return a plan's spends and epsilon, JSON-ready."""
     spends = [
         {"purpose": s.purpose, **s.mechanism.to_dict(), "count": s.count} for s in fit_plan.spends

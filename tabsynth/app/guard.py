@@ -53,7 +53,7 @@ class Guard:
         return f"{self.origin}/?token={self.token}"
 
     @property
-    def taken(self) -> bool:
+    def has_browser(self) -> bool:
         """True once a browser has come with the token."""
         return self._value is not None
 
@@ -95,14 +95,14 @@ class Guard:
             return
         gone = False
 
-        async def watched() -> MutableMapping[str, Any]:
+        async def watch() -> MutableMapping[str, Any]:
             nonlocal gone
             message = await receive()
             gone = gone or message["type"] == "http.disconnect"
             return message
 
         try:
-            await self.app(scope, watched, self._guarded(send))
+            await self.app(scope, watch, self._add_headers(send))
         except RuntimeError:  # of Starlette, for want of a response to a browser that has left
             if not gone:
                 raise
@@ -151,10 +151,10 @@ class Guard:
                 found = found or (name == self.name and right)
         return found
 
-    def _guarded(self, send: Send) -> Send:
+    def _add_headers(self, send: Send) -> Send:
         """Return ``send`` with our headers on every response; a page may have a policy that is stricter than ours."""
 
-        async def guarded(message: MutableMapping[str, Any]) -> None:
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 own = {name.lower(): value for name, value in message.get("headers", [])}
                 kept = [(name, value) for name, value in self.headers if name not in own]
@@ -163,7 +163,7 @@ class Guard:
                 message["headers"] = [*headers, *kept, (b"cache-control", b"no-store")]
             await send(message)
 
-        return guarded
+        return send_with_headers
 
     async def _refuse(self, scope: Scope, send: Send, reason: str) -> None:
         if scope["type"] == "websocket":

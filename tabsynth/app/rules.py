@@ -47,7 +47,7 @@ def _choice(label: str, names: list[str]) -> Any:
     return ui.select(["", *names], label=label, value="").props("outlined dense")
 
 
-def _chosen(what: str, name: str) -> str:
+def _need_name(what: str, name: str) -> str:
     if not name:
         raise InputError(f"Choose {what}.")
     return name
@@ -62,8 +62,8 @@ def _order(page: Page, names: list[str]) -> None:
 
     def make() -> Mapping[str, Any]:
         order = [
-            _chosen("the column with the smaller value", first.value),
-            _chosen("the column with the larger value", second.value),
+            _need_name("the column with the smaller value", first.value),
+            _need_name("the column with the larger value", second.value),
         ]
         return {"order": order, **({"strict": True} if strict.value else {})}
 
@@ -87,7 +87,7 @@ def _implication(page: Page, names: list[str]) -> None:
             ("if", given.value, values.value),
             ("then", follows.value, then.value),
         ):
-            column = schema[_chosen("both columns", name)]
+            column = schema[_need_name("both columns", name)]
             sides[side] = {column.name: _side(column, texts)}
         return sides
 
@@ -98,11 +98,11 @@ def _side(column: Column, given: str) -> Any:
     """Return values or a range as a rule has them, in the type of the column."""
     if ".." in given and column.ordered:
         low, _, high = given.partition("..")
-        return {"low": _typed(column, low.strip()), "high": _typed(column, high.strip())}
-    return [_typed(column, value) for value in parse_values(given)]
+        return {"low": _value_of(column, low.strip()), "high": _value_of(column, high.strip())}
+    return [_value_of(column, value) for value in parse_values(given)]
 
 
-def _typed(column: Column, value: str) -> Any:
+def _value_of(column: Column, value: str) -> Any:
     as_number = number(value) if column.value_type in ("int", "float") else None
     if column.value_type == "bool":
         return value.lower() in ("true", "1", "yes")

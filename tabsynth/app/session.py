@@ -271,7 +271,7 @@ class Session:
             state.take_model(model)
             return [f"Model: {out}", str(model.certificate()["statement"])]
 
-        def cancelled() -> list[str]:
+        def report_cancelled() -> list[str]:
             if not any(hasattr(model, "ledger_") for model in fitted):
                 return ["Cancelled before anything was charged."]
             cost = interrupted_cost(fitted[0])
@@ -279,7 +279,7 @@ class Session:
                 f"Cancelled. {cost} Fit again with the same settings to resume from {checkpoint}."
             ]
 
-        return self._start("Fit", work, cancelled)
+        return self._start("Fit", work, report_cancelled)
 
     # The synthetic table
 

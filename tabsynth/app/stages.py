@@ -310,10 +310,10 @@ def plan(page: Page) -> None:
 
         action("Make the ledger", make_ledger)
     if session.state.planned is not None and now is not None:
-        _planned(page, now)
+        _show_plan(page, now)
 
 
-def _planned(page: Page, settings: Settings) -> None:
+def _show_plan(page: Page, settings: Settings) -> None:
     planned = page.session.state.planned
     assert planned is not None
     text("Planned privacy cost", "h3")

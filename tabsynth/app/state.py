@@ -13,12 +13,12 @@ from tabsynth.app.settings import Settings
 from tabsynth.app.steps import Step
 from tabsynth.drafting.drafts import review
 from tabsynth.errors import InputError
-from tabsynth.planning import ColumnError
 from tabsynth.schema.column import COPIED, Column, provenance_in_words
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import suffix
 
 if TYPE_CHECKING:
+    from tabsynth.planning import ColumnError
     from tabsynth.synthesizers import Synthesizer
 
 SCHEMA = "schema.json"
@@ -96,7 +96,7 @@ class PlanView:
     lines: tuple[str, ...]
     attacker: tuple[str, ...]
     one_count: float | None
-    errors: tuple[ColumnError, ...]
+    errors: tuple["ColumnError", ...]
 
 
 class Preparation:

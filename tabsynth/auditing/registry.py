@@ -70,7 +70,7 @@ AUDITS: dict[str, Callable[[AuditRequest], list[AuditResult]]] = {
 
 def list_kinds(method: str) -> tuple[str, ...]:
     """Return the kinds of audits that a method has, by its registration."""
-    return tuple(kind for kind in AUDITS if kind in methods.registered(method).audits)
+    return tuple(kind for kind in AUDITS if kind in methods.registration_of(method).audits)
 
 
 def check_kind(method: str, kind: str) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from tabsynth._progress import progress_bar
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import INTERRUPTED, fail, guarded, say
+from tabsynth.cli.console import INTERRUPTED, cli_command, fail, say
 from tabsynth.cli.paths import make_folder
 from tabsynth.cli.settings import check_method
 from tabsynth.errors import InputError
@@ -24,7 +24,7 @@ REFUTED_CODE = 1
 
 
 @app.command()
-@guarded
+@cli_command
 def audit(
     method: Annotated[
         str, typer.Option(help=f"The synthesizer: {', '.join((*METHODS, *LINKED))}.")

@@ -13,7 +13,7 @@ import typer
 
 import tabsynth
 from tabsynth._files import check_writable
-from tabsynth.cli.console import Warnings, guarded, say
+from tabsynth.cli.console import Warnings, cli_command, say
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.options import (
     Compared,
@@ -42,7 +42,7 @@ from tabsynth.cli.options import (
     null_texts,
     parse_tables,
     seconds,
-    typed,
+    typed_options,
 )
 from tabsynth.cli.paths import check_folder, check_not_input, same_file
 from tabsynth.cli.schema import app as schema_app
@@ -93,7 +93,7 @@ def options(
 
 
 @app.command()
-@guarded
+@cli_command
 def fit(
     request: FitRequest,
     budget: FitBudget,
@@ -133,7 +133,7 @@ def fit(
     _check_columns(request, columns, survey, reading)
     arguments = parameters | arguments_of(
         request.method,
-        typed({"tables": parse_tables(columns.tables), **prior.options}),
+        typed_options({"tables": parse_tables(columns.tables), **prior.options}),
         settings.read(),
     )
     arguments |= _read_prior(prior, facts, reading)
@@ -265,7 +265,7 @@ def _read_rows(
 
 
 @app.command()
-@guarded
+@cli_command
 def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Settings) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
@@ -277,7 +277,7 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
 
     facts = load_schema(request.schema)
     parameters = settings.read()
-    compared: Mapping[str, Any] = typed(asdict(grid))
+    compared: Mapping[str, Any] = typed_options(asdict(grid))
     if request.max_advantage is not None:
         others = {**compared, "epsilon": request.epsilon, "prior": request.prior}
         others |= {**asdict(design), "table": request.table, **asdict(settings)}
@@ -304,7 +304,7 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
 
 
 @app.command()
-@guarded
+@cli_command
 def sample(
     model: Annotated[Path, typer.Argument(help="A model file that tabsynth fit wrote.")],
     out: Annotated[
@@ -344,7 +344,7 @@ def sample(
     options = condition(synthesizer, draw.where) if draw.where else {}
     if draw.class_value is not None:
         options |= class_argument(synthesizer, draw.class_value)
-    options |= typed(
+    options |= typed_options(
         {"max_draws": draw.max_draws, "weights": draw.weights, "implicates": draw.implicates}
     )
     result = synthesizer.sample_to(out, draw.n, random_state=draw.seed, **written, **options)
@@ -367,7 +367,7 @@ def sample(
 
 
 @app.command()
-@guarded
+@cli_command
 def evaluate(
     compared: Compared,
     measures: Measures,
@@ -401,7 +401,7 @@ def evaluate(
         refused = {**charged, "decimal": reading.decimal}
         read = reporting.read_undeclared(compared.tables, reading.options, refused)
         certificate = reporting.certificate_of(synthetic, key)
-        confidential = reporting.measured(read, None, certificate, design, settings, **options)
+        confidential = reporting.measure(read, None, certificate, design, settings, **options)
         reporting.write_report(confidential, out, *compared.tables)
         return reporting.print_summary(confidential)
     rows, epsilon, ledger = publication.sample_rows, publication.epsilon, publication.ledger
@@ -412,9 +412,9 @@ def evaluate(
     tables, totals = reporting.read_tables(compared.tables, facts, reading.options, design, rows)
     certificate = reporting.certificate_of(synthetic, key)
     exact = {"holdout": holdout, **options, **design, **settings}
-    report = reporting.measured_privately(
+    report = reporting.measure_privately(
         tables[0], tables[1], facts, certificate, epsilon, ledger, exact
-    ) or reporting.measured(
+    ) or reporting.measure(
         tables, facts, certificate, design, {**settings, "sampled_from": totals}, **options
     )
     reporting.write_report(report, out, real, synthetic, schema, holdout, ledger)

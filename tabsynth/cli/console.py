@@ -80,9 +80,9 @@ def say_usage_error(error: Any) -> None:
     if not message:
         return
     command = error.ctx.command_path if error.ctx else ""
-    typed = getattr(error.__cause__, "errors", None)  # of pydantic, whose message names no value
-    if typed:
-        message += f", got {shown(typed()[0]['input'])}"
+    errors = getattr(error.__cause__, "errors", None)  # of pydantic, whose message names no value
+    if errors:
+        message += f", got {shown(errors()[0]['input'])}"
     if hasattr(error, "possibilities"):  # of the parser, which share a few letters with it
         name = error.option_name
         alike = get_close_matches(name, error.possibilities or (), cutoff=0.75)
@@ -120,7 +120,7 @@ def argument(text: str, default: Any = None) -> Any:
     return field(default=default, metadata={"argument": typer.Argument(help=text)})
 
 
-def guarded(command: Callable[..., None]) -> Callable[..., None]:
+def cli_command(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command for typer: errors of the user are one line and exit code 2, groups of options are flat.
 
     A parameter of ``command`` whose annotation is a dataclass is a group: the result has an option for each of its fields,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import guarded, say
+from tabsynth.cli.console import cli_command, say
 from tabsynth.cli.options import Seed
 from tabsynth.cli.paths import make_folder
 
@@ -35,7 +35,7 @@ What to do next:
 
 
 @app.command()
-@guarded
+@cli_command
 def demo(
     out: Annotated[Path, typer.Option("-o", "--out", help="The folder for the results.")] = Path(
         "reports/demo"
@@ -49,7 +49,7 @@ def demo(
     """Fit MargNet and DP-WGAN to a bundled synthetic table, sample and evaluate, in about three minutes."""
     import numpy as np
 
-    from tabsynth.cli.evaluate import certificate_of, measured, print_summary, write_report
+    from tabsynth.cli.evaluate import certificate_of, measure, print_summary, write_report
     from tabsynth.cli.fit import fit_and_print
     from tabsynth.datasets import load_census
     from tabsynth.synthesizers import METHODS
@@ -71,7 +71,7 @@ def demo(
         fit_and_print(synthesizer, lambda: train, folder / "model.tabsynth")
         synthesizer.sample_to(synthetic := folder / "synthetic.csv", ROWS)
         synthetic_table, certificate = read_table(synthetic, facts), certificate_of(synthetic)
-        report = measured((train, synthetic_table, test), facts, certificate)
+        report = measure((train, synthetic_table, test), facts, certificate)
         write_report(report, folder)
         print_summary(report, 3)
         say("")

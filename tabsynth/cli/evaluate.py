@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tabsynth._files import parse_json, read_json_text
 from tabsynth._validate import shown
 from tabsynth.cli.console import fractions, say, warn
-from tabsynth.cli.options import Compared, flag, typed
+from tabsynth.cli.options import Compared, flag, typed_options
 from tabsynth.cli.paths import check_folder, check_not_input, make_folder
 from tabsynth.errors import InputError, TabsynthError
 
@@ -97,7 +97,7 @@ def read_undeclared(
     """
     from tabsynth.tables.files import read_any, taken_by
 
-    given = [*map(flag, typed(refused))]
+    given = [*map(flag, typed_options(refused))]
     if given:
         raise InputError(
             f"{', '.join(given)} need{'s' if len(given) == 1 else ''} --schema: a schema that is drafted from the tables is"
@@ -114,7 +114,7 @@ def read_undeclared(
     return real, synthetic, holdout
 
 
-def measured(
+def measure(
     tables: Sequence[Any],
     schema: "Schema | LinkedSchema | None",
     certificate: Any,
@@ -141,7 +141,7 @@ def measured(
         )
 
 
-def measured_privately(
+def measure_privately(
     real: Any,
     synthetic: Any,
     schema: "Schema",
@@ -172,7 +172,7 @@ def measured_privately(
             f"--epsilon takes survey weights with a public cap; declare {shown(weights)} in the schema, as its key"
             " weight."
         )
-    given = [flag(name) for name in typed(confidential) if name != "weights"]
+    given = [flag(name) for name in typed_options(confidential) if name != "weights"]
     if given:
         raise InputError(
             f"--epsilon releases figures of counts only; leave out {', '.join(given)}, which are for a"
@@ -206,7 +206,7 @@ def write_linked(
     real, synthetic, holdout = compared.tables
     schema, out, key = compared.schema, compared.out, compared.key
     assert schema is not None  # that of linked tables
-    given = [*map(flag, typed(refused))]
+    given = [*map(flag, typed_options(refused))]
     if given:
         raise InputError(
             f"Linked tables are evaluated without {', '.join(given)}; leave these options out."
@@ -226,7 +226,7 @@ def write_linked(
     complete = len(certificates) == len(facts.names) and all(certificates)
     if certificates and not complete:
         warn(f"not every table of {synthetic} has a consistent certificate, so none is used.")
-    report = measured(tables, facts, certificates[0] if complete else None, survey)
+    report = measure(tables, facts, certificates[0] if complete else None, survey)
     pages = {f"table-{name}.html": part for name, part in report.reports.items()}
     write_report(report, out, real, synthetic, holdout, schema, pages=pages)
     print_summary(report)

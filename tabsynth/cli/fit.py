@@ -61,7 +61,7 @@ def fit_and_print(
                     **options,
                 )
         except KeyboardInterrupt:
-            _interrupted(synthesizer, out, checkpoint)
+            _end_interrupted(synthesizer, out, checkpoint)
     synthesizer.save(out)
     if drafts:
         _print_draft(synthesizer.schema_)
@@ -102,7 +102,7 @@ def _print_draft(schema: "Schema") -> None:
         say(f"  {item['name']}: left out, {item['reason']}")
 
 
-def _interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | None) -> None:
+def _end_interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | None) -> None:
     """Save the model if there is one, and print its privacy cost."""
     from tabsynth.synthesizers.session import interrupted_cost
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tabsynth._validate import shown
-from tabsynth.cli.console import guarded, say, say_table
+from tabsynth.cli.console import cli_command, say, say_table
 
 if TYPE_CHECKING:
     from tabsynth.privacy.ledger.project import ProjectLedger
@@ -24,7 +24,7 @@ LedgerPath = Annotated[Path, typer.Argument(help="The ledger file.")]
 
 
 @app.command()
-@guarded
+@cli_command
 def create(
     path: LedgerPath,
     epsilon: Annotated[
@@ -68,7 +68,7 @@ def create(
 
 
 @app.command()
-@guarded
+@cli_command
 def show(
     path: LedgerPath,
     as_json: Annotated[bool, typer.Option("--json", help="Print the ledger as JSON.")] = False,

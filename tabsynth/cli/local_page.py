@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import guarded, say
+from tabsynth.cli.console import cli_command, say
 
 
 @app.command(name="app")
-@guarded
+@cli_command
 def app_command(
     table: Annotated[
         Path | None,

@@ -1,6 +1,6 @@
 """The options of the commands in groups, and their conversion to arguments of the library.
 
-A group is a dataclass whose fields are options. A command takes groups as its parameters (:func:`tabsynth.cli.console.guarded`), so
+A group is a dataclass whose fields are options. A command takes groups as its parameters (:func:`tabsynth.cli.console.cli_command`), so
 that an option is declared once, and commands that share a group spell it the same.
 """
 
@@ -91,7 +91,7 @@ class Reading:
     @property
     def options(self) -> dict[str, Any]:
         """The options that were typed, as arguments of :func:`tabsynth.read_table`."""
-        return check_decimal(typed(asdict(self)))
+        return check_decimal(typed_options(asdict(self)))
 
     @property
     def as_texts(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Survey:
 
     def refuse(self, reason: str) -> None:
         """Raise InputError if an option was typed."""
-        for name in typed(asdict(self)):
+        for name in typed_options(asdict(self)):
             raise InputError(f"{flag(name)} {reason}")
 
 
@@ -422,7 +422,7 @@ class Writing:
         from tabsynth.tables.formulas import HANDLINGS
 
         one_of("--formulas", self.formulas, HANDLINGS)
-        return check_decimal(typed(asdict(self)))
+        return check_decimal(typed_options(asdict(self)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -550,7 +550,7 @@ def flag(name: str) -> str:
     return FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
-def typed(values: Mapping[str, Any]) -> dict[str, Any]:
+def typed_options(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of options that were typed: 0 is one, False and an empty list are none."""
     return {
         name: value
@@ -561,7 +561,7 @@ def typed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def refuse(values: Mapping[str, Any], what: str, taken: Collection[str]) -> None:
     """Raise InputError if an option was typed that ``what`` does not take, with the options that it takes."""
-    for name in typed(values):
+    for name in typed_options(values):
         if name not in taken:
             options = ", ".join(map(flag, sorted(taken)))
             raise InputError(

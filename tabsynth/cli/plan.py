@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabsynth._validate import shown
 from tabsynth.cli.console import say, say_table
-from tabsynth.cli.options import PlanDesign, PlanRequest, refuse, typed
+from tabsynth.cli.options import PlanDesign, PlanRequest, refuse, typed_options
 from tabsynth.cli.settings import arguments_of, check_method
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
@@ -36,7 +36,7 @@ def print_plan(
     InputError
         If there is no such method, or it does not take an option that was typed.
     """
-    from tabsynth.planning import bounds_of, listed, plan, plan_labels, plan_noise
+    from tabsynth.planning import bounds_of, plan, plan_facts, plan_labels, plan_noise
 
     method, budget, prior = request.method, _budget(request), request.prior
     check_method(method)
@@ -52,7 +52,7 @@ def print_plan(
         if not request.as_json:
             _print_labels(labels, own)
             return _print_bounds_of(own, prior)
-        facts = {"method": method, **labels.to_dict(), "default": listed(own)}
+        facts = {"method": method, **labels.to_dict(), "default": plan_facts(own)}
     else:
         noise = plan_noise(method, **budget, schema=schema, **compared, parameters=parameters)
         own = noise.own
@@ -96,7 +96,9 @@ def print_advantage(
     from tabsynth.planning import plan_advantage
 
     refuse(others, "A plan of --max-advantage", ("rows", "delta", "method", "schema"))
-    planned = plan_advantage(bound, rows, delta, method=request.method, **typed({"schema": schema}))
+    planned = plan_advantage(
+        bound, rows, delta, method=request.method, **typed_options({"schema": schema})
+    )
     if request.as_json:
         return say(json.dumps(planned.to_dict()))
     for name, epsilon in planned.by_method.items():
@@ -347,16 +349,18 @@ def _print_labels(plan: "LabelPlan", own: "Plan") -> None:
         "noise: standard deviation, in votes; labels: by exact binary accounting, by RDP of the Gaussian mechanism,"
         " and by the paper's bound for Laplace noise on each of the two counts"
     )
-    say(f"share of correct labels by the share of teachers that agree: {_agreed(plan.right)}")
+    say(
+        f"share of correct labels by the share of teachers that agree: {_agreement_text(plan.right)}"
+    )
     say(plan.reason)
     say("Default of the method, with more labels and more noise for each:")
     say(str(own))
     for vote in (s.mechanism for s in own.spends if isinstance(s.mechanism, NoisyVote)):
         right = [(consensus, share_right(consensus, vote)) for consensus, _ in plan.right]
-        say(f"  share of correct labels: {_agreed(right)}")
+        say(f"  share of correct labels: {_agreement_text(right)}")
 
 
-def _agreed(right: Iterable[tuple[float, float]]) -> str:
+def _agreement_text(right: Iterable[tuple[float, float]]) -> str:
     return ", ".join(f"{share:.3g} if {consensus:g} agree" for consensus, share in right)
 
 

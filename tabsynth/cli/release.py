@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import guarded, say
+from tabsynth.cli.console import cli_command, say
 from tabsynth.cli.options import Expires
 from tabsynth.cli.paths import private_key
 from tabsynth.errors import InputError
 
 
 @app.command(name="release")
-@guarded
+@cli_command
 def release_command(
     table: Annotated[
         Path,

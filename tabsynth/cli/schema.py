@@ -10,7 +10,7 @@ import typer
 
 from tabsynth._files import check_writable, write_text
 from tabsynth._validate import one_of, shown
-from tabsynth.cli.console import fail, guarded, option, say
+from tabsynth.cli.console import cli_command, fail, option, say
 from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import Ledger, Reading, Survey, null_texts
 from tabsynth.cli.paths import check_not_input
@@ -86,7 +86,7 @@ class DraftRequest:
 
 
 @app.command()
-@guarded
+@cli_command
 def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
     """Draft a schema from a table, and list what you must review in it.
 
@@ -166,7 +166,7 @@ def _draft_privately(
 
 
 @app.command()
-@guarded
+@cli_command
 def check(table: TablePath, schema: SchemaPath, reading: Reading) -> None:
     """List everything in a table that a schema does not take. Exit code 2 if there is anything."""
     from tabsynth.schema.schema import Schema
@@ -185,7 +185,7 @@ def check(table: TablePath, schema: SchemaPath, reading: Reading) -> None:
 
 
 @app.command(name="import")
-@guarded
+@cli_command
 def import_command(
     source: Annotated[
         Path,
@@ -229,7 +229,7 @@ def import_command(
 
 
 @app.command()
-@guarded
+@cli_command
 def export(
     schema: SchemaPath,
     out: Out,
@@ -250,7 +250,7 @@ def export(
 
 
 @app.command()
-@guarded
+@cli_command
 def suggest(
     table: TablePath,
     schema: SchemaPath,
@@ -303,7 +303,7 @@ def suggest(
 
 
 @app.command()
-@guarded
+@cli_command
 def declare(
     schema: SchemaPath,
     out: Annotated[
@@ -380,7 +380,7 @@ def _numbers(texts: Sequence[str], count: int) -> list[int]:
 
 
 @app.command()
-@guarded
+@cli_command
 def diff(
     first: Annotated[Path, typer.Argument(help="A schema file.")],
     second: Annotated[Path, typer.Argument(help="Another schema file.")],

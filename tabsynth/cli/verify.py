@@ -12,7 +12,7 @@ import typer
 from tabsynth._files import read_json
 from tabsynth._validate import shown
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import fail, guarded, say, warn
+from tabsynth.cli.console import cli_command, fail, say, warn
 from tabsynth.cli.options import Expires, Prior, check_prior
 from tabsynth.cli.paths import PASSPHRASE, private_key
 from tabsynth.errors import FileFormatError, InputError
@@ -33,7 +33,7 @@ EXIT = {
 
 
 @app.command()
-@guarded
+@cli_command
 def keygen(
     key: Annotated[
         Path, typer.Argument(help="The private key file to write; the public key goes to KEY.pub.")
@@ -65,7 +65,7 @@ def _passphrase() -> str:
 
 
 @app.command(name="certify")
-@guarded
+@cli_command
 def certify_command(
     table: Annotated[
         Path, typer.Argument(help="A synthetic table with its certificate beside it.")
@@ -126,7 +126,7 @@ def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
 
 
 @app.command(name="verify")
-@guarded
+@cli_command
 def verify_command(
     table: Annotated[
         Path,

@@ -47,7 +47,7 @@ class Columns:
         return cls(dtypes, frozenset(keys) & dtypes.keys())
 
     @property
-    def learned(self) -> list[str]:
+    def learned_columns(self) -> list[str]:
         """The columns that are no keys."""
         return [name for name in self.dtypes if name not in self.keys]
 
@@ -59,7 +59,7 @@ class Columns:
         series = {}
         for name, dtype in self.dtypes.items():
             if name in self.keys:
-                series[name] = _numbered(sample.index, dtype)
+                series[name] = _row_numbers(sample.index, dtype)
             elif name in sample.columns:
                 series[name] = _as(sample[name], dtype)
             else:
@@ -67,7 +67,7 @@ class Columns:
         return pd.DataFrame(series, columns=[*self.dtypes])
 
 
-def _numbered(index: pd.Index, dtype: str) -> pd.Series:
+def _row_numbers(index: pd.Index, dtype: str) -> pd.Series:
     numbers = pd.Series(range(len(index)), index=index)
     if dtype.lower().startswith(("int", "uint", "float")):
         return _as(numbers, dtype)

@@ -83,7 +83,7 @@ def create_synthesizer(
     positive("epsilon", epsilon, finite=False)
 
     def fit(data: Any, metadata: Mapping[str, Any]) -> Trained:
-        return trained(
+        return fit_synthesizer(
             data, metadata, method, ledger=ledger, schema=schema, epsilon=epsilon, **parameters
         )
 
@@ -92,7 +92,7 @@ def create_synthesizer(
     return created
 
 
-def trained(
+def fit_synthesizer(
     data: Any,
     metadata: Mapping[str, Any],
     method: str,
@@ -127,7 +127,7 @@ def trained(
             declared = {*schema.names, *schema.design.names}
             columns = Columns.of(data, [str(name) for name in data.columns if name not in declared])
         estimator = ESTIMATORS[method](schema, **parameters)
-        estimator.fit(data[columns.learned], ledger=ledger)
+        estimator.fit(data[columns.learned_columns], ledger=ledger)
     except TableError as error:
         raise InputError(" ".join(error.first.split())) from None
     except TypeError as error:

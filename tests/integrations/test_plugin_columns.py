@@ -10,7 +10,7 @@ from integrations.plugin_tables import METADATA, patients
 
 from tabsynth import BudgetError, Categorical, InputError, Numeric, Schema
 from tabsynth.integrations.columns import Columns
-from tabsynth.integrations.sdgym import create_synthesizer, trained
+from tabsynth.integrations.sdgym import create_synthesizer, fit_synthesizer
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 DECLARED = ["age", "sex", "died"]
@@ -27,7 +27,7 @@ FEW = {"config": MargNetConfig(steps=20), "device": "cpu"}
 def test_a_sample_has_the_columns_and_types_of_the_table_and_new_keys():
     table = patients(20)
     columns = Columns.of(table.astype({"sex": "category"}), ["patient_id", "no column"])
-    assert columns.learned == [name for name in table.columns if name != "patient_id"]
+    assert columns.learned_columns == [name for name in table.columns if name != "patient_id"]
     sample = table[["died", "age"]].astype("Int64").assign(sex="F", income=1.0)
     sample.loc[0, "age"] = pd.NA
     made = columns.complete(sample)
@@ -52,7 +52,7 @@ def test_tables_that_are_none_are_refused():
 @pytest.mark.slow
 def test_sdgym_fits_with_a_private_draft_and_leaves_keys_alone():
     data = {"patients": patients()[["patient_id", *DECLARED]]}
-    result = trained(data, METADATA, "margnet", epsilon=5.0, **FEW)
+    result = fit_synthesizer(data, METADATA, "margnet", epsilon=5.0, **FEW)
     made = result.sample(30)
     assert [*made.columns] == ["patient_id", *DECLARED] and len(made) == 30
     assert made["patient_id"].str.startswith("synthetic-").all()
@@ -67,12 +67,14 @@ def test_sdgym_takes_a_declared_schema_and_a_ledger(tmp_path):
     ledger = tmp_path / "project.ledger"
     ProjectLedger.create(ledger, epsilon=2.0, delta=1e-5, table="patients")
     for given in (SCHEMA, SCHEMA.to_dict()):
-        result = trained(
+        result = fit_synthesizer(
             patients(), METADATA, "margnet", schema=given, epsilon=0.5, ledger=ledger, **FEW
         )
     assert set(result.sample(5).dropna(axis=1).columns) >= {*DECLARED, "patient_id"}
     with pytest.raises(BudgetError):
-        trained(patients(), METADATA, "margnet", schema=SCHEMA, epsilon=1.9, ledger=ledger, **FEW)
+        fit_synthesizer(
+            patients(), METADATA, "margnet", schema=SCHEMA, epsilon=1.9, ledger=ledger, **FEW
+        )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_sdgym_with_data_that_the_schema_refuses_is_one_line(data, options, says
     options = {"schema": SCHEMA, "metadata": METADATA, "epsilon": 1.0, **FEW, **options}
     metadata = options.pop("metadata")
     with pytest.raises(InputError, match=says) as error:
-        trained(data, metadata, "margnet", **options)
+        fit_synthesizer(data, metadata, "margnet", **options)
     assert "\n" not in str(error.value)
 
 
