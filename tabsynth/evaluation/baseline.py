@@ -74,34 +74,33 @@ def verdict(
     ``reference_scale`` is that of :class:`tabsynth.evaluation.Metric`.
     """
     mean, out = prediction.mean, []
-    if len(prediction.columns) > 1:
-        for kind in ("weighted", "macro"):
-            train, synthetic, baseline = (
-                getattr(f1, kind).value for f1 in (mean.train, mean.synthetic, mean.baseline)
-            )
-            closed = gap_closed(baseline, synthetic, train)
-            better = getattr(mean.gain, kind).low > 0 and closed >= MARGIN
-            conclusive = train >= baseline
-            out.append(
-                BaselineComparison(
-                    f"F1 {kind}", synthetic, baseline, train, closed, better, conclusive
-                )
-            )
-    for distance in distances:
-        if distance.order == 1:
-            continue
-        synthetic, baseline = distance.synthetic.mean, distance.baseline.mean
-        closed = gap_closed(baseline.value, synthetic.value, 0.0)
-        better = synthetic.high < baseline.low and closed >= MARGIN
-        conclusive = None
-        if distance.holdout is not None:
-            conclusive = reference_scale * distance.holdout.mean.value <= baseline.value
-        name = f"{distance.order}-way distance"
-        out.append(
-            BaselineComparison(
-                name, synthetic.value, baseline.value, 0.0, closed, better, conclusive
-            )
+
+    def add(
+        name: str,
+        synthetic: float,
+        baseline: float,
+        best: float,
+        clear: bool,
+        conclusive: bool | None,
+    ) -> None:
+        closed = gap_closed(baseline, synthetic, best)
+        better = clear and closed >= MARGIN
+        out.append(BaselineComparison(name, synthetic, baseline, best, closed, better, conclusive))
+
+    for kind in ("weighted", "macro") if len(prediction.columns) > 1 else ():
+        train, synthetic, baseline = (
+            getattr(f1, kind).value for f1 in (mean.train, mean.synthetic, mean.baseline)
         )
+        clear = getattr(mean.gain, kind).low > 0
+        add(f"F1 {kind}", synthetic, baseline, train, clear, train >= baseline)
+    for item in distances:
+        if item.order > 1:
+            value, reference = item.synthetic.mean, item.baseline.mean
+            conclusive = None
+            if item.holdout is not None:
+                conclusive = reference_scale * item.holdout.mean.value <= reference.value
+            name, clear = f"{item.order}-way distance", value.high < reference.low
+            add(name, value.value, reference.value, 0.0, clear, conclusive)
     return Verdict(_overall(out), tuple(out))
 
 

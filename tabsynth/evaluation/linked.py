@@ -383,12 +383,12 @@ def _key_metrics(frames: Compared[Frames], schema: LinkedSchema, name: str) -> l
 
     if keys.key is not None:
         note = "key is null or was that of a row before"
-        add(
-            "duplicate_keys",
-            "Duplicate keys",
-            note,
-            lambda tables: _repeats(tables[name][keys.key]),
-        )
+
+        def repeats(tables: Frames) -> pd.Series:
+            of_rows = tables[name][keys.key]
+            return of_rows.duplicated() | of_rows.isna()
+
+        add("duplicate_keys", "Duplicate keys", note, repeats)
     if keys.parent is None:
         return out
     parent, above = keys.parent, schema.keys[keys.parent].key
@@ -402,10 +402,6 @@ def _key_metrics(frames: Compared[Frames], schema: LinkedSchema, name: str) -> l
         note = f"{keys.order} is below that of the row before of the same parent"
         add("unordered", "Rows out of order", note, lambda tables: _descents(tables[name], keys))
     return out
-
-
-def _repeats(keys: pd.Series) -> pd.Series:
-    return keys.duplicated() | keys.isna()
 
 
 def _descents(table: pd.DataFrame, keys: TableKeys) -> pd.Series:

@@ -114,11 +114,6 @@ def rare_coverage(tables: Tables) -> Metric:
         if not hit
     ]
     missing.sort(key=lambda part: -part.n)
-    worst = tuple(missing[:SHOWN_PARTS])
-    return Metric(COVERAGE, *coverage.map(_coverage), worst, of_relations=False)
-
-
-def _coverage(hits: list[bool]) -> Estimate:
-    if not hits:
-        return Estimate(math.nan, math.nan, math.nan, 0)
-    return wilson(sum(hits), len(hits))
+    nothing = Estimate(math.nan, math.nan, math.nan, 0)
+    shares = coverage.map(lambda hits: wilson(sum(hits), len(hits)) if hits else nothing)
+    return Metric(COVERAGE, *shares, tuple(missing[:SHOWN_PARTS]), of_relations=False)
