@@ -40,7 +40,6 @@ class PrivacyPanel:
         ``purpose``, ``mechanism``, ``noise``, ``rate``, ``count``, ``details``, all texts.
     """
 
-    present: bool
     private: bool
     authenticated: bool
     statement: str
@@ -59,7 +58,7 @@ def privacy_panel(
 ) -> PrivacyPanel:
     """Return the panel of a certificate, held against the table and schema that were evaluated."""
     if certificate is None:
-        return PrivacyPanel(False, False, False, NO_CERTIFICATE, (), (), ())
+        return PrivacyPanel(False, False, NO_CERTIFICATE, (), (), ())
     check = check_claim(certificate, rows, schema_sha256)
     statement = certificate.get("statement") or "The certificate makes no statement in words."
     depends_on = condition_sentence(certificate)
@@ -68,7 +67,6 @@ def privacy_panel(
     if (check.private or depends_on) and not authenticated:
         statement = " ".join(filter(None, (depends_on, unauthenticated_claim(certificate))))
     return PrivacyPanel(
-        True,
         check.private,
         authenticated,
         str(statement),
@@ -99,7 +97,7 @@ def condition_sentence(certificate: Mapping[str, Any]) -> str:
     )
 
 
-def epsilon_text(value: Any) -> str:
+def epsilon_text(value: object) -> str:
     """Return ε to four figures, or ∞."""
     number = number_of(value)
     if number is None:
@@ -144,61 +142,54 @@ def _warnings(certificate: Mapping[str, Any], check: ClaimCheck) -> list[str]:
 
 
 def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[str, str]]:
-    accountant = section_of(certificate, "accountant")
+    """Return terms and texts; what a certificate of an older format does not have is left out."""
+    sections = ("accountant", "training", "table", "versions", "project", "code", "noise")
+    accountant, training, table, versions, project, code, noise = (
+        section_of(certificate, name) for name in sections
+    )
     library = " ".join(str(accountant[key]) for key in ("library", "version") if key in accountant)
-    named = str(accountant.get("name", "not stated")) + (f" ({library})" if library else "")
-    training = section_of(certificate, "training")
-    out = [
-        ("Method", str(certificate.get("method", "not stated"))),
-        *_settings(section_of(certificate, "settings")),
-        ("ε spent", epsilon_text(certificate.get("epsilon"))),
-        ("ε asked for", epsilon_text(certificate.get("epsilon_asked"))),
-        ("δ", _text(certificate.get("delta"))),
-        ("Neighbouring tables", _text(certificate.get("adjacency"))),
-        ("Unit of privacy", _text(certificate.get("privacy_unit"))),
-        ("Accountant", named),
-        ("Seeded", "yes" if certificate.get("seeded") else "no"),
-        *_public_facts(section_of(certificate, "public")),
-    ]
-    if training.get("stopped"):
-        out.append(("Training stopped by", _text(training["stopped"])))
-    table = section_of(certificate, "table")
-    if table.get("sha256"):
-        out.append(("Table", f"{_text(table.get('file'))}, SHA-256 {_text(table['sha256'])}"))
-    versions = section_of(certificate, "versions")
-    if versions:
-        out.append(("Made with", ", ".join(f"{key} {value}" for key, value in versions.items())))
-    if certificate.get("created"):
-        out.append(("Certificate of", _text(certificate["created"])))
-    return out + _checks(certificate, authenticated)
-
-
-def _checks(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[str, str]]:
-    """Return the facts against which a reader can hold the claim. A certificate of format 1 has none."""
-    out = []
-    project, code = section_of(certificate, "project"), section_of(certificate, "code")
+    facts = {
+        "Method": _text(certificate.get("method")),
+        "Settings": _settings(section_of(certificate, "settings")),
+        "ε spent": epsilon_text(certificate.get("epsilon")),
+        "ε asked for": epsilon_text(certificate.get("epsilon_asked")),
+        "δ": _text(certificate.get("delta")),
+        "Neighbouring tables": _text(certificate.get("adjacency")),
+        "Unit of privacy": _text(certificate.get("privacy_unit")),
+        "Accountant": _text(accountant.get("name")) + (f" ({library})" if library else ""),
+        "Seeded": "yes" if certificate.get("seeded") else "no",
+        **_public_facts(section_of(certificate, "public")),
+        "Training stopped by": _text(training.get("stopped"), ""),
+        "Table": f"{_text(table.get('file'))}, SHA-256 {_text(table['sha256'])}"
+        if table.get("sha256")
+        else "",
+        "Made with": ", ".join(f"{key} {value}" for key, value in versions.items()),
+        "Certificate of": _text(certificate.get("created"), ""),
+    }
+    # What a reader can hold the claim against.
     if project:
         composition = section_of(project, "composition").get("name")
         together = f"{epsilon_text(project.get('limit'))}, kept by a {_text(composition)}"
-        out.append(
-            ("ε of all fits under its ledger", f"{together}, {_text(project.get('ledger'))}")
-        )
+        facts["ε of all fits under its ledger"] = f"{together}, {_text(project.get('ledger'))}"
     if code:
-        out.append(("Code of tabsynth, SHA-256", _text(code.get("sha256"))))
-    noise = section_of(certificate, "noise")
+        facts["Code of tabsynth, SHA-256"] = _text(code.get("sha256"))
     if noise:
-        out += [
-            ("Noise from", _text(noise.get("generator"))),
-            ("Noise is", _text(noise.get("law"))),
-        ]
-    for audit in items_of(certificate.get("audit")):
-        out.append((f"Audit: {_text(audit.get('method'))}", _audit(audit)))
+        facts |= {"Noise from": _text(noise.get("generator")), "Noise is": _text(noise.get("law"))}
+    # Two audits may be of one method.
+    audits = items_of(certificate.get("audit"))
+    audited = [(f"Audit: {_text(audit.get('method'))}", _audit(audit)) for audit in audits]
+    stated = [(term, text) for term, text in facts.items() if text]
+    return [*stated, *audited, ("Signature", _signature(certificate, authenticated))]
+
+
+def _signature(certificate: Mapping[str, Any], authenticated: bool) -> str:
     signature = section_of(certificate, "signature")
+    if not signature:
+        return "none"
     how = "checked against the key that was given"
     if not authenticated:
         how = "not checked; `tabsynth evaluate --key` and `tabsynth verify --key` check it"
-    key = f"by key {_text(signature.get('public_key'))}, {how}"
-    return [*out, ("Signature", key if signature else "none")]
+    return f"by key {_text(signature.get('public_key'))}, {how}"
 
 
 def _audit(audit: Mapping[str, Any]) -> str:
@@ -212,47 +203,44 @@ def _audit(audit: Mapping[str, Any]) -> str:
     )
 
 
-def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _public_facts(public: Mapping[str, Any]) -> dict[str, str]:
     if not public:
-        return []
-    accepted = "yes" if public.get("accepted_drafted_domain") else "no"
-    out = [
-        ("Public: declared columns", _names(public.get("declared"))),
-        ("Drafted columns, copied from rows", _names(public.get("drafted"))),
-        *(
-            [("Declared, unchanged from a draft of the rows", _text(public[UNCHANGED_FACTS]))]
-            if public.get(UNCHANGED_FACTS)
-            else []
+        return {}
+    hints = ("class_shares", "workload", "target", "tables")  # optional and data-independent
+    return {
+        "Public: declared columns": _names(public.get("declared")),
+        "Drafted columns, copied from rows": _names(public.get("drafted")),
+        "Declared, unchanged from a draft of the rows": _text(
+            public.get(UNCHANGED_FACTS) or None, ""
         ),
-        ("Columns left out", _names(public.get("left_out"))),
-        ("Drafted domain accepted", accepted),
-        ("Public: number of rows", _text(public.get("rows"), "no, not used")),
-        *([("Public: what rows stand for", _text(public["design"]))] if "design" in public else []),
-        ("Public: other table", _text(public.get("public_table"), "none")),
-    ]
-    for name in ("class_shares", "workload", "target", "tables"):  # optional and data-independent
-        if public.get(name) is not None:
-            out.append((f"Public: {name.replace('_', ' ')}", _text(public[name])))
-    if public.get("schema_sha256"):
-        out.append(("Schema, SHA-256", _text(public["schema_sha256"])))
-    return out
-
-
-def _settings(public_section: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the settings in the order of the certificate; an older one has none."""
-    hints = {
-        name.replace("_", " "): _names(value) if isinstance(value, list) else _text(value, "none")
-        for name, value in public_section.items()
+        "Columns left out": _names(public.get("left_out")),
+        "Drafted domain accepted": "yes" if public.get("accepted_drafted_domain") else "no",
+        "Public: number of rows": _text(public.get("rows"), "no, not used"),
+        "Public: what rows stand for": _text(public.get("design"), ""),
+        "Public: other table": _text(public.get("public_table"), "none"),
+        **{f"Public: {name.replace('_', ' ')}": _text(public.get(name), "") for name in hints},
+        "Schema, SHA-256": _text(public.get("schema_sha256") or None, ""),
     }
-    return [("Settings", _text(hints))] if hints else []
 
 
-def _names(value: Any) -> str:
+def _settings(settings: Mapping[str, Any]) -> str:
+    """Return the settings in the order of the certificate; an older one has none."""
+    return _text(
+        {
+            name.replace("_", " "): _names(value)
+            if isinstance(value, list)
+            else _text(value, "none")
+            for name, value in settings.items()
+        }
+    )
+
+
+def _names(value: object) -> str:
     names = [str(name) for name in value] if isinstance(value, list | tuple) else []
     return ", ".join(names) or "none"
 
 
-def _text(value: Any, absent: str = "not stated") -> str:
+def _text(value: object, absent: str = "not stated") -> str:
     if value is None:
         return absent
     if isinstance(value, Mapping):
@@ -261,27 +249,19 @@ def _text(value: Any, absent: str = "not stated") -> str:
 
 
 def _mechanism(item: Mapping[str, Any]) -> dict[str, str]:
-    details = section_of(item, "details")
+    accounting, noise = item.get("accounting"), _figures(item.get("noise_multiplier"))
+    if item.get("mechanism") == "noisy-vote":
+        noise = f"{_figures(item.get('noise'))} of {_text(item.get('teachers'))} votes"
     return {
         "purpose": _text(item.get("purpose")),
-        "mechanism": _mechanism_name(item),
-        "noise": _noise(item),
+        "mechanism": _text(item.get("mechanism"))
+        + (f", {accounting} accounting" if accounting else ""),
+        "noise": noise,
         "rate": _figures(item.get("sampling_rate")),
         "count": _text(item.get("count"), "–"),
-        "details": _text(details),
+        "details": _text(section_of(item, "details")),
     }
 
 
-def _mechanism_name(item: Mapping[str, Any]) -> str:
-    accounting = item.get("accounting")
-    return _text(item.get("mechanism")) + (f", {accounting} accounting" if accounting else "")
-
-
-def _noise(item: Mapping[str, Any]) -> str:
-    if item.get("mechanism") != "noisy-vote":
-        return _figures(item.get("noise_multiplier"))
-    return f"{_figures(item.get('noise'))} of {_text(item.get('teachers'))} votes"
-
-
-def _figures(value: Any) -> str:
+def _figures(value: object) -> str:
     return format_number(number_of(value), 4, "significant")

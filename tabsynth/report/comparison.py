@@ -76,7 +76,7 @@ class ComparisonView(View):
             panels.append(Panel(comparison[key].title, direction, estimates, lines))
         claims = [Estimate(epsilon, math.nan, math.nan, 0) for epsilon in comparison.epsilons]
         panels.append(Panel("ε", "left is better", claims, logarithmic=True))
-        panels = [panel for panel in panels if panel.known]
+        panels = [panel for panel in panels if panel.has_marks]
         if not panels:
             return []
         alt = "; ".join(

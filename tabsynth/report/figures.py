@@ -24,7 +24,7 @@ from matplotlib.ticker import (
 )
 
 from tabsynth.evaluation.results import Cell, ColumnSummary, Disclosure, Estimate
-from tabsynth.report.page import shorten
+from tabsynth.report.page import abbreviate
 
 REAL, SYNTHETIC, REFERENCE = "#3b6ea5", "#bd640c", "#6d7480"
 INK, SOFT, EDGE, GRID = "#22272e", "#5c6570", "#9aa0a8", "#dfe3e8"
@@ -128,11 +128,12 @@ def disclosure_figure(disclosure: Disclosure) -> str:
 def _disclosure_panel(axes: Axes, cells: Sequence[Cell], guess: float) -> None:
     s = [cell.s for cell in cells]
     exposed = [cell.exposed for cell in cells]
-    _band(axes, s, exposed, "from the training table", REFERENCE, "-", "")
+    _band(axes, s, exposed, label="from the training table", color=REFERENCE)
     control = [cell.control for cell in cells if cell.control is not None]
-    _band(axes, s, [cell.target for cell in cells], "training records", SYNTHETIC, "-", "o")
+    targets = [cell.target for cell in cells]
+    _band(axes, s, targets, label="training records", color=SYNTHETIC, marker="o")
     if control:
-        _band(axes, s, control, "control records", REAL, "--", "s")
+        _band(axes, s, control, label="control records", color=REAL, linestyle="--", marker="s")
     axes.axhline(guess, color=INK, linestyle=":", linewidth=1, label="commonest value")
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter("{x:.0%}")
@@ -140,34 +141,11 @@ def _disclosure_panel(axes: Axes, cells: Sequence[Cell], guess: float) -> None:
     axes.set_xticks(s[::step])
 
 
-def _band(
-    axes: Axes,
-    x: Sequence[int],
-    estimates: Sequence[Estimate],
-    label: str,
-    colour: str,
-    line: str,
-    marker: str,
-) -> None:
-    axes.fill_between(
-        x,
-        [e.low for e in estimates],
-        [e.high for e in estimates],
-        color=colour,
-        alpha=0.18,
-        linewidth=0,
-    )
-    values = [e.value for e in estimates]
-    axes.plot(
-        x,
-        values,
-        label=label,
-        color=colour,
-        linestyle=line,
-        linewidth=1.4,
-        marker=marker,
-        markersize=3.2,
-    )
+def _band(axes: Axes, x: Sequence[int], estimates: Sequence[Estimate], **style: Any) -> None:
+    """Draw values as a line, and their intervals as a band about it."""
+    value, low, high = np.array([(e.value, e.low, e.high) for e in estimates]).T
+    axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
+    axes.plot(x, value, linewidth=1.4, markersize=3.2, **style)
 
 
 def marginal_figure(marginal: ColumnSummary) -> str:
@@ -343,7 +321,7 @@ def _apart(axes: Axes, marginal: ColumnSummary, first: int) -> None:
 
 def _short(label: str) -> str:
     """Return a text on one line, of at most ``LABEL_LENGTH`` characters, without those that no SVG may hold."""
-    label = shorten(label, LABEL_LENGTH)
+    label = abbreviate(label, LABEL_LENGTH)
     return "".join(sign if sign.isprintable() else "�" for sign in label)
 
 
@@ -370,7 +348,7 @@ class Panel:
     logarithmic: bool = False
 
     @property
-    def known(self) -> bool:
+    def has_marks(self) -> bool:
         """True where some table has a mark."""
         return any(math.isfinite(estimate.value) for estimate in self.estimates)
 

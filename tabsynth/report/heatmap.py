@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tabsynth._typing import JsonObject
 from tabsynth.evaluation.results import Distance, Distances, Estimate
-from tabsynth.report.page import shorten
+from tabsynth.report.page import abbreviate
 
 MOST_COLUMNS = 40  # in a heat map: of wider tables, those with the worst pairs
 CELL = 22
@@ -35,33 +35,33 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> JsonObject
         return None
     values = {(marginal.columns[0],) * 2: marginal.value for marginal in by_order[1].marginals}
     for marginal in by_order[2].marginals:
-        one, other = marginal.columns
-        values[one, other] = values[other, one] = marginal.value
+        first, second = marginal.columns
+        values[first, second] = values[second, first] = marginal.value
     columns = _shown_columns(by_order[2], names)
     pairs = [marginal.value for marginal in by_order[2].marginals]
-    top = max([*pairs, 1e-12])
+    worst = max([*pairs, 1e-12])
     cells = []
-    for row, one in enumerate(columns):
-        for column, other in enumerate(columns[: row + 1]):
-            value = values.get((one, other))
+    for row, side in enumerate(columns):
+        for column, top in enumerate(columns[: row + 1]):
+            value = values.get((side, top))
             if value is not None:
-                level = min(LEVELS, math.floor(value / top * LEVELS) + 1) if value > 0 else 0
-                name = one if one == other else f"{other} × {one}"
+                level = min(LEVELS, math.floor(value / worst * LEVELS) + 1) if value > 0 else 0
+                name = side if side == top else f"{top} × {side}"
                 cells.append((row, column, level, name, value))
     margin = 16 + max(map(_wide, columns))
-    side = margin + len(columns) * CELL
-    (worst,) = by_order[2].furthest(1)
+    size = margin + len(columns) * CELL
+    (furthest,) = by_order[2].furthest(1)
     return {
-        "names": [shorten(name, MOST_LETTERS) for name in columns],
+        "names": [abbreviate(name, MOST_LETTERS) for name in columns],
         "cells": cells,
         "cell": CELL,
         "levels": LEVELS,
-        "top": top,
+        "top": worst,
         "margin": margin,
-        "width": max(side + 4, 300),
-        "height": side + 44,
-        "about": f"Heat map of the distance of {len(pairs)} pairs of columns, from 0 to {top:.3f};"
-        f" the worst is {' × '.join(worst.columns)}.",
+        "width": max(size + 4, 300),
+        "height": size + 44,
+        "about": f"Heat map of the distance of {len(pairs)} pairs of columns, from 0 to {worst:.3f};"
+        f" the worst is {' × '.join(furthest.columns)}.",
     }
 
 
@@ -75,7 +75,7 @@ def _shown_columns(pairs: Distance, names: Sequence[str]) -> list[str]:
 
 def _wide(text: str) -> int:
     """Return about how many pixels a label takes."""
-    return sum(7 if letter.isascii() else 12 for letter in shorten(text, MOST_LETTERS))
+    return sum(7 if letter.isascii() else 12 for letter in abbreviate(text, MOST_LETTERS))
 
 
 def strip(estimates: Mapping[str, Estimate], best: float | None) -> JsonObject:

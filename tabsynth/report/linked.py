@@ -7,9 +7,9 @@ from tabsynth.evaluation.claims import is_private
 from tabsynth.evaluation.definitions import PRIVACY, UTILITY
 from tabsynth.evaluation.linked import LinkedEvaluation
 from tabsynth.evaluation.metric import Evaluation, Metric
-from tabsynth.evaluation.results import WeightsUsed
 from tabsynth.report.certificates import epsilon_text
 from tabsynth.report.page import Row, Table, View, format_number
+from tabsynth.report.summary import weights_sentence
 from tabsynth.report.tabular import with_interval
 
 KEYS = ("duplicate_keys", "orphans", "unordered")
@@ -50,7 +50,8 @@ class LinkedView(View):
         evaluation = self.evaluation
         out = [_claim(evaluation)]
         if evaluation.weights is not None:
-            out.append(_weights(evaluation.weights, evaluation.root))
+            also = f", which count for a row of {evaluation.root} and its other records"
+            out.append(weights_sentence(evaluation.weights, also))
         counted = [m for m in evaluation.metrics if m.key.split(".")[-1] in KEYS[:2]]
         broken = [m for m in counted if m.value > 0]
         out.append(
@@ -98,12 +99,12 @@ class LinkedView(View):
             ),
             Table(
                 ("Groups, siblings and levels", *judged),
-                [_judged(m, m.below_baseline, baseline=m.of_relations) for m in groups],
+                [_metric_row(m, m.below_baseline, baseline=m.of_relations) for m in groups],
             ),
             Table(("Worst parts", "Metric", *HEADER, "Independent children"), worst),
             Table(
                 ("Attacks on units", *judged),
-                [_judged(m, m.kind == PRIVACY and m.beats_guessing()) for m in attacks],
+                [_metric_row(m, m.kind == PRIVACY and m.beats_guessing()) for m in attacks],
             ),
         ]
         for title, parts in (
@@ -121,7 +122,7 @@ def _group_metrics(evaluation: LinkedEvaluation) -> list[Metric]:
     return [m for m in evaluation.metrics if m.kind == UTILITY and m.key.split(".")[-1] not in KEYS]
 
 
-def _judged(metric: Metric, warning: bool, *, baseline: bool = True) -> Row:
+def _metric_row(metric: Metric, warning: bool, *, baseline: bool = True) -> Row:
     cells = [*_cells(metric, baseline=baseline), metric.better, metric.reading]
     return Row(metric.title, cells, metric.definition, warning)
 
@@ -137,15 +138,6 @@ def _attacks(evaluation: LinkedEvaluation) -> str:
     return (
         f"{len(attacks)} attacks with a row of {evaluation.root} and its other records as their target: no evidence"
         " of leakage, which proves nothing."
-    )
-
-
-def _weights(weights: WeightsUsed, root: str) -> str:
-    synthetic = "count equally" if weights.self_weighting else "have weights of their own"
-    return (
-        f"Every metric of utility uses the survey weights of {weights.name}, which count for a row of {root} and its"
-        f" other records: the real rows stand for {weights.population:,.0f}, and say as much as"
-        f" {weights.effective['train']:,.0f} rows of equal weights. The synthetic rows {synthetic}. Attacks use no weights."
     )
 
 

@@ -21,10 +21,10 @@ from tabsynth.report.page import (
     Row,
     Table,
     View,
+    abbreviate,
     format_number,
     percentage,
     render,
-    shorten,
 )
 from tabsynth.report.summary import (
     STANDARD_ERRORS,
@@ -36,30 +36,11 @@ from tabsynth.report.summary import (
 from tabsynth.report.tabular import with_interval
 
 MAX_PICTURES = 64
-KINDS = (
-    (
-        "utility",
-        "Utility: every metric",
-        "The hold-out reference is the same figure of real rows that no synthesizer saw. A synthetic table at the"
-        " reference is as good as other real rows; it can be nearer to the training table than the reference, because"
-        " it was fitted to that table. Independent columns keep no relation between columns. On single columns they are"
-        " right by construction, so there they are no reference.",
-    ),
-    (
-        "privacy",
-        "Attacks: every metric",
-        "Each attack is tried on people of the training table and on a control group. An attack that fails is no"
-        " evidence of leakage, but it proves nothing; the guarantee is ε. The hold-out reference and independent"
-        " columns hold no row of these people, so there an attack can only find chance: its 95% interval excludes"
-        " the best value in about one case of twenty.",
-    ),
-    (
-        "shown",
-        "Distance to the nearest row (not a privacy metric)",
-        "Readers ask for distances to the nearest row. They are no evidence of privacy, and they are in no verdict.",
-    ),
-)
-ANCHORS = {"utility": "utility", "privacy": "attacks", "shown": "nearest"}
+KINDS = {  # anchors and titles
+    "utility": ("utility", "Utility"),
+    "privacy": ("attacks", "Attacks"),
+    "shown": ("nearest", "Distance to the nearest row (not a privacy metric)"),
+}
 HEADER = ("Synthetic", "Hold-out reference", "Independent columns", "Better", "n", "Citation")
 LIMITS = {
     "pictures": MAX_PICTURES,
@@ -94,7 +75,7 @@ class TableView(View):
     def tables(self) -> list[Table]:
         """Return every metric with its references, utility first."""
         out = []
-        for kind, title, _ in KINDS:
+        for kind, (_, title) in KINDS.items():
             rows = [
                 Row(
                     metric.title,
@@ -106,7 +87,7 @@ class TableView(View):
                 for metric in self.evaluation.metrics
                 if metric.kind == kind
             ]
-            out.append(Table((title.removesuffix(": every metric"), *HEADER), rows))
+            out.append(Table((title, *HEADER), rows))
         return out
 
     def page(self) -> str:
@@ -129,7 +110,6 @@ class TableView(View):
             standard_errors=STANDARD_ERRORS,
             sections=[item for item in SECTIONS if item[0] != "survey" or evaluation.survey],
             kinds=KINDS,
-            anchors=ANCHORS,
             strip=metric_strip,
             limits=LIMITS,
             folded=folded_columns(evaluation.prediction),
@@ -194,7 +174,7 @@ def _marginal(item: ColumnSummary) -> Picture:
     if any(item.outside):
         real, synthetic = map(percentage, item.outside)
         remark += f"; not shown: {real} of the training and {synthetic} of the synthetic rows"
-    caption = shorten(item.description or "", CAPTION)
+    caption = abbreviate(item.description or "", CAPTION)
     return Picture(item.column, marginal_figure(item), alt, remark, caption)
 
 

@@ -58,7 +58,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class View:
-    """What the report of an evaluation says; a subclass for each kind of evaluation states its parts.
+    """The content of the report of an evaluation; a subclass for each kind of evaluation states its parts.
 
     Attributes
     ----------
@@ -114,8 +114,9 @@ class View:
 
 
 def packaged_text(name: str) -> str:
-    """Return a text file of this package."""
-    return resources.files("tabsynth.report").joinpath(name).read_text("utf-8")
+    """Return a text file of this package, or of another one of tabsynth, as ``PACKAGE/NAME``."""
+    package, _, file = name.rpartition("/")
+    return resources.files(f"tabsynth.{package or 'report'}").joinpath(file).read_text("utf-8")
 
 
 @cache
@@ -140,7 +141,7 @@ def environment() -> Environment:
 
 
 def render(template: str, **context: object) -> str:
-    """Return a template of this package, filled in."""
+    """Return a template, which :func:`packaged_text` names, filled in."""
     return environment().get_template(template).render(context)
 
 
@@ -209,7 +210,7 @@ def percentage(share: float) -> str:
     return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
-def shorten(text: str, letters: int) -> str:
+def abbreviate(text: str, letters: int) -> str:
     """Return a text on one line, of at most so many letters."""
     text = " ".join(text.split())
     return text if len(text) <= letters else text[: letters - 1] + "…"

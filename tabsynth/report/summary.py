@@ -26,6 +26,7 @@ from tabsynth.report.certificates import (
     unauthenticated_claim,
 )
 from tabsynth.report.page import NOTICE, format_number
+from tabsynth.report.tabular import with_interval
 
 # Heaping is in the summary where a share of multiples differs by more than this; at most so many columns are named.
 HEAPING_GAP, HEAPED_COLUMNS = 0.1, 4
@@ -116,11 +117,11 @@ def summarise(evaluation: Evaluation) -> list[str]:
     if evaluation.sampled is not None:
         out.append(_sample_sentence(evaluation.sampled))
     if evaluation.weights is not None:
-        out.append(_weights(evaluation.weights))
+        out.append(weights_sentence(evaluation.weights))
     if evaluation.survey is not None:
         out += _survey(evaluation.survey)
     out += _holdout(evaluation.overlap)
-    out += _violation_sentence(evaluation, evaluation.left_out)
+    out += _violations(evaluation)
     out += _heaping(evaluation)
     out += _below(evaluation)
     out += [_fares(item) for item in evaluation.subgroups]
@@ -196,13 +197,11 @@ def _distances(evaluation: Evaluation) -> str:
     for item in evaluation.distances:
         metric = evaluation[f"tvd{item.order}"]
         # On single columns the baseline is 0 by construction: no reference.
-        references = []
-        if metric.baseline is not None and metric.of_relations:
-            references.append(f"independent columns {metric.baseline.value:.3f}")
-        if metric.holdout is not None:
-            references.append(f"hold-out reference {metric.holdout.value:.3f}")
-        in_brackets = f" ({', '.join(references)})" if references else ""
-        parts.append(f"{metric.value:.3f} for {ORDERS[item.order]}{in_brackets}")
+        estimates = {"independent columns": metric.baseline if metric.of_relations else None}
+        estimates |= {"hold-out reference": metric.holdout}
+        references = ", ".join(f"{name} {e.value:.3f}" for name, e in estimates.items() if e)
+        brackets = f" ({references})" if references else ""
+        parts.append(f"{metric.value:.3f} for {ORDERS[item.order]}{brackets}")
     return (
         "The synthetic table's counts differ from the training table's by a mean total variation"
         f" distance of {'; '.join(parts)}. 0 is equal, 1 is disjoint."
@@ -218,19 +217,19 @@ def _draft_sentences(drafted: Drafted) -> list[str]:
     if drafted.grouped:
         out.append(
             f"Values of fewer than {drafted.min_count} rows of all tables are taken together in"
-            f" {_some(map(shown, drafted.grouped))}."
+            f" {_list_some(map(shown, drafted.grouped))}."
         )
     if drafted.left_out:
         reasons = [f"{shown(name)} ({reason})" for name, reason in drafted.left_out.items()]
-        out.append(f"Not compared: {_some(reasons)}.")
+        out.append(f"Not compared: {_list_some(reasons)}.")
     return out
 
 
-def _some(texts: Iterable[str]) -> str:
+def _list_some(texts: Iterable[str], limit: int = LISTED) -> str:
     """Return a list in one line, cut short where it is long."""
     listed = list(texts)
-    more = len(listed) - LISTED
-    return ", ".join(listed[:LISTED]) + (f" and {more} more" if more > 0 else "")
+    ending = f" and {len(listed) - limit} more" if len(listed) > limit else ""
+    return ", ".join(listed[:limit]) + ending
 
 
 def _sample_sentence(sampled: Sampled) -> str:
@@ -251,13 +250,14 @@ def _sample_sentence(sampled: Sampled) -> str:
     )
 
 
-def _weights(weights: WeightsUsed) -> str:
+def weights_sentence(weights: WeightsUsed, also: str = "") -> str:
+    """State which weights the metrics use, and what the real rows stand for."""
     column = (
         "the weights given" if weights.name == "given" else f"the survey weights of {weights.name}"
     )
     synthetic = "count equally" if weights.self_weighting else "have weights of their own"
     return (
-        f"Every metric of utility uses {column}: the training rows stand for {weights.population:,.0f} people, and say"
+        f"Every metric of utility uses {column}{also}: the training rows stand for {weights.population:,.0f} people, and say"
         f" as much as {weights.effective['train']:,.0f} rows of equal weights. The synthetic rows {synthetic}."
         " The attacks use no weights."
     )
@@ -279,12 +279,9 @@ def _survey(survey: SurveyEstimates) -> list[str]:
         f" {', '.join(parts)}, by {survey.method}."
     )
     if furthest is not None:
-        text += (
-            f" Furthest away is {furthest.name}: {format_number(furthest.synthetic, style='grouped')}, and"
-            f" {format_number(furthest.real.value, style='grouped')}"
-            f" ({format_number(furthest.real.low, style='grouped')} to"
-            f" {format_number(furthest.real.high, style='grouped')}) in the training table."
-        )
+        synthetic = format_number(furthest.synthetic, style="grouped")
+        real = with_interval(furthest.real)
+        text += f" Furthest away is {furthest.name}: {synthetic}, and {real} in the training table."
     return [text]
 
 
@@ -316,37 +313,28 @@ def _disclosure(disclosure: Disclosure) -> str:
     )
 
 
-def _violation_sentence(evaluation: Evaluation, left_out: int) -> list[str]:
-    violated = [
-        metric for metric in evaluation.metrics if metric.key == "violations" and metric.value > 0
-    ]
-    if not violated:
-        return []
-    text = f"{violated[0].value:.1%} of the synthetic rows BREAK the schema, first of all"
-    text += f" {violated[0].parts[0].name} ({violated[0].parts[0].n} rows)."
-    if left_out:
-        text += (
-            f" {left_out} rows hold values that it does not declare, and are left out of every other"
-            " figure."
-        )
-    return [text]
+def _violations(evaluation: Evaluation) -> list[str]:
+    for metric in evaluation.metrics:
+        if metric.key == "violations" and metric.value > 0:
+            text = f"{metric.value:.1%} of the synthetic rows BREAK the schema, first of all"
+            text += f" {metric.parts[0].name} ({metric.parts[0].n} rows)."
+            if evaluation.left_out:
+                text += f" {evaluation.left_out} rows hold values that it does not declare, and are left out of every other figure."
+            return [text]
+    return []
 
 
 def _heaping(evaluation: Evaluation) -> list[str]:
     """Return the columns whose shares of multiples of a round number differ most, if some differ much."""
-    far = [c for c in evaluation.columns if c.heaping is not None and c.heaping.gap > HEAPING_GAP]
-    worst = sorted(far, key=lambda item: -item.heaping.gap if item.heaping else 0.0)[
-        :HEAPED_COLUMNS
-    ]
+    heaped = {c.column: c.heaping for c in evaluation.columns if c.heaping is not None}
+    far = {name: heaping for name, heaping in heaped.items() if heaping.gap > HEAPING_GAP}
     parts = []
-    for item in worst:
-        assert item.heaping is not None
-        share = max(item.heaping.multiples, key=lambda share: abs(share.real - share.synthetic))
+    for name, heaping in sorted(far.items(), key=lambda item: -item[1].gap):
+        share = max(heaping.multiples, key=lambda share: abs(share.real - share.synthetic))
         parts.append(
-            f"{item.column} ({share.label}: {share.real:.0%} in the training and {share.synthetic:.0%} in the synthetic table)"
+            f"{name} ({share.label}: {share.real:.0%} in the training and {share.synthetic:.0%} in the synthetic table)"
         )
-    more = f" and {len(far) - len(worst)} other columns" if len(far) > len(worst) else ""
-    return [f"Round numbers differ in {', '.join(parts)}{more}."] if parts else []
+    return [f"Round numbers differ in {_list_some(parts, HEAPED_COLUMNS)}."] if parts else []
 
 
 def _below(evaluation: Evaluation) -> list[str]:
@@ -394,14 +382,10 @@ def _fares(item: Subgroups) -> str:
             f" {interval(item.gap)}."
         )
     return (
-        f"{text} Too small to judge: {_listed_names(item.too_small)}." if item.too_small else text
+        f"{text} Too small to judge: {_list_some(item.too_small, NAMED)}."
+        if item.too_small
+        else text
     )
-
-
-def _listed_names(names: Sequence[str]) -> str:
-    if len(names) <= NAMED:
-        return ", ".join(names)
-    return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} others"
 
 
 def _attacks(evaluation: Evaluation) -> list[str]:

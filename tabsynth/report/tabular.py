@@ -72,10 +72,10 @@ def escape(text: str) -> str:
 def to_markdown(view: View) -> str:
     """Return the title of a report, the lines of its summary and its tables as Markdown."""
     parts = [f"# {escape(view.title)}", "\n".join(f"- {escape(line)}" for line in view.sentences())]
-    parts += [_markdown(table) for table in view.tables() if table.rows]
+    parts += [_table_text(table) for table in view.tables() if table.rows]
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown(table: Table) -> str:
+def _table_text(table: Table) -> str:
     rows = [[row.name, *row.cells] for row in table.rows]
     return f"## {escape(table.header[0])}\n\n{markdown_table(table.header, rows)}"

@@ -1,9 +1,13 @@
-"""Small tables and a certificate for the report's tests."""
+"""Small tables, a certificate and a report for the report's tests."""
+
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 
 from tabsynth import Schema
+from tabsynth.evaluation import EvaluationConfig, evaluating
+from tabsynth.report import evaluate, one_table
 from tabsynth.schema import Column
 
 HOSTILE = "<script>alert(1)</script>"
@@ -90,3 +94,40 @@ def certificate(**changes):
         "table": {"file": "out.csv", "sha256": "ab" * 32, "rows": 150},
         **changes,
     }
+
+
+MEASURED, DRAWN = {}, {}
+
+
+def report(holdout=True, synthetic=None, **options):
+    """A report on the usual tables, measured once: they give the same figures, whatever certificate they come with."""
+    measure = evaluating.measure
+
+    def once(*args, **kwargs):
+        if holdout not in MEASURED:
+            MEASURED[holdout] = measure(*args, **kwargs)
+        return MEASURED[holdout]
+
+    with mock.patch.object(evaluating, "measure", once):
+        return evaluate(
+            table(200, 0),
+            table(150, 1) if synthetic is None else synthetic,
+            table(100, 2) if holdout else None,
+            schema=schema(),
+            config=EvaluationConfig(m=40, k=(1, 5)),
+            **options,
+        )
+
+
+def page(report, folder):
+    """The page of a report; a picture of a column is drawn once, because it is the same in all of them."""
+    draw = one_table.marginal_figure
+
+    def once(item):
+        if repr(item) not in DRAWN:
+            DRAWN[repr(item)] = draw(item)
+        return DRAWN[repr(item)]
+
+    with mock.patch.object(one_table, "marginal_figure", once):
+        report.to_html(folder / "report.html")
+    return (folder / "report.html").read_text("utf-8")

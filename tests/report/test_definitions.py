@@ -44,7 +44,7 @@ def metrics_of_one_table():
     tables = (mixed(90), mixed(90, 1), mixed(60, 2))
     given = weights(*tables)
     rows = mixed(40)
-    about = {"rows": 12, "shadows": 4, "trials": 4}
+    about = {"rows": 12, "shadows": 4}
     measured = measure(
         *tables,
         replace(ALL, by=(0,), numbers=(3,)),

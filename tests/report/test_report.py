@@ -3,54 +3,35 @@
 import json
 import math
 from dataclasses import fields, replace
-from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from report_tables import HOSTILE, certificate, schema, table
+from report_tables import HOSTILE, certificate, page, report, schema, table
 
 from tabsynth import InputError
 from tabsynth.encoding import TableEncoder
-from tabsynth.evaluation import EvaluationConfig, evaluating, independent_columns
-from tabsynth.evaluation.evaluating import measure
+from tabsynth.evaluation import EvaluationConfig, independent_columns
 from tabsynth.privacy.certificate.attached import attach
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.report import Report, compare, evaluate, evaluate_private
-from tabsynth.report import one_table as pages
 from tabsynth.report.certificates import NO_CERTIFICATE
-from tabsynth.report.figures import marginal_figure
 from tabsynth.report.summary import NOTICE
 
 
-def report(**options):
-    real = options.pop("real", table(200, 0))
-    synthetic = options.pop("synthetic", table(150, 1))
-    holdout = options.pop("holdout", table(100, 2))
+def measured(**options):
+    """A report on other tables or with other settings."""
+    tables = {"real": table(200, 0), "synthetic": table(150, 1), "holdout": table(100, 2)}
+    tables = {name: options.pop(name, given) for name, given in tables.items()}
     names = {field.name for field in fields(EvaluationConfig)} & set(options)
     config = EvaluationConfig(**{"m": 40, "k": (1, 5), **{n: options.pop(n) for n in names}})
-    return evaluate(real, synthetic, holdout, schema=schema(), config=config, **options)
-
-
-MEASURED = []
-
-
-def measured_once(**options):
-    """A report on the usual tables: they give the same figures, whatever certificate they come with."""
-
-    def once(*args, **kwargs):
-        if not MEASURED:
-            MEASURED.append(measure(*args, **kwargs))
-        return MEASURED[0]
-
-    with mock.patch.object(evaluating, "measure", once):
-        return report(**options)
+    return evaluate(*tables.values(), schema=schema(), config=config, **options)
 
 
 @pytest.fixture(scope="module")
 def made():
-    return measured_once(certificate=certificate())
+    return report(certificate=certificate())
 
 
 def test_summary_in_plain_words(made):
@@ -66,7 +47,7 @@ def test_shuffled_columns_are_called_so():
     real = table(300, 0)
     encoder, rng = TableEncoder(schema()), np.random.default_rng(1)
     baseline = encoder.from_index(independent_columns(encoder.to_index(real), 300, rng), rng)
-    result = report(real=real, synthetic=baseline)
+    result = measured(real=real, synthetic=baseline)
     assert result.evaluation.verdict.text == "no better than independent columns"
     assert "histogram would serve as well" in result.summary()[0]
 
@@ -74,7 +55,7 @@ def test_shuffled_columns_are_called_so():
 @pytest.mark.slow
 def test_planted_copy_is_called_a_leak():
     real = table(200, 0)
-    result = report(real=real, synthetic=real, m=200)
+    result = measured(real=real, synthetic=real, m=200)
     assert any("ARE guessed better" in sentence for sentence in result.summary())
     assert result.evaluation.distances[0].synthetic.mean.value == 0
     assert result.evaluation.prediction.to_frame()["ratio_weighted"].to_numpy() == pytest.approx(
@@ -83,7 +64,7 @@ def test_planted_copy_is_called_a_leak():
 
 
 def test_without_holdout_it_says_so():
-    text = " ".join(report(holdout=None).summary())
+    text = " ".join(measured(holdout=None).summary())
     assert "it is unknown how much of this is leakage" in text
     assert "for want of a hold-out" in text
     assert "nothing is claimed" in text
@@ -121,7 +102,7 @@ def test_json_round_trip_without_nan(made, tmp_path):
 @pytest.mark.slow
 def test_degenerate_table_gives_null_not_nan(tmp_path):
     one = table(1, 0)
-    result = report(
+    result = measured(
         real=one, synthetic=table(1, 3), holdout=None, certificate={"epsilon": math.inf}
     )
     path = tmp_path / "report.json"
@@ -132,37 +113,37 @@ def test_degenerate_table_gives_null_not_nan(tmp_path):
 
 def test_certificate_comes_with_the_table():
     synthetic = table(150, 1)
-    assert measured_once(synthetic=synthetic).evaluation.certificate is None
+    assert report(synthetic=synthetic).evaluation.certificate is None
     attach(synthetic, certificate())
-    result = measured_once(synthetic=synthetic)
+    result = report(synthetic=synthetic)
     assert (
         result.evaluation.certificate == synthetic.attrs["certificate"]
         and not result.evaluation.authenticated
     )
     assert {**result.evaluation.certificate, "table": None} == {**certificate(), "table": None}
-    other = measured_once(synthetic=synthetic, certificate={"epsilon": 3})
+    other = report(synthetic=synthetic, certificate={"epsilon": 3})
     assert other.evaluation.certificate == {"epsilon": 3}
 
 
 @pytest.mark.slow
 def test_other_data_frames_and_column_order():
     real, synthetic = table(120, 0), table(80, 1)
-    expected = report(real=real, synthetic=synthetic)
+    expected = measured(real=real, synthetic=synthetic)
     arrow = pa.Table.from_pandas(synthetic)
-    result = report(real=real[list(reversed(real.columns))], synthetic=arrow)
+    result = measured(real=real[list(reversed(real.columns))], synthetic=arrow)
     assert result.evaluation.metrics == expected.evaluation.metrics
     assert result.evaluation.columns == expected.evaluation.columns
 
 
 def test_progress_goes_from_stage_to_stage():
     calls = []
-    report(progress=lambda stage, share: calls.append((stage, share)))
+    measured(progress=lambda stage, share: calls.append((stage, share)))
     assert {stage for stage, _ in calls} >= {"1-way marginals", "prediction", "disclosure"}
     assert calls[-1] == ("attacks", 1.0)
 
 
 def test_same_tables_same_report(made):
-    second = report()
+    second = measured()
     assert made.evaluation.metrics == second.evaluation.metrics
     assert made.evaluation.columns == second.evaluation.columns
     assert isinstance(second, Report)
@@ -187,7 +168,7 @@ def test_same_tables_same_report(made):
 )
 def test_refusals_name_the_thing(options, words):
     with pytest.raises(InputError) as caught:
-        report(**options)
+        measured(**options)
     text = str(caught.value)
     assert "\n" not in text
     for word in words:
@@ -213,7 +194,7 @@ def test_files_are_written_whole_or_refused(made, tmp_path):
 def test_tables_are_left_as_they_were():
     real, synthetic = table(60, 0), table(50, 1)
     before = real.copy(), synthetic.copy()
-    report(real=real, synthetic=synthetic)
+    measured(real=real, synthetic=synthetic)
     pd.testing.assert_frame_equal(real, before[0])
     pd.testing.assert_frame_equal(synthetic, before[1])
 
@@ -222,14 +203,14 @@ def test_tables_are_left_as_they_were():
 def test_training_rows_in_another_order_are_no_holdout(share):
     real = table(200, 0)
     with pytest.raises(InputError, match="holds the rows of the training table"):
-        report(real=real, holdout=real.sample(frac=share, random_state=0))
+        measured(real=real, holdout=real.sample(frac=share, random_state=0))
 
 
 @pytest.mark.slow
 def test_some_training_rows_in_the_holdout_are_told(made):
     real = table(200, 0)
     mixed = pd.concat([real[:60], table(40, 2)])
-    assert any(text.startswith("BEWARE: ") for text in report(real=real, holdout=mixed).summary())
+    assert any(text.startswith("BEWARE: ") for text in measured(real=real, holdout=mixed).summary())
     assert not any("BEWARE" in text for text in made.summary())
 
 
@@ -240,7 +221,7 @@ def test_a_certificate_of_other_content_is_not_used(caplog):
     for column in synthetic.columns:
         synthetic[column] = table(150, 0)[column].to_numpy()
     with caplog.at_level("WARNING"):
-        result = report(synthetic=synthetic)
+        result = measured(synthetic=synthetic)
     assert result.evaluation.certificate is None and NO_CERTIFICATE in result.summary()
     assert len(caplog.records) == 1 and "is not used" in caplog.records[0].getMessage()
     with pytest.raises(InputError, match="without a certificate"):
@@ -256,11 +237,8 @@ def test_only_a_checked_signature_makes_a_claim_a_fact(tmp_path):
     listed = certificate()
     texts = {}
     for authenticated in (False, True):
-        result = measured_once(certificate=Verification(listed, 0.997, authenticated=authenticated))
-        picture = marginal_figure(result.evaluation.columns[0])
-        with mock.patch.object(pages, "marginal_figure", lambda _, drawn=picture: drawn):
-            result.to_html(tmp_path / "r.html")
-        texts[authenticated] = (tmp_path / "r.html").read_text("utf-8")
+        result = report(certificate=Verification(listed, 0.997, authenticated=authenticated))
+        texts[authenticated] = page(result, tmp_path)
         assert result.to_dict()["evaluation"]["authenticated"] is authenticated
         text = " ".join(result.summary())
         assert ("nobody vouches for this claim" in text) is not authenticated
@@ -272,9 +250,6 @@ def test_only_a_checked_signature_makes_a_claim_a_fact(tmp_path):
     assert "nobody vouches for this claim" in texts[False]
     assert "nobody vouches for this claim" not in texts[True]
     # A dict is never authenticated, whatever it holds; a refused one is no certificate.
-    assert (
-        measured_once(certificate={**listed, "authenticated": True}).evaluation.authenticated
-        is False
-    )
+    assert report(certificate={**listed, "authenticated": True}).evaluation.authenticated is False
     with pytest.raises(InputError, match="was refused: it is forged"):
-        report(certificate=Verification(listed, 0.997, problems=("it is forged",)))
+        measured(certificate=Verification(listed, 0.997, problems=("it is forged",)))
