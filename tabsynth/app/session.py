@@ -389,7 +389,7 @@ class Session:
             What only people know, by the names of :data:`tabsynth.dossier.answers.QUESTIONS`; lists have a line for each
             item.
         """
-        from tabsynth.dossier.answers import LISTS, checked
+        from tabsynth.dossier.answers import LISTS, check_answers
 
         state = self.state
         synthetic = state.need_synthetic()
@@ -402,7 +402,7 @@ class Session:
         data: dict[str, Any] = {name: text for name, text in answers.items() if text.strip()}
         data |= {n: [x for x in data[n].splitlines() if x.strip()] for n in LISTS if n in data}
         data |= {"schema": SCHEMA} | ({"report": state.published.name} if state.published else {})
-        checked(data, "The list of answers", state.folder)
+        check_answers(data, "The list of answers", state.folder)
         text = "".join(
             f"{name}: {json.dumps(answer, ensure_ascii=False)}\n" for name, answer in data.items()
         )

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import yaml
 
@@ -18,34 +18,6 @@ MOST_BYTES, MOST_LETTERS, MOST_ITEMS, MOST_DEPTH = 100_000, 5_000, 50, 6
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 RELEASES, SOURCES = ("One release", "Many releases"), ("Static", "Dynamic")
 LISTS = ("curators", "authors", "links")
-# Every question, in the order of the file: what is asked, and whether a release needs the answer.
-QUESTIONS: dict[str, tuple[str, bool]] = {
-    "name": ("the name of the data product", True),
-    "description": ("what the table describes, in a few sentences", True),
-    "curators": ("who publishes it: a list of organisations or people", True),
-    "use": ("what it is intended for", True),
-    "region": ("the region that it describes, or whose law applies", True),
-    "published": ("the day of publication, such as 2026-11-25", True),
-    "license": ("the licence, as a name or an address", True),
-    "population": ("whom or what the confidential table covers, and when", True),
-    "unit": ("what one protected unit is: a person, a household, a stay", True),
-    "justification": ("why this epsilon, delta and unit, and who decided", True),
-    "preparation": (
-        "what was done with the confidential table before the fit, tuning included; or: nothing",
-        True,
-    ),
-    "access": ("who can see the confidential table, and how it is kept", True),
-    "schema": ("the schema file of the fit, relative to this file", True),
-    "report": ("the folder of a report of tabsynth evaluate --epsilon, to publish with it", False),
-    "contact": ("where questions go: a name and an address", False),
-    "sector": (f"one of {', '.join(SECTORS)}", False),
-    "releases": (f"{' or '.join(RELEASES)} of these rows (default: {RELEASES[0]})", False),
-    "plans": ("later releases or uses of the same rows", False),
-    "data": (f"{' or '.join(SOURCES)}: whether new rows come in (default: {SOURCES[0]})", False),
-    "url": ("the page of the data product", False),
-    "links": ("papers and pages about it: a list", False),
-    "authors": ("who filled in this file: a list (default: the curators)", False),
-}
 CHOICES = {"sector": SECTORS, "releases": RELEASES, "data": SOURCES}
 UNFINISHED = re.compile(r"\s*((todo|tbd|fixme|xxx)\b.*|[?.…]*)\s*", re.IGNORECASE | re.DOTALL)
 CONTROLS = re.compile(
@@ -55,7 +27,7 @@ CONTROLS = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """The answers of a ``release.yaml``; see :data:`QUESTIONS` for what each one is.
+    """The answers of a ``release.yaml``, in its order; a release needs those without a default.
 
     Attributes
     ----------
@@ -63,28 +35,39 @@ class Answers:
         What relative paths of ``schema`` and ``report`` start from.
     """
 
-    name: str
-    description: str
-    curators: tuple[str, ...]
-    use: str
-    region: str
-    published: str
-    license: str
-    population: str
-    unit: str
-    justification: str
-    preparation: str
-    access: str
-    schema: str
-    report: str | None = None
-    contact: str | None = None
-    sector: str | None = None
-    releases: str = RELEASES[0]
-    plans: str | None = None
-    data: str = SOURCES[0]
-    url: str | None = None
-    links: tuple[str, ...] = ()
-    authors: tuple[str, ...] = ()
+    name: Annotated[str, "the name of the data product"]
+    description: Annotated[str, "what the table describes, in a few sentences"]
+    curators: Annotated[tuple[str, ...], "who publishes it: a list of organisations or people"]
+    use: Annotated[str, "what it is intended for"]
+    region: Annotated[str, "the region that it describes, or whose law applies"]
+    published: Annotated[str, "the day of publication, such as 2026-11-25"]
+    license: Annotated[str, "the licence, as a name or an address"]
+    population: Annotated[str, "whom or what the confidential table covers, and when"]
+    unit: Annotated[str, "what one protected unit is: a person, a household, a stay"]
+    justification: Annotated[str, "why this epsilon, delta and unit, and who decided"]
+    preparation: Annotated[
+        str,
+        "what was done with the confidential table before the fit, tuning included; or: nothing",
+    ]
+    access: Annotated[str, "who can see the confidential table, and how it is kept"]
+    schema: Annotated[str, "the schema file of the fit, relative to this file"]
+    report: Annotated[
+        str | None, "the folder of a report of tabsynth evaluate --epsilon, to publish with it"
+    ] = None
+    contact: Annotated[str | None, "where questions go: a name and an address"] = None
+    sector: Annotated[str | None, f"one of {', '.join(SECTORS)}"] = None
+    releases: Annotated[str, f"{' or '.join(RELEASES)} of these rows (default: {RELEASES[0]})"] = (
+        RELEASES[0]
+    )
+    plans: Annotated[str | None, "later releases or uses of the same rows"] = None
+    data: Annotated[
+        str, f"{' or '.join(SOURCES)}: whether new rows come in (default: {SOURCES[0]})"
+    ] = SOURCES[0]
+    url: Annotated[str | None, "the page of the data product"] = None
+    links: Annotated[tuple[str, ...], "papers and pages about it: a list"] = ()
+    authors: Annotated[
+        tuple[str, ...], "who filled in this file: a list (default: the curators)"
+    ] = ()
     folder: Path
 
     @property
@@ -102,22 +85,33 @@ class Answers:
 
     def to_yaml(self) -> str:
         """Return the answers as a dossier has them: in the order of the questions, without paths of the machine."""
-        given = {name: getattr(self, name) for name in QUESTIONS}
-        given |= {"schema": "schema.json", "report": None if self.report is None else "report.json"}
-        listed = {k: list(v) if isinstance(v, tuple) else v for k, v in given.items() if v}
-        return yaml.safe_dump(listed, allow_unicode=True, sort_keys=False, width=100)
+        answers = {name: getattr(self, name) for name in QUESTIONS}
+        answers |= {"schema": "schema.json", "report": self.report and "report.json"}
+        return to_yaml({k: list(v) if isinstance(v, tuple) else v for k, v in answers.items() if v})
+
+
+# What is asked, and whether a release needs the answer.
+QUESTIONS = {
+    item.name: (get_args(item.type)[1], item.default is MISSING)
+    for item in fields(Answers)
+    if item.name != "folder"
+}
 
 
 def template(today: date, schema: str | None) -> str:
     """Return the text of a ``release.yaml`` to fill in."""
-    known = {"published": today.isoformat(), "schema": schema or ""}
+    answers = {"published": today.isoformat(), "schema": schema or ""}
     lines = ["# What only people know about a release; tabsynth release reads it.", ""]
     for title, needed in (("Every release needs these answers.", True), ("Optional.", False)):
         lines += [f"# {title}", ""]
         for name, (question, required) in QUESTIONS.items():
             if required is needed:
-                empty = " []" if name in LISTS else f" {known[name]}" if known.get(name) else ""
-                lines += [f"# {question[0].upper()}{question[1:]}.", f"{name}:{empty}", ""]
+                answer = "[]" if name in LISTS else answers.get(name, "")
+                lines += [
+                    f"# {question[0].upper()}{question[1:]}.",
+                    f"{name}: {answer}".rstrip(),
+                    "",
+                ]
     return "\n".join(lines)
 
 
@@ -138,7 +132,12 @@ def read_answers(path: Path) -> Answers:
         raise FileFormatError(f"Cannot read {path}: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise FileFormatError(f"{path} is not valid YAML: it is not in UTF-8.") from None
-    return checked(read_yaml(text, str(path)), str(path), path.parent)
+    return check_answers(read_yaml(text, str(path)), str(path), path.parent)
+
+
+def to_yaml(data: Mapping[str, object]) -> str:
+    """Return a mapping as YAML, in its order."""
+    return yaml.safe_dump(dict(data), allow_unicode=True, sort_keys=False, width=100)
 
 
 def read_yaml(text: str, where: str) -> Any:
@@ -170,7 +169,7 @@ def read_yaml(text: str, where: str) -> Any:
     raise FileFormatError(f"{where} {what}; write the answer out.")
 
 
-def checked(data: Any, where: str, folder: Path) -> Answers:
+def check_answers(data: object, where: str, folder: Path) -> Answers:
     """Return the answers of a mapping, all of them checked.
 
     Raises
@@ -181,7 +180,7 @@ def checked(data: Any, where: str, folder: Path) -> Answers:
     if not isinstance(data, Mapping):
         raise InputError(f"{where} must have a name and an answer on each line, such as name: ….")
     problems = [f"{shown(name)} is no question of it" for name in data if name not in QUESTIONS]
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     missing = []
     for name, (_, needed) in QUESTIONS.items():
         try:
@@ -190,17 +189,17 @@ def checked(data: Any, where: str, folder: Path) -> Answers:
             problems.append(str(error).rstrip("."))
             continue
         if answer:
-            found[name] = answer
+            answers[name] = answer
         elif needed:
             missing.append(name)
     clauses = [f"answers are missing: {', '.join(missing)}"] if missing else []
     if clauses or problems:
         raise InputError(f"{where} is unfinished: {'; '.join([*clauses, *problems])}.")
-    found.setdefault("authors", found["curators"])
-    return Answers(**found, folder=folder)
+    answers.setdefault("authors", answers["curators"])
+    return Answers(**answers, folder=folder)
 
 
-def _answer(name: str, value: Any) -> Any:
+def _answer(name: str, value: object) -> str | tuple[str, ...] | None:
     """Return an answer as text, or as a tuple of texts; None where there is none."""
     if name in LISTS:
         items = value if isinstance(value, list | tuple) else [value]
@@ -222,7 +221,7 @@ def _answer(name: str, value: Any) -> Any:
     return text
 
 
-def _text(name: str, value: Any) -> str | None:
+def _text(name: str, value: object) -> str | None:
     """Return a text without spaces around it; None for what is still to be filled in."""
     if isinstance(value, date):
         return value.isoformat()[:10]

@@ -2,12 +2,11 @@
 
 import html
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tabsynth._files import MAX_JSON_BYTES, read_json, read_json_text, sha256, size_of
+from tabsynth._typing import JsonObject
 from tabsynth._validate import shown
 from tabsynth.dossier import answers as questions
 from tabsynth.dossier.answers import read_answers
@@ -71,7 +70,7 @@ class DossierVerification:
     @property
     def state(self) -> State:
         """The state of the worst of its tables; without a trusted signature of all files it is not authenticated."""
-        states = [one.state for one in self.tables.values()]
+        states = [verification.state for verification in self.tables.values()]
         if self.problems or not states or State.REFUSED in states:
             return State.REFUSED
         for state in (State.NOT_PRIVATE, State.CONDITIONAL, State.NOT_AUTHENTICATED):
@@ -138,10 +137,10 @@ def _files(place: Path) -> list[str]:
     size_of(place / SUMS, "list of checksums", MAX_JSON_BYTES)
     listed: dict[str, str] = {}
     for line in (place / SUMS).read_text("utf-8", errors="replace").splitlines():
-        found = LINE.fullmatch(line)
-        if found is None or found[2] in listed or len(listed) >= MOST_FILES:
+        match = LINE.fullmatch(line)
+        if match is None or match[2] in listed or len(listed) >= MOST_FILES:
             return [f"{SUMS} has the line {shown(line)}, which no dossier has"]
-        listed[found[2]] = found[1]
+        listed[match[2]] = match[1]
     problems = []
     there = {path.name: path for path in place.iterdir()}
     for name, digest in listed.items():
@@ -188,9 +187,9 @@ def _agreement(place: Path) -> tuple[Material | None, list[str]]:
     try:
         answers = read_answers(place / questions.NAME)
         material = gather(place, answers, None, folder_of_files=place)
-        lacking = [name for name in _expected(material) if not (place / name).is_file()]
-        if lacking:
-            return None, [f"{name} is missing" for name in lacking]
+        missing = [name for name in _file_names(material) if not (place / name).is_file()]
+        if missing:
+            return None, [f"{name} is missing" for name in missing]
         return material, [
             *_record(place, material),
             *_statement(place, material),
@@ -204,7 +203,7 @@ def _agreement(place: Path) -> tuple[Material | None, list[str]]:
         return None, [f"a file of it has not the form that it should have ({type(error).__name__})"]
 
 
-def _expected(material: Material) -> list[str]:
+def _file_names(material: Material) -> list[str]:
     names = [STATEMENT, RECORD, CROISSANT, CODEBOOK, SCHEMA]
     return names if material.report is None else [*names, REPORT, REPORT_PAGE]
 
@@ -230,8 +229,8 @@ def _statement(place: Path, material: Material) -> list[str]:
     ]
     claims = [material.statement] if FORMAT in page else earlier
     needed = [*claims, *(table.sha256 for table in material.tables)]
-    lacking = [text for text in needed if text not in unescaped]
-    return [f"{STATEMENT} lacks the text {shown(text)}" for text in lacking]
+    missing = [text for text in needed if text not in unescaped]
+    return [f"{STATEMENT} lacks the text {shown(text)}" for text in missing]
 
 
 def _croissant(place: Path, material: Material) -> list[str]:
@@ -248,11 +247,11 @@ def _codebooks(place: Path, material: Material) -> list[str]:
     if names != [name for table in material.tables for name in table.header]:
         problems.append(f"{CODEBOOK} has other columns than the tables")
     for table in material.tables:
-        path = place / (GROUP if material.linked else f"{table.name}-metadata.json")
+        path = place / (GROUP if material.is_linked else f"{table.name}-metadata.json")
         if not path.exists():
             continue
         data = read_json(path, "CSVW metadata")
-        parts: list[Mapping[str, Any]] = data.get("tables", [data])
+        parts = data.get("tables", [data])
         titles = [
             [column["titles"] for column in part["tableSchema"]["columns"]]
             for part in parts
@@ -275,10 +274,10 @@ def _same(place: Path, material: Material) -> list[str]:
     ]
 
 
-def facts(verification: DossierVerification) -> dict[str, Any]:
+def facts(verification: DossierVerification) -> JsonObject:
     """Return a JSON-ready mapping, without the results of its tables."""
     material = verification.material
-    claim: dict[str, Any] = {}
+    claim: JsonObject = {}
     if material is not None:
         epsilon, delta = material.total
         claim = {

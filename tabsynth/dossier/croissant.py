@@ -5,65 +5,27 @@ Croissant is the format of MLCommons for data sets of machine learning
 stated by terms of W3C's PROV-O, as section "Provenance Representation" of the specification has it.
 """
 
+import json
 import re
-from typing import Any
 
+from tabsynth._typing import JsonObject
 from tabsynth.dossier.material import Material, Table
 from tabsynth.evaluation.claims import section_of
 from tabsynth.privacy.certificate.certificate import rounded_up
+from tabsynth.report.page import packaged_text
 
 VERSION = "http://mlcommons.org/croissant/1.1"
-CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "containedIn": "cr:containedIn",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "prov": "http://www.w3.org/ns/prov#",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
 FORMATS = {".csv": "text/csv", ".tsv": "text/tab-separated-values", ".txt": "text/plain"}
 FORMATS |= {".parquet": "application/x-parquet"}
 TYPES = {"int": "sc:Integer", "float": "sc:Float", "bool": "sc:Boolean"}
 
 
-def croissant(material: Material) -> dict[str, Any]:
+def croissant(material: Material) -> JsonObject:
     """Return the metadata, JSON-ready."""
     answers = material.answers
     organisations = [{"@type": "sc:Organization", "name": name} for name in answers.curators]
-    out: dict[str, Any] = {
-        "@context": CONTEXT,
+    out: JsonObject = {
+        "@context": json.loads(packaged_text("dossier/croissant-context.json")),
         "@type": "sc:Dataset",
         "name": answers.name,
         "description": answers.description,
@@ -100,7 +62,7 @@ def _readable(table: Table) -> bool:
     return table.file.suffix.lower() in (".csv", ".tsv", ".parquet")
 
 
-def _file(table: Table) -> dict[str, Any]:
+def _file(table: Table) -> JsonObject:
     suffix = table.file.suffix.lower()
     return {
         "@type": "cr:FileObject",
@@ -113,7 +75,7 @@ def _file(table: Table) -> dict[str, Any]:
     }
 
 
-def provenance(material: Material) -> dict[str, Any]:
+def provenance(material: Material) -> JsonObject:
     """Return how the tables were made, in PROV-O: the activity, the confidential source, and who is responsible."""
     certificate, answers = material.certificate, material.answers
     code = section_of(certificate, "code").get("sha256")
@@ -124,7 +86,7 @@ def provenance(material: Material) -> dict[str, Any]:
         f"({rounded_up(epsilon)}, {delta:g})-differentially private {what} by method {certificate['method']},"
         f" {certificate['adjacency']}"
     )
-    software: dict[str, Any] = {
+    software: JsonObject = {
         "@type": "prov:SoftwareAgent",
         "prov:label": f"tabsynth {versions.get('tabsynth', '')}".strip(),
         **({"prov:value": f"SHA-256 of its code: {code}"} if code else {}),
@@ -148,9 +110,9 @@ def provenance(material: Material) -> dict[str, Any]:
     }
 
 
-def _records(table: Table, material: Material) -> dict[str, Any]:
+def _records(table: Table, material: Material) -> JsonObject:
     identity = f"{_file_id(table)}-rows"
-    out: dict[str, Any] = {
+    out: JsonObject = {
         "@type": "cr:RecordSet",
         "@id": identity,
         "name": f"Rows of {table.name}",
@@ -166,10 +128,10 @@ def _records(table: Table, material: Material) -> dict[str, Any]:
     return out
 
 
-def _field(table: Table, name: str, identity: str, material: Material) -> dict[str, Any]:
+def _field(table: Table, name: str, identity: str, material: Material) -> JsonObject:
     column, keys = table.column(name), table.keys
     description = table.role(name) if column is None else column.description or column.domain()
-    out: dict[str, Any] = {
+    out: JsonObject = {
         "@type": "cr:Field",
         "@id": identity,
         "name": name,
@@ -179,7 +141,7 @@ def _field(table: Table, name: str, identity: str, material: Material) -> dict[s
     }
     if keys is not None and keys.parent is not None and name == keys.parent_key:
         # By file: mlcroissant 1.1 cannot follow a reference to a field that has one itself.
-        parent = next(one for one in material.tables if one.stem == keys.parent)
+        parent = next(table for table in material.tables if table.stem == keys.parent)
         assert parent.keys is not None  # it has a child
         file = {"@id": _file_id(parent)}
         out["references"] = {"fileObject": file, "extract": {"column": parent.keys.key}}

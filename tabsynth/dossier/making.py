@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import json_ready, new_folder, sha256, write_text
+from tabsynth._typing import JsonObject
 from tabsynth.dossier import answers as questions
-from tabsynth.dossier.answers import Answers, checked, read_answers, template
-from tabsynth.dossier.codebooks import csvw, ddi, is_text
+from tabsynth.dossier.answers import Answers, check_answers, read_answers, template, to_yaml
+from tabsynth.dossier.codebooks import csvw, ddi
 from tabsynth.dossier.croissant import croissant
 from tabsynth.dossier.material import Material, certified_files, gather
-from tabsynth.dossier.registry import check, record, to_yaml
+from tabsynth.dossier.registry import check, record
 from tabsynth.dossier.statement import statement
 from tabsynth.errors import InputError
 from tabsynth.privacy.certificate.certificate import beside, certify
@@ -80,22 +81,22 @@ def release(
     if expires is not None and sign is None:
         raise InputError("An expiry is of a signature; give the key to sign with (sign, --sign).")
     certified_files(source)
-    found = _answers(source, answers)
-    material = gather(source, found, None if key is None else Path(key))
+    read = _answers(source, answers)
+    material = gather(source, read, None if key is None else Path(key))
     if sign is not None:
         _check_signer(material, sign)
     _check_names(material)
     with new_folder(folder) as temporary:
-        for one in material.tables:
-            shutil.copyfile(one.file, temporary / one.name)
-            shutil.copyfile(beside(one.file), beside(temporary / one.name))
+        for item in material.tables:
+            shutil.copyfile(item.file, temporary / item.name)
+            shutil.copyfile(beside(item.file), beside(temporary / item.name))
             if sign is not None:
-                certify(temporary / one.name, key=sign, expires=expires)
-        write_text(temporary / questions.NAME, found.to_yaml())
+                certify(temporary / item.name, key=sign, expires=expires)
+        write_text(temporary / questions.NAME, read.to_yaml())
         write_text(temporary / SCHEMA, material.schema.to_json())
         if material.report is not None:
             _write_json(temporary / REPORT, material.report)
-        copied = gather(temporary, found, None, folder_of_files=temporary)
+        copied = gather(temporary, read, None, folder_of_files=temporary)
         for name, text in contents(copied).items():
             write_text(temporary / name, text)
         write_text(temporary / SUMS, checksums(temporary))
@@ -114,9 +115,9 @@ def contents(material: Material) -> dict[str, str]:
         CROISSANT: _json(croissant(material)),
         CODEBOOK: ddi(material),
     }
-    texts = [table for table in material.tables if is_text(table)]
+    texts = [table for table in material.tables if table.is_text]
     if texts:
-        name = GROUP if material.linked else f"{texts[0].name}-metadata.json"
+        name = GROUP if material.is_linked else f"{texts[0].name}-metadata.json"
         out[name] = _json(csvw(material))
     if material.report is not None:
         out[REPORT_PAGE] = report_page(material.report)
@@ -149,7 +150,7 @@ def checksums(folder: Path) -> str:
     return "".join(f"{sha256(path)}  {path.name}\n" for path in files)
 
 
-def signature_of(sums: Path, key: "Ed25519PrivateKey", expires: date | None) -> dict[str, Any]:
+def signature_of(sums: Path, key: "Ed25519PrivateKey", expires: date | None) -> JsonObject:
     """Return a signature over the checksums, and with them over every file."""
     from tabsynth.privacy.certificate.signing import signed
 
@@ -172,10 +173,10 @@ def answers_file(table: Path) -> Path:
     return table.absolute().parent / questions.NAME
 
 
-def _answers(table: Path, given: str | Path | Mapping[str, Any] | None) -> Answers:
-    if isinstance(given, Mapping):
-        return checked(given, "answers", Path())
-    path = answers_file(table) if given is None else Path(given)
+def _answers(table: Path, answers: str | Path | Mapping[str, Any] | None) -> Answers:
+    if isinstance(answers, Mapping):
+        return check_answers(answers, "answers", Path())
+    path = answers_file(table) if answers is None else Path(answers)
     if not path.exists():
         raise InputError(
             f"{path} is not there; tabsynth release --template writes it, with the questions to answer."
@@ -187,31 +188,27 @@ def _check_signer(material: Material, sign: "Ed25519PrivateKey") -> None:
     """Refuse to replace the signature of somebody else."""
     from tabsynth.privacy.certificate.signing import fingerprint
 
-    own = fingerprint(sign.public_key())
+    signer = fingerprint(sign.public_key())
     for table in material.tables:
-        found = table.verification
-        if found.certificate.get("signature") is not None and own not in found.signature:
+        verification = table.verification
+        signed = verification.certificate.get("signature") is not None
+        if signed and signer not in verification.signature:
             raise InputError(
-                f"The certificate of {table.file} is {found.signature}; sign with that key, or leave out the key."
+                f"The certificate of {table.file} is {verification.signature}; sign with that key, or leave out the key."
             )
 
 
 def _check_names(material: Material) -> None:
     """Refuse a table whose file would take the place of another file of the dossier."""
-    names = [table.name for table in material.tables]
-    taken = {SUMS, STATEMENT, REPORT_PAGE, questions.NAME}
-    for name in names:
-        if (
-            name in taken
-            or name.startswith(".")
-            or any(ord(sign) < 32 or sign == "\\" for sign in name)
-        ):
+    for name in (table.name for table in material.tables):
+        ours = name in (SUMS, STATEMENT, REPORT_PAGE, questions.NAME)
+        if ours or name.startswith(".") or any(ord(sign) < 32 or sign == "\\" for sign in name):
             raise InputError(f"A dossier can have no table of the name {name!r}; rename the file.")
 
 
-def _json(data: Any) -> str:
+def _json(data: object) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _write_json(path: Path, data: Any) -> None:
+def _write_json(path: Path, data: object) -> None:
     write_text(path, _json(json_ready(data)))

@@ -11,13 +11,15 @@ from tabsynth._files import parse_json, read_json, read_json_text
 from tabsynth._validate import shown
 from tabsynth.dossier.answers import Answers
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.evaluation.claims import section_of
+from tabsynth.evaluation.claims import items_of, section_of
 from tabsynth.privacy.accounting.accountants import NAMES, PrivacyFilter
 from tabsynth.privacy.accounting.attackers import AttackBounds, attack_bounds, claimed_bounds
 from tabsynth.privacy.accounting.mechanisms import check_listed, mechanism_from
 from tabsynth.privacy.certificate.certificate import (
     UNCHANGED_FACTS,
     beside,
+    condition,
+    conditional_of,
     design_of,
     inexact_by,
     neighbour_in,
@@ -31,7 +33,7 @@ from tabsynth.schema.column import Column
 from tabsynth.schema.linked import FORMAT as LINKED
 from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_any
+from tabsynth.tables.files import TEXT, read_any
 
 WHOLE = r"-?\d{1,18}"
 LOOSE = 1e-4  # by which another build may exceed the ε of a report
@@ -83,6 +85,11 @@ class Table:
     def sha256(self) -> str:
         """The SHA-256 that the certificate says and ``verify`` computes."""
         return str(self.verification.certificate["table"]["sha256"])
+
+    @property
+    def is_text(self) -> bool:
+        """True for a file of delimited text that is not packed."""
+        return self.file.suffix.lower() in TEXT
 
     def column(self, name: str) -> Column | None:
         """Return what the schema says of a column; None of keys and weights."""
@@ -144,29 +151,29 @@ class Material:
     @property
     def by_row(self) -> bool:
         """True where single rows are protected, so that units of several rows have a weaker guarantee."""
-        return not self.linked and design_of(self.public).unit is None
+        return not self.is_linked and design_of(self.public).unit is None
 
     @property
-    def linked(self) -> bool:
+    def is_linked(self) -> bool:
         """True where there are several tables that belong together."""
         return isinstance(self.schema, LinkedSchema)
 
     @property
     def bounds(self) -> AttackBounds:
         """The bounds on an attacker by everything in the dossier together: under the conditions of :attr:`total`."""
-        own = self.tables[0].verification.bounds
-        assert own is not None  # of a finite epsilon
         if self.report is None:
-            return own
+            bounds = self.tables[0].verification.bounds
+            assert bounds is not None  # of a finite epsilon
+            return bounds
         epsilon, delta = self.total
         items = [*self.certificate["mechanisms"], *self.report["mechanisms"]]
         spends = [(mechanism_from(item), int(item["count"])) for item in items]
         kept_by = None
         if self.one_project:
             name = section_of(section_of(self.certificate, "project"), "composition").get("name")
-            kind = next(kind for kind, known in NAMES.items() if known == name)
-            taken = float(section_of(self.certificate, "project").get("threshold_delta", 0.0))
-            kept_by = PrivacyFilter.of(epsilon, delta - taken, kind)
+            kind = next(kind for kind, text in NAMES.items() if text == name)
+            threshold = section_of(self.certificate, "project").get("threshold_delta", 0.0)
+            kept_by = PrivacyFilter.of(epsilon, delta - float(threshold), kind)
         elif any(item.get("earlier") for item in items):
             return claimed_bounds(epsilon, delta)
         bounds = attack_bounds(
@@ -178,21 +185,71 @@ class Material:
     @property
     def one_project(self) -> bool:
         """True where one project ledger with a limit kept the fit and the report."""
-        one, other = (
-            section_of(self.certificate, "project"),
-            section_of(self.report or {}, "project"),
+        fit, report = (
+            section_of(part or {}, "project") for part in (self.certificate, self.report)
         )
-        return bool(one) and one.get("project") == other.get("project") and one["limit"] != "inf"
+        return bool(fit) and fit.get("project") == report.get("project") and fit["limit"] != "inf"
 
     @property
-    def epsilon(self) -> float:
-        """ε of the tables alone."""
-        return float(self.certificate["epsilon"])
+    def project(self) -> str:
+        """The budget of the project ledger that counted the fit, in words; empty without one."""
+        project = section_of(self.certificate, "project")
+        if not project:
+            return ""
+        composition = section_of(project, "composition").get("name")
+        return f"({project['limit']}, {project['delta']:g})-differential privacy, kept by a {composition}"
 
     @property
-    def delta(self) -> float:
-        """δ of the tables alone."""
-        return float(self.certificate["delta"])
+    def mechanisms(self) -> list[dict[str, str]]:
+        """The mechanisms that read confidential rows: ``purpose``, ``mechanism``, ``count``, ``noise`` and ``sampling``."""
+        out = []
+        for item in items_of(self.certificate["mechanisms"]):
+            noise = section_of(item, "noise_added")
+            scale = noise.get("standard_deviation")
+            added = f", standard deviation {scale:.6g} {noise.get('unit')}" if scale else ""
+            texts = {name: str(item[name]) for name in ("purpose", "mechanism", "sampling")}
+            texts |= {"count": f"{item['count']:,}", "noise": f"{noise.get('distribution')}{added}"}
+            out.append(texts)
+        return out
+
+    @property
+    def exclusions(self) -> list[str]:
+        """The facts that the guarantee does not protect, in sentences."""
+        public = self.public
+        out = [
+            "The schema of the table: the names of its columns, their categories and bounds. It is taken as public, and it is in"
+            " the codebook."
+        ]
+        conditional = conditional_of(public)
+        if conditional:
+            out.append(
+                f"The claim is conditional: it holds only if {condition(conditional)}. It was copied from the rows of a table."
+            )
+        rows, left_out = public.get("rows"), public.get("left_out")
+        if rows is not None:
+            out.append(
+                f"The number of rows of the confidential table, {rows:,}: declared as public."
+            )
+        if left_out:
+            out.append(
+                f"Columns that were left out, and are in no file: {', '.join(map(str, left_out))}."
+            )
+        for name, words in (
+            ("public_table", "The rows of a table that was declared public and used in training."),
+            ("class_shares", "The shares of classes, declared as public."),
+            ("warm_start", "A warm start from an earlier fit, whose mechanisms are counted."),
+        ):
+            if public.get(name):
+                out.append(words)
+        return [*out, "What holds for people in general, such as how columns are related."]
+
+    @property
+    def costs(self) -> dict[str, tuple[float, float]]:
+        """(ε, δ) of the tables alone and of the published report alone, if there is one."""
+        parts = {"tables": self.certificate, **({"report": self.report} if self.report else {})}
+        return {
+            name: (float(part["epsilon"]), float(part["delta"])) for name, part in parts.items()
+        }
 
     @property
     def total(self) -> tuple[float, float]:
@@ -200,15 +257,11 @@ class Material:
 
         Sums of (ε, δ) hold where both budgets were fixed before the first was spent.
         """
-        if self.report is None:
-            return self.epsilon, self.delta
-        if self.one_project:
+        if self.report is not None and self.one_project:
             project = section_of(self.certificate, "project")
             return float(project["limit"]), float(project["delta"])
-        return (
-            self.epsilon + float(self.report["epsilon"]),
-            self.delta + float(self.report["delta"]),
-        )
+        epsilons, deltas = zip(*self.costs.values(), strict=True)
+        return sum(epsilons), sum(deltas)
 
     @property
     def total_basis(self) -> str:
@@ -224,11 +277,7 @@ class Material:
         """The claim for everything in the dossier: the total comes first, then what each part costs alone."""
         if self.report is None:
             return str(self.certificate["statement"])
-        report = (float(self.report["epsilon"]), float(self.report["delta"]))
-        costs = [
-            f"({rounded_up(epsilon)}, {delta:g})"
-            for epsilon, delta in ((self.epsilon, self.delta), report)
-        ]
+        costs = [f"({rounded_up(epsilon)}, {delta:g})" for epsilon, delta in self.costs.values()]
         scope = (
             "The limit of the project ledger covers everything in the dossier."
             if self.one_project
@@ -262,7 +311,7 @@ def gather(
         In one line.
     """
     files = certified_files(table)
-    verifications = [verified(file, key) for file in files]
+    verifications = [verify_claim(file, key) for file in files]
     check_one_claim(table, verifications)
     schema_file = (
         answers.schema_file if folder_of_files is None else folder_of_files / "schema.json"
@@ -311,7 +360,7 @@ def certified_files(table: Path) -> list[Path]:
     return files
 
 
-def verified(file: Path, key: Path | None) -> Verification:
+def verify_claim(file: Path, key: Path | None) -> Verification:
     """Return a verification that a release can stand on.
 
     Raises
@@ -319,16 +368,16 @@ def verified(file: Path, key: Path | None) -> Verification:
     InputError
         If the certificate is refused, or claims no privacy.
     """
-    found = verify(file, key)
-    if found.problems:
+    verification = verify(file, key)
+    if verification.problems:
         raise InputError(
-            f"{file} does not agree with its certificate: {'; '.join(found.problems)}."
+            f"{file} does not agree with its certificate: {'; '.join(verification.problems)}."
         )
-    if found.state is State.NOT_PRIVATE:
+    if verification.state is State.NOT_PRIVATE:
         raise InputError(
             f"{file} claims no privacy: its fit was seeded or read rows without noise; fit it again without."
         )
-    return found
+    return verification
 
 
 def check_one_claim(table: Path, verifications: list[Verification]) -> None:
@@ -339,8 +388,8 @@ def check_one_claim(table: Path, verifications: list[Verification]) -> None:
     InputError
     """
     claims = {
-        json.dumps({k: v for k, v in one.certificate.items() if k not in OWN}, sort_keys=True)
-        for one in verifications
+        json.dumps({k: v for k, v in item.certificate.items() if k not in OWN}, sort_keys=True)
+        for item in verifications
     }
     if len(claims) > 1:
         raise InputError(
@@ -361,13 +410,13 @@ def _tables(
 ) -> tuple[Table, ...]:
     tables = []
     for file, verification in zip(files, verifications, strict=True):
-        own, keys = schema, None
+        declared, keys = schema, None
         if isinstance(schema, LinkedSchema):
             name = file.name.split(".")[0]
             if name not in schema.names:
                 raise InputError(f"{file} is none of the tables of the schema.")
-            own, keys = schema.tables[name], schema.keys[name]
-        assert isinstance(own, Schema)
+            declared, keys = schema.tables[name], schema.keys[name]
+        assert isinstance(declared, Schema)
         frame = read_any(file)
         tables.append(
             Table(
@@ -377,17 +426,17 @@ def _tables(
                 whole=frozenset(
                     str(name)
                     for name, values in frame.items()
-                    if name not in own.names and values.astype(str).str.fullmatch(WHOLE).all()
+                    if name not in declared.names and values.astype(str).str.fullmatch(WHOLE).all()
                 ),
-                schema=own,
+                schema=declared,
                 keys=keys,
             )
         )
     if isinstance(schema, LinkedSchema):
-        lacking = sorted({*schema.names} - {table.stem for table in tables})
-        if lacking:
+        missing = sorted({*schema.names} - {table.stem for table in tables})
+        if missing:
             raise InputError(
-                f"Of the linked tables, {', '.join(lacking)} has no certified file; sample all of them."
+                f"Of the linked tables, {', '.join(missing)} has no certified file; sample all of them."
             )
         tables.sort(key=lambda table: schema.names.index(table.stem))
     return tuple(tables)

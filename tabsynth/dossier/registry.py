@@ -6,20 +6,18 @@ The form is that of ``schemas/deployments-schema.yaml`` of https://github.com/op
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-import yaml
-
+from tabsynth._typing import JsonObject
 from tabsynth.dossier.answers import read_yaml
 from tabsynth.dossier.material import Material
 from tabsynth.errors import FileFormatError
 from tabsynth.evaluation.claims import items_of, section_of
 from tabsynth.privacy.accounting.attackers import percent
 from tabsynth.privacy.accounting.attackers import rounded_up as short
-from tabsynth.privacy.certificate.certificate import condition, conditional_of
+from tabsynth.privacy.certificate.certificate import conditional_of
 
 MOST_NAMED = 30
 SEVERAL_ROWS = (
@@ -46,19 +44,9 @@ FIGURES = (
 
 
 @lru_cache(maxsize=1)
-def schema() -> dict[str, Any]:
+def schema() -> JsonObject:
     """Return the JSON Schema of a record."""
     return dict(json.loads(Path(__file__).with_name("registry.schema.json").read_text("utf-8")))
-
-
-def tiers(node: Mapping[str, Any] | None = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Return pairs of the path of each field of a record, and its tier; None where the registry gives none."""
-    node = schema()["properties"]["deployment"] if node is None else node
-    for name, below in node["properties"].items():
-        if "properties" in below and "tier" not in below:
-            yield from tiers(below, (*path, name))
-        else:
-            yield (*path, name), below.get("tier")
 
 
 def slug(name: str, curators: tuple[str, ...], published: str) -> str:
@@ -68,7 +56,7 @@ def slug(name: str, curators: tuple[str, ...], published: str) -> str:
     return cleaned.replace("_", "-")
 
 
-def record(material: Material) -> dict[str, Any]:
+def record(material: Material) -> JsonObject:
     """Return the record of tier 3, ready for YAML."""
     answers, certificate = material.answers, material.certificate
     basic = {
@@ -93,12 +81,12 @@ def record(material: Material) -> dict[str, Any]:
             "dp_variant": {
                 "variant_name": "Approximate DP",
                 "data_domain": _domain(material),
-                "unprotected_quantities": _unprotected(material),
+                "unprotected_quantities": " ".join(material.exclusions),
             },
             "privacy_loss": {
                 "privacy_unit": material.unit,
                 "privacy_unit_details": f"{_sentence(certificate['privacy_unit'])} Neighbouring tables:"
-                f" {certificate['adjacency']}.{_rows(material)}",
+                f" {certificate['adjacency']}.{SEVERAL_ROWS if material.by_row else ''}",
                 "privacy_parameters": {"epsilon": epsilon, "delta": delta},
                 "privacy_parameters_details": _parameters(material),
             },
@@ -124,12 +112,7 @@ def record(material: Material) -> dict[str, Any]:
     }
 
 
-def to_yaml(data: Mapping[str, Any]) -> str:
-    """Return the record as a file of the registry."""
-    return yaml.safe_dump(dict(data), allow_unicode=True, sort_keys=False, width=100)
-
-
-def read_record(text: str, where: str) -> dict[str, Any]:
+def read_record(text: str, where: str) -> JsonObject:
     """Return the record of a file, of the registry's form.
 
     Raises
@@ -142,7 +125,7 @@ def read_record(text: str, where: str) -> dict[str, Any]:
     return dict(data)
 
 
-def check(data: Any, where: str) -> None:
+def check(data: object, where: str) -> None:
     """Refuse what the registry's schema does not allow.
 
     Raises
@@ -157,30 +140,33 @@ def check(data: Any, where: str) -> None:
         raise FileFormatError(f"{where}: {place}: {' '.join(error.message.split())[:160]}.")
 
 
-def differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+def differences(stated: JsonObject, expected: JsonObject) -> list[str]:
     """Return figures and answers of a record that are not those of the certificate and of ``release.yaml``."""
     wrong = []
     for path in FIGURES:
-        one, other = stated["deployment"], expected["deployment"]
-        for name in path:
-            one = one.get(name) if isinstance(one, Mapping) else None
-            other = other.get(name) if isinstance(other, Mapping) else None
-        if isinstance(one, str):
-            one = one.replace(FORMER_ROWS, SEVERAL_ROWS)
-        if one != other:
+        value, expected_value = (_value(data, ("deployment", *path)) for data in (stated, expected))
+        if isinstance(value, str):
+            value = value.replace(FORMER_ROWS, SEVERAL_ROWS)
+        if value != expected_value:
             wrong.append(".".join(path))
     return wrong
 
 
-def _sentence(text: Any) -> str:
+def _value(data: object, path: tuple[str, ...]) -> object:
+    """Return the value of a field of a record; None where it has none."""
+    for name in path:
+        data = data.get(name) if isinstance(data, Mapping) else None
+    return data
+
+
+def _sentence(text: object) -> str:
     words = str(text).strip()
     return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"
 
 
-def _named(names: Any) -> str:
-    listed = [str(name) for name in names]
-    more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
-    return ", ".join(f"`{name}`" for name in listed[:MOST_NAMED]) + more
+def _list_names(names: Collection[str]) -> str:
+    listed = ", ".join(f"`{name}`" for name in list(names)[:MOST_NAMED])
+    return listed + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 def _domain(material: Material) -> str:
@@ -192,34 +178,6 @@ def _domain(material: Material) -> str:
     )
 
 
-def _rows(material: Material) -> str:
-    if not material.by_row:
-        return ""
-    return SEVERAL_ROWS
-
-
-def _unprotected(material: Material) -> str:
-    public = material.public
-    parts = ["The schema: names, categories and bounds of the columns, taken as public."]
-    rows = public.get("rows")
-    parts.append(
-        "The number of rows is protected."
-        if rows is None
-        else f"The number of rows, declared as public: {rows:,}."
-    )
-    drafted = conditional_of(public)
-    if drafted:
-        parts.append(f"The claim is conditional: it holds only if {condition(drafted)}.")
-    for name, words in (
-        ("public_table", "A table that was declared public was used in training."),
-        ("class_shares", "The shares of classes, declared as public."),
-        ("warm_start", "A warm start from an earlier fit, whose mechanisms are counted."),
-    ):
-        if public.get(name):
-            parts.append(words)
-    return " ".join(parts)
-
-
 def _parameters(material: Material) -> str:
     bounds = material.bounds
     return (
@@ -229,7 +187,7 @@ def _parameters(material: Material) -> str:
     )
 
 
-def _model(material: Material) -> dict[str, Any]:
+def _model(material: Material) -> JsonObject:
     answers = material.answers
     plans = _sentence(answers.plans) if answers.plans else "No further release is announced."
     return {
@@ -250,22 +208,21 @@ def _model(material: Material) -> dict[str, Any]:
 
 
 def _project(material: Material) -> str:
-    project = section_of(material.certificate, "project")
-    if not project:
-        return ""
-    return (
-        f" All fits and reports under one project ledger are together within ({project['limit']},"
-        f" {project['delta']:g})-differential privacy, kept by a {section_of(project, 'composition').get('name')}."
+    within = (
+        f" All fits and reports under one project ledger are together within {material.project}."
     )
+    return within if material.project else ""
 
 
 def _preparation(material: Material) -> str:
     drafted = conditional_of(material.public)
     facts = "The schema was declared from public sources."
     if material.public.get("released"):
-        facts = f"Facts of columns were released by a private draft, which is charged: {_named(material.public['released'])}."
+        facts = f"Facts of columns were released by a private draft, which is charged: {_list_names(material.public['released'])}."
     if drafted:
-        facts = f"Facts of columns were copied from a table without a charge: {_named(drafted)}."
+        facts = (
+            f"Facts of columns were copied from a table without a charge: {_list_names(drafted)}."
+        )
     return (
         f"{_sentence(material.answers.preparation)} {facts} Settings of the method were fixed before the fit; what it derived from"
         " rows is among its mechanisms."
@@ -278,14 +235,10 @@ def _mechanisms(material: Material) -> str:
         f"Method {certificate['method']} of tabsynth. Mechanisms that read confidential rows:",
         "",
     ]
-    for item in items_of(certificate["mechanisms"]):
-        noise = section_of(item, "noise_added")
-        scale = noise.get("standard_deviation")
-        added = "" if scale is None else f", standard deviation {scale:.6g} {noise.get('unit')}"
-        lines.append(
-            f"- {item['purpose']}: {item['count']:,} × {item['mechanism']}, {noise.get('distribution')} noise{added};"
-            f" sampling: {item['sampling']}"
-        )
+    lines += [
+        "- {purpose}: {count} × {mechanism}, noise: {noise}; sampling: {sampling}".format(**item)
+        for item in material.mechanisms
+    ]
     versions = ", ".join(f"{k} {v}" for k, v in section_of(certificate, "versions").items())
     noise_of_fit, code = section_of(certificate, "noise"), section_of(certificate, "code")
     lines += [

@@ -25,6 +25,7 @@ from tabsynth.privacy.certificate.certificate import (
     EXACT,
     code,
     make_certificate,
+    read_certificate,
     versions,
     write_beside,
 )
@@ -218,3 +219,10 @@ def published(folder, certificate, *, sigma=10.0, epsilon=None):
     report.to_json(folder / "metrics.json")
     (folder / "report.html").write_text("a confidential page that somebody left here", "utf-8")
     return report
+
+
+def reported(folder):
+    """A table in a folder with a published report of it; return table, certificate and report."""
+    table = certified(folder / "made", answers={"report": "report"})
+    certificate = read_certificate(f"{table}.certificate.json")
+    return table, certificate, published(folder / "made" / "report", certificate)

@@ -14,6 +14,7 @@ from dossiers import (
     frame,
     linked,
     published,
+    reported,
     write_answers,
 )
 
@@ -35,9 +36,7 @@ def made(tmp_path):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    table = certified(folder / "made", answers={"report": "report"})
-    certificate = read_certificate(beside(table))
-    published(folder / "made" / "report", certificate)
+    table, _, _ = reported(folder)
     make_keys(folder / "a.key")
     release(table, folder / "dossier", sign=read_private(folder / "a.key"))
     return folder

@@ -8,12 +8,13 @@ import re
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 import yaml
 from command_lines import refused, run
-from dossiers import ANSWERS, SCHEMA, certified, frame, linked, published, write_answers
+from dossiers import ANSWERS, SCHEMA, certified, frame, linked, reported, write_answers
 from markupsafe import escape
 from scipy.stats import norm
 
@@ -29,9 +30,11 @@ from tabsynth import (
     verify,
 )
 from tabsynth.dossier import registry
-from tabsynth.dossier.answers import QUESTIONS, Answers
+from tabsynth.dossier.answers import QUESTIONS, Answers, check_answers
 from tabsynth.dossier.checking import FORMAT, verify_dossier
+from tabsynth.dossier.codebooks import ddi
 from tabsynth.dossier.making import SUMS, checksums
+from tabsynth.dossier.material import Table
 from tabsynth.errors import FileFormatError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.attackers import rounded_up
@@ -59,9 +62,10 @@ ORDER = {
 }
 
 
-@pytest.fixture
-def dossier(tmp_path):
-    return release(certified(tmp_path / "made"), tmp_path / "dossier")
+@pytest.fixture(scope="module")
+def dossier(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return release(certified(folder / "made"), folder / "dossier")
 
 
 def test_its_files(tmp_path, dossier):
@@ -71,15 +75,16 @@ def test_its_files(tmp_path, dossier):
         *("privacy-statement.html", "registry_record.yaml", "croissant.json", "codebook.xml"),
         *("schema.json", "release.yaml", "SHA256SUMS"),
     }
-    again = release(tmp_path / "made" / "synthetic.csv", tmp_path / "again")
+    again = release(dossier.parent / "made" / "synthetic.csv", tmp_path / "again")
+    from_itself = release(dossier / "synthetic.csv", tmp_path / "from itself")
     for path in dossier.iterdir():
         assert path.read_bytes() == (again / path.name).read_bytes(), path.name
+        assert path.read_bytes() == (from_itself / path.name).read_bytes(), path.name
     check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     done = subprocess.run(check, cwd=dossier, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.count(": OK") == len(names) - 1
-    assert str(tmp_path) not in "".join(
-        path.read_text("utf-8") for path in dossier.iterdir()
-    )  # no path of the machine
+    texts = "".join(path.read_text("utf-8") for path in dossier.iterdir())
+    assert str(dossier.parent) not in texts  # no path of the machine
 
 
 def test_it_is_verified(tmp_path, dossier):
@@ -113,10 +118,20 @@ def test_the_record_is_of_the_registrys_form(dossier):
         registry.check(wrong, "record")
 
 
+def tiers(node, path=()):
+    """The path of each field of a record, and its tier; None where the registry gives none."""
+    for name, below in node["properties"].items():
+        if "properties" in below and "tier" not in below:
+            yield from tiers(below, (*path, name))
+        else:
+            yield (*path, name), below.get("tier")
+
+
 def test_most_of_tiers_two_and_three_is_filled_by_machine(dossier):
     """What a record has that repeats no answer, or adds to it, is the machine's."""
     data = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))["deployment"]
-    fields = [path for path, tier in registry.tiers() if tier in (2, 3)]
+    form = registry.schema()["properties"]["deployment"]
+    fields = [path for path, tier in tiers(form) if tier in (2, 3)]
     assert len(fields) == 19
     values = []
     for path in fields:
@@ -173,6 +188,24 @@ def test_ddi_has_its_elements_in_their_order(dossier):
     missing = [c for c in variables[5].iter(f"{DDI}catgry") if c.get("missing") == "Y"]
     assert [c.find(f"{DDI}catValu").text for c in missing] == ["-8"]
     assert root.find(f".//{DDI}caseQnty").text == "30"
+
+
+def test_ddi_keeps_the_names_of_columns(tmp_path):
+    """Spaces of all kinds, quotes and markup; a character that XML does not have is replaced."""
+    table = Table(
+        file=tmp_path / "t.csv",
+        verification=SimpleNamespace(certificate={"table": {"rows": 3, "sha256": ""}}),
+        header=('a\tb\n"c&<\x01',),
+        schema=SCHEMA,
+    )
+    material = SimpleNamespace(
+        answers=check_answers(ANSWERS, "answers", tmp_path),
+        certificate={"created": "2026-11-25", "versions": {}},
+        statement="s",
+        tables=[table],
+    )
+    (variable,) = ElementTree.fromstring(ddi(material).encode()).iter(f"{DDI}var")
+    assert variable.get("name") == 'a\tb\n"c&<\ufffd'
 
 
 @pytest.mark.parametrize("name", ["codebook.xml", "synthetic.csv-metadata.json"])
@@ -233,9 +266,7 @@ def test_the_statement_says_what_the_certificate_says(dossier):
 
 
 def test_a_published_report_is_added_up(tmp_path):
-    table = certified(tmp_path / "made", answers={"report": "report"})
-    certificate = read_certificate(f"{table}.certificate.json")
-    report = published(tmp_path / "made" / "report", certificate)
+    table, certificate, report = reported(tmp_path)
     dossier = release(table, tmp_path / "dossier")
     data = yaml.safe_load((dossier / "registry_record.yaml").read_text("utf-8"))
     parameters = data["deployment"]["privacy_loss"]["privacy_parameters"]
@@ -326,9 +357,7 @@ def test_the_total_comes_first(tmp_path, monkeypatch, ledger):
 
 def test_a_statement_of_release_0_2_is_accepted_and_a_forged_one_is_not(tmp_path):
     """It had the claim of the table in its banner, and the total in its section 2."""
-    table = certified(tmp_path / "made", answers={"report": "report"})
-    certificate = read_certificate(f"{table}.certificate.json")
-    published(tmp_path / "made" / "report", certificate)
+    table, certificate, _ = reported(tmp_path)
     dossier = release(table, tmp_path / "dossier")
     total = verify_dossier(dossier).material.statement
     path = dossier / "privacy-statement.html"
@@ -432,13 +461,6 @@ def test_the_reference_lists_every_question():
     page = (Path(__file__).parents[2] / "docs" / "reference" / "release-file.md").read_text("utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (yes|no) \|", page, re.MULTILINE)
     assert rows == [(name, "yes" if needed else "no") for name, (_, needed) in QUESTIONS.items()]
-
-
-def test_answers_of_a_dossier_are_read_again(tmp_path, dossier):
-    """From the dossier alone the same dossier can be made."""
-    again = release(dossier / "synthetic.csv", tmp_path / "again")
-    for path in dossier.iterdir():
-        assert path.read_bytes() == (again / path.name).read_bytes(), path.name
 
 
 def test_in_python(tmp_path):
