@@ -126,7 +126,7 @@ def run(name: str, epsilon: float, seed: int) -> Row:
     if seed < NAIVE:
         tables["synthetic"] = model.sample(random_state=seed)
     if seed < ORACLES:
-        tables["population"] = Reference.of_table(model, people.table, seed)
+        tables["population"] = Reference(model, seed, people.table)
     classes: dict[str, dict[str, list[Any]]] = {}
     for statistic, (truth, rare) in zip(STATISTICS[name], truths(name), strict=True):
         for kind, row in coverage_by_class(statistic, truth, rare, tables):

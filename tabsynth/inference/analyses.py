@@ -1,7 +1,7 @@
 """Common analyses with intervals, and any function of a DataFrame."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,12 @@ from tabsynth.inference.influence import (
 )
 from tabsynth.schema.cells import is_range, range_ends
 from tabsynth.schema.column import Column
+from tabsynth.synthesizers.margnet.estimator import MargNet
 
+Model: TypeAlias = MargNet | Reference
+Columns: TypeAlias = str | Sequence[str] | None
+Analysis: TypeAlias = Callable[[pd.DataFrame], Any]
+NUMBERS = ("estimate", "standard_error", "low", "high")
 MOST_STATISTICS = 10_000
 MOST_CALLS = 4_000  # of a function of a DataFrame
 GRID = 500  # values at which the distribution of a column is estimated
@@ -30,26 +35,19 @@ MOST_COEFFICIENT = 30.0
 
 
 def mean(
-    model: Any,
-    column: str,
-    by: str | Sequence[str] | None = None,
-    *,
-    confidence: float = 0.95,
-    random_state: int | None = None,
+    model: Model, column: str, by: Columns = None, *, confidence: float = 0.95
 ) -> pd.DataFrame:
     """Return the mean of a numeric column, nulls left out, of all rows or of each group.
 
     Parameters
     ----------
     model : MargNet or Reference
-        A fitted model. A :class:`Reference` of it serves several analyses and saves time.
+        A fitted model. A :class:`Reference` of it serves several analyses, saves time, and takes a seed of its own.
     column : str
     by : str or sequence of str, optional
         Columns whose values make the groups.
     confidence : float
         Of the intervals, between 0 and 1.
-    random_state : int, optional
-        Of the synthetic rows that the estimate starts from.
 
     Returns
     -------
@@ -57,20 +55,15 @@ def mean(
         A row for each statistic, with ``estimate``, ``standard_error``, ``low``, ``high`` and ``note``. The last says "not
         supported by the measured marginals" in place of numbers, where the noisy counts do not show the statistic.
     """
-    reference, rows = _rows_of(model, random_state, [column], by)
+    reference, rows = _rows_of(model, [column], by)
     y = _numbers(reference, rows, column)
-    groups = _Groups(rows, _list_columns(by), column)
-    inside = np.where(np.isnan(y), -1, groups.of)
+    groups, members = _groups(rows, _list_columns(by), column)
+    inside = np.where(np.isnan(y), -1, members)
     return _ratio(reference, rows, groups, inside, np.nan_to_num(y), confidence)
 
 
 def proportion(
-    model: Any,
-    event: Mapping[str, Any],
-    by: str | Sequence[str] | None = None,
-    *,
-    confidence: float = 0.95,
-    random_state: int | None = None,
+    model: Model, event: Mapping[str, object], by: Columns = None, *, confidence: float = 0.95
 ) -> pd.DataFrame:
     """Return the share of rows with an event, of all rows or of each group.
 
@@ -80,7 +73,7 @@ def proportion(
     event : mapping
         From columns to a value, a range ``{"low": a, "high": b}``, or several of these; None for null. As ``where`` of
         :meth:`tabsynth.MargNet.sample`.
-    by, confidence, random_state
+    by, confidence
         As of :func:`mean`.
 
     Returns
@@ -88,18 +81,14 @@ def proportion(
     DataFrame
         As of :func:`mean`. Intervals are within 0 and 1.
     """
-    reference, rows = _rows_of(model, random_state, _columns_of(event), by)
+    reference, rows = _rows_of(model, _columns_of(event), by)
     happens = _event(reference, rows, event)
-    groups = _Groups(rows, _list_columns(by), str(event))
-    return _as_shares(_ratio(reference, rows, groups, groups.of, happens.astype(float), confidence))
+    groups, members = _groups(rows, _list_columns(by), str(event))
+    return _as_shares(_ratio(reference, rows, groups, members, happens.astype(float), confidence))
 
 
 def crosstab(
-    model: Any,
-    columns: str | Sequence[str],
-    *,
-    confidence: float = 0.95,
-    random_state: int | None = None,
+    model: Model, columns: str | Sequence[str], *, confidence: float = 0.95
 ) -> pd.DataFrame:
     """Return the share of all rows in each cell of a table of one column or several.
 
@@ -107,7 +96,7 @@ def crosstab(
     ----------
     model : MargNet or Reference
     columns : str or sequence of str
-    confidence, random_state
+    confidence
         As of :func:`mean`.
 
     Returns
@@ -118,26 +107,20 @@ def crosstab(
     names = _list_columns(columns)
     if not names:
         raise InputError("Expected columns of a table, got none; name one or more.")
-    reference, rows = _rows_of(model, random_state, names)
-    groups = _Groups(rows, names, "")
-    shares = np.bincount(groups.of, rows.synthetic, len(groups.names))
+    reference, rows = _rows_of(model, names)
+    cells, members = _groups(rows, names, "")
+    shares = np.bincount(members, rows.synthetic, len(cells))
 
     def of(part: slice) -> np.ndarray:
         number = np.arange(part.start, part.stop)
-        return (groups.of[:, None] == number).astype(float) - shares[part]
+        return (members[:, None] == number).astype(float) - shares[part]
 
-    influence = Influence(groups.names, shares, of)
+    influence = Influence(cells, shares, of)
     return _as_shares(estimates(reference, rows, influence, confidence))
 
 
 def quantile(
-    model: Any,
-    column: str,
-    q: float = 0.5,
-    by: str | Sequence[str] | None = None,
-    *,
-    confidence: float = 0.95,
-    random_state: int | None = None,
+    model: Model, column: str, q: float = 0.5, by: Columns = None, *, confidence: float = 0.95
 ) -> pd.DataFrame:
     """Return a quantile of a numeric column, of all rows or of each group.
 
@@ -149,7 +132,7 @@ def quantile(
     column : str
     q : float
         Between 0 and 1.
-    by, confidence, random_state
+    by, confidence
         As of :func:`mean`.
 
     Returns
@@ -159,38 +142,42 @@ def quantile(
     """
     between("q", q, 0, 1, low_open=True, high_open=True)
     between("confidence", confidence, 0, 1, low_open=True, high_open=True)
-    reference, rows = _rows_of(model, random_state, [column], by)
+    reference, rows = _rows_of(model, [column], by)
     y = _numbers(reference, rows, column)
-    groups = _Groups(rows, _list_columns(by), column)
-    inside = np.where(np.isnan(y), -1, groups.of)
+    groups, members = _groups(rows, _list_columns(by), column)
+    inside = np.where(np.isnan(y), -1, members)
     values = np.unique(y[~np.isnan(y)])
     if len(values) > GRID:
         values = np.unique(np.quantile(values, np.linspace(0, 1, GRID)))
     z = norm.ppf((1 + confidence) / 2)
     out = []
-    for g in range(len(groups.names)):
-        member = inside == g
-        weights = np.where(member, rows.synthetic, 0.0)
-        size = weights.sum()
-        below = np.array([weights[y <= v].sum() / size if size else np.nan for v in values])
-
-        def of(
-            part: slice, member: Any = member, size: Any = size, below: Any = below
-        ) -> np.ndarray:
-            under = (y[:, None] <= values[part]).astype(float) - below[part]
-            return np.where(member[:, None], under, 0.0) / max(size, 1e-12)
-
-        at = estimates(reference, rows, Influence(values, below, of), confidence)
-        out.append(_crossing(at, values, q, z))
-    return pd.DataFrame(out, index=groups.names)
+    for g in range(len(groups)):
+        influence = _distribution(
+            np.where(inside == g, rows.synthetic, 0.0), inside == g, y, values
+        )
+        out.append(_crossing(estimates(reference, rows, influence, confidence), values, q, z))
+    return pd.DataFrame(out, index=groups)
 
 
-def _crossing(at: pd.DataFrame, values: np.ndarray, q: float, z: float) -> dict[str, Any]:
+def _distribution(
+    weights: np.ndarray, member: np.ndarray, y: np.ndarray, values: np.ndarray
+) -> Influence:
+    """Return the distribution function of a group of rows at some values."""
+    size = weights.sum()
+    below = np.array([weights[y <= v].sum() / size if size else np.nan for v in values])
+
+    def of(part: slice) -> np.ndarray:
+        under = (y[:, None] <= values[part]).astype(float) - below[part]
+        return np.where(member[:, None], under, 0.0) / max(size, 1e-12)
+
+    return Influence(values, below, of)
+
+
+def _crossing(at: pd.DataFrame, values: np.ndarray, q: float, z: float) -> dict[str, float | str]:
     """Return where estimates of a distribution function, and the ends of their intervals, first reach ``q``."""
-    nothing = {"estimate": np.nan, "standard_error": np.nan, "low": np.nan, "high": np.nan}
     good = (at["note"] == "").to_numpy()
     if not good.any():
-        return {**nothing, "note": at["note"].iloc[0]}
+        return {**dict.fromkeys(NUMBERS, np.nan), "note": at["note"].iloc[0]}
     curves = [
         np.maximum.accumulate(at[name].to_numpy()[good]) for name in ("high", "estimate", "low")
     ]
@@ -202,12 +189,7 @@ def _crossing(at: pd.DataFrame, values: np.ndarray, q: float, z: float) -> dict[
 
 
 def ols(
-    model: Any,
-    outcome: str,
-    predictors: Sequence[str],
-    *,
-    confidence: float = 0.95,
-    random_state: int | None = None,
+    model: Model, outcome: str, predictors: Sequence[str], *, confidence: float = 0.95
 ) -> pd.DataFrame:
     """Return coefficients of a linear regression by least squares, with an intercept.
 
@@ -219,7 +201,7 @@ def ols(
     predictors : sequence of str
         Numeric columns as they are; of other columns an indicator of each value but the first. Rows with a null in a
         numeric column are left out.
-    confidence, random_state
+    confidence
         As of :func:`mean`.
 
     Returns
@@ -227,7 +209,7 @@ def ols(
     DataFrame
         As of :func:`mean`, a row for each coefficient. Standard errors do not assume equal variances.
     """
-    reference, rows = _rows_of(model, random_state, [outcome], predictors)
+    reference, rows = _rows_of(model, [outcome], predictors)
     y = _numbers(reference, rows, outcome)
     x, y, names = _regression(reference, rows, predictors, y)
     gram = np.linalg.pinv(x.T * rows.synthetic @ x)
@@ -238,12 +220,11 @@ def ols(
 
 
 def logit(
-    model: Any,
-    event: Mapping[str, Any],
+    model: Model,
+    event: Mapping[str, object],
     predictors: Sequence[str],
     *,
     confidence: float = 0.95,
-    random_state: int | None = None,
 ) -> pd.DataFrame:
     """Return coefficients of a logistic regression by maximum likelihood, with an intercept.
 
@@ -252,7 +233,7 @@ def logit(
     model : MargNet or Reference
     event : mapping
         The outcome, as of :func:`proportion`.
-    predictors, confidence, random_state
+    predictors, confidence
         As of :func:`ols`.
 
     Returns
@@ -260,7 +241,7 @@ def logit(
     DataFrame
         As of :func:`ols`: coefficients are log odds ratios.
     """
-    reference, rows = _rows_of(model, random_state, _columns_of(event), predictors)
+    reference, rows = _rows_of(model, _columns_of(event), predictors)
     y = _event(reference, rows, event).astype(float)
     x, y, names = _regression(reference, rows, predictors, y)
     beta, inverse = _logistic(x, y, rows.synthetic, names)
@@ -291,12 +272,11 @@ def _logistic(
 
 
 def infer(
-    analysis: Callable[[pd.DataFrame], Any],
-    model: Any,
+    analysis: Analysis,
+    model: Model,
     columns: Sequence[str] | None = None,
     *,
     confidence: float = 0.95,
-    random_state: int | None = None,
 ) -> pd.DataFrame:
     """Return estimates and intervals of any function of a DataFrame that returns numbers.
 
@@ -312,7 +292,7 @@ def infer(
     columns : sequence of str, optional
         The columns that the analysis uses; it then gets no others. Default: those without which it fails or gives another
         result.
-    confidence, random_state
+    confidence
         As of :func:`mean`.
 
     Returns
@@ -326,53 +306,48 @@ def infer(
         If the analysis fails or returns no numbers, or uses so many columns that their measured sets have more than
         2,000 cells.
     """
-    reference = reference_of(model, random_state)
+    reference = _reference(model)
     names, values = _call_analysis(analysis, reference.synthetic)
     if columns is None:
         columns = _trace_columns(analysis, reference.synthetic, values)
     else:
         columns = _list_columns(columns)
-        reference.modelled(columns)
+        reference.positions(columns)
         _call_analysis(analysis, reference.synthetic[columns], values)
     if not columns:
         raise InputError("The analysis uses no column of the table; it has no sampling error.")
     rows, sample = reference.distinct(columns, by_value=False), None
     if len(rows.index) > MOST_CALLS:
-        _check_cells(reference, columns)
-        sample = rows.sample(MOST_CALLS, Randomness(random_state).numpy())
+        cells = sum(len(a.counts) for a in reference.aggregates(reference.positions(columns)))
+        if cells > MOST_CALLS // 2:  # a sample of rows does not show them
+            raise InputError(
+                f"The analysis uses columns of {cells:,} cells in the measured sets, past {MOST_CALLS // 2:,}; use fewer columns,"
+                " or a function of tabsynth.inference such as ols."
+            )
+        sample = rows.sample(MOST_CALLS, Randomness(reference.random_state).numpy())
     at = rows.index if sample is None else sample[1].index
     table, half = reference.table[columns], reference.rows
     phi = np.empty((len(at), len(values)))
     for i, row in enumerate(at):  # a few copies of each row: a numerical derivative
-        more = table.iloc[np.append(np.arange(half), np.full(ADDED, row))]
-        phi[i] = (_call_analysis(analysis, more, values)[1] - values) * (half / ADDED + 1)
+        changed = table.iloc[np.append(np.arange(half), np.full(ADDED, row))]
+        phi[i] = (_call_analysis(analysis, changed, values)[1] - values) * (half / ADDED + 1)
     influence = Influence(names, values, lambda part: phi[:, part])
     result = estimates(reference, rows, influence, confidence, sample)
     still = ~phi.any(axis=0)  # such as a median: its standard error would be 0
     result.loc[still, "note"] = NO_CHANGE
-    result.loc[still, ["estimate", "standard_error", "low", "high"]] = np.nan
+    result.loc[still, list(NUMBERS)] = np.nan
     return result
 
 
-def _check_cells(reference: Reference, columns: list[str]) -> None:
-    """Refuse columns of so many cells that a sample of rows does not show them."""
-    cells = sum(len(a.counts) for a in reference.aggregates(reference.modelled(columns)))
-    if cells > MOST_CALLS // 2:
-        raise InputError(
-            f"The analysis uses columns of {cells:,} cells in the measured sets, past {MOST_CALLS // 2:,}; use fewer columns,"
-            " or a function of tabsynth.inference such as ols."
-        )
-
-
 def _call_analysis(
-    analysis: Callable[[pd.DataFrame], Any], table: pd.DataFrame, like: np.ndarray | None = None
-) -> tuple[Sequence[Any], np.ndarray]:
+    analysis: Analysis, table: pd.DataFrame, before: np.ndarray | None = None
+) -> tuple[Sequence[Hashable], np.ndarray]:
     """Return names and values of what an analysis returns.
 
     Raises
     ------
     InputError
-        If it fails, or returns no finite numbers, or not as many as ``like``.
+        If it fails, or returns no finite numbers, or not as many as ``before``.
     """
     try:
         result = analysis(table)
@@ -381,15 +356,15 @@ def _call_analysis(
         raise InputError(
             f"The analysis failed on a synthetic table: {type(error).__name__}: {shown(text, 120)}; correct it."
         ) from error
-    names, values = numbers_of(result)
-    if like is not None and len(values) != len(like):
+    names, values = _numbers_of(result)
+    if before is not None and len(values) != len(before):
         raise InputError(
-            f"The analysis returned {len(values)} numbers, and {len(like)} before; it must return the same ones of each table."
+            f"The analysis returned {len(values)} numbers, and {len(before)} before; it must return the same ones of each table."
         )
     return names, values
 
 
-def numbers_of(result: Any, what: str = "The analysis") -> tuple[Sequence[Any], np.ndarray]:
+def _numbers_of(result: object) -> tuple[Sequence[Hashable], np.ndarray]:
     """Return names and values of numbers: of one, a sequence, a Series or a mapping.
 
     Raises
@@ -401,26 +376,24 @@ def numbers_of(result: Any, what: str = "The analysis") -> tuple[Sequence[Any], 
         result = result.stack()
     if isinstance(result, Mapping):
         result = pd.Series(result)
-    names: Any = result.index if isinstance(result, pd.Series) else None
+    names = result.index.to_list() if isinstance(result, pd.Series) else None
     try:
         values = np.atleast_1d(np.asarray(result, dtype=float)).ravel()
     except (TypeError, ValueError):
         values = np.empty(0)
     if not len(values) or not np.isfinite(values).all() or result is None:
         raise InputError(
-            f"{what} must return finite numbers, got {shown(str(result), 60)}; return a number, or several."
+            f"The analysis must return finite numbers, got {shown(str(result), 60)}; return a number, or several."
         )
     return (range(len(values)) if names is None else names), values
 
 
-def _trace_columns(
-    analysis: Callable[[pd.DataFrame], Any], table: pd.DataFrame, values: np.ndarray
-) -> list[str]:
+def _trace_columns(analysis: Analysis, table: pd.DataFrame, values: np.ndarray) -> list[str]:
     """Return the columns without which an analysis fails, or gives another result."""
     used = []
     for name in table.columns:
         try:
-            without = numbers_of(analysis(table.drop(columns=name)))[1]
+            without = _numbers_of(analysis(table.drop(columns=name)))[1]
         except Exception:  # whatever it is, the column is needed
             used.append(name)
             continue
@@ -429,28 +402,25 @@ def _trace_columns(
     return used
 
 
-def reference_of(model: Any, random_state: int | None) -> Reference:
-    """Return the reference rows of a model, or those that are given in its place."""
-    return model if isinstance(model, Reference) else Reference(model, random_state)
-
-
-def _rows_of(
-    model: Any, random_state: int | None, columns: Sequence[str], others: Any = None
-) -> tuple[Reference, Rows]:
+def _rows_of(model: Model, columns: Sequence[str], by: Columns = None) -> tuple[Reference, Rows]:
     """Return the reference rows of a model, and the distinct ones by the columns of an analysis."""
-    reference = reference_of(model, random_state)
-    names = dict.fromkeys([*columns, *_list_columns(others)])
+    reference = _reference(model)
+    names = dict.fromkeys([*columns, *_list_columns(by)])
     return reference, reference.distinct(list(names))
 
 
-def _columns_of(event: Any) -> list[str]:
+def _reference(model: Model) -> Reference:
+    return model if isinstance(model, Reference) else Reference(model)
+
+
+def _columns_of(event: object) -> list[str]:
     """Return the columns of an event."""
     if not isinstance(event, Mapping) or not event:
         raise InputError(f'Expected an event such as {{"column": value}}, got {shown(event)}.')
     return list(event)
 
 
-def _list_columns(names: Any) -> list[str]:
+def _list_columns(names: Columns) -> list[str]:
     if names is None:
         return []
     if isinstance(names, str):
@@ -463,46 +433,30 @@ def _list_columns(names: Any) -> list[str]:
     return out
 
 
-class _Groups:
-    """Groups of rows by the values of columns; one of all rows without columns.
-
-    Parameters
-    ----------
-    rows : Rows
-    columns : list of str
-    name : str
-        Of the one group.
-
-    Attributes
-    ----------
-    of : ndarray, shape (rows,), int64
-    names : Index
-    """
-
-    def __init__(self, rows: Rows, columns: list[str], name: str) -> None:
-        if not columns:
-            self.names, self.of = pd.Index([name]), np.zeros(len(rows.table), dtype=int)
-            return
-        grouped = rows.table.groupby(columns, dropna=False, observed=True, sort=True)
-        self.of = grouped.ngroup().to_numpy()
-        self.names = grouped.size().index
-        if len(self.names) > MOST_STATISTICS:
-            raise InputError(
-                f"The columns {', '.join(columns)} have {len(self.names):,} combinations of values, past {MOST_STATISTICS:,};"
-                " name fewer columns, or columns of fewer values."
-            )
+def _groups(rows: Rows, columns: list[str], name: str) -> tuple[pd.Index, np.ndarray]:
+    """Return the groups of rows by the values of columns, and the number of each row's; without columns one of all rows."""
+    if not columns:
+        return pd.Index([name]), np.zeros(len(rows.table), dtype=int)
+    grouped = rows.table.groupby(columns, dropna=False, observed=True, sort=True)
+    groups = grouped.size().index
+    if len(groups) > MOST_STATISTICS:
+        raise InputError(
+            f"The columns {', '.join(columns)} have {len(groups):,} combinations of values, past {MOST_STATISTICS:,};"
+            " name fewer columns, or columns of fewer values."
+        )
+    return groups, grouped.ngroup().to_numpy()
 
 
 def _ratio(
     reference: Reference,
     rows: Rows,
-    groups: _Groups,
+    groups: pd.Index,
     inside: np.ndarray,
     y: np.ndarray,
     confidence: float,
 ) -> pd.DataFrame:
     """Return the mean of numbers in each group; a row that is in none has -1."""
-    count, member = len(groups.names), inside >= 0
+    count, member = len(groups), inside >= 0
     shares = rows.synthetic[member]
     sizes = np.bincount(inside[member], shares, count)
     sums = np.bincount(inside[member], shares * y[member], count)
@@ -514,7 +468,7 @@ def _ratio(
         centred = (y[:, None] - means[part]) / np.maximum(sizes[part], 1e-12)
         return np.where(inside[:, None] == number, centred, 0.0)
 
-    return estimates(reference, rows, Influence(groups.names, means, of), confidence)
+    return estimates(reference, rows, Influence(groups, means, of), confidence)
 
 
 def _numbers(reference: Reference, rows: Rows, name: str) -> np.ndarray:
@@ -530,29 +484,25 @@ def _column(reference: Reference, name: str) -> Column:
     return column
 
 
-def _event(reference: Reference, rows: Rows, event: Mapping[str, Any]) -> np.ndarray:
+def _event(reference: Reference, rows: Rows, event: Mapping[str, object]) -> np.ndarray:
     """Return which rows have an event, bool, shape (rows,)."""
     happens = np.ones(len(rows.table), dtype=bool)
-    for name, wanted in event.items():
-        column = _column(reference, name)
-        values = rows.table[name]
-        several = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
-        any_of = np.zeros(len(values), dtype=bool)
-        for one in several:
-            any_of |= _is(column, values, one)
-        happens &= any_of
+    for name, value in event.items():
+        column, values = _column(reference, name), rows.table[name]
+        several = value if isinstance(value, list | tuple | set | frozenset) else [value]
+        happens &= np.any([_matches(column, values, item) for item in several], axis=0)
     return happens
 
 
-def _is(column: Column, values: pd.Series, wanted: Any) -> np.ndarray:
+def _matches(column: Column, values: pd.Series, value: Any) -> np.ndarray:
     """Return which values of a column are a declared one, null, or in a range, bool, shape (rows,)."""
-    if wanted is None:
+    if value is None:
         column.mask([None], "event")
         return values.isna().to_numpy()
-    if not is_range(wanted):
-        column.mask([wanted], "event")
-        return (values == wanted).fillna(False).to_numpy(dtype=bool)
-    low, high = range_ends(wanted)
+    if not is_range(value):
+        column.mask([value], "event")
+        return (values == value).fillna(False).to_numpy(dtype=bool)
+    low, high = range_ends(value)
     first, last = column.code_range(low, high, "event")
     if column.kind == "numeric":
         return values.between(low, high).fillna(False).to_numpy(dtype=bool)

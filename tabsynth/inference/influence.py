@@ -9,9 +9,9 @@ sum is not in the counts. Where it is large, the model cannot support the statis
 All of this is post-processing of the noisy counts: it reads no private row.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,9 @@ from tabsynth._random import Randomness
 from tabsynth._validate import between, shown
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import number_of
+from tabsynth.schema.column import Column
 from tabsynth.synthesizers.margnet.estimator import MargNet
+from tabsynth.synthesizers.margnet.measurement import Measurements
 from tabsynth.synthesizers.sampling import sample_unrounded
 
 NOT_SUPPORTED = "not supported by the measured marginals"
@@ -56,7 +58,7 @@ class Influence:
         mean over the synthetic ones is 0.
     """
 
-    names: Any
+    names: Sequence[Hashable] | pd.Index
     values: np.ndarray
     of: Callable[[slice], np.ndarray]
 
@@ -146,6 +148,8 @@ class Reference:
         Fitted, or loaded from a file.
     random_state : int, optional
         Of the rows.
+    table : DataFrame, optional
+        Public rows in place of the synthetic ones, such as those of a simulation.
 
     Attributes
     ----------
@@ -156,27 +160,21 @@ class Reference:
     rows : int
     """
 
-    def __init__(self, model: Any, random_state: int | None = None) -> None:
+    def __init__(
+        self, model: MargNet, random_state: int | None = None, table: pd.DataFrame | None = None
+    ) -> None:
         self.measured = check_counts(model)
-        rows = int(min(max(self.measured.rows, LEAST_ROWS), MOST_ROWS))
         seed = model.random_state if random_state is None else random_state
-        # Without rounding, which the noisy counts correct in any case, at a tenth of the time.
-        self._set(model, sample_unrounded(model.model_, rows, seed), seed)
-
-    @classmethod
-    def of_table(cls, model: Any, table: pd.DataFrame, random_state: int | None = None) -> Self:
-        """Return a reference of a model with public rows in place of synthetic ones, such as those of a simulation."""
-        made = cls.__new__(cls)
-        made.measured = check_counts(model)
-        made._set(model, table, random_state)
-        return made
-
-    def _set(self, model: Any, table: pd.DataFrame, seed: int | None) -> None:
+        if table is None:
+            rows = int(min(max(self.measured.rows, LEAST_ROWS), MOST_ROWS))
+            # Without rounding, which the noisy counts correct in any case, at a tenth of the time.
+            table = sample_unrounded(model.model_, rows, seed)
+        self.random_state = seed
         self.encoder, self.rows, self.n = model.model_.encoder, len(table), self.measured.rows
         rng = Randomness(None if seed is None else int(seed) + 2**65).numpy()
         codes = self.encoder.codes_of(table)
         mixed = np.stack(
-            [_flatten(codes[:, j], c.size, rng) for j, c in enumerate(self.columns)], axis=1
+            [_level_codes(codes[:, j], c.size, rng) for j, c in enumerate(self.columns)], axis=1
         )
         other = self.encoder.from_index(mixed, rng)
         self.table = pd.concat([table.set_axis(range(len(table))), other], ignore_index=True)
@@ -187,7 +185,7 @@ class Reference:
     def distinct(self, names: Sequence[str], by_value: bool = True) -> Rows:
         """Return the distinct rows by some columns: by their values, or by their category codes alone."""
         half, key = self.rows, np.zeros(len(self.codes), dtype=np.int64)
-        parts = [self.codes[:, j] for j in self.modelled(names)]
+        parts = [self.codes[:, j] for j in self.positions(names)]
         if by_value:
             for name in names:
                 if name not in self._numbered:
@@ -203,7 +201,7 @@ class Reference:
         return Rows(index, table, self.codes[index], synthetic, (synthetic + other) / 2)
 
     @property
-    def columns(self) -> Sequence[Any]:
+    def columns(self) -> Sequence[Column]:
         """The modelled columns."""
         return self.encoder.schema.columns
 
@@ -212,7 +210,7 @@ class Reference:
         """The synthetic rows alone."""
         return self.table.iloc[: self.rows]
 
-    def modelled(self, names: Sequence[str], what: str = "The analysis") -> list[int]:
+    def positions(self, names: Sequence[str], what: str = "The analysis") -> list[int]:
         """Return positions of the modelled columns that columns of the table follow from.
 
         Raises
@@ -220,7 +218,7 @@ class Reference:
         InputError
             For a column that the table does not have, or that follows from no modelled column.
         """
-        learned, whole = self.encoder.schema.names, self.encoder.whole
+        learned, declared = self.encoder.schema.names, self.encoder.whole
         out = set[int]()
         for name in names:
             if name not in self.table.columns:
@@ -229,16 +227,15 @@ class Reference:
                     f" {', '.join(map(str, self.table.columns[:8]))}{', …' if self.table.shape[1] > 8 else ''}."
                 )
             sources = {name}
-            while made := [source for source in sources if source in whole.makers]:
-                for source in made:  # of a rule all columns take part
+            while derived := [source for source in sources if source in declared.makers]:
+                for source in derived:  # of a rule all columns take part
+                    rule = declared.makers[source]
                     sources.remove(source)
-                    sources |= set(whole.makers[source].names) - {source}
-                    rule = whole.makers[source]
+                    sources |= set(rule.names) - {source}
                     difference = getattr(rule, "difference", None)
                     out |= {learned.index(difference.name)} if difference is not None else set()
-            for column in whole.columns:
-                if column.name in sources and column.detail is not None:
-                    sources.add(column.detail.name)
+            details = [c.detail for c in declared.columns if c.name in sources]
+            sources |= {detail.name for detail in details if detail is not None}
             if not sources <= set(learned):
                 raise InputError(
                     f"{what} names column {shown(name)}, which is not modelled; leave it out."
@@ -248,27 +245,23 @@ class Reference:
 
     def aggregates(self, columns: Sequence[int]) -> list[Aggregate]:
         """Return all that the noisy counts say of some columns: each measured set, summed over the columns that are not among them."""
-        found = dict[Any, list[tuple[np.ndarray, float]]]()
-        kept = dict[Any, tuple[tuple[int, ...], list[np.ndarray]]]()
+        parts = dict[object, list[Aggregate]]()
         for m in self.measured.counts:
-            inner = [i for i, j in enumerate(m.columns) if j in columns]
+            inner = tuple(j for j in m.columns if j in columns)
             if not inner:
                 continue
-            outer = tuple(i for i in range(len(m.columns)) if i not in inner)
+            outer = tuple(i for i, j in enumerate(m.columns) if j not in inner)
             by = self.measured.resolution.of(m.columns)
-            within = tuple(m.columns[i] for i in inner)
-            groups = [by[j] for j in within]
-            key = within, tuple(g.tobytes() for g in groups)
-            over = m.counts.size // int(np.prod([m.counts.shape[i] for i in inner]))
-            found.setdefault(key, []).append(
-                (m.counts.sum(axis=outer).ravel(), max(m.std, 1e-6) ** 2 * over)
-            )
-            kept[key] = within, groups
+            groups = [by[j] for j in inner]
+            counts = m.counts.sum(axis=outer).ravel()
+            spread = max(m.std, 1e-6) ** 2 * (m.counts.size // counts.size)
+            key = inner, tuple(group.tobytes() for group in groups)
+            parts.setdefault(key, []).append(Aggregate(inner, groups, counts, spread))
         out = []
-        for key, parts in found.items():  # weighted by the inverse of their variances
-            precision = np.array([1 / variance for _, variance in parts])
-            counts = sum(p * c for p, (c, _) in zip(precision, parts, strict=True))
-            out.append(Aggregate(*kept[key], counts / precision.sum(), 1 / precision.sum()))
+        for same in parts.values():  # weighted by the inverse of their variances
+            precision = np.array([1 / part.variance for part in same])
+            mean = precision @ np.stack([part.counts for part in same]) / precision.sum()
+            out.append(replace(same[0], counts=mean, variance=1 / precision.sum()))
         return out
 
 
@@ -363,7 +356,8 @@ def estimates(
     DataFrame
         A row for each statistic: ``estimate``, ``standard_error``, ``low``, ``high``, and a ``note`` in place of numbers.
     """
-    columns = reference.modelled(list(rows.table.columns))
+    between("confidence", confidence, 0, 1, low_open=True, high_open=True)
+    columns = reference.positions(list(rows.table.columns))
     design = Design(reference, reference.aggregates(columns), rows, sample)
     shares, count = design.rows, len(influence.values)
     shift, sampling, noise, carried, share = np.zeros((5, count))
@@ -371,50 +365,31 @@ def estimates(
         part = slice(start, min(start + AT_ONCE, count))
         phi = np.nan_to_num(influence.of(part))
         gamma = design.weights(phi)
-        left = phi - design.z @ gamma
+        residual = phi - design.z @ gamma
         shift[part] = gamma.T @ design.gap
         sampling[part] = variance(phi, shares.synthetic) / reference.n
         noise[part] = design.noise @ gamma**2
-        carried[part] = CARRIED**2 * variance(left, shares.synthetic) / design.free
+        carried[part] = CARRIED**2 * variance(residual, shares.synthetic) / design.free
         spread = variance(phi, shares.both)
         share[part] = (
-            1 - variance(left, shares.both) / np.where(spread > 0, spread, 1) / design.free
+            1 - variance(residual, shares.both) / np.where(spread > 0, spread, 1) / design.free
         )
     error = np.sqrt(sampling + noise + carried)
-    return table_of(influence, influence.values + shift, error, share, confidence)
+    values, width = influence.values + shift, norm.ppf((1 + confidence) / 2) * error
+    note = np.where(share < SUPPORT, NOT_SUPPORTED, "")
+    note[np.isnan(influence.values)] = NO_ROWS
+    numbers = {
+        "estimate": values,
+        "standard_error": error,
+        "low": values - width,
+        "high": values + width,
+    }
+    out = pd.DataFrame(numbers, index=influence.names)
+    out[note != ""] = np.nan
+    return out.assign(note=note)
 
 
-def table_of(
-    influence: Influence,
-    values: np.ndarray,
-    errors: np.ndarray,
-    share: np.ndarray,
-    confidence: float,
-) -> pd.DataFrame:
-    """Return the result of an analysis as a table."""
-    between("confidence", confidence, 0, 1, low_open=True, high_open=True)
-    width = norm.ppf((1 + confidence) / 2) * errors
-    out = pd.DataFrame(
-        {
-            "estimate": values,
-            "standard_error": errors,
-            "low": values - width,
-            "high": values + width,
-            "note": "",
-        },
-        index=pd.Index(influence.names)
-        if not isinstance(influence.names, pd.Index)
-        else influence.names,
-    )
-    wrong = np.where(
-        np.isnan(influence.values), NO_ROWS, np.where(share < SUPPORT, NOT_SUPPORTED, "")
-    )
-    out["note"] = wrong
-    out.loc[wrong != "", ["estimate", "standard_error", "low", "high"]] = np.nan
-    return out
-
-
-def check_counts(model: Any) -> Any:
+def check_counts(model: object) -> Measurements:
     """Return the noisy counts of a fitted model.
 
     Raises
@@ -426,7 +401,6 @@ def check_counts(model: Any) -> Any:
         raise InputError(
             f"Intervals follow from noisy counts, which {type(model).__name__} has none of; fit MargNet."
         )
-    model._check_fitted()
     if model.schema_.design:
         raise InputError(
             "Intervals assume independent rows that count once; this fit has survey weights or a unit of several rows."
@@ -440,7 +414,7 @@ def check_counts(model: Any) -> Any:
     return measured
 
 
-def _flatten(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+def _level_codes(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """Return as many codes, each by itself, of probability ∝ the root of one more than its number in ``codes``."""
     shares = np.sqrt(np.bincount(codes, minlength=size) + 1)
     return rng.choice(size, len(codes), p=shares / shares.sum())

@@ -1,21 +1,21 @@
 """Rules that combine analyses of several synthetic tables."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
 from scipy.stats import t as student
 
 from tabsynth._validate import between, one_of
 from tabsynth.errors import InputError
 
+Implicates: TypeAlias = Iterable[float | Iterable[float] | pd.Series]
 RULES = ("imputed", "synthetic", "partial")
-CERTAIN = 1e9  # degrees of freedom from which a normal distribution takes the place of Student's
 
 
 def pool(
-    estimates: Any, variances: Any, *, rule: str = "imputed", confidence: float = 0.95
+    estimates: Implicates, variances: Implicates, *, rule: str = "imputed", confidence: float = 0.95
 ) -> pd.DataFrame:
     """Combine estimates from several implicates.
 
@@ -71,16 +71,14 @@ def pool(
         total = np.where(negative, u, total)
     df = np.where(np.isfinite(df) & ~negative, df, np.inf)
     error = np.sqrt(total)
-    at = (1 + confidence) / 2
-    width = np.where(df < CERTAIN, student.ppf(at, np.minimum(df, CERTAIN)), norm.ppf(at)) * error
-    middle = q.mean(axis=0)
+    width, middle = student.ppf((1 + confidence) / 2, df) * error, q.mean(axis=0)
     return pd.DataFrame(
         {"estimate": middle, "standard_error": error, "low": middle - width, "high": middle + width, "df": df},
         index=names,
     )  # fmt: skip
 
 
-def _stack(values: Any, what: str) -> tuple[np.ndarray, Any]:
+def _stack(values: Implicates, what: str) -> tuple[np.ndarray, pd.Index | None]:
     """Return numbers of each implicate, shape (m, k), and the names of the k, where they have any."""
     values = list(values) if np.iterable(values) and not isinstance(values, str) else []
     if len(values) < 2:
@@ -90,7 +88,7 @@ def _stack(values: Any, what: str) -> tuple[np.ndarray, Any]:
     for i, value in enumerate(values):
         try:
             if names is not None:
-                value = value.reindex(names)
+                value = value.reindex(names) if isinstance(value, pd.Series) else ()
             row = np.atleast_1d(np.asarray(value, dtype=float))
         except (TypeError, ValueError, AttributeError):
             row = np.empty(0)

@@ -197,7 +197,7 @@ def test_counts_are_in_the_model_file(noisy, tmp_path):
     for m, n in zip(one.counts, other.counts, strict=True):
         assert m.columns == n.columns and m.std == n.std and np.array_equal(m.counts, n.counts)
     columns = ["estimate", "standard_error", "low", "high"]
-    again = [mean(m, "age", "sex", random_state=0)[columns] for m in (noisy, loaded)]
+    again = [mean(Reference(m, 0), "age", "sex")[columns] for m in (noisy, loaded)]
     pd.testing.assert_frame_equal(*again)
 
 
@@ -299,7 +299,7 @@ def test_a_function_of_many_columns_is_called_for_a_sample_of_rows(noisy, monkey
         x = np.column_stack([np.ones(len(table)), table["sex"] == "m", table["pay"]]).astype(float)
         return np.linalg.solve(x.T @ x, x.T @ table["age"].to_numpy(dtype=float))
 
-    found = infer(slope, reference, columns=names, random_state=0)
+    found = infer(slope, reference, columns=names)
     given = ols(reference, "age", ["sex", "pay"])
     assert np.allclose(found["estimate"], given["estimate"], atol=0.6 * given["standard_error"])
     assert np.allclose(found["standard_error"], given["standard_error"], rtol=0.4)
@@ -354,7 +354,7 @@ def test_a_public_prior_leaves_estimates_unbiased():
     """The noisy counts are those of the private rows, whatever the fit makes of an earlier table."""
     earlier = rows(3000, seed=9)
     model = fit(epsilon=4.0, public=earlier, public_source="a made-up table of another year")
-    found = mean(model, "age", by="sex", random_state=0)
+    found = mean(Reference(model, 0), "age", by="sex")
     apart = (found["estimate"] - TABLE.groupby("sex")["age"].mean()) / found["standard_error"]
     assert (apart.abs() < 3.5).all()
     with pytest.raises(InputError, match="a public table has no implicates"):
