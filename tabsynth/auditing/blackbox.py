@@ -52,7 +52,7 @@ class Setting:
     """The settings that all runs of one audit share.
 
     With ``unit_rows``, the schema has a unit with that bound, and the canary is a unit with two rows more. For a method of
-    linked tables, ``rows`` are those of the root, and the canary is a row of the root with all that hangs on it.
+    linked tables, ``rows`` are those of the root, and the canary is a row of the root with its other records.
     """
 
     method: str

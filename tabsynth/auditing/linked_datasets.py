@@ -1,4 +1,4 @@
-"""Made-up linked tables for audits, and neighbours of them with one root row more: the canary, with all that hangs on it."""
+"""Made-up linked tables for audits, and neighbours of them with one root row more: the canary, with its other records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ SCHEMA = LinkedSchema(
 
 @dataclass(frozen=True, eq=False)
 class LinkedDatasets:
-    """Two sets of linked tables that differ in one root row with all that hangs on it, the canary.
+    """Two sets of linked tables that differ in one root row with its other records, the canary.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ class Level:
     parent : ndarray, shape (rows,), int64
         The row of the parent's level that each row belongs to; of the root's level the row itself.
     root : ndarray, shape (rows,), int64
-        The row of the root's level that each row hangs on.
+        The row of the root's level that each row belongs to.
     weights : ndarray, shape (rows,), float64, or None
         Of the root's level alone: its survey weights, which count for its other records. None: all count the same.
     """
@@ -51,7 +51,7 @@ class LevelColumns:
     Attributes
     ----------
     parent : str or None
-        The table that this one hangs on; None for the root.
+        The parent of this table; None for the root.
     ordered : bool
         Whether the rows of one parent have an order.
     most : int

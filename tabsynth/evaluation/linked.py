@@ -81,7 +81,7 @@ class LinkedEvaluation(Measured):
     joined : dict
         The evaluation of each child beside the columns of all tables above it.
     left_out : dict
-        For each table, synthetic rows with values that are not declared, or that hang on such rows or on none.
+        For each table, synthetic rows with values that are not declared, or whose parent has such values or is missing.
     weights : WeightsUsed or None
         The survey weights of the root; None: all roots count the same.
     """

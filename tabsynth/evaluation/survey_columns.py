@@ -408,7 +408,7 @@ class RootSurvey:
         return f"{self.schema.root}.{name}"
 
     def _roots(self, frames: Frames, table: str) -> np.ndarray:
-        """Return, for each row of a table, the number of the row of the root that it hangs on, −1 for none."""
+        """Return, for each row of a table, the number of the row of the root that it belongs to, −1 for none."""
         keys = self.schema.keys[table]
         if keys.parent is None:
             return np.arange(len(frames[table]))

@@ -1,4 +1,4 @@
-"""R20: audits of linked tables, whose canary is a root row with all that hangs on it."""
+"""R20: audits of linked tables, whose canary is a root row with its other records."""
 
 import json
 import math

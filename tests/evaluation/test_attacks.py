@@ -229,7 +229,7 @@ def test_shadow_models_find_a_copier_and_not_noise():
     rng = np.random.default_rng(4)
     population = rng.integers(0, 2, (200, 3))
     targets = np.array([[2, 2, 2], [2, 1, 2]])
-    options = {"rows": 50, "shadows": 12, "trials": 12}
+    options = {"rows": 50, "shadows": 12}
     result = shadow_membership(copies, population, targets, (3, 3, 3), **options)
     assert result.value > 0.95 and result.low > 0.7 and result.n == 24 and len(result.parts) == 2
 
@@ -242,7 +242,7 @@ def test_shadow_models_find_a_copier_and_not_noise():
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"shadows": 5}, "shadows"), ({"trials": 2}, "trials"), ({"rows": 500}, "rows=500")],
+    [({"shadows": 5}, "shadows"), ({"shadows": 2}, "shadows"), ({"rows": 500}, "rows=500")],
 )
 def test_shadow_attack_refuses(changes, words):
     options = {"rows": 5, **changes}

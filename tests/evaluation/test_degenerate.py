@@ -163,7 +163,7 @@ def test_charged_figures_have_their_form(private, synthetic):
 @pytest.mark.parametrize("population", [constant(40), all_null(40), mixed(40)])
 def test_shadow_models_of_tables_without_spread(population):
     result = shadow_membership(
-        lambda rows: rows[:10], population, population[:1], SIZES, rows=12, shadows=6, trials=6
+        lambda rows: rows[:10], population, population[:1], SIZES, rows=12, shadows=6
     )
     assert 0 <= result.low <= result.value <= result.high <= 1
 

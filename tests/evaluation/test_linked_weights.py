@@ -1,4 +1,4 @@
-"""Linked tables whose root has survey weights: a root counts as often as its weight says, with all that hangs on it."""
+"""Linked tables whose root has survey weights: a root counts as often as its weight says, with its other records."""
 
 import json
 

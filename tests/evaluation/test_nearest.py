@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tabsynth.evaluation.attacks.nearest import (
     THREADED,
     HammingSearch,
+    distance_limit,
     in_chunks,
     nearest,
-    threshold,
 )
 
 
@@ -25,7 +25,7 @@ def test_nearest_are_those_of_a_sort(seed, rows, k, top):
     np.testing.assert_array_equal(distance[result], np.sort(distance)[:k])
     assert limit == distance[result].max()
     second, same = nearest(distance, k, rng, top + 1)
-    assert same == limit == threshold(distance, min(k, rows), limit)
+    assert same == limit == distance_limit(distance, min(k, rows), limit)
     np.testing.assert_array_equal(distance[second], distance[result])
 
 

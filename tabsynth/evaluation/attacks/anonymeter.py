@@ -34,13 +34,14 @@ import numpy as np
 from scipy import sparse
 
 from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, Places, places, right
-from tabsynth.evaluation.attacks.nearest import HammingSearch, in_chunks, nearest
+from tabsynth.evaluation.attacks.nearest import HammingSearch, draw_rows, in_chunks, nearest
 from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, Definition
 from tabsynth.evaluation.metric import Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate
 
 MAX_TABLE = 100_000  # rows of a table that the attacker searches: more are subsampled
 NEIGHBOURS = 10  # of linkability
+COMPARE = {"==": np.equal, ">=": np.greater_equal, "<=": np.less_equal}
 TRIES = 10  # rows drawn for each predicate wanted: not every row is unique
 SINGLING_OUT = Definition(
     name="Singling-out risk",
@@ -133,25 +134,19 @@ def risk(
     return Estimate(value, max(-1.0, value - half), min(1.0, value + half), n)
 
 
-def _cut(table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    if len(table) <= MAX_TABLE:
-        return table
-    return table[rng.choice(len(table), MAX_TABLE, replace=False)]
-
-
 def _singling_out(
-    tables: Tables, groups: list[np.ndarray], wanted: int, rng: np.random.Generator
+    tables: Tables, groups: list[np.ndarray], count: int, rng: np.random.Generator
 ) -> Metric:
     ordered = [scores is not None and np.isfinite(scores).sum() > 2 for scores in tables.scores]
 
     def attack(table: np.ndarray) -> Estimate:
-        searched = _cut(table, rng)
-        predicates = singling_predicates(searched, tables.sizes, ordered, wanted, rng)
+        searched = draw_rows(table, MAX_TABLE, rng)
+        predicates = singling_predicates(searched, tables.sizes, ordered, count, rng)
         if not predicates:
             return Estimate(0.0, math.nan, math.nan, 0)
         met = [meeting(predicates, group) for group in groups]
-        one, other = ((hits.sum(axis=1) == 1).astype(float) for hits in met)
-        return risk(one, other, alike(sparse.hstack([*met, meeting(predicates, searched)])))
+        people, controls = ((hits.sum(axis=1) == 1).astype(float) for hits in met)
+        return risk(people, controls, alike(sparse.hstack([*met, meeting(predicates, searched)])))
 
     return Metric(SINGLING_OUT, *tables.compared_beside_control.map(attack))
 
@@ -163,7 +158,7 @@ def singling_predicates(
     table: np.ndarray,
     sizes: tuple[int, ...],
     ordered: list[bool],
-    wanted: int,
+    count: int,
     rng: np.random.Generator,
 ) -> list[Predicate]:
     """Return predicates that exactly one row of the table meets: (column, "==", ">=" or "<=", value) each.
@@ -174,7 +169,7 @@ def singling_predicates(
     searched = HammingSearch(table, sizes)
     middle = np.median(table, axis=0)
     predicates: list[Predicate] = []
-    for _ in range(TRIES * wanted):
+    for _ in range(TRIES * count):
         row = table[rng.integers(len(table))]
         hit, predicate = np.ones(len(table), dtype=bool), []
         for j in rng.permutation(len(sizes)).tolist():
@@ -184,7 +179,7 @@ def singling_predicates(
             if hit.sum() == 1:
                 predicates.append(predicate)
                 break
-        if len(predicates) == wanted:
+        if len(predicates) == count:
             break
     return predicates
 
@@ -205,32 +200,23 @@ def alike(met: sparse.csr_array) -> sparse.csr_array:
 
 
 def _meets(predicate: Predicate, columns: list[np.ndarray] | np.ndarray) -> np.ndarray:
-    hit: np.ndarray | None = None
-    for j, sign, value in predicate:
-        column = columns[j]
-        part = (
-            column == value
-            if sign == "=="
-            else column >= value
-            if sign == ">="
-            else column <= value
-        )
-        hit = part if hit is None else hit & part
-    assert hit is not None
-    return hit
+    return np.all([COMPARE[sign](columns[j], value) for j, sign, value in predicate], axis=0)
 
 
 def _linkability(
     tables: Tables, people: np.ndarray, controls: np.ndarray, rng: np.random.Generator
 ) -> Metric:
-    sides = (
-        np.arange(len(tables.sizes)) % 2 == 0
-    )  # what one attacker's source knows, and the other's
+    sides = np.arange(len(tables.sizes)) % 2 == 0  # what one source knows; the other knows the rest
     ordered = places(tables)
 
     def attack(table: np.ndarray) -> Estimate:
         tried = [
-            find_links(group, GowerSearch(_cut(table, rng), tables.sizes, ordered), sides, rng)
+            find_links(
+                group,
+                GowerSearch(draw_rows(table, MAX_TABLE, rng), tables.sizes, ordered),
+                sides,
+                rng,
+            )
             for group in (people, controls)
         ]
         return risk(*tried)
@@ -251,13 +237,12 @@ def find_links(
         out = np.empty(len(part))
         for i, record in enumerate(part):
             differs = searched.differs(record)
-            one, other = (
-                nearest(
-                    searched.distance([differs[j] for j in np.flatnonzero(side)]), k, generator
-                )[0]
+            distances = (
+                searched.distance([differs[j] for j in np.flatnonzero(side)])
                 for side in (sides, ~sides)
             )
-            out[i] = len(np.intersect1d(one, other)) > 0
+            first, second = (nearest(distance, k, generator)[0] for distance in distances)
+            out[i] = len(np.intersect1d(first, second)) > 0
         return out
 
     return in_chunks(records, work, rng, searched.rows)
@@ -270,7 +255,12 @@ def _inference(
 
     def attack(table: np.ndarray) -> tuple[Estimate, list[float]]:
         tried = [
-            infer_columns(group, GowerSearch(_cut(table, rng), tables.sizes, ordered), ordered, rng)
+            infer_columns(
+                group,
+                GowerSearch(draw_rows(table, MAX_TABLE, rng), tables.sizes, ordered),
+                ordered,
+                rng,
+            )
             for group in (people, controls)
         ]
         by_column = [risk(tried[0][:, j], tried[1][:, j]).value for j in range(len(tables.sizes))]
@@ -290,7 +280,7 @@ def infer_columns(
     An ordered value is right within 5% of its column's range.
     """
 
-    def work(part: np.ndarray, own: np.random.Generator) -> np.ndarray:
+    def work(part: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         rows = np.empty(part.shape, dtype=np.int64)
         for i, record in enumerate(part):
             differs = searched.differs(record)
@@ -298,9 +288,9 @@ def infer_columns(
             # Without one column a row is nearer by STEPS at most: the nearest is among these.
             near = np.flatnonzero(distance <= int(distance.min()) + STEPS)
             columns = np.stack([column[near] for column in differs])
-            left = distance[near] - columns.astype(distance.dtype)
+            without = distance[near] - columns.astype(distance.dtype)
             # Whole numbers: a random part below 1 orders ties only.
-            rows[i] = near[(left + own.random(left.shape)).argmin(axis=1)]
+            rows[i] = near[(without + generator.random(without.shape)).argmin(axis=1)]
         guesses = [column[rows[:, j]] for j, column in enumerate(searched.columns)]
         hits = [right(ordered[j], guess, part[:, j]) for j, guess in enumerate(guesses)]
         return np.stack(hits, axis=1).astype(float)

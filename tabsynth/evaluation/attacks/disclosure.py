@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tabsynth.evaluation.attacks.nearest import HammingSearch, in_chunks, nearest
+from tabsynth.evaluation.attacks.nearest import HammingSearch, draw_rows, in_chunks, nearest
 from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, Definition
 from tabsynth.evaluation.metric import SHOWN_PARTS, Metric, Part, Tables, worst_first
 from tabsynth.evaluation.results import (
@@ -85,16 +85,21 @@ def attribute_disclosure(
     exposed : bool
         Whether to try the attack with the training table in hand too; else the cells have none.
     """
-    chosen = [_draw(table, m, rng) for table in (train, holdout) if table is not None]
+    chosen = [draw_rows(table, m, rng) for table in (train, holdout) if table is not None]
     targets = chosen[0]
-    # The last attack is the paper's reference: the attacker holds the training table itself.
-    attacked_tables = [synthetic] * len(chosen) + [train] * exposed
-    shares, s = [], unknown_levels(len(sizes))
-    attacked = [*chosen, targets] if exposed else chosen
-    for i, (records, table) in enumerate(zip(attacked, attacked_tables, strict=True)):
-        attack = Attack(_draw(table, MAX_NEIGHBOURS, rng), tuple(sizes), s, tuple(k))
-        report = None if progress is None else _part(progress, i, len(attacked_tables))
-        shares.append(hit_shares(records, attack, rng, report))
+    tried = [(records, synthetic) for records in chosen]
+    if exposed:  # the paper's reference: the attacker holds the training table itself
+        tried.append((targets, train))
+    shares: list[np.ndarray] = []
+    s = unknown_levels(len(sizes))
+
+    def advance(share: float) -> None:
+        if progress is not None:
+            progress((len(shares) + share) / len(tried))
+
+    for records, table in tried:
+        attack = Attack(draw_rows(table, MAX_NEIGHBOURS, rng), tuple(sizes), s, tuple(k))
+        shares.append(hit_shares(records, attack, rng, advance))
     if not exposed:
         shares.append(np.full_like(shares[0], np.nan))
     cells = tuple(
@@ -118,7 +123,7 @@ def disclosure_metric(
     """
     mean = disclosure.mean
     leakage = None if mean is None else mean.leakage
-    some = [x for x in k if x in REFERENCE_NEIGHBOURS] or [min(k)]
+    neighbours = [x for x in k if x in REFERENCE_NEIGHBOURS] or [min(k)]
 
     def leak(table: np.ndarray | None) -> Estimate | None:
         if leakage is None or table is None or tables.control is None:
@@ -128,7 +133,7 @@ def disclosure_metric(
             table,
             tables.control,
             sizes=tables.sizes,
-            k=some,
+            k=neighbours,
             m=REFERENCE_RECORDS,
             rng=rng,
             exposed=False,
@@ -157,16 +162,6 @@ def unknown_levels(columns: int) -> tuple[int, ...]:
     if len(levels) > MAX_LEVELS:
         levels = np.unique(np.round(np.linspace(1, columns - 1, MAX_LEVELS)).astype(int))
     return tuple(levels.tolist())
-
-
-def _draw(table: np.ndarray, limit: int, rng: np.random.Generator) -> np.ndarray:
-    if len(table) <= limit:
-        return table
-    return table[rng.choice(len(table), limit, replace=False)]
-
-
-def _part(progress: Callable[[float], None], i: int, parts: int) -> Callable[[float], None]:
-    return lambda share: progress((i + share) / parts)
 
 
 def _cell(s: int, k: int, shares: list[np.ndarray]) -> Cell:

@@ -34,8 +34,8 @@ def places(tables: Tables) -> Places:
 
     Values outside the range, which no table holds, are at its ends.
     """
-    given = (tables.train, tables.synthetic, tables.holdout, tables.reference, tables.control)
-    present = [t for t in given if t is not None]
+    optional = (tables.holdout, tables.reference, tables.control)
+    present = [tables.train, tables.synthetic, *(t for t in optional if t is not None)]
     out: list[np.ndarray | None] = []
     for j, scores in enumerate(tables.scores):
         if scores is None:
@@ -78,11 +78,11 @@ class GowerSearch(HammingSearch):
             for place, column in zip(places, self.columns, strict=True)
         ]
 
-    def compared(self, column: int, value: int) -> np.ndarray:
+    def compare(self, column: int, value: int) -> np.ndarray:
         """Return how many steps the row's value in this column is from another, uint8, shape (rows,)."""
         place, index = self.places[column], self.index[column]
         if place is None or index is None:
-            return super().compared(column, value) * np.uint8(STEPS)
+            return super().compare(column, value) * np.uint8(STEPS)
         return _steps(place, value).take(index)
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, places
-from tabsynth.evaluation.attacks.nearest import in_chunks
+from tabsynth.evaluation.attacks.nearest import draw_rows, in_chunks
 from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, SHOWN, Definition
 from tabsynth.evaluation.metric import Compared, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate, difference_of_shares, mean_of_shares
@@ -100,9 +100,7 @@ def membership(
     ordered = places(tables)
 
     def search(table: np.ndarray) -> GowerSearch:
-        if len(table) > MAX_TABLE:
-            table = table[rng.choice(len(table), MAX_TABLE, replace=False)]
-        return GowerSearch(table, tables.sizes, ordered)
+        return GowerSearch(draw_rows(table, MAX_TABLE, rng), tables.sizes, ordered)
 
     reference = search(known_people)
     width = bandwidth(surroundings(both, reference, rng).steps)
@@ -130,14 +128,14 @@ def surroundings(
         for i, record in enumerate(part):
             differs = search.differs(record)
             distance = search.distance(differs)
-            least = int(distance.min())
+            nearest = int(distance.min())
             unequal = search.distance([(steps > 0).view(np.uint8) for steps in differs])
-            out[i, :2] = least, unequal.min()
+            out[i, :2] = nearest, unequal.min()
             if width is not None:
                 # Weights over that of the nearest row: far from all, a density is still above 0.
-                counts = np.bincount(distance)[least:]
+                counts = np.bincount(distance)[nearest:]
                 mean = counts @ weights[: len(counts)] / len(distance)
-                out[i, 2] = slope * least + math.log(mean)
+                out[i, 2] = slope * nearest + math.log(mean)
         return out
 
     proximities = in_chunks(records, work, rng, search.rows)

@@ -8,7 +8,6 @@ set of unknown attributes to the next only the newly unknown columns are subtrac
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ class HammingSearch:
 
     def __init__(self, table: np.ndarray, sizes: Sequence[int]) -> None:
         self.rows = len(table)
-        self.kind: Any = np.uint8 if len(sizes) < 255 else np.uint16
+        self.kind: np.dtype = np.dtype(np.uint8 if len(sizes) < 255 else np.uint16)
         self.columns = [
             np.ascontiguousarray(table[:, j], dtype=np.min_scalar_type(max(size - 1, 0)))
             for j, size in enumerate(sizes)
@@ -44,13 +43,13 @@ class HammingSearch:
         for key in enumerate(record.tolist()):
             mismatches = self._kept.get(key)
             if mismatches is None:
-                mismatches = self.compared(*key)
+                mismatches = self.compare(*key)
                 if (len(self._kept) + 1) * self.rows <= KEPT:
                     self._kept[key] = mismatches
             out.append(mismatches)
         return out
 
-    def compared(self, column: int, value: int) -> np.ndarray:
+    def compare(self, column: int, value: int) -> np.ndarray:
         """Return 1 where the row has another value in this column; uint8, shape (rows,)."""
         return (self.columns[column] != value).view(np.uint8)
 
@@ -62,7 +61,14 @@ class HammingSearch:
         return total
 
 
-def threshold(distance: np.ndarray, k: int, start: int | None = None) -> int:
+def draw_rows(table: np.ndarray, limit: int, rng: np.random.Generator) -> np.ndarray:
+    """Return at most so many rows of a table, drawn at random."""
+    if len(table) <= limit:
+        return table
+    return table[rng.choice(len(table), limit, replace=False)]
+
+
+def distance_limit(distance: np.ndarray, k: int, start: int | None = None) -> int:
     """Return the least t such that k rows or more are within distance t.
 
     ``start``: a distance known to be enough, from which to search downwards.
@@ -85,12 +91,12 @@ def threshold(distance: np.ndarray, k: int, start: int | None = None) -> int:
 def nearest(
     distance: np.ndarray, k: int, rng: np.random.Generator, start: int | None = None
 ) -> tuple[np.ndarray, int]:
-    """Return positions of the k nearest rows, nearest first, ties in random order; and their `threshold`.
+    """Return positions of the k nearest rows, nearest first, ties in random order; and their `distance_limit`.
 
     Of a table of fewer rows, all of them.
     """
     k = min(k, len(distance))
-    limit = threshold(distance, k, start)
+    limit = distance_limit(distance, k, start)
     within = (distance <= limit).nonzero()[0]
     keys = distance[within] + rng.random(len(within))  # of whole numbers: orders ties only
     first = keys.argpartition(k - 1)[:k]

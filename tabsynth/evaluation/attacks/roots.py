@@ -10,15 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from tabsynth._validate import integer
-from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.membership import membership
-from tabsynth.evaluation.attacks.shadow import ROWS, TARGETS, shadow_membership
+from tabsynth.evaluation.attacks.shadow import TARGETS, attack_targets, rarity
 from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.grouped import (
     LevelColumns,
     Levels,
-    Wide,
     independent_children,
     wide_rows,
     wide_slots,
@@ -87,39 +84,20 @@ def root_shadow(
     make : callable
         From numbers of roots, the training roots before those of the hold-out, shape (roots,), to synthetic levels.
     """
-    fits = config.shadow_fits
-    if integer("shadow_fits", fits, least=8 * TARGETS) % (4 * TARGETS):
-        raise InputError(f"Expected shadow_fits to be a multiple of {4 * TARGETS}, got {fits}.")
     root = next(iter(train))
     slots = wide_slots(train, columns)
     about = wide_rows(train, columns, slots)
-    targets = _unusual(about, TARGETS)
+    targets = np.argsort(rarity(about.codes, about.sizes), kind="stable")[:TARGETS]
     total = len(train[root]) + (0 if holdout is None else len(holdout[root]))
     population = np.setdiff1d(np.arange(total), targets)
-    rows = min(ROWS, len(population) // 2)
-    if rows < 2:
-        raise InputError(f"shadow needs four roots besides those attacked, got {len(population)}.")
-    half = fits // (2 * TARGETS)
-    metric = shadow_membership(
+    metric = attack_targets(
         lambda roots: wide_rows(make(roots[:, 0]), columns, slots).codes,
         population[:, None],
         targets[:, None],
         about.sizes,
-        rows=rows,
-        shadows=half,
-        trials=half,
-        seed=config.random_state,
-        progress=config.stage("shadow models"),
+        config,
     )
     return _of_roots(metric, root)
-
-
-def _unusual(wide: Wide, count: int) -> np.ndarray:
-    """Return the roots whose wide rows have the rarest values together, as of ``unusual``; shape (count,)."""
-    likelihood = np.zeros(len(wide.codes))
-    for column, size in zip(wide.codes.T, wide.sizes, strict=True):
-        likelihood += np.log(np.bincount(column, minlength=size)[column])
-    return np.argsort(likelihood, kind="stable")[:count]
 
 
 def _of_roots(metric: Metric, root: str) -> Metric:

@@ -56,7 +56,6 @@ def shadow_membership(
     *,
     rows: int,
     shadows: int = 20,
-    trials: int = 20,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Metric:
@@ -76,22 +75,21 @@ def shadow_membership(
         The people who are attacked, e.g. outliers.
     rows : int
         Of a training table, the target included.
-    shadows, trials : int
-        Tables that the attacker learns from, and that it is tried on, for each target; half of them
+    shadows : int
+        Tables that the attacker learns from, and as many that it is tried on, for each target; half of them
         with the target.
     progress : callable, optional
         Called with the finished share of the fits, in [0, 1], after each.
     """
     integer("rows", rows, least=2)
-    for name, value in (("shadows", shadows), ("trials", trials)):
-        if integer(name, value, least=4) % 2:
-            raise InputError(f"Expected {name} to be even, got {value}: half hold the target.")
+    if integer("shadows", shadows, least=4) % 2:
+        raise InputError(f"Expected shadows to be even, got {shadows}: half hold the target.")
     if len(population) < rows:
         raise InputError(f"The population has {len(population)} rows; give at least rows={rows}.")
     rng = np.random.default_rng(seed)
     scores, truths, parts = [], [], []
     for i, target in enumerate(targets):
-        present = np.tile([True, False], (shadows + trials) // 2)
+        present = np.tile([True, False], shadows)
         features = []
         for done, with_target in enumerate(present, start=1):
             shadow_table = make(_draw_table(population, target, rows, with_target, rng))
@@ -105,7 +103,7 @@ def shadow_membership(
         truth = present[shadows:]
         scores.append(chance)
         truths.append(truth)
-        parts.append(Part(f"target {i + 1}", area(chance[truth], chance[~truth]).value, n=trials))
+        parts.append(Part(f"target {i + 1}", area(chance[truth], chance[~truth]).value, n=shadows))
     score, truth = np.concatenate(scores), np.concatenate(truths)
     return Metric(
         SHADOW,
@@ -143,50 +141,66 @@ def shadow_attack(
     Training tables are drawn from all other real rows: at most 1,000, and at most half of them, so that
     the attacker does not know who is in one.
     """
-    make, fits = _maker(config.shadow), config.shadow_fits
-    if integer("shadow_fits", fits, least=8 * TARGETS) % (4 * TARGETS):
-        raise InputError(
-            f"Expected shadow_fits to be a multiple of {4 * TARGETS}, got {fits}: for each of"
-            f" {TARGETS} people, half to learn from and half to be tried on, half of either with the person."
-        )
+    make = _maker(config.shadow)
     encoder = TableEncoder(schema)
     sizes = schema.sizes
     targets = unusual(train, sizes, TARGETS)
     people = train if holdout is None else np.concatenate([train, holdout])
     population = people[~(people[:, None] == targets[None]).all(axis=2).any(axis=1)]
-    rows = min(ROWS, len(population) // 2)
-    if rows < 2:
-        raise InputError(
-            f"shadow needs 4 real rows or more that differ from those attacked, got {len(population)}."
-        )
     draws = np.random.default_rng([config.random_state, 2])
 
     def synthetic_index(table: np.ndarray) -> np.ndarray:
         return indexed_synthetic(schema, make(encoder.from_index(table, draws))).index
 
-    half = fits // (2 * TARGETS)
+    return attack_targets(synthetic_index, population, targets, sizes, config)
+
+
+def attack_targets(
+    make: Make,
+    population: np.ndarray,
+    targets: np.ndarray,
+    sizes: Sequence[int],
+    config: EvaluationConfig,
+) -> Metric:
+    """Return the metric of :func:`shadow_membership` with the fits that the configuration asks for.
+
+    Raises
+    ------
+    InputError
+        If they cannot be halved twice for each target, or the population is too small.
+    """
+    fits, rows = config.shadow_fits, min(ROWS, len(population) // 2)
+    if integer("shadow_fits", fits, least=8 * TARGETS) % (4 * TARGETS):
+        raise InputError(
+            f"Expected shadow_fits to be a multiple of {4 * TARGETS}, got {fits}: for each of"
+            f" {TARGETS} people, half to learn from and half to be tried on, half of either with the person."
+        )
+    if rows < 2:
+        raise InputError(
+            f"shadow needs 4 real rows or more that differ from those attacked, got {len(population)}."
+        )
     return shadow_membership(
-        synthetic_index,
+        make,
         population,
         targets,
         sizes,
         rows=rows,
-        shadows=half,
-        trials=half,
+        shadows=fits // (2 * TARGETS),
         seed=config.random_state,
         progress=config.stage("shadow models"),
     )
 
 
-def unusual(table: np.ndarray, sizes: tuple[int, ...], count: int) -> np.ndarray:
-    """Return different rows whose values are rarest together; shape (at most count, columns).
+def rarity(table: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """Return the sum over columns of the logarithm of a value's count, of each row: likelihood under independence."""
+    counts = [np.bincount(table[:, j], minlength=size) for j, size in enumerate(sizes)]
+    return np.sum([np.log(count[table[:, j]]) for j, count in enumerate(counts)], axis=0)
 
-    The rank is the sum over columns of the logarithm of a value's share: likelihood under independence.
-    """
-    shares = [np.bincount(table[:, j], minlength=size) for j, size in enumerate(sizes)]
-    rows = np.unique(table, axis=0)
-    likelihood = sum(np.log(share[rows[:, j]]) for j, share in enumerate(shares))
-    return rows[np.argsort(likelihood, kind="stable")[:count]]
+
+def unusual(table: np.ndarray, sizes: tuple[int, ...], count: int) -> np.ndarray:
+    """Return different rows whose values are rarest together (:func:`rarity`); shape (at most count, columns)."""
+    rows, first = np.unique(table, axis=0, return_index=True)
+    return rows[np.argsort(rarity(table, sizes)[first], kind="stable")[:count]]
 
 
 def _maker(shadow: Any) -> Shadow:

@@ -169,7 +169,7 @@ def group_metrics(
     table: str,
     rng: np.random.Generator,
 ) -> list[Metric]:
-    """Return all metrics of how the rows of one table hang on those of its parent.
+    """Return all metrics of the relation between the rows of one table and those of its parent.
 
     Metrics of siblings are left out where no group of the training tables has two rows, and those of sequences where
     rows have no order.
