@@ -100,8 +100,9 @@ def named_as_typed(message: str, options: Mapping[str, str]) -> str:
     """Return a message of the library that names the options of a command in place of parameters of Python."""
     names = "|".join(map(re.escape, options))
     unmistakable = "|".join(re.escape(name) for name in options if "_" in name)
+    # Without such a name nothing: "sign" and "key" are words of a sentence, too.
     parameter = (
-        rf"(?<=^Expected )(?:{names})\b|(?<![\w.'\"-])(?:{unmistakable or names})(?![\w.=('\"])"
+        rf"(?<=^Expected )(?:{names})\b|(?<![\w.'\"-])(?:{unmistakable or '(?!)'})(?![\w.=('\"])"
     )
     message = re.sub(parameter, lambda match: options[match[0]], message)
     return re.sub(rf"\bgot (?:{names})=", "got ", message)
