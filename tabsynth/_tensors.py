@@ -18,7 +18,7 @@ from tabsynth.errors import FileFormatError
 MAX_HEADER_BYTES = 32 * 2**20  # the facts in it are JSON within JSON
 
 
-def packed(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
+def pack(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
     """Return the bytes of a file of tensors.
 
     Parameters
@@ -52,7 +52,7 @@ def read_tensors(
     max_tensors: int,
     dtypes: Collection[str] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return facts and tensors of a file that :func:`packed` made; all limits are checked before tensors are read.
+    """Return facts and tensors of a file that :func:`pack` made; all limits are checked before tensors are read.
 
     Parameters
     ----------

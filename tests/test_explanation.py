@@ -223,7 +223,7 @@ def charged(method: str) -> set[str]:
         warm = SimpleNamespace(model_=SimpleNamespace(population=None))
         for make in makers:
             purposes |= {
-                *make(**needed, warm_start=warm).make_method(make(**needed).schema).counted()
+                *make(**needed, warm_start=warm).make_method(make(**needed).schema).count_purposes()
             }
     return purposes
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tabsynth._files import replacing
-from tabsynth._tensors import MAX_HEADER_BYTES, packed, read_tensors
+from tabsynth._tensors import MAX_HEADER_BYTES, pack, read_tensors
 from tabsynth._typing import JsonObject
 from tabsynth._validate import native
 from tabsynth.encoding.linked import LinkedEncoder
@@ -226,7 +226,7 @@ def write_model(
             " was not written: no reader takes it; fit with fewer or narrower layers."
         )
     text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=json_default)
-    data = packed(json.loads(text), tensors)
+    data = pack(json.loads(text), tensors)
     with replacing(path, confidential=confidential) as temporary:
         temporary.write_bytes(data)
 

@@ -410,7 +410,7 @@ class FitSession:
             drafted = self.checkpoint.schema()
             if drafted is not None:
                 return Schema.from_dict(drafted, str(self.path))
-            if self.checkpoint.begun:
+            if self.checkpoint.has_charges:
                 logger.warning(
                     "the draft of the schema: charged, but lost in a crash; it is made again"
                 )

@@ -4,11 +4,11 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, integer, one_of, positive
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
@@ -123,7 +123,7 @@ class Clipping:
         integer("clusters", self.clusters)
         between("quantile", self.quantile, 0, 1, low_open=True, high_open=True)
 
-    def stated(self, module: nn.Module, stand_ins: str = "public rows") -> dict[str, Any]:
+    def facts(self, module: nn.Module, stand_ins: str = "public rows") -> JsonObject:
         """Return what a certificate says of the steps of a module: JSON-ready, and public before the first of them.
 
         With G groups of bounds C_j = ``max_norm`` · u_j, the sum in units of u_j has L2 sensitivity √G
@@ -179,20 +179,20 @@ class Bounds:
         self.charged = self.noise_multiplier = noise
         self.count_noise = clipping.quantile_noise * expected_batch  # σ_b, in rows
         if clipping.bound == "quantile" and noise:
-            least = noise / (2 * math.sqrt(MOST_FOR_VOTES))
-            if self.count_noise < least:
+            smallest_noise = noise / (2 * math.sqrt(MOST_FOR_VOTES))
+            if self.count_noise < smallest_noise:
                 logger.warning(
                     "The noised quantile is measured with a noise of %.3g rows, %.3g of a batch: %.3g of so"
                     " small a batch would cost too much.",
-                    least,
-                    least / expected_batch,
+                    smallest_noise,
+                    smallest_noise / expected_batch,
                     clipping.quantile_noise,
                 )
-                self.count_noise = least
-            left = noise**-2 - (2 * self.count_noise) ** -2
-            self.noise_multiplier = left**-0.5
-        like = clipper.parameters[0]
-        self.now = like.detach().new_full((clipper.group_count,), clipping.max_norm)
+                self.count_noise = smallest_noise
+            precision = noise**-2 - (2 * self.count_noise) ** -2
+            self.noise_multiplier = precision**-0.5
+        first_parameter = clipper.parameters[0]
+        self.now = first_parameter.detach().new_full((clipper.group_count,), clipping.max_norm)
 
     def cluster(self, losses: Losses, public: Tensor) -> None:
         """Form the groups from public rows, once.
@@ -240,13 +240,13 @@ class Bounds:
         return noise_rounding(count, math.sqrt(len(self.now)) * self.noise_multiplier)
 
     def units(self) -> list[float]:
-        """Return how large the unit of :meth:`Clipping.stated` is: for each group's sum, and for the votes on bounds.
+        """Return how large the unit of :meth:`Clipping.facts` is: for each group's sum, and for the votes on bounds.
 
         In these units all that a step releases together has noise of one size, the one that is charged:
         √G σ ``max_norm``, and moves by √G ``max_norm`` at most.
         """
-        one = math.sqrt(len(self.now)) * self.charged * self.clipping.max_norm
-        return [scale / one for scale in (*self.noise_scales().tolist(), self.votes_noise())]
+        unit = math.sqrt(len(self.now)) * self.charged * self.clipping.max_norm
+        return [scale / unit for scale in (*self.noise_scales().tolist(), self.votes_noise())]
 
     def noise_scales(self) -> Tensor:
         """Return the standard deviation of the noise on a sum, for each group: √G s C, shape (G,)."""

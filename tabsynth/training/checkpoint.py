@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 
 from tabsynth._files import fsync_folder, read_json, sha256, size_of
-from tabsynth._tensors import packed, read_tensors
+from tabsynth._tensors import pack, read_tensors
+from tabsynth._typing import JsonObject
 from tabsynth._validate import native, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.ledger.journal import Journal
@@ -52,7 +53,7 @@ def _digest(index: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def read_index(path: Path) -> dict[str, Any]:
+def read_index(path: Path) -> JsonObject:
     """Return what :func:`write_index` wrote; refuse damage, and a checkpoint without its ledger."""
     index = read_json(path, "checkpoint")
     format_name = index.get("format") if isinstance(index, dict) else None
@@ -73,9 +74,9 @@ _PARTS = {"fit": dict, "run": str, "chain": str, "resumes": int, "next": int, "s
 _OF_FILE = {"kind": str, "name": str, "file": str, "sha256": str, "done": int}
 
 
-def _whole(index: dict[str, Any]) -> bool:
+def _whole(index: JsonObject) -> bool:
     """Return whether all parts are there. Refuse files outside: those that it names are read and removed."""
-    kept, plan, given_up = index.get("kept"), index.get("plan"), index.get("given_up", [])
+    files, plan, given_up = index.get("kept"), index.get("plan"), index.get("given_up", [])
     return (
         _has(index, _PARTS)
         and {"model", "plan"} <= set(index)
@@ -83,8 +84,8 @@ def _whole(index: dict[str, Any]) -> bool:
         and (plan is None or (isinstance(plan, list) and all(isinstance(p, dict) for p in plan)))
         and isinstance(given_up, list)
         and all(isinstance(run, str) for run in given_up)
-        and isinstance(kept, list)
-        and all(_has(item, _OF_FILE) and STATE_FILE.fullmatch(item["file"]) for item in kept)
+        and isinstance(files, list)
+        and all(_has(item, _OF_FILE) and STATE_FILE.fullmatch(item["file"]) for item in files)
     )
 
 
@@ -169,13 +170,16 @@ MAX_STATE_TENSORS = 100_000
 MAX_DEPTH = 15  # of a state, each level of which is up to three levels of its JSON
 
 
+StateDict = dict[str, Any]  # nested dicts, lists and tuples of tensors and plain values
+
+
 class Stateful(Protocol):
     """A thing that can be saved and set back: modules, optimisers, and objects that hold several."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return nested dicts, lists and tuples of tensors and plain values."""
 
-    def load_state_dict(self, state: dict[str, Any], /) -> Any:
+    def load_state_dict(self, state: StateDict, /) -> object:
         """Take such a value back."""
 
 
@@ -186,7 +190,7 @@ def write_state(path: Path, value: Any) -> str:
     """
     tensors: dict[str, Tensor] = {}
     facts = {"format": STATE_FORMAT, "value": _plain(value, tensors)}
-    data = packed(facts, tensors)
+    data = pack(facts, tensors)
     note(path.name, data)
     write_durably(path, data)
     return hashlib.sha256(data).hexdigest()
@@ -212,7 +216,7 @@ def read_state(path: Path, checksum: str) -> Any:
         max_tensors=MAX_STATE_TENSORS,
     )
     try:
-        return _nested(facts["value"], tensors)
+        return _nest(facts["value"], tensors)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise damaged from None
 
@@ -261,7 +265,7 @@ def _plain(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
     raise TypeError(f"a state holds tensors and plain values, not {type(value).__name__}")
 
 
-def _nested(value: Any, tensors: dict[str, Tensor]) -> Any:
+def _nest(value: Any, tensors: dict[str, Tensor]) -> Any:
     """Invert :func:`_plain`."""
     if not isinstance(value, dict):
         return value
@@ -271,8 +275,8 @@ def _nested(value: Any, tensors: dict[str, Tensor]) -> Any:
     if kind == "float":
         return float(content)
     if kind == "dict":
-        return {k: _nested(v, tensors) for k, v in content}
-    parts = [_nested(v, tensors) for v in content]
+        return {k: _nest(v, tensors) for k, v in content}
+    parts = [_nest(v, tensors) for v in content]
     return {"list": parts, "tuple": tuple(parts)}[kind]
 
 
@@ -289,9 +293,9 @@ class StateFiles:
 
     path: Path
     journal: Journal
-    _index: dict[str, Any]
+    _index: JsonObject
 
-    def _find(self, kind: str, name: str) -> dict[str, Any] | None:
+    def _find(self, kind: str, name: str) -> JsonObject | None:
         for item in self._index["kept"]:
             if (item["kind"], item["name"]) == (kind, name):
                 return dict(item)
@@ -305,12 +309,12 @@ class StateFiles:
         item = {"kind": kind, "name": name, "file": file, "done": done}
         item["sha256"] = write_state(self.path / file, value)
         before = self._find(kind, name)
-        kept = list(self._index["kept"])
+        files = list(self._index["kept"])
         if before is None:
-            kept.append(item)
+            files.append(item)
         else:
-            kept[kept.index(before)] = item
-        self._index |= {"kept": kept, **changes}
+            files[files.index(before)] = item
+        self._index |= {"kept": files, **changes}
         self._write_index()
         if before is not None:
             self._drop([before["file"]])
@@ -413,7 +417,7 @@ class Checkpoint(StateFiles):
             self.release()
             raise
 
-    def _begin(self, fit: dict[str, Any]) -> None:
+    def _begin(self, fit: JsonObject) -> None:
         if self._own and self.journal.entries:
             raise FileFormatError(f"Checkpoint {self.path} is damaged: its {INDEX} is missing.")
         self._index = {"format": FORMAT, "fit": fit, "run": new_name(), "resumes": 0}
@@ -461,7 +465,7 @@ class Checkpoint(StateFiles):
         return int(self._index["resumes"])
 
     @property
-    def plan(self) -> list[dict[str, Any]] | None:
+    def plan(self) -> list[JsonObject] | None:
         """The planned mechanisms, JSON-ready; None before :meth:`begin`."""
         return self._index["plan"]
 
@@ -482,7 +486,7 @@ class Checkpoint(StateFiles):
             *self._limit, before, journal=self.journal, run=self.run, given_up=self.runs
         )
 
-    def schema(self) -> dict[str, Any] | None:
+    def schema(self) -> JsonObject | None:
         """Return the schema that this fit has drafted, as a schema file has it; None if it has drafted none."""
         entry = self._find(SCHEMA, SCHEMA)
         if entry is None:
@@ -500,11 +504,11 @@ class Checkpoint(StateFiles):
         self._close_others()
 
     @property
-    def begun(self) -> bool:
+    def has_charges(self) -> bool:
         """True if anything was charged, or granted, to the present run."""
         return any(entry.run == self.run for entry in self.journal.entries.values())
 
-    def begin(self, plan: list[dict[str, Any]] | None, *, seeded: bool) -> None:
+    def begin(self, plan: list[JsonObject] | None, *, seeded: bool) -> None:
         """Record the plan (None of a draft), and whether this part of the fit is seeded, before the first account."""
         self._index["plan"] = plan
         self._index["seeded"] = self.seeded or seeded
@@ -515,10 +519,10 @@ class Checkpoint(StateFiles):
 
         A schema that the fit has drafted is kept: it was charged to a run of its own.
         """
-        kept = [item for item in self._index["kept"] if item["kind"] == SCHEMA]
-        dropped = [item["file"] for item in self._index["kept"] if item not in kept]
+        files = [item for item in self._index["kept"] if item["kind"] == SCHEMA]
+        dropped = [item["file"] for item in self._index["kept"] if item not in files]
         self._index["given_up"] = self.runs
-        self._index |= {"run": new_name(), "plan": None, "kept": kept}
+        self._index |= {"run": new_name(), "plan": None, "kept": files}
         self._index["resumes"] += 1  # never twice the same noise
         self._went_on = False
         self._write_index()
@@ -590,7 +594,7 @@ class Checkpoint(StateFiles):
             ) from None
         return int(entry["done"])
 
-    def followed(self, stage: str) -> bool:
+    def is_followed(self, stage: str) -> bool:
         """Return whether a later stage has begun: then this one is not taken up again."""
         names = [item["name"] for item in self._index["kept"] if item["kind"] == "stage"]
         return stage in names[:-1]
@@ -603,5 +607,5 @@ class Checkpoint(StateFiles):
         """Keep the state of a stage after ``done`` steps; on the disk when this returns."""
         started = time.monotonic()
         self._keep("stage", stage, state.state_dict(), done)
-        now = time.monotonic()
-        self._next_save = now + min(self.every, (now - started) / COST)
+        ended = time.monotonic()
+        self._next_save = ended + min(self.every, (ended - started) / COST)

@@ -51,7 +51,7 @@ def ascent_step(squares: Tensor, ascent: float) -> Tensor:
 
 
 @contextmanager
-def moved(parameters: Sequence[Tensor], by: Sequence[Tensor]) -> Iterator[None]:
+def move_parameters(parameters: Sequence[Tensor], by: Sequence[Tensor]) -> Iterator[None]:
     """Move parameters, and move them back to the last bit, whatever happens meanwhile."""
     before = [p.detach().clone() for p in parameters]
     try:
@@ -237,18 +237,18 @@ class PerExampleClipper:
     ) -> tuple[Tensor, Tensor]:
         """Return ηC and M of :mod:`tabsynth.training.sums`, each in float64 and of shape (G,)."""
         none = torch.zeros_like(bounds)
-        taken, weights = none, none
+        subtracted, weights = none, none
         if reference is not None:
             norms = torch.stack(
                 [torch.linalg.vector_norm(r, dtype=torch.float64) for r in reference]
             ) * (1 + 2.0**-20)  # more than a sum of so many squares can err
             norms = norms * self.rows
-            taken = _by_group(self.groups, norms.unbind())
+            subtracted = _by_group(self.groups, norms.unbind())
             weights = _by_group(self.groups, (norms * self._are_weights.to(norms)).unbind())
         slack = rounding(
             bounds,
             weights,
-            taken,
+            subtracted,
             places=places,
             uses=self.uses,
             looked_up=self._looked_up,
@@ -283,11 +283,14 @@ class PerExampleClipper:
 
     def norms(self, losses: Losses, inputs: Tensor, groups: Sequence[int] | None = None) -> Tensor:
         """Return norms of the per-example gradients by group, shape (batch, G); of public rows only."""
-        own, self.groups = self.groups, list(groups) if groups is not None else self.groups
+        groups_before, self.groups = (
+            self.groups,
+            list(groups) if groups is not None else self.groups,
+        )
         try:
             return self.gradients(losses, inputs).sizes(self, None).norms
         finally:
-            self.groups = own
+            self.groups = groups_before
 
     def mean_gradient(self, losses: Losses, inputs: Tensor) -> list[Tensor]:
         """Return the ordinary mean gradient, of public rows only; zero for a parameter that is not used."""
@@ -330,13 +333,13 @@ class FactoredGradients:
         none = clipper._empty().new_zeros(self.batch)
         squares, products = [none] * clipper.group_count, [none] * clipper.group_count
         longest = none
-        named = _named(clipper, reference) if reference is not None else {}
+        named = _by_parameter(clipper, reference) if reference is not None else {}
         group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
         measure(self.factors)
         for factor in self.factors:
             if units is not None:
-                given = named if reference is not None else None
-                of_units = factor.unit_squares(units, given, parts)
+                subtracted = named if reference is not None else None
+                of_units = factor.unit_squares(units, subtracted, parts)
                 for key, (square, size) in of_units.items():
                     squares[group[key]] = squares[group[key]] + square
                     products[group[key]] = products[group[key]] + size.square()
@@ -352,9 +355,9 @@ class FactoredGradients:
             used = {id(p) for f in self.factors for p in f.layer.parameters(recurse=False)}
             for key, r in named.items():
                 if key not in used:
-                    own = torch.linalg.vector_norm(r, dtype=torch.float64).square()
+                    square_of_reference = torch.linalg.vector_norm(r, dtype=torch.float64).square()
                     times = 1.0 if units is None else units.count(parts).square()
-                    squares[group[key]] = squares[group[key]] + own * times
+                    squares[group[key]] = squares[group[key]] + square_of_reference * times
         norms = torch.stack(squares, dim=1).sqrt() * (1 + 2.0**-40)
         usable = longest <= LARGEST_FACTOR
         if units is not None:
@@ -378,7 +381,7 @@ class FactoredGradients:
     ) -> list[Tensor]:
         """Return Σ scaleᵢ (gᵢ − reference) in float64, a tensor a parameter."""
         group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
-        named = None if reference is None else _named(clipper, reference)
+        named = None if reference is None else _by_parameter(clipper, reference)
         scales = scale.unbind(1)
         sums: dict[int, Tensor] = {}
         for factor in self.factors:
@@ -386,16 +389,16 @@ class FactoredGradients:
             sums.update(factor.weighted_sums(weights, blank, named, clipper.working))
         for p in clipper.parameters:
             if id(p) not in sums:
-                taken = 0.0 if named is None else named[id(p)].double()
+                subtracted = 0.0 if named is None else named[id(p)].double()
                 total = chunked_sum(scales[group[id(p)]])
-                sums[id(p)] = torch.zeros_like(p, dtype=torch.float64) - total * taken
+                sums[id(p)] = torch.zeros_like(p, dtype=torch.float64) - total * subtracted
         return [sums[id(p)] for p in clipper.parameters]
 
 
 def _plain(part: nn.Module) -> TypeGuard[Layer]:
     """Return whether a layer is a linear map of its input and nothing else, and all of it is trained."""
-    own = dict(part.named_parameters(recurse=False))
-    if not own.keys() <= {"weight", "bias"} or not all(p.requires_grad for p in own.values()):
+    names = dict(part.named_parameters(recurse=False))
+    if not names.keys() <= {"weight", "bias"} or not all(p.requires_grad for p in names.values()):
         return False
     if type(part) is nn.Embedding:
         odd = (part.padding_idx, part.max_norm)
@@ -403,7 +406,7 @@ def _plain(part: nn.Module) -> TypeGuard[Layer]:
     return type(part) is nn.Linear
 
 
-def _named(clipper: PerExampleClipper, tensors: Sequence[Tensor]) -> dict[int, Tensor]:
+def _by_parameter(clipper: PerExampleClipper, tensors: Sequence[Tensor]) -> dict[int, Tensor]:
     return {id(p): t for p, t in zip(clipper.parameters, tensors, strict=True)}
 
 

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 
 from tabsynth.training.sums import chunked_products, chunked_sum
-from tabsynth.training.units import UnitPlaces, taken
+from tabsynth.training.units import UnitPlaces, take_rows
 
 Losses = Callable[[nn.Module, Tensor], Tensor]
 Layer = nn.Linear | nn.Embedding
@@ -64,10 +64,10 @@ class Use:
             product = product * (self.right == other.right)
         else:
             product = product * _inner(self.right, other.right)
-        return _bounded(product)
+        return _bound_products(product)
 
 
-def _bounded(products: Tensor) -> Tensor:
+def _bound_products(products: Tensor) -> Tensor:
     """Return inner products, infinite where one is not finite."""
     return products.nan_to_num(math.inf, math.inf, math.inf)
 
@@ -106,10 +106,10 @@ def measure(factors: Sequence["Factors"]) -> None:
     rights = [use.right for f in factors for use in f.uses if use.right.dim() == 2]
     measured = iter(norms_of([use.left for f in factors for use in f.uses] + rights))
     lefts = [[next(measured) for _ in f.uses] for f in factors]
-    for f, own in zip(factors, lefts, strict=True):
+    for f, norms in zip(factors, lefts, strict=True):
         f.norms = [
             (left, torch.ones_like(left) if use.right.dim() == 1 else next(measured))
-            for use, left in zip(f.uses, own, strict=True)
+            for use, left in zip(f.uses, norms, strict=True)
         ]
 
 
@@ -147,9 +147,9 @@ class Factors:
         if len(self.uses) == 1:
             return self.size.square() * (1 + self._float64_error)
         total = torch.stack(self.sizes).square().sum(0)
-        for k, one in enumerate(self.uses):
+        for k, use in enumerate(self.uses):
             for other in self.uses[:k]:
-                total = total + 2 * one.dot(other)
+                total = total + 2 * use.dot(other)
         # Products that cancel: what rounding may have hidden is added back. An inner product of n terms loses
         # a unit roundoff of its size, and n 2⁻¹²⁶ of numbers too small for the working precision.
         lefts, rights = (sum(norms) for norms in zip(*self.norms, strict=True))
@@ -173,7 +173,7 @@ class Factors:
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
             alone = len(self.uses) == 1 and self.uses[0].bias
-            left = self.norms[0][0] if alone else row_norms(self.biased)
+            left = self.norms[0][0] if alone else row_norms(self.bias_gradients)
             out[id(bias)] = left.square()
         return out
 
@@ -184,20 +184,26 @@ class Factors:
         have hidden is added back, so that no difference is taken for shorter than it is.
         """
         weight = reference[id(self.layer.weight)]
-        own = torch.linalg.vector_norm(weight, dtype=torch.float64)
-        own = own * (1 + weight.numel() * 2.0**-53)
-        total = (self.weight_squares - 2 * self._weight_dots(weight) + own.square()).clamp_min(0)
+        reference_norm = torch.linalg.vector_norm(weight, dtype=torch.float64)
+        reference_norm = reference_norm * (1 + weight.numel() * 2.0**-53)
+        total = (
+            self.weight_squares - 2 * self._weight_dots(weight) + reference_norm.square()
+        ).clamp_min(0)
         # lₖW is an inner product of ``out`` terms in the working precision, and its products with rₖ are
         # rounded to it; numbers below 2⁻¹²⁶ may be lost altogether. All else is in float64.
         unit = torch.finfo(weight.dtype).eps
         lengths = sum(right for _, right in self.norms)
-        hidden = (len(weight) + 4) * unit * own * self.size + self._vanishing * (lengths + 1)
+        hidden = (len(weight) + 4) * unit * reference_norm * self.size + self._vanishing * (
+            lengths + 1
+        )
         out = {
-            id(self.layer.weight): total + hidden + self._float64_error * (self.size + own).square()
+            id(self.layer.weight): total
+            + hidden
+            + self._float64_error * (self.size + reference_norm).square()
         }
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
-            out[id(bias)] = row_norms(self.biased - reference[id(bias)]).square()
+            out[id(bias)] = row_norms(self.bias_gradients - reference[id(bias)]).square()
         return out
 
     def unit_squares(
@@ -237,21 +243,38 @@ class Factors:
         total = units.total(self.weight_squares, square)
         total = total + 2 * units.total(units.products(self._dots_with, parts), parts)
         hidden = 2 * eps * size.square() + self._vanishing * (lefts.square() + rights.square() + 1)
-        own = torch.zeros_like(size)
+        reference_norm = torch.zeros_like(size)
         if reference is not None:
             r = reference[id(weight)]
-            own = torch.linalg.vector_norm(r, dtype=torch.float64) * (1 + r.numel() * 2.0**-53)
-            own = own * count
+            reference_norm = torch.linalg.vector_norm(r, dtype=torch.float64) * (
+                1 + r.numel() * 2.0**-53
+            )
+            reference_norm = reference_norm * count
             lost = self._vanishing * count * (rights + count)
-            hidden = hidden + (len(r) + 4) * eps * own * size + lost
-            total = total - 2 * count * units.total(self._weight_dots(r), parts) + own.square()
-        out = {id(weight): (total.clamp_min(0) + hidden + error * (size + own).square(), size)}
+            hidden = hidden + (len(r) + 4) * eps * reference_norm * size + lost
+            total = (
+                total
+                - 2 * count * units.total(self._weight_dots(r), parts)
+                + reference_norm.square()
+            )
+        out = {
+            id(weight): (
+                total.clamp_min(0) + hidden + error * (size + reference_norm).square(),
+                size,
+            )
+        }
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
-            rows = self.biased if reference is None else self.biased - reference[id(bias)]
+            rows = (
+                self.bias_gradients
+                if reference is None
+                else self.bias_gradients - reference[id(bias)]
+            )
             norms = row_norms(rows)
             size = units.total(norms, parts)
-            dots = units.products(lambda at: _bounded(_inner(rows, taken(rows, at))), parts)
+            dots = units.products(
+                lambda at: _bound_products(_inner(rows, take_rows(rows, at))), parts
+            )
             total = units.total(norms.square(), square) + 2 * units.total(dots, parts)
             hidden = (2 * eps + error) * size.square() + self._vanishing
             out[id(bias)] = total.clamp_min(0) + hidden, size
@@ -259,8 +282,8 @@ class Factors:
 
     def _dots_with(self, at: Tensor) -> Tensor:
         """Return inner products of each row's gradient of the weight with that of the row at another place, shape (batch,)."""
-        others = [Use(taken(u.left, at), taken(u.right, at), u.bias) for u in self.uses]
-        dots = [use.dot(other) for use in self.uses for other in others]
+        other_uses = [Use(take_rows(u.left, at), take_rows(u.right, at), u.bias) for u in self.uses]
+        dots = [use.dot(other) for use in self.uses for other in other_uses]
         return sum(dots[1:], dots[0])
 
     def dots(self, directions: Mapping[int, Tensor]) -> dict[int, Tensor]:
@@ -268,7 +291,7 @@ class Factors:
         out = {id(self.layer.weight): self._weight_dots(directions[id(self.layer.weight)])}
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
-            out[id(bias)] = self.biased.double() @ directions[id(bias)].double()
+            out[id(bias)] = self.bias_gradients.double() @ directions[id(bias)].double()
         return out
 
     def _weight_dots(self, weight: Tensor) -> Tensor:
@@ -277,7 +300,7 @@ class Factors:
         return sum(dots[1:], dots[0]).nan_to_num(-math.inf, -math.inf, -math.inf)
 
     @cached_property
-    def biased(self) -> Tensor:
+    def bias_gradients(self) -> Tensor:
         """Per-example gradients of the bias, shape (batch, out)."""
         lefts = [use.left for use in self.uses if use.bias]
         if not lefts:
@@ -292,7 +315,7 @@ class Factors:
         out = {id(self.layer.weight): total / len(lefts[0])}
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
-            out[id(bias)] = self.biased.mean(0)
+            out[id(bias)] = self.bias_gradients.mean(0)
         return out
 
     def _products(
@@ -335,7 +358,7 @@ class Factors:
         """
         weight, bias = self.layer.weight, getattr(self.layer, "bias", None)
         s = scale[id(weight)]
-        lefts = [_weighted(use.left.to(working), s, blank) for use in self.uses]
+        lefts = [_weigh(use.left.to(working), s, blank) for use in self.uses]
         parts = self._products(
             lefts,
             s.dtype,
@@ -349,11 +372,11 @@ class Factors:
         alone = len(self.uses) == 1 and self.uses[0].bias
         if reference is None:
             same = alone and scale[id(bias)] is s
-            biased = self.biased.to(working)
-            biased = lefts[0] if same else _weighted(biased, scale[id(bias)], blank)
+            biased = self.bias_gradients.to(working)
+            biased = lefts[0] if same else _weigh(biased, scale[id(bias)], blank)
             return {id(weight): total, id(bias): chunked_sum(biased)}
-        biased = (self.biased - reference[id(bias)]).to(working)
-        biased = _weighted(biased, scale[id(bias)], blank)
+        biased = (self.bias_gradients - reference[id(bias)]).to(working)
+        biased = _weigh(biased, scale[id(bias)], blank)
         # A reference that is not finite shows whatever the rows are.
         return {
             id(weight): total,
@@ -361,7 +384,7 @@ class Factors:
         }
 
 
-def _weighted(rows: Tensor, scale: Tensor, blank: Tensor | None) -> Tensor:
+def _weigh(rows: Tensor, scale: Tensor, blank: Tensor | None) -> Tensor:
     """Return each row times its factor; zero where it is left out."""
     return _without(rows * scale[:, None].to(rows.dtype), blank)
 
@@ -395,7 +418,7 @@ class _Linear(torch.autograd.Function):
         ctx.layer, ctx.trace = layer, trace
         ctx.save_for_backward(*moves)
         out = linear(inputs, layer.weight, layer.bias)
-        for (left, right), biased in zip(_pairs(moves), trace.biased(layer), strict=True):
+        for (left, right), biased in zip(_pairs(moves), trace.moves_bias(layer), strict=True):
             along = (right * inputs).sum(1, keepdim=True)
             out.addcmul_(left, trace.step * (along + 1 if biased else along))
         return out
@@ -454,7 +477,7 @@ class Trace:
         self.forward_uses: list[tuple[Layer, Tensor, Tensor, int]] = []
         self.backward_uses: list[tuple[Layer, Tensor, Tensor]] = []
 
-    def biased(self, layer: Layer) -> list[bool]:
+    def moves_bias(self, layer: Layer) -> list[bool]:
         """Return whether each move of a layer moves its bias too."""
         return [use.bias for use in self.moves.get(layer, ())]
 
@@ -487,8 +510,8 @@ class Trace:
             raise NotClosedForm("a layer's output was changed in place")
         if not total.requires_grad:
             return []
-        own = [p for layer in self.layers for p in layer.parameters(recurse=False)]
-        grads = torch.autograd.grad(total, [*outputs, *probes, *own], allow_unused=True)
+        parameters = [p for layer in self.layers for p in layer.parameters(recurse=False)]
+        grads = torch.autograd.grad(total, [*outputs, *probes, *parameters], allow_unused=True)
         if any(grad is not None for grad in grads[len(outputs) + len(probes) :]):
             raise NotClosedForm("a layer's weights are used outside of it")
         uses: dict[Layer, list[Use]] = {}
@@ -513,7 +536,7 @@ class Trace:
             inputs = inputs.detach().requires_grad_()
         out = _Linear.apply(inputs, layer, self, *moves)
         assert isinstance(out, Tensor)
-        return self._noted(layer, right, out)
+        return self._note(layer, right, out)
 
     def _embedding(self, layer: nn.Embedding, inputs: Tensor) -> Tensor:
         if inputs.dim() not in (1, 2) or len(inputs) != self.batch:
@@ -523,9 +546,9 @@ class Trace:
             same = (inputs == use.right.view(-1, *[1] * (inputs.dim() - 1)))[..., None]
             left = self.step * use.left
             out = out + same * (left if inputs.dim() == 1 else left[:, None])
-        return self._noted(layer, inputs, out)
+        return self._note(layer, inputs, out)
 
-    def _noted(self, layer: Layer, right: Tensor, out: Tensor) -> Tensor:
+    def _note(self, layer: Layer, right: Tensor, out: Tensor) -> Tensor:
         if out.requires_grad:  # else a constant: nothing of it goes back to the weights
             self.forward_uses.append((layer, right, out, out._version))
         return out

@@ -84,19 +84,23 @@ def run_steps(
     first = 0
     if checkpoint is not None and state is not None:
         first = checkpoint.restore(stage, state)
-        if checkpoint.followed(stage):
+        if checkpoint.is_followed(stage):
             return first
-    left = steps - first if account is None else min(steps - first, account.granted - account.spent)
+    count = (
+        steps - first if account is None else min(steps - first, account.granted - account.spent)
+    )
 
     def save(done: int) -> None:
         if checkpoint is not None and state is not None:
             checkpoint.save(stage, done, state)
 
-    now = time.monotonic()
-    deadline = math.inf if monitor.deadline is None else now + share * (monitor.deadline - now)
+    started = time.monotonic()
+    deadline = (
+        math.inf if monitor.deadline is None else started + share * (monitor.deadline - started)
+    )
     done = saved = first
     try:
-        while done < first + left and monitor.stopped != INTERRUPTED:
+        while done < first + count and monitor.stopped != INTERRUPTED:
             if time.monotonic() >= deadline:
                 monitor.stopped = TIME_LIMIT
                 break
@@ -105,7 +109,7 @@ def run_steps(
             if (trace := recorder()) is not None and state is not None:
                 trace.note(f"{stage}, step {done}", state.state_dict())
             if monitor.progress is not None:
-                monitor.progress(stage, done, first + left)
+                monitor.progress(stage, done, first + count)
             if checkpoint is not None and checkpoint.due():
                 save(done)
                 saved = done

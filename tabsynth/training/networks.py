@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from torch.optim import Optimizer
 
 from tabsynth._validate import one_of
 from tabsynth.encoding.table import Layout
-from tabsynth.training.checkpoint import Stateful
+from tabsynth.training.checkpoint import StateDict, Stateful
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -183,11 +182,11 @@ class State:
     def __init__(self, **parts: Stateful) -> None:
         self.parts = parts
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the state of every part, by name."""
         return {name: dict(part.state_dict()) for name, part in self.parts.items()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Invert :meth:`state_dict`."""
         for name, part in self.parts.items():
             part.load_state_dict(state[name])

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tabsynth._random import keystream
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, integer, one_of, positive
 from tabsynth.encoding.table import Layout
 from tabsynth.errors import BudgetError
@@ -23,7 +24,8 @@ from tabsynth.privacy.accounting.mechanisms import NoPrivacy, of_sum, steps_of
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact, recorder
 from tabsynth.privacy.noise.samplers import Bits, uniform
 from tabsynth.training.bounds import Bounds, Clipping
-from tabsynth.training.clipping import PerExampleClipper, moved
+from tabsynth.training.checkpoint import StateDict
+from tabsynth.training.clipping import PerExampleClipper, move_parameters
 from tabsynth.training.factors import Losses
 from tabsynth.training.sums import PARTS, TensorNoise, Total
 from tabsynth.training.units import UnitPlaces, UnitRows
@@ -168,10 +170,10 @@ def parts_of(rows: PrivateInputs) -> Tensor | None:
     return rows.parts if isinstance(rows, WeightedInputs) else None
 
 
-def reordered(rows: PrivateInputs, order: Sequence[int]) -> PrivateInputs:
+def reorder(rows: PrivateInputs, order: Sequence[int]) -> PrivateInputs:
     """Return the rows of these numbers, in this order."""
     if isinstance(rows, WeightedInputs):
-        codes = reordered(rows.codes, order)
+        codes = reorder(rows.codes, order)
         assert not isinstance(codes, WeightedInputs)
         return WeightedInputs(codes, rows.parts[order])
     if isinstance(rows, CodedInputs):
@@ -312,7 +314,7 @@ StepRule = DPSGD | DPSAT | BAM
 STEP_RULES: dict[str, type[StepRule]] = {rule.name: rule for rule in (DPSGD, DPSAT, BAM)}
 
 
-def stated(rule: StepRule) -> dict[str, Any]:
+def describe_rule(rule: StepRule) -> JsonObject:
     """Return what a certificate says of a rule: its name, and its radius where it has one."""
     radius = {} if isinstance(rule, DPSGD) else {"radius": rule.radius}
     return {"step_rule": rule.name, **radius}
@@ -504,7 +506,7 @@ class Terms:
         public = None if self.public is None else self.public.shape
         return self.losses, self.public_losses, public, self.correction is None, self.restored
 
-    def copied(self) -> "Terms":
+    def copy(self) -> "Terms":
         """Return the same with tensors of its own."""
         copied = replace(self)
         copied.public = None if self.public is None else self.public.clone()
@@ -704,10 +706,10 @@ class PrivateStep:
         units: UnitPlaces | None = None,
     ) -> list[Tensor]:
         """Make all of a step but the draw of its batch; nothing in it waits for the device."""
-        with self._moved(), full_precision(batch.device):
+        with self._at_moved_weights(), full_precision(batch.device):
             reference = self._reference(terms)
             sums, votes = self.clipped_sums(terms.losses, batch, keep, reference, parts, units)
-        sums, votes = self._passed(sums, votes)
+        sums, votes = self._pass_recorder(sums, votes)
         gradient = self.noisy_mean(sums)
         if self.private:
             self.bounds.adapt(votes, self.noise)
@@ -766,7 +768,7 @@ class PrivateStep:
         layout = self.places.layout(picked, places)
         return layout, UnitPlaces.of(counts, places, len(layout), rows.most)
 
-    def _passed(self, sums: list[Tensor], votes: Tensor) -> tuple[list[Tensor], Tensor]:
+    def _pass_recorder(self, sums: list[Tensor], votes: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return all that a step releases, past an audit's recorder if there is one."""
         if recorder() is None or not self.private:
             return sums, votes  # the standard deviations would wait for the device
@@ -793,7 +795,7 @@ class PrivateStep:
         slots = self._slots = self._slots or Slots(self.places.size, rows.device)
         slots.fill(layout)
         if self._recorded is None or not self._recorded[0].like(terms):
-            copied = terms.copied()
+            copied = terms.copy()
             draws = [self.generator, *copied.generators()]
 
             def body() -> list[Tensor]:
@@ -853,14 +855,14 @@ class PrivateStep:
                 losses, part, bounds, reference, here, share, unit
             )
             if unit is not None:
-                own = whole - (here & unit.first).sum() / 2
+                part_votes = whole - (here & unit.first).sum() / 2
             else:
-                own = whole - (here.sum() if share is None else (here * share).sum()) / 2
+                part_votes = whole - (here.sum() if share is None else (here * share).sum()) / 2
             if total is None or votes is None:
-                total, votes = Total(sums), own
+                total, votes = Total(sums), part_votes
             else:
                 total.add(sums)
-                votes = votes + own
+                votes = votes + part_votes
         assert total is not None and votes is not None
         return total.value(), votes
 
@@ -872,19 +874,19 @@ class PrivateStep:
         return [s.to(p.dtype) for s, p in zip(sums, self.clipper.parameters, strict=True)]
 
     @contextmanager
-    def _moved(self) -> Iterator[None]:
+    def _at_moved_weights(self) -> Iterator[None]:
         """Move the weights along the previous private gradient, and back."""
         if not isinstance(self.rule, DPSAT) or self._previous is None:
             yield
             return
         norm = torch.stack([g.norm() for g in self._previous]).norm().clamp_min(1e-30)
         step = self.rule.radius / norm
-        with moved(self.clipper.parameters, [g * step for g in self._previous]):
+        with move_parameters(self.clipper.parameters, [g * step for g in self._previous]):
             yield
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return what the next step needs besides the module: all of it released already."""
-        state: dict[str, Any] = {
+        state: StateDict = {
             "bounds": self.bounds.now.clone(),
             "groups": list(self.clipper.groups),
         }
@@ -893,7 +895,7 @@ class PrivateStep:
             state["previous"] = {str(i): g.clone() for i, g in enumerate(self._previous)}
         return state
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Invert :meth:`state_dict`."""
         self._recorded = None  # it wrote to the tensors of before
         self.bounds.now = state["bounds"].to(self.bounds.now, copy=True)

@@ -136,7 +136,7 @@ class UnitPlaces:
             values = values * parts.view(-1, *[1] * (values.dim() - 1))
         total = torch.zeros_like(values)
         for at in self.members.unbind(1):
-            total = total + taken(values, at)
+            total = total + take_rows(values, at)
         return total
 
     def products(self, of: Callable[[Tensor], Tensor], parts: Tensor | None = None) -> Tensor:
@@ -144,7 +144,7 @@ class UnitPlaces:
         total = torch.zeros(len(self.members), dtype=torch.float64, device=self.members.device)
         for at in self.later:
             values = of(at).masked_fill(at < 0, 0)
-            total = total + (values if parts is None else values * taken(parts, at))
+            total = total + (values if parts is None else values * take_rows(parts, at))
         return total
 
     def any(self, flags: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ class UnitPlaces:
         return self.total(flags.double()) > 0
 
 
-def taken(values: Tensor, at: Tensor) -> Tensor:
+def take_rows(values: Tensor, at: Tensor) -> Tensor:
     """Return values at some places, 0 where the place is −1; shape (places, …)."""
     none = (at < 0).view(-1, *[1] * (values.dim() - 1))
     return values.index_select(0, at.clamp_min(0)).masked_fill(none, 0)

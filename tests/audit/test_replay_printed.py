@@ -138,12 +138,12 @@ def replayed(name: str) -> str:
 @pytest.mark.parametrize("name", ["dp-gan", "dp-gan, clusters", "dp-gan, noised quantile"])
 def test_numbers_of_one_group_are_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The certificate prints C and σC, where a step of G groups has √G C and √G σC; ε is the same."""
-    real = Clipping.stated
+    real = Clipping.facts
 
     def stated(self: Clipping, *given: Any) -> dict[str, Any]:
         return {**real(self, *given), "l2_sensitivity": self.max_norm}
 
-    monkeypatch.setattr(Clipping, "stated", stated)
+    monkeypatch.setattr(Clipping, "facts", stated)
     said = replayed(name)
     assert said.startswith("mechanism 2 (critic): the certificate states a standard deviation of ")
     printed, used = (float(text) for text in re.findall(r"[\d.]+(?:e-?\d+)?(?=, and| was)", said))

@@ -356,7 +356,7 @@ def checkpoints(folder: Path) -> Reader:
             try:
                 checkpoint.once("counts", lambda: {"a": np.zeros(1)})
                 checkpoint.restore("stage", torch.nn.Linear(2, 1))
-                checkpoint.followed("stage")
+                checkpoint.is_followed("stage")
                 checkpoint.start_over()
                 checkpoint.ledger()
             finally:

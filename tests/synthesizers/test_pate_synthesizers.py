@@ -22,7 +22,7 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
-from tabsynth.synthesizers.pate.estimator import recommended
+from tabsynth.synthesizers.pate.estimator import recommend_teachers
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.teachers import PATENetworks
 from tabsynth.training import checkpoint as checkpoints
@@ -193,8 +193,10 @@ def teachers_of(model: PATEGAN | PATEACGAN) -> int:
 
 def test_teachers_follow_public_facts_alone() -> None:
     """R14: the declared rows, or a nominal number; never the table."""
-    assert teachers_of(PATEGAN(SCHEMA, epsilon=1.0, rows=19_077)) == recommended(19_077, 1.0, 1e-5)
-    assert teachers_of(PATEGAN(SCHEMA, epsilon=1.0)) == recommended(20_000, 1.0, 1e-5) >= 300
+    assert teachers_of(PATEGAN(SCHEMA, epsilon=1.0, rows=19_077)) == recommend_teachers(
+        19_077, 1.0, 1e-5
+    )
+    assert teachers_of(PATEGAN(SCHEMA, epsilon=1.0)) == recommend_teachers(20_000, 1.0, 1e-5) >= 300
     assert teachers_of(PATEGAN(SCHEMA, epsilon=1.0, teachers="networks")) == 20
     assert [teachers_of(PATEGAN(SCHEMA, epsilon=math.inf, rows=n)) for n in (1, 7, 19)] == [
         2,

@@ -72,7 +72,7 @@ def test_units_make_one_noise(grouping: str, bound: str) -> None:
     public = normal_rows(5, "scores", 0).float()
     bounds.cluster(minus_scores, public)
     bounds.follow(bounds.clipper.norms(minus_scores, public))
-    stated = clipping.stated(bounds.clipper.module, "rows")
+    stated = clipping.facts(bounds.clipper.module, "rows")
     groups = stated["groups"]
     assert groups == bounds.clipper.group_count == len(bounds.now)
     assert stated["l2_sensitivity"] == pytest.approx(math.sqrt(groups) * 0.3)

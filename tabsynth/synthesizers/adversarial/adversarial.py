@@ -35,6 +35,7 @@ from tabsynth.synthesizers.adversarial.generator import (
 from tabsynth.synthesizers.adversarial.method import Learning, TrainingMechanism, step_mechanism
 from tabsynth.synthesizers.settings import Config, with_settings
 from tabsynth.training.bounds import Clipping
+from tabsynth.training.checkpoint import StateDict
 from tabsynth.training.loop import run_steps
 from tabsynth.training.networks import mlp, optimizer
 from tabsynth.training.private_step import (
@@ -42,9 +43,9 @@ from tabsynth.training.private_step import (
     PrivateStep,
     StepConfig,
     critic_scores,
+    describe_rule,
     gradient_penalty,
     minus_scores,
-    stated,
     tf32,
 )
 
@@ -169,7 +170,7 @@ class CriticSchedule:
             self.steps = STEP_COUNTS[STEP_COUNTS.index(self.steps) + 1]
             self.grace = GRACE
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the counters and means."""
         return {
             "steps": self.steps,
@@ -179,7 +180,7 @@ class CriticSchedule:
             "accuracy": self.accuracy.clone(),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Invert :meth:`state_dict`."""
         self.steps, self.waited = int(state["steps"]), int(state["waited"])
         self.grace = int(state["grace"])
@@ -222,8 +223,8 @@ def wants_public(clipping: Clipping) -> bool:
 def stated_steps(config: WGANConfig | DPGANConfig, stand_ins: str = GENERATED) -> dict[str, Any]:
     """Return what a certificate says of the critic's private steps; ``stand_ins`` names the rows they are centred on."""
     layers = [1] * (len(config.critic.hidden) + 2)  # their widths make no group more or less
-    details = config.clipping.stated(mlp(layers, torch.Generator()), stand_ins)
-    details |= stated(config.step.step_rule())
+    details = config.clipping.facts(mlp(layers, torch.Generator()), stand_ins)
+    details |= describe_rule(config.step.step_rule())
     return {**details, "stand_ins": stand_ins} if wants_public(config.clipping) else details
 
 

@@ -32,7 +32,7 @@ from tabsynth.synthesizers.settings import check_parts
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.loop import run_steps
 from tabsynth.training.networks import ACTIVATIONS, Heads, State, mlp, optimizer, set_bias
-from tabsynth.training.private_step import StepConfig, stated
+from tabsynth.training.private_step import StepConfig, describe_rule
 
 ADAM = (0.9, 0.999)  # its usual βs
 # On private rows with DP-SGD; on a table that costs nothing; on private rows without noise (ε = ∞).
@@ -95,7 +95,7 @@ class AutoencoderConfig:
 
     def stated_steps(self) -> dict[str, Any]:
         """Return what a certificate says of the private steps."""
-        return {**self.clipping().stated(nn.Module()), **stated(self.step.step_rule())}
+        return {**self.clipping().facts(nn.Module()), **describe_rule(self.step.step_rule())}
 
 
 def source_autoencoder(rows: int) -> AutoencoderConfig:

@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
@@ -44,7 +45,7 @@ from tabsynth.synthesizers.adversarial.config import (
 )
 from tabsynth.synthesizers.adversarial.method import (
     NetworksMethod,
-    chosen,
+    config_or_default,
     make_networks,
     read_parameters,
 )
@@ -121,8 +122,10 @@ class DPGAN(Synthesizer):
         config = VARIANTS[self.variant]
         if self.warm_start is not None and config.warm_start.critic_steps:
             config = with_settings(config, step__count=WARM_CRITIC_STEPS)
-        config = with_rule(chosen("config", self.config, config), self.step_rule)
-        coder = chosen("autoencoder_config", self.autoencoder_config, AutoencoderConfig())
+        config = with_rule(config_or_default("config", self.config, config), self.step_rule)
+        coder = config_or_default(
+            "autoencoder_config", self.autoencoder_config, AutoencoderConfig()
+        )
         return make_networks(
             self,
             schema,
@@ -134,6 +137,6 @@ class DPGAN(Synthesizer):
         )
 
     @classmethod
-    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
         return read_parameters(facts, DPGANConfig(), CRITIC_OF_0_2, ["variant"])

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
@@ -40,7 +41,7 @@ from tabsynth.synthesizers.adversarial.config import (
 from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
 from tabsynth.synthesizers.adversarial.method import (
     NetworksMethod,
-    chosen,
+    config_or_default,
     make_networks,
     read_parameters,
 )
@@ -176,8 +177,8 @@ class DPWGAN(Synthesizer):
             config, coder = source_wgan(rows), source_autoencoder(rows)
         elif self.warm_start is not None:
             config = with_settings(config, step__count=WARM_CRITIC_STEPS, generator__averaging=0.99)
-        config = with_rule(chosen("config", self.config, config), self.step_rule)
-        coder = chosen("autoencoder_config", self.autoencoder_config, coder)
+        config = with_rule(config_or_default("config", self.config, config), self.step_rule)
+        coder = config_or_default("autoencoder_config", self.autoencoder_config, coder)
         stated = {"weight_clip": config.weight_clip}
         return make_networks(
             self,
@@ -190,6 +191,6 @@ class DPWGAN(Synthesizer):
         )
 
     @classmethod
-    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
         return read_parameters(facts, WGANConfig(), CRITIC_OF_0_2, ["preset"])

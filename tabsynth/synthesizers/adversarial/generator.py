@@ -17,7 +17,7 @@ from tabsynth.privacy.ledger.ledger import Account, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.mixture import NOT_ONE, Mixture
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.checkpoint import Stateful
+from tabsynth.training.checkpoint import StateDict, Stateful
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import OPTIMIZERS, Heads, State, mlp, optimizer, set_bias
 from tabsynth.training.private_step import Batches, PrivateStep, StepConfig
@@ -349,10 +349,10 @@ class ConditionalGenerator(TableGenerator):
     def logits(self, z: Tensor) -> Tensor:
         """Return the logits of :meth:`TableGenerator.logits`, with those of the label as z says."""
         logits = super().logits(z)
-        given = (2 * z[:, self._free :] - 1) * self.CERTAIN
+        label = (2 * z[:, self._free :] - 1) * self.CERTAIN
         start, stop = self._label.start, self._label.stop
         before, _, after = logits.split([start, stop - start, logits.shape[1] - stop], dim=1)
-        return torch.cat([before, given, after], dim=1)
+        return torch.cat([before, label, after], dim=1)
 
     def sound(self) -> bool:
         """Return whether the shares of the classes are shares."""
@@ -365,8 +365,8 @@ class ConditionalGenerator(TableGenerator):
 
     def noise_of(self, classes: np.ndarray) -> Callable[[int, torch.Generator], Tensor]:
         """Return what draws noise of some classes, bool, shape (classes,), by their shares; alike if all of these are 0."""
-        some = torch.as_tensor(classes, dtype=self.shares.dtype, device=self.shares.device)
-        shares = self.shares * some if (self.shares * some).sum() > 0 else some
+        allowed = torch.as_tensor(classes, dtype=self.shares.dtype, device=self.shares.device)
+        shares = self.shares * allowed if (self.shares * allowed).sum() > 0 else allowed
 
         def noise(rows: int, rng: torch.Generator) -> Tensor:
             drawn = torch.multinomial(shares, rows, replacement=True, generator=rng)
@@ -411,19 +411,19 @@ class WeightAverage(Stateful, Generic[Module]):
     def update(self, module: nn.Module) -> None:
         """Take in the weights of ``module`` after one of its steps."""
         self.updates += 1
-        taken = (1 - self.decay) / (1 - self.decay**self.updates)
-        now = module.state_dict().values()
-        for mean, value in zip(self.module.state_dict().values(), now, strict=True):
+        weight = (1 - self.decay) / (1 - self.decay**self.updates)
+        values = module.state_dict().values()
+        for mean, value in zip(self.module.state_dict().values(), values, strict=True):
             if mean.is_floating_point():
-                mean.lerp_(value, taken)
+                mean.lerp_(value, weight)
             else:
                 mean.copy_(value)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the mean, and the number of its steps."""
         return {"updates": self.updates, "module": self.module.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Invert :meth:`state_dict`."""
         self.updates = int(state["updates"])
         self.module.load_state_dict(state["module"])
@@ -449,11 +449,11 @@ class Curves:
                 out[name] = {"step": [s for s, _ in finite], "value": [v for _, v in finite]}
         return out
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the curves so far."""
         return self.to_dict()
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Invert :meth:`state_dict`."""
         self._held = {
             name: list(zip(curve["step"], curve["value"], strict=True))

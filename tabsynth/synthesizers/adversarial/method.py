@@ -154,7 +154,7 @@ class Learning(ABC):
         return TableGenerator
 
 
-def _left(epsilon: float, delta: float, earlier: Ledger) -> float:
+def _mu_left(epsilon: float, delta: float, earlier: Ledger) -> float:
     """Return μ of the single Gaussian that would spend what is left, for sharing out."""
     if math.isinf(epsilon):
         return math.inf
@@ -281,20 +281,20 @@ class NetworksMethod(TableMethod):
 
     def _check_units(self) -> None:
         """Refuse what private steps cannot do with units of several rows."""
-        most, stepped = self.schema.design.rows, self.learning.private_steps()
+        max_rows, stepped = self.schema.design.rows, self.learning.private_steps()
         if self._private_autoencoder is not None:
             stepped = [*stepped, self.autoencoder.step]
-        least = min(
-            (c.physical_batch for c in stepped if c.physical_batch is not None), default=most
+        smallest_batch = min(
+            (c.physical_batch for c in stepped if c.physical_batch is not None), default=max_rows
         )
-        if least < most:
+        if smallest_batch < max_rows:
             raise InputError(
-                f"The rows of a unit go through a network together: physical_batch must be max_rows_per_unit={most} at least,"
-                f" got {least}; raise it, or leave it out."
+                f"The rows of a unit go through a network together: physical_batch must be max_rows_per_unit={max_rows} at least,"
+                f" got {smallest_batch}; raise it, or leave it out."
             )
-        if stepped and most > MOST_ROWS:
+        if stepped and max_rows > MOST_ROWS:
             raise InputError(
-                f"Private steps take max_rows_per_unit of at most {MOST_ROWS}, got {most:,}; lower it, or fit margnet."
+                f"Private steps take max_rows_per_unit of at most {MOST_ROWS}, got {max_rows:,}; lower it, or fit margnet."
             )
 
     def _check_sources(self) -> None:
@@ -332,7 +332,7 @@ class NetworksMethod(TableMethod):
         """Return earlier spends with those of the warm start."""
         return spends if self.warm_start is None else together(self.warm_start, spends)
 
-    def counted(self) -> list[str]:
+    def count_purposes(self) -> list[str]:
         """Return the purposes of the counts that are released once, before training."""
         warm = self.warm_start
         of_columns = warm is None and self.starts_from_counts
@@ -341,8 +341,8 @@ class NetworksMethod(TableMethod):
         # The one-way counts of weighted rows add up to weights, not to a number of rows.
         if self.rows is None and needs_rows and (self.schema.weight or not of_columns):
             purposes.append(COUNT)
-        known = of_columns or (warm is not None and warm.model_.population is not None)
-        if self.schema.weight and needs_rows and not known:
+        has_total = of_columns or (warm is not None and warm.model_.population is not None)
+        if self.schema.weight and needs_rows and not has_total:
             purposes.append(TOTAL)
         if self.overlap == "charged":
             purposes.append(OVERLAP)
@@ -359,10 +359,10 @@ class NetworksMethod(TableMethod):
         BudgetError
             If they leave nothing.
         """
-        mu, autoencoder = _left(self.epsilon, self.delta, earlier), self._private_autoencoder
+        mu, autoencoder = _mu_left(self.epsilon, self.delta, earlier), self._private_autoencoder
         spends = [
             PlannedSpend(purpose=name, mechanism=_gaussian(mu, SHARES[name]), count=1)
-            for name in self.counted()
+            for name in self.count_purposes()
         ]
         if autoencoder is not None:
             mechanism = _autoencoder(autoencoder, mu, self.delta)
@@ -598,12 +598,12 @@ class NetworksMethod(TableMethod):
         learned = self.training if self.training != "public" else self._free_rows
         return {"autoencoder": learned, **self.learning.stated}
 
-    def public_table_facts(self) -> dict[str, Any] | None:
+    def public_table_facts(self) -> JsonObject | None:
         """Return what a certificate says of the public table."""
         facts = super().public_table_facts()
         return None if facts is None else {**facts, "provenance": self.public_source}
 
-    def public_facts(self, trained: Trained) -> dict[str, Any]:
+    def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""
         public, warm = super().public_facts(trained) | self.learning.public_facts(), self.warm_start
         if public["public_table"] is not None:
@@ -688,7 +688,7 @@ def make_networks(
     )
 
 
-def chosen(name: str, config: object, default: Config) -> Config:
+def config_or_default(name: str, config: object, default: Config) -> Config:
     """Return the configuration of a parameter, or the default without one; refuse one of another class."""
     if config is None:
         return default

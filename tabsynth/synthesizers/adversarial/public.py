@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import codes_of
@@ -52,19 +53,19 @@ def fingerprint(warm: WarmStart) -> str:
     return digest.hexdigest()
 
 
-def spends_of(warm: WarmStart) -> list[dict[str, Any]]:
+def spends_of(warm: WarmStart) -> list[JsonObject]:
     """Return what a warm start has spent, as a ledger takes it; each line says whose it is."""
     origin = {"warm_start": warm.method, "sha256_of_weights": fingerprint(warm)}
     items = warm.ledger_.to_list()
     return as_earlier({**item, "details": {**item["details"], **origin}} for item in items)
 
 
-def together(warm: WarmStart, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def together(warm: WarmStart, spends: list[JsonObject]) -> list[JsonObject]:
     """Return what a warm start has spent, then what this synthesizer has; a warm start counts once."""
     origin = fingerprint(warm)
-    if any(item["details"].get("sha256_of_weights") == origin for item in own):
-        return own
-    return [*spends_of(warm), *own]
+    if any(item["details"].get("sha256_of_weights") == origin for item in spends):
+        return spends
+    return [*spends_of(warm), *spends]
 
 
 def released_index(warm: WarmStart, rows: int, rng: np.random.Generator) -> np.ndarray:

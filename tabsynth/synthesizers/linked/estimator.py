@@ -77,14 +77,16 @@ def neighbours(records: Records) -> Workload:
     """
     numbers = [j for j, column in enumerate(records.columns) if column.role == CHILDREN]
     if not records.context:
-        others = set(range(len(records.columns))).difference(numbers)
-        pairs = sorted((min(i, j), max(i, j)) for i in numbers for j in others)
+        other_columns = set(range(len(records.columns))).difference(numbers)
+        pairs = sorted((min(i, j), max(i, j)) for i in numbers for j in other_columns)
         return Workload(tuple(pairs), None, tuple(numbers))
-    own = {c.column.name: j for j, c in enumerate(records.columns) if _is(c, OWN, records.table)}
+    columns_of_row = {
+        c.column.name: j for j, c in enumerate(records.columns) if _is(c, OWN, records.table)
+    }
     pairs = [
-        (j, own[c.column.name])
+        (j, columns_of_row[c.column.name])
         for j, c in enumerate(records.columns)
-        if _is(c, PREVIOUS, records.table) and c.column.name in own
+        if _is(c, PREVIOUS, records.table) and c.column.name in columns_of_row
     ]
     roles = (CHILDREN, OWN, STEP)
     columns = tuple(j for j, column in enumerate(records.columns) if column.role in roles)
@@ -112,15 +114,15 @@ def toward_first(
             continue
         share = np.clip(single[j].counts.ravel()[: column.column.size], SMALLEST_COUNT, None)
         size = len(share)
-        given = m.counts.ravel()[:size]
-        prior = share / share.sum() * max(given.sum(), 1.0)
-        apart = float(((given - prior) ** 2).sum())
+        later_counts = m.counts.ravel()[:size]
+        prior = share / share.sum() * max(later_counts.sum(), 1.0)
+        apart = float(((later_counts - prior) ** 2).sum())
         by_noise = size * m.std**2
-        kept = max(0.0, apart - by_noise) / apart
-        left = max(kept, math.sqrt(2 / size) / (1 + math.sqrt(2 / size)))
+        trust = max(0.0, apart - by_noise) / apart
+        noise_share = max(trust, math.sqrt(2 / size) / (1 + math.sqrt(2 / size)))
         moved = m.counts.astype(float).copy()
-        moved.ravel()[:size] = prior + kept * (given - prior)
-        counts.append(replace(m, counts=moved, std=m.std * math.sqrt(left)))
+        moved.ravel()[:size] = prior + trust * (later_counts - prior)
+        counts.append(replace(m, counts=moved, std=m.std * math.sqrt(noise_share)))
     return replace(later, counts=counts)
 
 
@@ -152,7 +154,7 @@ def _is(column: Any, role: str, table: str) -> bool:
 class LinkedModel(FittedModel[LinkedEncoder]):
     """A fitted model of linked tables."""
 
-    def schema_facts(self) -> dict[str, Any]:
+    def schema_facts(self) -> JsonObject:
         """Return what a model file says of the schema."""
         return {"schema": self.encoder.schema.to_dict()}
 
@@ -328,7 +330,7 @@ class LinkedMethod(Method):
             notes={"children": notes},
         )
 
-    def public_facts(self, trained: Trained) -> dict[str, Any]:
+    def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""
         schema = self.schema
         columns = [(t, c) for t, s in schema.tables.items() for c in s.generated]
@@ -347,11 +349,11 @@ class LinkedMethod(Method):
             "tables": {name: keys.to_dict() for name, keys in schema.keys.items()},
         }
 
-    def training_facts(self, trained: Trained) -> dict[str, Any]:
+    def training_facts(self, trained: Trained) -> JsonObject:
         """Return what a certificate states of the training."""
         return {**super().training_facts(trained), "notes": trained.notes["children"]}
 
-    def configuration(self) -> dict[str, Any]:
+    def configuration(self) -> JsonObject:
         """Return what rebuilds an untrained generator, JSON-ready."""
         return {"root_share": self.root_share, **asdict(self.config)}
 
@@ -457,7 +459,7 @@ class LinkedMargNet(Synthesizer):
         BudgetError
             If the fit would exceed the budget, or that of the project.
         """
-        _ = self._linked(self.schema)
+        _ = self._check_linked(self.schema)
         return super().fit(
             table, progress=progress, checkpoint=checkpoint, ledger=ledger, count=count
         )
@@ -581,7 +583,7 @@ class LinkedMargNet(Synthesizer):
     def schema_(self) -> LinkedSchema:
         """The linked schema of the fitted model."""
         self._check_fitted()
-        return self._linked(self.model_.encoder.schema)
+        return self._check_linked(self.model_.encoder.schema)
 
     @property
     def feature_names_in_(self) -> np.ndarray:
@@ -595,13 +597,13 @@ class LinkedMargNet(Synthesizer):
             raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
         return LinkedMethod(
             **self.shared_settings(),
-            schema=self._linked(schema),
+            schema=self._check_linked(schema),
             root_share=self.root_share,
             config=self.config or MargNetConfig(),
         )
 
     @staticmethod
-    def _linked(schema: object) -> LinkedSchema:
+    def _check_linked(schema: object) -> LinkedSchema:
         if not isinstance(schema, LinkedSchema):
             raise InputError(
                 f"Expected schema to be a LinkedSchema, got {type(schema).__name__}; make one with tabsynth.LinkedSchema(tables, keys)."
@@ -614,9 +616,7 @@ class LinkedMargNet(Synthesizer):
         return LinkedSchema.from_dict(facts["schema"], str(path))
 
     @classmethod
-    def parameters_from(
-        cls, schema: Schema | LinkedSchema, facts: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def parameters_from(cls, schema: Schema | LinkedSchema, facts: Mapping[str, Any]) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
         settings = dict(facts["config"])
         root_share = float(settings.pop("root_share"))

@@ -32,7 +32,7 @@ from tabsynth.synthesizers.adversarial.method import (
     Learning,
     NetworksMethod,
     TrainingMechanism,
-    chosen,
+    config_or_default,
     make_networks,
     read_parameters,
 )
@@ -59,7 +59,7 @@ MOST_CLASSES = 100
 
 
 @lru_cache(maxsize=64)
-def recommended(rows: int, epsilon: float, delta: float) -> int:
+def recommend_teachers(rows: int, epsilon: float, delta: float) -> int:
     """Return the planner's number of teachers; where no label is affordable, teachers of ten rows."""
     number = plan_labels(rows, epsilon, delta).recommended if rows >= LEAST_ROWS else None
     return number or min(max(2, rows // LEAST_ROWS_EACH), MOST_TEACHERS)
@@ -171,7 +171,7 @@ def _number_of_teachers(estimator: "PATEGAN | PATEACGAN") -> int:
         nominal = int(rows or NOMINAL_ROWS)
         if estimator.teachers == NETWORKS:
             return min(max(2, nominal // PAPER_ROWS_EACH), MOST_TEACHERS)
-        return recommended(
+        return recommend_teachers(
             nominal, min(float(estimator.epsilon), MOST_EPSILON), float(estimator.delta)
         )
     integer("teacher_count", count, least=2)  # one teacher is no majority
@@ -188,7 +188,7 @@ def _chosen_config(estimator: "PATEGAN | PATEACGAN") -> PATEConfig:
     """Return the configuration, which the parameter ``queries`` may change."""
     one_of("teachers", estimator.teachers, TEACHERS)
     default = paper_config() if estimator.teachers == NETWORKS else PATEConfig()
-    config, queries = chosen("config", estimator.config, default), estimator.queries
+    config, queries = config_or_default("config", estimator.config, default), estimator.queries
     if estimator.teachers == MARGINALS and not config.generator.pair_anchor:
         raise InputError(
             "generator.pair_anchor=0 would discard the two-way marginals that the teachers vote on; give it a weight."
@@ -225,7 +225,7 @@ def _make_voting(
         estimator,
         schema,
         learning,
-        chosen("autoencoder_config", estimator.autoencoder_config, AutoencoderConfig()),
+        config_or_default("autoencoder_config", estimator.autoencoder_config, AutoencoderConfig()),
         network_encoding=estimator.network_encoding,
         starts_from_counts=counts,
         choices={
@@ -326,7 +326,7 @@ class PATEGAN(Synthesizer):
         return _make_voting(self, check_table_schema(schema), ensemble, {}, {})
 
     @classmethod
-    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
         return read_parameters(_of_present_names(facts), PATEConfig(), PATE_OF_0_2, CHOICES)
 
@@ -497,7 +497,7 @@ class PATEACGAN(Synthesizer):
         return shares
 
     @classmethod
-    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> JsonObject:
         """Return the parameters of a fit from the facts of its model file."""
         facts = _of_present_names(facts)
         config = facts["config"]

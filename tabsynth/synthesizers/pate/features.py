@@ -217,13 +217,13 @@ class PairFeatures:
             for b, f in zip(self.layout.blocks, self._functions, strict=True)
         ]
         for b, two in enumerate(self.layout.blocks):
-            for a, one in enumerate(self.layout.blocks[:b]):
+            for a, block in enumerate(self.layout.blocks[:b]):
                 part = departures[bounds[a] : bounds[a + 1], bounds[b] : bounds[b + 1]].numpy()
                 relative = 1 + tables[a] @ part @ tables[b].T
                 joint = _fit_margins(relative, self.marginals[a], self.marginals[b])
-                product = one.codebook.T @ joint @ two.codebook
-                moments[one.start : one.stop, two.start : two.stop] = product
-                moments[two.start : two.stop, one.start : one.stop] = product.T
+                product = block.codebook.T @ joint @ two.codebook
+                moments[block.start : block.stop, two.start : two.stop] = product
+                moments[two.start : two.stop, block.start : block.stop] = product.T
         return torch.from_numpy(moments).to(self._constants)
 
 

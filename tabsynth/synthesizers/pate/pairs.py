@@ -43,6 +43,7 @@ from tabsynth.synthesizers.pate.rounds import (
     run_rounds,
     take_shares,
 )
+from tabsynth.training.checkpoint import StateDict
 from tabsynth.training.networks import one_cycle, optimizer
 from tabsynth.training.private_step import codes_of, parts_of
 
@@ -85,7 +86,7 @@ class Answers:
     least: float = 0.0
     against: Tensor | None = None
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return all of it."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
@@ -128,8 +129,8 @@ class Student:
             precision = torch.diag(1 / self.variances[group]).double()
             slope = (self.prior - self.means) / self.variances[group]
             for answers in self.answers:
-                more, toward = self._information(answers)
-                precision += more
+                information, toward = self._information(answers)
+                precision += information
                 slope = slope + toward
             covariance = torch.linalg.inv(precision).float()
             self.means = self.means + (covariance @ slope).clamp(-MOST_MOVE, MOST_MOVE)
@@ -169,7 +170,7 @@ class Student:
             return rows - answers.centre
         return rows - self.features(answers.against[part].float())
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return θ, its variances, and all answers."""
         return {
             "means": self.means,
@@ -178,15 +179,15 @@ class Student:
             "answers": [answers.state_dict() for answers in self.answers],
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Invert :meth:`state_dict`."""
         device = self.means.device
         self.means, self.prior = state["means"].to(device), state["prior"].to(device)
         self.variances = state["variances"].to(device)
         self.answers = []
-        for one in state["answers"]:
+        for answers in state["answers"]:
             fields: dict[str, Any] = {
-                k: v.to(device) if isinstance(v, Tensor) else v for k, v in one.items()
+                k: v.to(device) if isinstance(v, Tensor) else v for k, v in answers.items()
             }
             self.answers.append(Answers(**fields))
 
@@ -322,8 +323,10 @@ class PATEMarginals(GeneratorTraining):
         heads = (0, 1) if self._joint else (0,)
         scale = self._scale(question_features, spread, heads)
         # Each head says yes to a share of rows of which all heads together say yes to half.
-        least = float(-torch.special.ndtri(torch.tensor(0.5 ** (1 / len(heads)))))
-        yes = teachers.yes(question_features, centre, [self.heads[h] for h in heads], scale, least)
+        threshold = float(-torch.special.ndtri(torch.tensor(0.5 ** (1 / len(heads)))))
+        yes = teachers.yes(
+            question_features, centre, [self.heads[h] for h in heads], scale, threshold
+        )
         self.student.answers.append(
             Answers(
                 codes=codes,
@@ -332,7 +335,7 @@ class PATEMarginals(GeneratorTraining):
                 scale=scale,
                 ratio=self._ratio(aggregator.noise()),
                 heads=heads,
-                least=least,
+                least=threshold,
             )
         )
         if self.ensemble.label is not None and self.ensemble.mode == "B":
@@ -361,18 +364,20 @@ class PATEMarginals(GeneratorTraining):
         assert label is not None
         classes = torch.eye(label.stop - label.start, device=codes.device)
 
-        def labelled(which: Tensor) -> Tensor:
+        def with_label(which: Tensor) -> Tensor:
             changed = codes.clone()
             changed[:, label] = which
             return changed
 
-        votes = teachers.votes([labelled(c) for c in classes], self.features, centre, self.heads[1])
+        votes = teachers.votes(
+            [with_label(c) for c in classes], self.features, centre, self.heads[1]
+        )
         best = aggregator.classes(votes)
         draw = torch.randint(1, len(classes), best.shape, generator=rng, device=best.device)
         other = (best + draw) % len(classes)
         answers = Answers(
-            codes=labelled(classes[best]),
-            against=labelled(classes[other]),
+            codes=with_label(classes[best]),
+            against=with_label(classes[other]),
             yes=torch.ones_like(best, dtype=torch.bool),
             centre=centre,
             scale=torch.ones(len(best), 1, device=codes.device),

@@ -53,7 +53,7 @@ from tabsynth.training.private_step import (
     PrivateInputs,
     codes_of,
     parts_of,
-    reordered,
+    reorder,
 )
 from tabsynth.training.units import UnitRows
 
@@ -135,7 +135,7 @@ def deal(
         shard[i], rank[i] = int.from_bytes(assigned.digest(), "little") % teachers, place
         seen[owners[i]] += 1
     order = sorted(range(len(digests)), key=lambda row: (rank[owner[row]], digests[row]))
-    return reordered(inputs, order), torch.from_numpy(shard[owner[order]])
+    return reorder(inputs, order), torch.from_numpy(shard[owner[order]])
 
 
 def _units(
@@ -143,11 +143,11 @@ def _units(
 ) -> tuple[np.ndarray, list[bytes]]:
     """Return the number of each row's unit, and a keyed hash of what the rows of each unit hold, in any order."""
     names, owner = np.unique(units, return_inverse=True)
-    held: list[list[bytes]] = [[] for _ in names]
+    contents: list[list[bytes]] = [[] for _ in names]
     for digest, unit in zip(digests, owner, strict=True):
-        held[unit].append(digest)
+        contents[unit].append(digest)
     return owner, [
-        blake2b(b"".join(sorted(part)), key=secret, digest_size=16).digest() for part in held
+        blake2b(b"".join(sorted(part)), key=secret, digest_size=16).digest() for part in contents
     ]
 
 

@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,7 @@ from tabsynth.synthesizers.pate.rounds import (
     run_rounds,
     take_shares,
 )
+from tabsynth.training.checkpoint import StateDict
 from tabsynth.training.networks import mlp, optimizer
 from tabsynth.training.private_step import (
     CHUNK_ROWS,
@@ -135,8 +136,8 @@ class Teachers(nn.Module):
     def outputs(self, rows: Tensor) -> list[Tensor]:
         """Return outputs for the same rows for all, in parts of shape (K, some rows, outputs)."""
         widest = max(w.shape[2] for w in self.weights)
-        some = max(1, ANSWERS // (len(self.weights[0]) * widest))
-        return [self(part) for part in rows.split(some)]
+        part_rows = max(1, ANSWERS // (len(self.weights[0]) * widest))
+        return [self(part) for part in rows.split(part_rows)]
 
 
 class TeacherTrainer:
@@ -241,11 +242,11 @@ class LabelledRows:
         """Take the rows of the next round: ``codes``, ``yes``, and ``classes`` with ``classed`` where there are any."""
         self.rows = rows
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return all of it."""
         return dict(self.rows)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Invert :meth:`state_dict`."""
         self.rows = {name: value.to(self.device) for name, value in state.items()}
 
@@ -369,26 +370,28 @@ class PATENetworks(GeneratorTraining):
     def _answers(self, aggregator: NoisyAggregator, codes: Tensor) -> dict[str, Tensor]:
         """Return what the noisy votes say of each row."""
         teachers, label, mode = self.ensemble.teachers, self.label, self.ensemble.mode
-        own = None if label is None else codes[:, label].argmax(1)
+        classes = None if label is None else codes[:, label].argmax(1)
         yes, votes, start = [], [], 0
         for says in self._teachers.outputs(self._hide_label(codes)):
             real = says[..., 0] > 0
             if self._classes:
                 best = says[..., 1:].argmax(2)
-                assert own is not None
+                assert classes is not None
                 if mode == "C":
-                    real &= best == own[start : start + best.shape[1]]
+                    real &= best == classes[start : start + best.shape[1]]
                 counts = [(best == c).sum(0) for c in range(self._classes)]
                 votes.append(torch.stack(counts, dim=1))
             yes.append(real.sum(0))
             start += real.shape[1]
         answers = aggregator.binary(torch.cat(yes), teachers)
-        if own is None or mode == "A":  # there all say it at once, of rows with the class in them
+        if (
+            classes is None or mode == "A"
+        ):  # there all say it at once, of rows with the class in them
             return {"yes": answers}
         if mode == "B":
             class_answers, classed = aggregator.classes(torch.cat(votes)), torch.ones_like(answers)
         else:  # mode C: only where all of the row was taken for real
-            class_answers, classed = own, answers
+            class_answers, classed = classes, answers
         return {"yes": answers, "classes": class_answers, "classed": classed}
 
     def _student_says(self, codes: Tensor) -> tuple[Tensor, Tensor]:
@@ -420,8 +423,8 @@ class PATENetworks(GeneratorTraining):
         source, classes = self._student_says(codes)
         loss = -softplus(source).mean()
         if self._classes:
-            own = codes[:, self.label].detach().argmax(1)
-            loss = loss + cross_entropy(classes, own)
+            drawn = codes[:, self.label].detach().argmax(1)
+            loss = loss + cross_entropy(classes, drawn)
         if self.moment_penalty is not None:
             loss = loss + self.moment_penalty.loss(generator.heads(logits, 1.0, None))
         self._descend(loss, moves)
