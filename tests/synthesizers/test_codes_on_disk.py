@@ -25,7 +25,7 @@ from tabsynth.errors import TabsynthError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise import counts
 from tabsynth.schema.design import NO_DESIGN, Design
-from tabsynth.synthesizers.pate import aggregation
+from tabsynth.synthesizers.pate import rounds
 from tabsynth.tables import ParquetCounter, RowCounter, engines, frames, parquet_counter
 from tabsynth.tables.frames import table_from_arrow
 from tabsynth.training.private_step import CodedInputs
@@ -46,7 +46,7 @@ def few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         (parquet_counter, "BATCH_ROWS"),
         (engines, "STREAM_ROWS"),
         (counts, "COUNTED_ROWS"),
-        (aggregation, "CHUNK_ROWS"),
+        (rounds, "CHUNK_ROWS"),
     ):
         monkeypatch.setattr(module, name, 70)
 

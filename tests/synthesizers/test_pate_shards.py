@@ -11,8 +11,8 @@ import pytest
 import torch
 from fitted_tables import frame, small_pate
 
-from tabsynth.synthesizers.pate import aggregation
 from tabsynth.synthesizers.pate import pairs as pate_marginals
+from tabsynth.synthesizers.pate import rounds
 from tabsynth.synthesizers.pate import teachers as pate_networks
 from tabsynth.synthesizers.pate.rounds import deal
 
@@ -62,7 +62,7 @@ def test_the_generator_step_reads_the_student_alone(
 
     def move(self: Any, *args: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(aggregation.NoisyAggregator, "open", None)
+            patch.setattr(rounds.NoisyAggregator, "open", None)
             if kind == "networks":
                 patch.setattr(self, "_teachers", None)
                 patch.setattr(self, "_trainer", None)
@@ -80,7 +80,7 @@ def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
         for table in (frame(40), frame(55, seed=8)):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(
-                    aggregation, "majority", lambda counts, *_: np.arange(len(counts)) % 3 == 0
+                    rounds, "majority", lambda counts, *_: np.arange(len(counts)) % 3 == 0
                 )
                 patch.setattr(
                     "tabsynth.synthesizers.adversarial.method.noisy_marginals",
