@@ -195,11 +195,11 @@ class AllPairs:
         slope, target = np.zeros((2, groups.width, groups.width), dtype=np.float32)
         away = np.zeros_like(slope) if any(pair.away is not None for pair in pairs) else None
         for pair in pairs:
-            one, other = (groups.spans[j] for j in pair.columns)
-            slope[one, other] = slope[other, one] = pair.slope
-            target[one, other], target[other, one] = pair.target, pair.target.T
+            first, second = (groups.spans[j] for j in pair.columns)
+            slope[first, second] = slope[second, first] = pair.slope
+            target[first, second], target[second, first] = pair.target, pair.target.T
             if away is not None and pair.away is not None:
-                away[one, other], away[other, one] = pair.away, pair.away.T
+                away[first, second], away[second, first] = pair.away, pair.away.T
         self.slope = torch.from_numpy(slope).to(device)
         self.target = torch.from_numpy(target).to(device)
         self.away = None if away is None else torch.from_numpy(away).to(device)
@@ -339,18 +339,23 @@ class Triples:
 
 
 def _add_block(
-    q: Tensor, gradient: Tensor, one: slice, other: slice, thirds: SideBySide, cells: slice
+    q: Tensor,
+    gradient: Tensor,
+    first_span: slice,
+    second_span: slice,
+    thirds: SideBySide,
+    cells: slice,
 ) -> Tensor:
     """Return the squared error of the triples that begin with a block of groups; half its gradient is added. ``q``: shape (groups, components)."""
-    first, second, third = q[one], q[other], q.index_select(0, thirds.spots)
+    first, second, third = q[first_span], q[second_span], q.index_select(0, thirds.spots)
     both = (first[:, None] * second).flatten(0, 1)
     error = (both @ third.T).mul_(thirds.slopes).sub_(thirds.target[cells])
     loss = error.square().sum()
     error.mul_(thirds.slopes)
     gradient.index_add_(0, thirds.spots, error.T @ both)
     back = (error @ third).unflatten(0, (len(first), len(second)))
-    gradient[one] += (back * second).sum(dim=1)
-    gradient[other] += back.mul_(first[:, None]).sum(dim=0)
+    gradient[first_span] += (back * second).sum(dim=1)
+    gradient[second_span] += back.mul_(first[:, None]).sum(dim=0)
     return loss
 
 
@@ -401,8 +406,10 @@ class Tables:
             q = p.detach().requires_grad_()
             loss = q.new_zeros(())
             for factors, first, slope, target in self.levels:
-                left, other = (_products(q, some) for some in (factors[:first], factors[first:]))
-                loss = loss + (slope * (left.T @ other) - target).square().sum()
+                first_part, second_part = (
+                    _products(q, part) for part in (factors[:first], factors[first:])
+                )
+                loss = loss + (slope * (first_part.T @ second_part) - target).square().sum()
             (gradient,) = torch.autograd.grad(loss, q)
         return loss.detach(), gradient / 2
 

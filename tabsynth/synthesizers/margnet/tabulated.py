@@ -400,12 +400,12 @@ def _combine_masses(masses: Sequence[np.ndarray], prior: np.ndarray) -> np.ndarr
     """Return the probability of all combinations of parts of columns, shape (combinations,), in a mixture with these shares."""
     sizes = [len(mass) for mass in masses]
     first = int(np.argmin([np.prod(sizes[:i]) + np.prod(sizes[i:]) for i in range(len(sizes))]))
-    left, right = prior[None], np.ones((1, len(prior)))
+    first_masses, second_masses = prior[None], np.ones((1, len(prior)))
     for mass in masses[:first]:
-        left = (left[:, None] * mass[None]).reshape(-1, len(prior))
+        first_masses = (first_masses[:, None] * mass[None]).reshape(-1, len(prior))
     for mass in masses[first:]:
-        right = (right[:, None] * mass[None]).reshape(-1, len(prior))
-    return np.asarray(left @ right.T).ravel()
+        second_masses = (second_masses[:, None] * mass[None]).reshape(-1, len(prior))
+    return np.asarray(first_masses @ second_masses.T).ravel()
 
 
 def _joint_counts(
