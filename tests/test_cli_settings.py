@@ -11,6 +11,7 @@ import typer
 
 from tabsynth import InputError
 from tabsynth.cli import app
+from tabsynth.cli.console import named_as_typed
 from tabsynth.cli.settings import arguments_of, read_settings
 from tabsynth.errors import FileFormatError
 from tabsynth.synthesizers import AutoencoderConfig, MargNetConfig, WGANConfig
@@ -96,6 +97,17 @@ def test_the_help_of_a_fit_begins_with_few_options_and_has_the_others_in_panels(
         "Files",
         "Running",
     ]
+
+
+def test_a_message_names_the_options_of_the_command():
+    options = {"rows": "--rows", "max_draws": "--max-draws", "folder": "--folder"}
+    for message, typed in (
+        ("Expected rows to be above 0, got rows=0.", "Expected --rows to be above 0, got 0."),
+        ("Give max_draws, not 'max_draws'.", "Give --max-draws, not 'max_draws'."),
+        ("Cannot make folder a; its rows stay.", "Cannot make folder a; its rows stay."),
+    ):
+        assert named_as_typed(message, options) == typed
+    assert named_as_typed("Give max_draws.", {"rows": "--rows"}) == "Give max_draws."
 
 
 def commands(group=None, name=""):

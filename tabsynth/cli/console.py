@@ -97,15 +97,18 @@ def say_usage_error(error: Any) -> None:
 
 
 def named_as_typed(message: str, options: Mapping[str, str]) -> str:
-    """Return a message of the library that names the options of a command in place of parameters of Python."""
+    """Return a message of the library that names the options of a command in place of parameters of Python.
+
+    A name of one word may be any word of a sentence: it is a parameter after "Expected" or "got" alone.
+    """
     names = "|".join(map(re.escape, options))
-    unmistakable = "|".join(re.escape(name) for name in options if "_" in name)
-    # Without such a name nothing: "sign" and "key" are words of a sentence, too.
-    parameter = (
-        rf"(?<=^Expected )(?:{names})\b|(?<![\w.'\"-])(?:{unmistakable or '(?!)'})(?![\w.=('\"])"
-    )
-    message = re.sub(parameter, lambda match: options[match[0]], message)
-    return re.sub(rf"\bgot (?:{names})=", "got ", message)
+    message = re.sub(rf"\bgot (?:{names})=", "got ", message)
+    message = re.sub(rf"^Expected ({names})\b", lambda m: f"Expected {options[m[1]]}", message)
+    long_names = "|".join(re.escape(name) for name in options if "_" in name)
+    if not long_names:
+        return message
+    parameter = rf"(?<![\w.'\"-])({long_names})(?![\w.=('\"])"
+    return re.sub(parameter, lambda m: options[m[1]], message)
 
 
 def option(text: str, *names: str, panel: str | None = None, default: Any = None) -> Any:
@@ -180,11 +183,12 @@ def cli_command(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _flag(parameter: inspect.Parameter) -> str:
-    """Return the option of a parameter as a person types it."""
+    """Return an option or an argument as a person types it."""
     (described,) = parameter.annotation.__metadata__
-    names = [name for name in getattr(described, "param_decls", None) or () if name[:2] == "--"]
-    names += [name for name in getattr(described, "param_decls", None) or () if name[:1] == "-"]
-    return str(names[0]) if names else f"--{parameter.name.replace('_', '-')}"
+    if isinstance(described, typer.models.ArgumentInfo):
+        return parameter.name.upper()
+    names = described.param_decls or (f"--{parameter.name.replace('_', '-')}",)
+    return str(max(names, key=len))
 
 
 @contextmanager
