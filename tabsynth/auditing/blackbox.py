@@ -113,9 +113,9 @@ class RunStore:
 
     def _read(self) -> None:
         text = self.path.read_bytes()
-        whole = text[: text.rfind(b"\n") + 1]
+        complete_lines = text[: text.rfind(b"\n") + 1]
         try:
-            head, *runs = [json.loads(line) for line in whole.splitlines()]
+            head, *runs = [json.loads(line) for line in complete_lines.splitlines()]
             if not isinstance(head, dict) or head.get("format") != FORMAT:
                 raise ValueError
             for run in runs:
@@ -136,8 +136,8 @@ class RunStore:
                 f"{self.path} holds runs of another version of the code; remove it to start again, or resume"
                 " with that version."
             )
-        if len(whole) < len(text):
-            os.truncate(self.path, len(whole))
+        if len(complete_lines) < len(text):
+            os.truncate(self.path, len(complete_lines))
 
     def add(self, dataset: int, features: np.ndarray) -> None:
         """Store one run."""
@@ -241,7 +241,7 @@ def distinguish(
     counted = bound.errors.runs_without
     wrong = bound.errors.false_positives + bound.errors.false_negatives
     finding = "Refuted" if verdict == REFUTED else "No evidence against the claim"
-    most = largest_bound(counted, setting.delta)
+    largest = largest_bound(counted, setting.delta)
     unit = "" if setting.unit_rows is None else f", unit of {setting.unit_rows} rows"
     return AuditResult(
         kind=BLACK_BOX,
@@ -261,7 +261,7 @@ def distinguish(
         confidence=CONFIDENCE,
         runs=counted,
         power=(
-            f"With this number of runs, no lower bound above ε = {most:.2f} is possible. Other attacks may be"
+            f"With this number of runs, no lower bound above ε = {largest:.2f} is possible. Other attacks may be"
             " stronger."
         ),
         details={
@@ -277,12 +277,12 @@ def distinguish(
 def make_small_fit(setting: Setting, datasets: NeighbouringDatasets | LinkedDatasets) -> Fit:
     """Return a function that fits the method with small networks and draws the declared number of rows."""
     parameters = find_fixture(setting.method).small(datasets.schema, setting.rows)
-    given: JsonObject = {"epsilon": setting.epsilon, "delta": setting.delta}
-    given |= {"rows": setting.rows, "device": "cpu", **parameters}
+    parameters_of_fit: JsonObject = {"epsilon": setting.epsilon, "delta": setting.delta}
+    parameters_of_fit |= {"rows": setting.rows, "device": "cpu", **parameters}
     estimator = (LINKED if setting.linked else METHODS)[setting.method]
 
     def fit(table: Any) -> Codes:
-        model: Synthesizer = estimator(datasets.schema, **given)
+        model: Synthesizer = estimator(datasets.schema, **parameters_of_fit)
         model.fit(table)
         drawn = model.model_.generator.sample(setting.rows, Randomness().torch())
         if isinstance(datasets, LinkedDatasets):

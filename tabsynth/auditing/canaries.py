@@ -114,19 +114,21 @@ class StepObserver:
             units: UnitPlaces | None,
         ) -> tuple[list[Tensor], Tensor]:
             clipped = sums(step, losses, batch, keep, reference, None, units)
-            own = (batch == self.canary).all(1) & keep
-            if own.any():  # the canary was sampled into this batch
-                without, _ = sums(step, losses, batch, keep & ~own, reference, None, units)
+            canary_rows = (batch == self.canary).all(1) & keep
+            if canary_rows.any():  # the canary was sampled into this batch
+                without, _ = sums(step, losses, batch, keep & ~canary_rows, reference, None, units)
                 part = [a - b for a, b in zip(clipped[0], without, strict=True)]
             else:
                 without = [s.clone() for s in clipped[0]]
-                most = step.clipper.rows
+                row_count = step.clipper.rows
                 unit = None
                 if units is not None:
-                    unit = UnitPlaces.of(torch.tensor([most]), torch.arange(most), most, most)
-                alone = torch.ones(most, dtype=torch.bool)
+                    unit = UnitPlaces.of(
+                        torch.tensor([row_count]), torch.arange(row_count), row_count, row_count
+                    )
+                alone = torch.ones(row_count, dtype=torch.bool)
                 part, _ = sums(
-                    step, losses, self.canary.repeat(most, 1), alone, reference, None, unit
+                    step, losses, self.canary.repeat(row_count, 1), alone, reference, None, unit
                 )
             self._exact_parts = without, part
             return clipped
@@ -192,10 +194,10 @@ def _inner_products(values: list[Tensor], along: list[Tensor]) -> Tensor:
 
 def log_likelihood_ratios(z: np.ndarray, sigma: float, rate: float) -> np.ndarray:
     """Return the log-likelihood ratios of (1 − q) N(0, σ²) + q N(1, σ²) against N(0, σ²), with q = ``rate``."""
-    whole = (z - 0.5) / sigma**2
+    full_batch = (z - 0.5) / sigma**2
     if rate == 1:
-        return whole
-    return np.logaddexp(math.log1p(-rate), math.log(rate) + whole)
+        return full_batch
+    return np.logaddexp(math.log1p(-rate), math.log(rate) + full_batch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,8 +286,8 @@ def _sentence(verdict: str, claim: Claim, estimate: float, bound: LowerBounds) -
 
 def _power(claim: Claim, runs: int) -> str:
     if claim.mu is None:
-        most = largest_bound(runs, claim.delta)
-        return f"With this number of runs, no lower bound above ε = {most:.2f} is possible."
+        largest = largest_bound(runs, claim.delta)
+        return f"With this number of runs, no lower bound above ε = {largest:.2f} is possible."
     factor = detectable_noise_ratio(claim.mu, runs)
     return f"The audit detects noise that is {factor:.2f} times too small with probability 95%."
 

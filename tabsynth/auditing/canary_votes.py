@@ -107,12 +107,17 @@ def plan_releases(
 ) -> PlannedReleases:
     """Plan a fit of ``method`` to ``ROWS`` declared rows with ``QUERIES`` questions."""
     schema = (datasets or small_neighbouring_datasets()).schema
-    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": ROWS, "queries": QUERIES}
+    parameters: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "rows": ROWS,
+        "queries": QUERIES,
+    }
     if "class_column" in signature(METHODS[method]).parameters:
-        given["class_column"] = "colour"
+        parameters["class_column"] = "colour"
     if mode is not None:
-        given["mode"] = mode
-    model = METHODS[method](schema, **given)
+        parameters["mode"] = mode
+    model = METHODS[method](schema, **parameters)
     spends = {s.purpose: s for s in model.plan(estimate_time=False).spends}
     vote, counts = spends[VOTES].mechanism, spends.pop(ONE_WAY)
     assert isinstance(vote, NoisyVote) and isinstance(counts.mechanism, Gaussian)

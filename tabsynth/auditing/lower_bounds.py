@@ -164,8 +164,9 @@ def power(true_mu: float, claimed_mu: float, runs: int, confidence: float = CONF
     counts = np.arange(runs + 1)
     upper = rate_upper_bounds(counts, runs, (1 + confidence) / 2)
     # For each α the largest β that still refutes the claim: Φ(Φ⁻¹(1 − α) − μ).
-    most = stats.norm.cdf(stats.norm.isf(upper) - claimed_mu)
-    refuting = np.searchsorted(upper, most, side="left") - 1  # the greatest count of the other side
+    allowed_rates = stats.norm.cdf(stats.norm.isf(upper) - claimed_mu)
+    # The greatest count of the other side.
+    refuting = np.searchsorted(upper, allowed_rates, side="left") - 1
     chance = stats.binom.pmf(counts, runs, rate)
     return float((chance * stats.binom.cdf(refuting, runs, rate)).sum())
 
@@ -204,8 +205,8 @@ def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, del
     if delta == 0 or right == 0:
         return min(1.0, beyond)
     steps = np.arange(1, right + 1)  # past v = 0, f is 1 and only i grows
-    more = np.cumsum(stats.binom.pmf(right - steps, guesses, chance))
-    return float(min(1.0, beyond + 2 * canaries * delta * float((more / steps).max())))
+    gains = np.cumsum(stats.binom.pmf(right - steps, guesses, chance))
+    return float(min(1.0, beyond + 2 * canaries * delta * float((gains / steps).max())))
 
 
 def one_run_epsilon(

@@ -113,8 +113,8 @@ def census_neighbouring_datasets(rows: int, case: str) -> NeighbouringDatasets:
     cells = np.ravel_multi_index(index.T, schema.sizes)
     alike = np.bincount(cells)[cells]
     if case == "average":
-        others = np.arange(rows, len(table))
-        canary = others[alike[rows:].argmin()]
+        other_rows = np.arange(rows, len(table))
+        canary = other_rows[alike[rows:].argmin()]
         return NeighbouringDatasets(schema, table.iloc[:rows], table.iloc[[canary]])
     common = int(alike.argmax())
     differs = (index != index[common]).all(1)

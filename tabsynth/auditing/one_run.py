@@ -75,8 +75,8 @@ def insert_canaries(
     included = rng.random(canaries) < 0.5
     rows = encoder.from_index(index, rng)
     index = encoder.to_index(rows)  # as a fit encodes them
-    whole = pd.concat([table, rows[included]], ignore_index=True).astype(dict(rows.dtypes))
-    return InsertedCanaries(schema, whole, encoder.to_index(table), index, included)
+    joined = pd.concat([table, rows[included]], ignore_index=True).astype(dict(rows.dtypes))
+    return InsertedCanaries(schema, joined, encoder.to_index(table), index, included)
 
 
 def audit_one_run(
@@ -100,7 +100,7 @@ def audit_one_run(
     claimed = model.ledger_.spent
     verdict = decide_verdict(guesses.epsilon, claimed)
     finding = "Refuted" if verdict == REFUTED else "No evidence against the claim"
-    most = largest_one_run_bound(len(inserted.included), model.ledger_.delta)
+    largest = largest_one_run_bound(len(inserted.included), model.ledger_.delta)
     return AuditResult(
         kind=ONE_RUN,
         method=model.method,
@@ -116,7 +116,7 @@ def audit_one_run(
         confidence=CONFIDENCE,
         runs=len(inserted.included),
         power=(
-            f"With this number of canaries in one fit, no lower bound above ε = {most:.2f} is possible."
+            f"With this number of canaries in one fit, no lower bound above ε = {largest:.2f} is possible."
         ),
         details={
             "canaries_in": int(inserted.included.sum()),
@@ -181,13 +181,13 @@ class _ScoringCounts(NoisyCounts[np.ndarray]):
         for i, item in enumerate(released):
             value_groups = by_value(self.sizes) if groups is None else groups[i]
             cells = tuple(value_groups[j][inserted.canaries[:, j]] for j in item.columns)
-            others = count_rows(inserted.canaries, item.columns, value_groups)
-            more = (
+            expected_canaries = count_rows(inserted.canaries, item.columns, value_groups)
+            excess = (
                 item.counts
                 - count_rows(inserted.other_rows, item.columns, value_groups)
-                - others / 2
+                - expected_canaries / 2
             )
-            self._scores += (more / (item.std**2 + others / 4))[cells]
+            self._scores += (excess / (item.std**2 + expected_canaries / 4))[cells]
         return released
 
 
@@ -260,15 +260,15 @@ def score_step(
     scale = scale.masked_fill(~sizes.usable[:, None], 0)
     mean = grads.weighted_sums(clipper, scale * step.rate / 2, None, reference)
     noise = step.bounds.noise_scales().double().square()
-    rest = {}
+    residuals = {}
     for i, (parameter, j) in enumerate(zip(clipper.parameters, clipper.groups, strict=True)):
-        more = released[i].double() * float(step.expected_batch) - other_rows[i] - mean[i]
-        rest[id(parameter)] = (more / noise[j]).to(parameter.dtype)
-    dots = {key: dot for factor in grads.factors for key, dot in factor.dots(rest).items()}
+        residual = released[i].double() * float(step.expected_batch) - other_rows[i] - mean[i]
+        residuals[id(parameter)] = (residual / noise[j]).to(parameter.dtype)
+    dots = {key: dot for factor in grads.factors for key, dot in factor.dots(residuals).items()}
     out = scale.new_zeros(len(codes))
     for i, (parameter, j) in enumerate(zip(clipper.parameters, clipper.groups, strict=True)):
         along = dots.get(id(parameter), scale.new_zeros(len(codes)))
         if reference is not None:
-            along = along - (reference[i] * rest[id(parameter)]).sum()
+            along = along - (reference[i] * residuals[id(parameter)]).sum()
         out += scale[:, j] * along
     return out.double().numpy()

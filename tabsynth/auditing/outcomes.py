@@ -144,11 +144,17 @@ def certificate_entries(
                 f"{path}: {shown(item.get('part'))} has no number as epsilon_claimed, so it is unknown which claim"
                 " was audited; attach the audit.json that tabsynth audit wrote."
             )
-        whole = _of_whole_fit(item)
+        whole_fit = _of_whole_fit(item)
         comparable = (
-            (epsilon / EPSILON_TOLERANCE if whole else 0) <= claimed <= EPSILON_TOLERANCE * epsilon
+            (epsilon / EPSILON_TOLERANCE if whole_fit else 0)
+            <= claimed
+            <= EPSILON_TOLERANCE * epsilon
         )
-        if item.get("method") != method or not comparable or (whole and item.get("delta") != delta):
+        if (
+            item.get("method") != method
+            or not comparable
+            or (whole_fit and item.get("delta") != delta)
+        ):
             raise InputError(
                 f"{path}: {shown(item.get('part'))} is an audit of {shown(item.get('method'))} at"
                 f" epsilon={shown(claimed)}, delta={shown(item.get('delta'))}; the certificate is of {method} at"

@@ -161,16 +161,18 @@ def _sentence(verdict: str, differ: int, count: int, worst: float, first: str | 
 def _by_neighbour(lines: Sequence[NeighbourReplay]) -> list[dict[str, object]]:
     out: list[dict[str, object]] = []
     for kind in dict.fromkeys(line.kind for line in lines):
-        some = [line.result for line in lines if line.kind == kind]
+        results = [line.result for line in lines if line.kind == kind]
         out.append(
             {
                 "neighbour": kind,
                 "about": RECORD_DESCRIPTIONS[kind],
-                "replays": len(some),
-                "differ": sum(not result.passed for result in some),
-                "compared": sum(result.compared for result in some),
-                "worst_move": max(result.worst_move for result in some),
-                "first_difference": next((r.first_difference for r in some if not r.passed), None),
+                "replays": len(results),
+                "differ": sum(not result.passed for result in results),
+                "compared": sum(result.compared for result in results),
+                "worst_move": max(result.worst_move for result in results),
+                "first_difference": next(
+                    (r.first_difference for r in results if not r.passed), None
+                ),
             }
         )
     return out

@@ -55,8 +55,8 @@ def linked_neighbours(tables: Tables, schema: LinkedSchema, seed: int = 0) -> li
     gone = tables[schema.root][key].iloc[int(rng.integers(len(tables[schema.root])))]
     out = [LinkedNeighbour(kind=REMOVED, tables=tables, neighbour=_without(tables, schema, gone))]
     for kind, excess in ((ALONE, None), (FULL, 0), (BEYOND, EXCESS)):
-        more = _with_root(tables, schema, excess, rng)
-        out.append(LinkedNeighbour(kind=kind, tables=tables, neighbour=more))
+        added = _with_root(tables, schema, excess, rng)
+        out.append(LinkedNeighbour(kind=kind, tables=tables, neighbour=added))
     return out
 
 
@@ -87,19 +87,19 @@ def _with_root(
         each = 1 if keys.parent is None else 0 if excess is None else encoder.most(name) + excess
         rows = len(of) * each
         index = np.stack([rng.integers(0, c.size, rows) for c in coder.schema.columns], axis=1)
-        more = coder.from_index(index, rng)
+        records = coder.from_index(index, rng)
         if keys.key is not None:
             first = int(pd.to_numeric(tables[name][keys.key]).max()) + 1 if len(tables[name]) else 1
-            more[keys.key] = parents[name] = list(range(first, first + rows))
+            records[keys.key] = parents[name] = list(range(first, first + rows))
         if keys.parent_key is not None:
-            more[keys.parent_key] = np.repeat(np.array(of, dtype=np.int64), each)
-        if keys.order is not None and keys.order not in more:
-            more[keys.order] = rng.integers(0, 9, rows)
+            records[keys.parent_key] = np.repeat(np.array(of, dtype=np.int64), each)
+        if keys.order is not None and keys.order not in records:
+            records[keys.order] = rng.integers(0, 9, rows)
         design = schema.tables[name].design
         if design.weight is not None:  # of the root, above the cap
-            more[design.weight] = 2.0 * float(design.max_weight or 0)
+            records[design.weight] = 2.0 * float(design.max_weight or 0)
         at = int(rng.integers(len(tables[name]) + 1))  # anywhere among the others
-        parts = [tables[name].iloc[:at], more, tables[name].iloc[at:]]
+        parts = [tables[name].iloc[:at], records, tables[name].iloc[at:]]
         out[name] = pd.concat(parts, ignore_index=True)[list(tables[name].columns)]
     return out
 

@@ -86,9 +86,9 @@ def neighbours(table: Any, schema: Schema, *, seed: int = 0) -> list[Neighbour]:
         if base_and_record is None:
             continue
         base, record = base_and_record
-        more = _with_record(kind, base, record, schema.design, rng)
-        pairs.append(Neighbour(kind=kind, change=ADDED, table=base, neighbour=more))
-        pairs.append(Neighbour(kind=kind, change=REMOVED, table=more, neighbour=base))
+        with_record = _with_record(kind, base, record, schema.design, rng)
+        pairs.append(Neighbour(kind=kind, change=ADDED, table=base, neighbour=with_record))
+        pairs.append(Neighbour(kind=kind, change=REMOVED, table=with_record, neighbour=base))
     return pairs
 
 
@@ -177,10 +177,10 @@ def _unique(
     if best is None:
         return None
     _, j, value = best
-    rest = frame[index[:, j] != value].reset_index(drop=True)
+    without_value = frame[index[:, j] != value].reset_index(drop=True)
     column = encoder.schema.columns[j]
     record = _edit_record(some, {column.name: column.categories[value]}, encoder)
-    return None if record is None or len(rest) < 2 else (rest, record)
+    return None if record is None or len(without_value) < 2 else (without_value, record)
 
 
 def _minority_column(schema: Schema, index: np.ndarray) -> int | None:

@@ -88,8 +88,8 @@ class SampledGaussian:
         """See :class:`Loss`."""
         at = losses if self.removed else -losses[::-1]
         cuts = self._outcomes(at)
-        none, none_size = _between(cuts / self.sigma)
-        one, one_size = _between((cuts - 1) / self.sigma)
+        none, none_size = _masses_between(cuts / self.sigma)
+        one, one_size = _masses_between((cuts - 1) / self.sigma)
         odds = np.expm1(at) + self.rate  # e^l − 1 + q: q times the ratio of densities at a cut
         p = (1 - self.rate) * none + self.rate * one if self.removed else none
         # Of a cell's mass, what goes to its upper end: (P − e^low Q)/(1 − e^−width).
@@ -124,7 +124,7 @@ class SampledGaussian:
         return np.where(np.isnan(ratio), -np.inf, self.sigma**2 * ratio + 0.5)
 
 
-def _between(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _masses_between(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mass of N(0, 1) between neighbours, and the size of what was subtracted for it."""
     right = cuts[:-1] > 0
     below, above = ndtr(cuts), ndtr(-cuts)
@@ -402,7 +402,7 @@ def _curve(pairs: Sequence[Counted], delta: float) -> Curve | None:
     coarse = [loss.points(tail) for loss, _ in pairs]
     masses = [loss.masses(points)[0] for (loss, _), points in zip(pairs, coarse, strict=True)]
     tilt = _tilt(coarse, masses, counts, delta)
-    moments = [_tilted(p, m, tilt) for p, m in zip(coarse, masses, strict=True)]
+    moments = [_tilt_masses(p, m, tilt) for p, m in zip(coarse, masses, strict=True)]
     spread = math.sqrt(
         sum(n * _variance(p, q) for n, p, (q, _) in zip(counts, coarse, moments, strict=True))
     )
@@ -427,7 +427,7 @@ def _tilt(
 
     def bound(log_theta: float) -> float:
         theta = math.exp(log_theta)
-        moments = [_tilted(p, m, theta)[1] for p, m in zip(points, masses, strict=True)]
+        moments = [_tilt_masses(p, m, theta)[1] for p, m in zip(points, masses, strict=True)]
         most = theta * math.log(theta) - (1 + theta) * math.log1p(theta)  # of e^{−θl}(1 − e^{−l})
         return (float(counts @ moments) - math.log(delta) + most) / theta
 
@@ -439,7 +439,7 @@ def _tilt(
     return math.exp(float(minimum.x))
 
 
-def _tilted(points: np.ndarray, masses: np.ndarray, theta: float) -> tuple[np.ndarray, float]:
+def _tilt_masses(points: np.ndarray, masses: np.ndarray, theta: float) -> tuple[np.ndarray, float]:
     """Return masses times e^{θ·loss}, of sum 1, and the logarithm of what they were divided by."""
     with np.errstate(divide="ignore"):
         logs = np.log(masses) + theta * points
@@ -468,7 +468,9 @@ def _on_grid(
         low, high = math.floor(points[0] / step), math.ceil(points[-1] / step)
         grid = np.arange(low, high + 1) * step
         masses, at_infinity = loss.masses(grid)
-        (chances, *_), log_moments = zip(*(_tilted(grid, masses, t) for t in tilts), strict=True)
+        (chances, *_), log_moments = zip(
+            *(_tilt_masses(grid, masses, t) for t in tilts), strict=True
+        )
         wrapped = np.bincount(np.arange(len(grid)) % cells, chances, cells)
         spectrum *= rfft(wrapped) ** count
         first, total = first + count * low, total + count

@@ -203,11 +203,11 @@ def nearest(
     bits, library = Keystream(spare), mpmath.ctx_iv.MPIntervalContext()  # not mpmath's own context
     for i in np.flatnonzero(~sure & (np.abs(centres) < MOST)):
         u, v, digits = int(first[i]), int(turn[i]), further.setdefault(int(owner[i]), [])
-        integers[i] = _settled(float(centres[i]), ratio, u, v, digits, bits, library)
+        integers[i] = _resolve_integer(float(centres[i]), ratio, u, v, digits, bits, library)
     return integers
 
 
-def _settled(
+def _resolve_integer(
     centre: float,
     ratio: float,
     first: int,
@@ -219,7 +219,7 @@ def _settled(
     """Return the same integer from as many digits as it takes: those drawn already, then new ones."""
     used = 0
     while True:
-        low, high = _enclosed(centre, ratio, first, turn, 64 * used, library)
+        low, high = _enclosing_integers(centre, ratio, first, turn, 64 * used, library)
         if low == high:
             return low
         if used == len(digits):
@@ -229,7 +229,7 @@ def _settled(
         used += 1
 
 
-def _enclosed(
+def _enclosing_integers(
     centre: float, ratio: float, first: int, turn: int, further: int, library: Any
 ) -> tuple[int, int]:
     """Return the integers nearest to the ends of an interval that holds the value for sure."""
