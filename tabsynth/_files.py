@@ -93,7 +93,7 @@ def _refuse_folder(target: Path) -> None:
 
 
 def size_of(
-    path: str | Path, what: str, most: int, error: type[TabsynthError] = FileFormatError
+    path: str | Path, what: str, limit: int, error: type[TabsynthError] = FileFormatError
 ) -> int:
     """Return bytes of a regular file of at most ``most``: a pipe or a device may never end."""
     try:
@@ -104,8 +104,8 @@ def size_of(
         raise error(f"Cannot read {what} {path}: Is a directory.")
     if not stat.S_ISREG(status.st_mode):
         raise error(f"Cannot read {what} {path}: it is not a regular file.")
-    if status.st_size > most:
-        raise error(f"{path}: larger than {most:,} bytes; not a {what}.")
+    if status.st_size > limit:
+        raise error(f"{path}: larger than {limit:,} bytes; not a {what}.")
     return status.st_size
 
 
@@ -171,10 +171,10 @@ def position(text: str, path: Sequence[str | int], key: bool = False) -> tuple[i
     """
     place = _skip_space(text, 0)
     for step, name in enumerate(path):
-        found = _member(text, place, name, key and step == len(path) - 1)
-        if found is None:
+        member = _member(text, place, name, key and step == len(path) - 1)
+        if member is None:
             break
-        place = found
+        place = member
     return text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
 
 

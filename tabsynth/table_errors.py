@@ -118,11 +118,13 @@ def plan_tables(
         raise InputError(
             "The error of a table is planned for rows that count once; take the weight out of the schema."
         )
-    wanted = [_columns_of(schema.learned, table, schema.makers) for table in tables]
-    if not wanted:
+    column_sets = [_columns_of(schema.learned, table, schema.makers) for table in tables]
+    if not column_sets:
         raise InputError("Expected a table such as AGE,SEX, got none.")
     declared = _declared_errors(schema, tables, rows, epsilon, delta)
-    counted, by = _counted(schema, rows, epsilon, delta, [c for c in wanted if c is not None])
+    counted, by = _counts_of_fit(
+        schema, rows, epsilon, delta, [c for c in column_sets if c is not None]
+    )
     return tuple(
         replace(_error(schema.learned, rows, columns, counted, by), declared=error)
         if columns is not None
@@ -135,7 +137,7 @@ def plan_tables(
             margins={},
             declared=error,
         )
-        for columns, (table, error) in zip(wanted, declared, strict=True)
+        for columns, (table, error) in zip(column_sets, declared, strict=True)
     )
 
 
@@ -169,16 +171,16 @@ def _columns_of(
     if len(names) > MOST_COLUMNS or not set(names) <= set(schema.names):
         return None
     columns = tuple(sorted(schema.names.index(name) for name in names))
-    cells, most = math.prod(schema.sizes[j] for j in columns), MargNetConfig().max_cells
-    if cells > most:
+    cells, limit = math.prod(schema.sizes[j] for j in columns), MargNetConfig().max_cells
+    if cells > limit:
         raise InputError(
-            f"Table {shown(listed)} has {cells:,} cells, past {most:,}; name fewer columns, or columns of fewer values."
+            f"Table {shown(listed)} has {cells:,} cells, past {limit:,}; name fewer columns, or columns of fewer values."
         )
     return columns
 
 
-def _counted(
-    schema: Schema, rows: int, epsilon: float, delta: float, wanted: Sequence[tuple[int, ...]]
+def _counts_of_fit(
+    schema: Schema, rows: int, epsilon: float, delta: float, column_sets: Sequence[tuple[int, ...]]
 ) -> tuple[list[Counted], Resolution]:
     """Return all that a fit would count, and in which groups of values."""
     model = MargNet(schema, epsilon=epsilon, delta=delta, rows=rows)
@@ -197,7 +199,7 @@ def _counted(
         for spend in plan.spends
     }
     if SCORES in noise:
-        selection = _likely(marginals, one_way, wanted)
+        selection = _likely(marginals, one_way, column_sets)
     else:
         selection = marginals.select(one_way)
     by = selection.resolution
@@ -216,7 +218,7 @@ def _counted(
 
 
 def _likely(
-    marginals: PrivateMarginals, one_way: OneWay, wanted: Sequence[tuple[int, ...]]
+    marginals: PrivateMarginals, one_way: OneWay, column_sets: Sequence[tuple[int, ...]]
 ) -> Selection:
     """Return the pairs of the tables, and of the others as many as a fit plans for, at even distances.
 
@@ -225,13 +227,13 @@ def _likely(
     by = marginals.resolution(one_way)
     config = marginals.config
     every = pairs_within(by.pairs, config.max_cells, config.max_width)
-    of_tables = {pair for columns in wanted for pair in combinations(columns, 2)}
-    rest = [pair for pair in every if pair not in of_tables]
+    of_tables = {pair for columns in column_sets for pair in combinations(columns, 2)}
+    further = [pair for pair in every if pair not in of_tables]
     few = max(0, round(PAIRS_PER_COLUMN * len(marginals.columns)) - len(of_tables))
-    at = np.linspace(0, len(rest) - 1, min(few, len(rest))).astype(int)
-    others = [rest[i] for i in at]
-    pairs = sorted({*(pair for pair in every if pair in of_tables), *others})
-    return Selection(pairs, [], by, spanning_tree(others, [0.0] * len(others)))
+    at = np.linspace(0, len(further) - 1, min(few, len(further))).astype(int)
+    taken_further = [further[i] for i in at]
+    pairs = sorted({*(pair for pair in every if pair in of_tables), *taken_further})
+    return Selection(pairs, [], by, spanning_tree(taken_further, [0.0] * len(taken_further)))
 
 
 def _error(
@@ -251,26 +253,26 @@ def _error(
         total = 0.0
         for order in range(len(table) + 1):
             for effect in combinations(table, order):
-                own = math.prod(sizes[j] for j in effect)
+                size = math.prod(sizes[j] for j in effect)
                 freedom = math.prod(sizes[j] - 1 for j in effect)
                 precision = sum(
-                    own / (c.std**2 * c.cells) for c in counted if set(effect) <= set(c.columns)
+                    size / (c.std**2 * c.cells) for c in counted if set(effect) <= set(c.columns)
                 )
                 if freedom and not precision:
                     return math.inf
                 if freedom:
-                    total += freedom / own / precision * (own / cells) ** 2
+                    total += freedom / size / precision * (size / cells) ** 2
         return total
 
     error = math.sqrt(variance(columns))
-    known = math.isfinite(error)
+    finite = math.isfinite(error)
     cells = math.prod(sizes.values())
     return TableError(
         columns=tuple(schema.names[j] for j in columns),
         cells=math.prod(schema.sizes[j] for j in columns),
         counted=cells,
-        standard_error=error if known else None,
-        relative=error * cells / rows if known else None,
+        standard_error=error if finite else None,
+        relative=error * cells / rows if finite else None,
         margins={schema.names[j]: math.sqrt(variance((j,))) * sizes[j] / rows for j in columns},
         declared=math.nan,
     )

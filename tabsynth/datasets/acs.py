@@ -84,20 +84,20 @@ def fetch_acs(
         place = Path(folder if cache is None else cache)
         address = f"{base_url.rstrip('/')}/{year}/{period}"
         persons = _file("p", code, year, address, place / f"acs-{year}-{period}-csv_p{code}.zip")
-        rest = [name for name in names if name not in persons.header]
-        texts = persons.read({"SERIALNO", *names} - set(rest))
-        if rest:
+        household_names = [name for name in names if name not in persons.header]
+        texts = persons.read({"SERIALNO", *names} - set(household_names))
+        if household_names:
             homes = _file("h", code, year, address, place / f"acs-{year}-{period}-csv_h{code}.zip")
-            texts = _joined(texts, homes, rest)
-    return _typed(texts, names)
+            texts = _with_households(texts, homes, household_names)
+    return _with_types(texts, names)
 
 
-def _file(kind: str, code: str, year: int, address: str, kept: Path) -> ZippedCsv:
+def _file(kind: str, code: str, year: int, address: str, path: Path) -> ZippedCsv:
     """Return the person (``p``) or household (``h``) file of a state, fetched unless it is kept."""
-    if not kept.exists():
-        download(f"{address}/csv_{kind}{code.lower()}.zip", kept)
+    if not path.exists():
+        download(f"{address}/csv_{kind}{code.lower()}.zip", path)
     # psam_p24.csv since 2017, ss12pmd.csv before.
-    return ZippedCsv(kept, rf"(psam_{kind}{FIPS[code]}|ss{year % 100:02}{kind}{code})\.csv")
+    return ZippedCsv(path, rf"(psam_{kind}{FIPS[code]}|ss{year % 100:02}{kind}{code})\.csv")
 
 
 def _check_names(columns: Sequence[str]) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def _check_names(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _joined(persons: pd.DataFrame, file: ZippedCsv, names: Sequence[str]) -> pd.DataFrame:
+def _with_households(persons: pd.DataFrame, file: ZippedCsv, names: Sequence[str]) -> pd.DataFrame:
     """Return persons with the columns of their household; households without persons are left out."""
     for name in ("SERIALNO", *names):
         if name not in file.header:
@@ -130,7 +130,7 @@ def _joined(persons: pd.DataFrame, file: ZippedCsv, names: Sequence[str]) -> pd.
     return persons.merge(households, on="SERIALNO", how="left")
 
 
-def _typed(texts: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, Schema]:
+def _with_types(texts: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, Schema]:
     if len(texts) == 0:
         raise InputError("The ACS person file has no rows; fetch it again.")
     schema = Schema([DICTIONARY.get(name) or _from_file(texts[name]) for name in names])

@@ -90,8 +90,8 @@ class ZippedCsv:
         self.path = path
         self.limit = limit
         self.name = ""
-        self.name = self._guarded(lambda archive: self._find(archive, member))
-        self.header: tuple[str, ...] = self._guarded(self._read_header)
+        self.name = self._in_archive(lambda archive: self._find(archive, member))
+        self.header: tuple[str, ...] = self._in_archive(self._read_header)
 
     def read(self, columns: Collection[str]) -> pd.DataFrame:
         """Return the given columns as text, blanks as nulls."""
@@ -108,7 +108,7 @@ class ZippedCsv:
                     encoding="utf-8-sig",
                 )
 
-        return self._guarded(_read)
+        return self._in_archive(_read)
 
     def _find(self, archive: zipfile.ZipFile, member: str) -> str:
         for info in archive.infolist():
@@ -127,7 +127,7 @@ class ZippedCsv:
             line = file.readline(CHUNK).decode("utf-8-sig")
         return tuple(name.strip('" \r\n') for name in line.split(","))
 
-    def _guarded(self, work: Callable[[zipfile.ZipFile], T]) -> T:
+    def _in_archive(self, work: Callable[[zipfile.ZipFile], T]) -> T:
         try:
             with zipfile.ZipFile(self.path) as archive:
                 return work(archive)

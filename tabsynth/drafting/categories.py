@@ -27,24 +27,24 @@ def draft_categorical(source: DraftSource) -> Column | None:
     """Draft a column of truth values, or of whatever no other kind took."""
     if base_dtype(source.dtype) == "bool":  # its values are those of the dtype, not of the rows
         return Categorical(categories=(False, True), **source.facts)
-    return _listed(Categorical, source)
+    return _draft_listed(Categorical, source)
 
 
-def _listed(kind: type[Categorical], source: DraftSource) -> Categorical:
+def _draft_listed(kind: type[Categorical], source: DraftSource) -> Categorical:
     """Draft a column that lists the values of at least ``min_count`` rows, the others as ``other``."""
-    least, numbers = source.min_count, base_dtype(source.dtype) in ("int", "float")
+    min_count, numbers = source.min_count, base_dtype(source.dtype) in ("int", "float")
     rows = _counts(source)
     if source.leave_out and not numbers and (reason := _unique(rows, source)):
         raise LeftOut(reason)
-    kept = [value for value, number in rows.items() if number >= least or least == 1]
-    if not kept or (len(kept) < len(rows) and isinstance(kept[0], bool)):
-        raise LeftOut(f"none of its values is that of {least} rows or more")
-    if len(kept) == len(rows):
-        return kind(categories=tuple(kept), **source.facts)
-    other = _other(kept, source.dtype, () if numbers else source.null_values)
-    first = [] if isinstance(other, str) or other in kept else [other]
-    last = [] if first or other in kept else [other]
-    return kind(categories=(*first, *kept, *last), other=other, **source.facts)
+    listed = [value for value, number in rows.items() if number >= min_count or min_count == 1]
+    if not listed or (len(listed) < len(rows) and isinstance(listed[0], bool)):
+        raise LeftOut(f"none of its values is that of {min_count} rows or more")
+    if len(listed) == len(rows):
+        return kind(categories=tuple(listed), **source.facts)
+    other = _other(listed, source.dtype, () if numbers else source.null_values)
+    first = [] if isinstance(other, str) or other in listed else [other]
+    last = [] if first or other in listed else [other]
+    return kind(categories=(*first, *listed, *last), other=other, **source.facts)
 
 
 def review_categorical(column: Categorical) -> list[str]:
@@ -70,10 +70,10 @@ def draft_ordinal(source: DraftSource) -> Column | None:
     """Draft a column of an ordered pandas categorical, or of numbers that are codes and more than two."""
     values = source.values
     if base_dtype(source.dtype) in ("int", "float"):
-        more = len(np.unique(values.to_numpy(dtype=float))) > 2
-        return _listed(Ordinal, source) if more else None
+        several = len(np.unique(values.to_numpy(dtype=float))) > 2
+        return _draft_listed(Ordinal, source) if several else None
     if isinstance(values.dtype, pd.CategoricalDtype) and values.dtype.ordered:
-        return _listed(Ordinal, source)
+        return _draft_listed(Ordinal, source)
     return None
 
 
@@ -106,15 +106,15 @@ def _unique(rows: dict[Any, int], source: DraftSource) -> str | None:
     return "nearly every row has a value of its own" if nearly else None
 
 
-def _other(kept: list[Any], dtype: str, null_values: Sequence[str]) -> Any:
+def _other(listed: list[Any], dtype: str, null_values: Sequence[str]) -> Any:
     """Return what stands for rare values: a function of the listed categories alone."""
-    if isinstance(kept[0], str):
+    if isinstance(listed[0], str):
         return next(text for text in other_texts() if text not in null_values)
     if dtype.lower().startswith("uint"):
-        most = int(np.iinfo(dtype.lower()).max)
-        return next(most - i for i in range(len(kept) + 1) if most - i not in kept)
-    markers = (type(kept[0])(-1 - i) for i in range(len(kept) + 1))
-    return next(number for number in markers if number not in kept)
+        largest = int(np.iinfo(dtype.lower()).max)
+        return next(largest - i for i in range(len(listed) + 1) if largest - i not in listed)
+    markers = (type(listed[0])(-1 - i) for i in range(len(listed) + 1))
+    return next(number for number in markers if number not in listed)
 
 
 def other_texts() -> Iterator[str]:

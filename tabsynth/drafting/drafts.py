@@ -136,7 +136,7 @@ def _numpy_dtype(values: pd.Series) -> pd.Series:
 
 
 def _draft(
-    name: str, values: pd.Series, null_values: Sequence[str], least: int, decimal: str | None
+    name: str, values: pd.Series, null_values: Sequence[str], min_count: int, decimal: str | None
 ) -> Column:
     """Return a column of a table, or why it is left out."""
     if named_for_one(name):
@@ -145,7 +145,7 @@ def _draft(
         raise LeftOut("all of its values are missing")
     if len({isinstance(value, str) for value in values.dropna().astype(object)}) > 1:
         raise LeftOut("some of its values are texts, and some are not")
-    column = _column(name, values, null_values, least, leave_out=True, decimal=decimal)
+    column = _column(name, values, null_values, min_count, leave_out=True, decimal=decimal)
     reason = identifying(column)
     if reason is not None:
         raise LeftOut(reason)
@@ -156,7 +156,7 @@ def _column(
     name: str,
     values: pd.Series,
     null_values: Sequence[str],
-    least: int,
+    min_count: int,
     leave_out: bool = False,
     decimal: str | None = None,
 ) -> Column:
@@ -181,7 +181,7 @@ def _column(
         dtype=dtype,
         nulls=nulls,
         null_values=null_values,
-        min_count=least,
+        min_count=min_count,
         leave_out=leave_out,
     )
     drafts = (draft(source) for draft in reversed(DRAFTS.values()))
@@ -230,15 +230,15 @@ def _numbers(texts: pd.Series, decimal: str | None) -> pd.Series:
     distinct = texts.unique()
     if not all(isinstance(value, str) for value in distinct):
         return texts
-    given = texts
+    unchanged = texts
     if _all_numbers(distinct):
         texts = with_plain_numbers(texts, decimal or ".")
         distinct = texts.unique()
     if all(_WHOLE.fullmatch(value) and len(value) < 16 for value in distinct):
         return texts.astype("int64")
     if any(re.fullmatch(r"[+-]?(0\d+|\d{16,})", value) for value in distinct):
-        return given
+        return unchanged
     if not all(NUMBER_TEXT.fullmatch(value.strip()) for value in distinct):
-        return given
+        return unchanged
     # strip() takes off spaces that neither float() nor numpy knows.
     return texts.map({value: float(value.strip()) for value in distinct}).astype("float64")

@@ -40,39 +40,39 @@ def draft_numeric(source: DraftSource) -> Column | None:
     """Draft a column of numbers, with rounded bounds and cells; None for numbers that are codes."""
     if base_dtype(source.dtype) not in ("int", "float"):
         return None
-    least, values = source.min_count, source.values.to_numpy(dtype=float)
+    min_count, values = source.min_count, source.values.to_numpy(dtype=float)
     distinct, counts = np.unique(values, return_counts=True)
     if not np.isfinite(distinct).all():
         raise InputError(f"Column {shown(source.name)} holds an infinite value; remove it.")
     different = len(distinct)
-    if least > 1:
+    if min_count > 1:
         distinct, counts = _without_stray(distinct, counts)
-    low, high = _extremes(distinct, counts, least)
+    low, high = _extremes(distinct, counts, min_count)
     decimals = _draft_decimals(source, high - low)
     step = None if decimals is None else float(f"1e-{decimals}")
     # Values outside the extremes are not counted: a typing error makes no list of codes.
     usual = int(((distinct >= low) & (distinct <= high)).sum())
     few = usual <= FEW or (usual <= MAX_CODES and _sparse(usual, low, high, step))
     often = len(values) >= OFTEN * usual
-    listed = counts[counts >= least].sum() >= CODED * len(values)
+    listed = counts[counts >= min_count].sum() >= CODED * len(values)
     codes = few and listed and (often or (decimals == 0 and usual <= FEW))
-    counted = least > 1 and decimals == 0 and _counted(usual, low, high)
+    counted = min_count > 1 and decimals == 0 and _are_counts(usual, low, high)
     if codes and (not counted or named_for_codes(source.name)):
         return None
-    if source.leave_out and decimals == 0 and _numbered(values, different):
+    if source.leave_out and decimals == 0 and _is_numbering(values, different):
         raise LeftOut("nearly every row has a whole number of its own")
     if source.leave_out and decimals == 0 and high - low > MAX_STEPS:
         raise LeftOut("its whole numbers have too many digits")
-    if len(values) < 2 * least and least > 1:
-        raise LeftOut(f"fewer than {2 * least} rows have a value")
-    if least > 1:
-        low, high = _outwards(low, high, distinct, counts, least, step, source.dtype)
+    if len(values) < 2 * min_count and min_count > 1:
+        raise LeftOut(f"fewer than {2 * min_count} rows have a value")
+    if min_count > 1:
+        low, high = _outwards(low, high, distinct, counts, min_count, step, source.dtype)
     if decimals is not None:  # in short floats the bounds are not quite on their step
         low, high = (round(end, decimals) if decimals else int(end) for end in (low, high))
     inside = np.clip(values, low, high)
-    breaks = _draft_breaks(inside, low, high, step, least) if math.isfinite(high - low) else ()
+    breaks = _draft_breaks(inside, low, high, step, min_count) if math.isfinite(high - low) else ()
     return Numeric(
-        low=low, high=high, resolution=step, breaks=breaks, clip=least > 1, **source.facts
+        low=low, high=high, resolution=step, breaks=breaks, clip=min_count > 1, **source.facts
     )
 
 
@@ -89,41 +89,41 @@ def review_numeric(column: Numeric) -> list[str]:
 def identifying_numbers(column: Numeric) -> str | None:
     """Return why numbers seem to be numbers of records: whole numbers of one length, of at least :data:`LONG` digits."""
     low, high = column.bounds
-    whole = base_dtype(column.dtype) == "int" or (column.step is not None and column.step >= 1)
+    integers = base_dtype(column.dtype) == "int" or (column.step is not None and column.step >= 1)
     digits = len(str(int(low)))
-    if whole and digits >= LONG and low > 0 and high <= 10**digits:
+    if integers and digits >= LONG and low > 0 and high <= 10**digits:
         return f"its values are whole numbers of {digits} digits, as record numbers are"
     return None
 
 
-def _numbered(values: np.ndarray, distinct: int) -> bool:
+def _is_numbering(values: np.ndarray, distinct: int) -> bool:
     """Return whether whole numbers seem to number people or records: all different, or of one length."""
     if distinct > max(FEW, ALL_DIFFERENT * len(values)):
         return True
     if distinct <= max(FEW, NEARLY_UNIQUE * len(values)):
         return False
-    least, most = np.quantile(values, (1 - ONE_LENGTH, ONE_LENGTH), method="nearest")
-    return bool(least >= 10 ** (LONG - 2) and _power(least) == _power(most))
+    usual_low, usual_high = np.quantile(values, (1 - ONE_LENGTH, ONE_LENGTH), method="nearest")
+    return bool(usual_low >= 10 ** (LONG - 2) and _power(usual_low) == _power(usual_high))
 
 
 def _without_stray(distinct: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return values and their counts without those that are so far from nearly all others that they may be typing errors."""
     shares = np.cumsum(counts) / counts.sum()
-    few, half, most = (
+    few, half, many = (
         float(distinct[np.searchsorted(shares, share)]) for share in (TAIL, 0.5, 1 - TAIL)
     )
     low = few - STRAY * (half - few) if few < half else -math.inf
-    high = most + STRAY * (most - half) if half < most else math.inf
-    kept = (distinct >= low) & (distinct <= high)
-    return distinct[kept], counts[kept]
+    high = many + STRAY * (many - half) if half < many else math.inf
+    near = (distinct >= low) & (distinct <= high)
+    return distinct[near], counts[near]
 
 
-def _extremes(distinct: np.ndarray, counts: np.ndarray, least: int) -> tuple[float, float]:
+def _extremes(distinct: np.ndarray, counts: np.ndarray, min_count: int) -> tuple[float, float]:
     """Return the ``least``-th smallest and the ``least``-th largest value; the extremes, if these have crossed."""
     up, down = np.cumsum(counts), np.cumsum(counts[::-1])
     last = len(distinct) - 1
-    low = float(distinct[min(int(np.searchsorted(up, least)), last)])
-    high = float(distinct[last - min(int(np.searchsorted(down, least)), last)])
+    low = float(distinct[min(int(np.searchsorted(up, min_count)), last)])
+    high = float(distinct[last - min(int(np.searchsorted(down, min_count)), last)])
     return (low, high) if low <= high else (high, low)
 
 
@@ -132,7 +132,7 @@ def _outwards(
     high: float,
     distinct: np.ndarray,
     counts: np.ndarray,
-    least: int,
+    min_count: int,
     step: float | None,
     dtype: str,
 ) -> tuple[float, float]:
@@ -143,18 +143,18 @@ def _outwards(
     power = _power(span) - 1
     if step is not None:
         power = max(power, round(math.log10(step)))
-    common = dict(zip(distinct.tolist(), (counts >= least).tolist(), strict=True))
+    common = dict(zip(distinct.tolist(), (counts >= min_count).tolist(), strict=True))
     if not common[low]:
-        low = _rounded(low, power, math.floor)
+        low = _round_to(low, power, math.floor)
     if not common[high]:
-        high = _rounded(high, power, math.ceil)
+        high = _round_to(high, power, math.ceil)
     if base_dtype(dtype) == "int":
         limits = np.iinfo(dtype.lower())
         low, high = max(low, float(limits.min)), min(high, float(limits.max))
     return low, high
 
 
-def _rounded(number: float, power: int, way: Callable[[float], int]) -> float:
+def _round_to(number: float, power: int, way: Callable[[float], int]) -> float:
     unit = 10.0 ** abs(power)
     return float(way(number * unit) / unit if power < 0 else way(number / unit) * unit)
 
@@ -163,7 +163,7 @@ def _sparse(distinct: int, low: float, high: float, step: float | None) -> bool:
     return step is None or distinct <= SPARSE * step_count(low, high, step)
 
 
-def _counted(distinct: int, low: float, high: float) -> bool:
+def _are_counts(distinct: int, low: float, high: float) -> bool:
     """Return whether few whole numbers may be counts or grades: more than half of those from the least to the largest.
 
     Another table has others of them. As codes these would be refused, and as numbers they become the nearest bound.
@@ -195,11 +195,11 @@ def _draft_breaks(
     if low == high or (step is not None and step_count(low, high, step) <= DEFAULT_BINS):
         return ()
     spikes = np.empty(0) if step is None else _spikes(values, rows)
-    rest = values[~np.isin(values, spikes)]
-    candidates = (_round_breaks(rest, low, high, step, mantissas, rows) for mantissas in ROUND)
+    unspiked = values[~np.isin(values, spikes)]
+    candidates = (_round_breaks(unspiked, low, high, step, mantissas, rows) for mantissas in ROUND)
     starts = next((breaks for breaks in candidates if len(breaks) < DEFAULT_BINS), np.empty(0))
-    equal = _unevenness(rest, equal_edges(low, high, step, None))
-    skewed = _unevenness(rest, np.array([low, *starts, high])) <= SKEWED * equal
+    equal = _unevenness(unspiked, equal_edges(low, high, step, None))
+    skewed = _unevenness(unspiked, np.array([low, *starts, high])) <= SKEWED * equal
     if step is None:
         return tuple(starts.tolist()) if skewed else ()
     if not skewed:
@@ -215,8 +215,8 @@ def _draft_breaks(
 def _spikes(values: np.ndarray, rows: int) -> np.ndarray:
     """Return single values of many rows, and of many more than the others."""
     distinct, counts = np.unique(values, return_counts=True)
-    least = max(SPIKE * len(values), SPIKE_ROWS, rows, OFTENER * len(values) / len(distinct))
-    return distinct[counts >= least]
+    threshold = max(SPIKE * len(values), SPIKE_ROWS, rows, OFTENER * len(values) / len(distinct))
+    return distinct[counts >= threshold]
 
 
 def _round_breaks(
@@ -231,8 +231,8 @@ def _round_breaks(
     sizes = np.abs(values[values != 0])
     if not len(sizes):
         return np.empty(0)
-    least = max(float(np.quantile(sizes, 0.01)), step or 0.0)
-    powers = range(_power(least), _power(max(abs(low), abs(high))) + 1)
+    smallest = max(float(np.quantile(sizes, 0.01)), step or 0.0)
+    powers = range(_power(smallest), _power(max(abs(low), abs(high))) + 1)
     sizes = np.array([first * 10.0**power for power in powers for first in mantissas])
     starts = np.concatenate([-sizes[::-1], [0.0], sizes])
     if step is not None:
@@ -241,12 +241,12 @@ def _round_breaks(
     starts = starts[(starts > low) & (starts < high)]
     below = np.searchsorted(np.sort(values), starts) / len(values)
     rare = max(RARE, rows / len(values)) if rows > 1 else RARE
-    kept, last = [], 0.0
+    breaks, last = [], 0.0
     for start, share in zip(starts.tolist(), below.tolist(), strict=True):
         if min(share - last, 1 - share) >= rare:
-            kept.append(start)
+            breaks.append(start)
             last = share
-    return np.array(kept)
+    return np.array(breaks)
 
 
 def _power(number: float) -> int:
@@ -255,9 +255,9 @@ def _power(number: float) -> int:
 
 def _every(low: float, high: float, step: float) -> np.ndarray:
     """Round numbers between the bounds, equally far from each other."""
-    least = (high - low) / DEFAULT_BINS
-    tens = 10.0 ** _power(least)
-    width = max(step, next(n * tens for n in (1, 2, 5, 10) if n * tens >= least))
+    narrowest = (high - low) / DEFAULT_BINS
+    tens = 10.0 ** _power(narrowest)
+    width = max(step, next(n * tens for n in (1, 2, 5, 10) if n * tens >= narrowest))
     return np.arange(math.floor(low / width) + 1, math.ceil(high / width)) * width
 
 

@@ -52,7 +52,7 @@ from tabsynth.drafting.released_columns import (
     public_dtype,
     without_marks,
 )
-from tabsynth.encoding.rows import bounded, key_of, names_of
+from tabsynth.encoding.rows import key_of, names_of, rows_within_bound
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import (
@@ -265,7 +265,7 @@ def _of_units(frame: pd.DataFrame, design: Design, key: bytes) -> tuple[pd.DataF
     if design.unit is None:
         return columns, np.ones(len(columns), dtype=np.int64)
     names = names_of(frame[design.unit])
-    used = bounded(names, design.rows, key)
+    used = rows_within_bound(names, design.rows, key)
     units = pd.Series(names[used])
     return columns[used], units.groupby(units).transform("size").to_numpy(dtype=np.int64)
 

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import MAX_TEXT
 from tabsynth.drafting.categories import other_texts
 from tabsynth.drafting.identifiers import value_format
@@ -138,9 +138,9 @@ def without_marks(
     out = dict(counts)
     for point, comma in zip(DECIMALS, COMMA_DECIMALS, strict=True):
         out[point] += _if_clear(out.pop(comma), clear)
-    for one, mark in ((ONE_COMMA, ","), (ONE_POINT, ".")):
+    for form, mark in ((ONE_COMMA, ","), (ONE_POINT, ".")):
         name = DECIMALS[2] if mark == (decimal or ".") else WHOLE
-        out[name] += _if_clear(out.pop(one), clear)
+        out[name] += _if_clear(out.pop(form), clear)
     return out
 
 
@@ -149,28 +149,13 @@ def _if_clear(count: float, clear: float) -> float:
 
 
 def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
-    """Return the format of each value, a function of that value and of the dtype alone."""
+    """Return the format of each distinct value, a function of that value and of the dtype alone."""
     if base_dtype(str(values.dtype)) in ("datetime", "timedelta", "period"):
-        return [NULL if missing else SHORT for missing in values.isna()]
-    missing = values.isna().to_numpy()
-    cells = values.astype(object).to_numpy()
-    known: dict[Any, str] = {}
-    out = []
-    for cell, is_missing in zip(cells, missing, strict=True):
-        if is_missing:
-            out.append(NULL)
-            continue
-        key = (type(cell), cell) if isinstance(cell, str | int | float | np.generic) else None
-        if key is None:
-            out.append(SHORT)
-            continue
-        if key not in known:
-            known[key] = _format(cell, nulls)
-        out.append(known[key])
-    return out
+        return [SHORT] * len(values)
+    return [_format(cell, nulls) for cell in values]
 
 
-def _format(cell: Any, nulls: Sequence[str]) -> str:
+def _format(cell: str | float, nulls: Sequence[str]) -> str:
     if cell == OBJECT:
         return OTHER_OBJECT
     text = cell.strip() if isinstance(cell, str) else _number_text(cell)
@@ -202,8 +187,7 @@ def _format(cell: Any, nulls: Sequence[str]) -> str:
         return (
             EITHER_FIRST if max(first, second) <= 12 else DAY_FIRST if first > 12 else MONTH_FIRST
         )
-    found = value_format(text)
-    return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(found, LONG_TEXT)
+    return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(value_format(text), LONG_TEXT)
 
 
 def _marked_format(text: str) -> str | None:
@@ -214,11 +198,11 @@ def _marked_format(text: str) -> str | None:
         return None
     if mark is not None:
         return ONE_COMMA if mark == "," else ONE_POINT
-    whole, _, fraction = plain.partition(".")
-    if not _WHOLE.fullmatch(whole):
+    integer, _, fraction = plain.partition(".")
+    if not _WHOLE.fullmatch(integer):
         return None
     if not fraction:
-        return _whole_format(whole)
+        return _whole_format(integer)
     names = COMMA_DECIMALS if decimal_mark(text) == "," else DECIMALS
     return names[min(len(fraction), len(names)) - 1]
 
@@ -227,8 +211,7 @@ def _whole_format(text: str) -> str:
     return LONG_WHOLE if len(text.lstrip("+-")) >= LONG_DIGITS else WHOLE
 
 
-def _number_text(cell: Any) -> str:
-    number = float(cell)
+def _number_text(number: float) -> str:
     if math.isfinite(number) and number == int(number) and abs(number) < 1e15:
         return str(int(number))
     return repr(number)
@@ -249,8 +232,8 @@ def distinct(values: pd.Series) -> Distinct:
         values = pd.Series(floats_of(values))
     elif base in ("text", "category", "bool"):
         values = pd.Series(texts_of(values), dtype=object)
-    codes, found = pd.factorize(values, sort=True)
-    return Distinct(np.where(codes < 0, len(found), codes), pd.Series(found))
+    codes, once = pd.factorize(values, sort=True)
+    return Distinct(np.where(codes < 0, len(once), codes), pd.Series(once))
 
 
 def format_codes(column: Distinct, nulls: Sequence[str]) -> np.ndarray:
@@ -277,7 +260,7 @@ class Question:
     column: str
     keys: np.ndarray
     size: int
-    values: Sequence[Any] | None = None
+    values: Sequence[str | float] | None = None
     about: str = ""
 
 
@@ -292,7 +275,7 @@ class ColumnDraft:
     dtype: str
     nulls: bool
     null_values: tuple[str, ...]
-    make: Callable[[dict[str, Any]], Column | str]
+    make: Callable[[JsonObject], Column | str]
     sources: dict[str, list[str]] = field(default_factory=dict)
 
     def source(self, fact: str, purpose: str) -> None:
@@ -301,7 +284,7 @@ class ColumnDraft:
             self.sources[fact].append(purpose)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """The facts of the column that all kinds have."""
         return {
             "name": self.name,
@@ -349,10 +332,10 @@ class TextDraft(ColumnDraft):
         new &= values.map(len).to_numpy(dtype=int) <= MAX_TEXT  # longer ones are no categories
         keys = np.full(len(missing), -1)
         keys[:-1][new] = np.arange(new.sum())
-        asked = [Question(self.name, keys, int(new.sum()), values[new].tolist())]
+        questions = [Question(self.name, keys, int(new.sum()), values[new].tolist())]
         if not self.nulls:
-            asked.append(Question(self.name, np.where(missing, 0, -1), 1))
-        return asked
+            questions.append(Question(self.name, np.where(missing, 0, -1), 1))
+        return questions
 
     def learn(
         self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
@@ -363,15 +346,15 @@ class TextDraft(ColumnDraft):
             self.source("nulls", purpose)
             return
         self.source("categories", purpose)
-        found = sorted(np.flatnonzero(clear).tolist(), key=lambda i: -sums[i])
-        found = found[: MOST_CATEGORIES - len(self.texts)]
-        self.texts |= {question.values[i]: float(sums[i]) for i in found}
+        largest = sorted(np.flatnonzero(clear).tolist(), key=lambda i: -sums[i])
+        released = largest[: MOST_CATEGORIES - len(self.texts)]
+        self.texts |= {str(question.values[i]): float(sums[i]) for i in released}
 
     def rest(self, column: Distinct) -> Question:
         """Return which rows have a value that was not released."""
         values, missing = column.values.map(str), self._missing(column.values)
-        known = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
-        return Question(self.name, np.where(known, -1, 0), 1)
+        released = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
+        return Question(self.name, np.where(released, -1, 0), 1)
 
     def column(self) -> Column | str:
         """See :meth:`ColumnDraft.column`."""
@@ -388,7 +371,8 @@ class GridDraft(ColumnDraft):
     """Numbers or dates: bounds on a fixed grid, and for numbers with many steps also common values and heaping.
 
     Common values are asked for until two rounds have found none: each number that is asked for costs all others.
-    ``grid`` are edges of cells, in numbers or units; ``most`` is the commonest cell of the round that released the bounds.
+    ``grid`` are edges of cells, in numbers or units; ``commonest`` is the cell with most rows in the round that released the
+    bounds.
     ``counts`` of the cells, where numbers have many steps. ``coarse``: for each cell the first of the wider cell that it is
     in, to be asked for where single cells have too few rows.
     """
@@ -398,7 +382,7 @@ class GridDraft(ColumnDraft):
     coarse: np.ndarray | None = None
     decimals: int | None = 0
     bounds: tuple[int, int] | None = None
-    most: int = 0
+    commonest: int = 0
     counts: np.ndarray = field(default_factory=lambda: np.zeros(len(GRID_OF_NUMBERS)))
     common: set[float] = field(default_factory=set)
     in_vain: int = 0
@@ -457,9 +441,9 @@ class GridDraft(ColumnDraft):
         null = len(self.grid) - 1
         if not self.nulls:
             keys[missing] = null
-        asked = [Question(self.name, keys, null + 1, about=WIDE if wide else "cells")]
+        questions = [Question(self.name, keys, null + 1, about=WIDE if wide else "cells")]
         if not self.many_steps:
-            return asked
+            return questions
         assert self.step is not None and self.bounds is not None
         inside &= (cells >= self.bounds[0]) & (cells <= self.bounds[1])
         steps = np.rint(np.where(inside, numbers, 0) / self.step)
@@ -467,18 +451,19 @@ class GridDraft(ColumnDraft):
             rounded = np.round(steps * self.step, 9)
             new = inside & ~np.isin(rounded, list(self.common))
             values, places = np.unique(rounded[new], return_inverse=True)
-            own = np.full(len(numbers), -1)
-            own[new] = places
-            asked.append(Question(self.name, own, len(values), values.tolist(), "common values"))
+            keys = np.full(len(numbers), -1)
+            keys[new] = places
+            common = values.tolist()
+            questions.append(Question(self.name, keys, len(values), common, "common values"))
         if number == SHAPES:
             shape = np.where(inside, cells, -1)
-            asked.append(Question(self.name, shape, len(self.grid) - 1, about="shape"))
+            questions.append(Question(self.name, shape, len(self.grid) - 1, about="shape"))
             classes = np.full(len(numbers), len(HEAPS))
             for code in range(len(HEAPS) - 1, -1, -1):
                 classes[steps % HEAPS[code] == 0] = code
             classes[~inside | (steps == 0)] = -1
-            asked.append(Question(self.name, classes, len(HEAPS) + 1, about="heaping"))
-        return asked
+            questions.append(Question(self.name, classes, len(HEAPS) + 1, about="heaping"))
+        return questions
 
     def learn(
         self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
@@ -489,25 +474,25 @@ class GridDraft(ColumnDraft):
             if not self.nulls:
                 self.source("nulls", purpose)
                 self.nulls = bool(clear[-1])
-            least = np.full(len(self.grid) - 1, FAR * std)
-            found = []
+            limits = np.full(len(self.grid) - 1, FAR * std)
+            cells = []
             if self.bounds is not None:
-                found = list(self.bounds)
-                least[max(0, found[0] - NEAR) : found[1] + NEAR + 1] = 0
-            found += np.flatnonzero(clear[:-1] & (sums[:-1] > least)).tolist()
-            if found and question.about == WIDE and self.coarse is not None:
-                found.append(int(np.flatnonzero(self.coarse == max(found))[-1]))
-            if found and self.bounds is None:
-                self.most = int(np.argmax(sums[:-1]))
-            if found:
-                self.bounds = min(found), max(found)
+                cells = list(self.bounds)
+                limits[max(0, cells[0] - NEAR) : cells[1] + NEAR + 1] = 0
+            cells += np.flatnonzero(clear[:-1] & (sums[:-1] > limits)).tolist()
+            if cells and question.about == WIDE and self.coarse is not None:
+                cells.append(int(np.flatnonzero(self.coarse == max(cells))[-1]))
+            if cells and self.bounds is None:
+                self.commonest = int(np.argmax(sums[:-1]))
+            if cells:
+                self.bounds = min(cells), max(cells)
         elif question.about == "shape":
             self.source("cells", purpose)
             self.counts = np.where(clear, sums, 0.0)
         elif question.about == "common values":
             assert question.values is not None
             self.source("common values", purpose)
-            new = {question.values[i] for i in np.flatnonzero(clear).tolist()}
+            new = {float(question.values[i]) for i in np.flatnonzero(clear).tolist()}
             self.common |= new
             self.in_vain = 0 if new else self.in_vain + 1
             near = {round(c + self.step, 9) for c in self.common if self.step} & self.common
@@ -530,14 +515,14 @@ def _heaps(sums: np.ndarray, clear: float) -> tuple[int, ...]:
     ``sums`` are of multiples of each but of no coarser one, and of all other numbers last.
     """
     total, finer, multiples = float(sums.sum()), 1, float(sums.sum())
-    found: list[int] = []
+    heaps: list[int] = []
     for place in range(len(HEAPS) - 1, -1, -1):
         here = float(sums[: place + 1].sum())
         expected = multiples * finer / HEAPS[place]
         if here - expected > max(HEAPED * total, clear):
-            found.insert(0, HEAPS[place])
+            heaps.insert(0, HEAPS[place])
             finer, multiples = HEAPS[place], here
-    return tuple(found)
+    return tuple(heaps)
 
 
 def draft_of(
@@ -562,14 +547,16 @@ def draft_of(
         The decimal mark of texts.
     """
     base = base_dtype(dtype)
-    some = {f: count if count > clear else 0.0 for f, count in formats.items() if f != NULL}
-    present = sum(some.values())
+    counts = {f: _if_clear(count, clear) for f, count in formats.items() if f != NULL}
+    present = sum(counts.values())
     if not present:
         return "it has too few values to be released at this budget"
-    share = {f: count / present for f, count in some.items()}
-    facts: dict[str, Any] = {"name": name, "nulls": formats[NULL] > clear, "null_values": nulls}
-    if base in ("datetime", "timedelta", "period"):
-        return _temporal(facts, dtype)
+    share = {f: count / present for f, count in counts.items()}
+    facts: JsonObject = {"name": name, "nulls": formats[NULL] > clear, "null_values": nulls}
+    if base == "timedelta":
+        return _draft_lengths(facts, dtype)
+    if base in ("datetime", "period"):
+        return _draft_dates(facts, Period if base == "period" else Datetime, dtype)
     if share[IDENTIFIER] > IDENTIFYING:
         return "its values look like identifiers"
     if share[NAMES] + share[LONG_TEXT] > PROSE:
@@ -580,43 +567,39 @@ def draft_of(
     if base in ("int", "float") or dtype == NUMBER or sum(share[f] for f in numbers) > NUMERIC:
         if share[LONG_WHOLE] > PROSE:
             return "its values are long whole numbers, as record numbers are"
-        return _numeric(facts, dtype, formats, clear, decimal)
+        return _draft_numbers(facts, dtype, formats, clear, decimal)
     for form, kind in ((DAY, Date), (INSTANT, Datetime)):
         if share[form] > NUMERIC:
-            return _dated(facts, kind, "str")
+            return _draft_dates(facts, kind, "str")
     if share[DOTTED] > NUMERIC:
-        return _dated(facts, Date, "str", "%d.%m.%Y")
+        return _draft_dates(facts, Date, "str", "%d.%m.%Y")
     if share[DAY_FIRST] + share[MONTH_FIRST] + share[EITHER_FIRST] > NUMERIC:
         day_first = share[DAY_FIRST] > share[MONTH_FIRST]
-        return _dated(facts, Date, "str", "%d/%m/%Y" if day_first else "%m/%d/%Y")
+        return _draft_dates(facts, Date, "str", "%d/%m/%Y" if day_first else "%m/%d/%Y")
     if share[LENGTH] > NUMERIC:
-        return _lengths(facts, "str")
+        return _draft_lengths(facts, "str")
     if share[CLOCK] > NUMERIC:
         return ColumnDraft(**facts, dtype="str", make=lambda facts: Time(**facts))
     if share[BOOL] > NUMERIC and not {"True", "False"} & {*nulls}:
-        return ColumnDraft(**facts, dtype=_dtype_for_nulls("bool", facts), make=_of_truth)
+        return ColumnDraft(
+            **facts,
+            dtype=_dtype_for_nulls("bool", facts),
+            make=lambda facts: Categorical(**facts, categories=(False, True)),
+        )
     return TextDraft(**facts, dtype="str", make=lambda facts: "")
 
 
-def _dtype_for_nulls(dtype: str, facts: Mapping[str, Any]) -> str:
+def _dtype_for_nulls(dtype: str, facts: JsonObject) -> str:
     """Return a dtype of whole numbers or truth values: pandas' nullable one only where nulls were released."""
     return with_nulls(dtype) if facts["nulls"] else dtype
 
 
-def _of_truth(facts: dict[str, Any]) -> Column:
-    return Categorical(**facts, categories=(False, True))
+_SIZES = np.array([m * 10.0**power for power in POWERS for m in MANTISSAS])
+GRID_OF_NUMBERS: np.ndarray = np.concatenate([-_SIZES[::-1], [0.0, 1e-9], _SIZES])
 
 
-def _grid_of_numbers() -> np.ndarray:
-    sizes = np.array([m * 10.0**power for power in POWERS for m in MANTISSAS])
-    return np.concatenate([-sizes[::-1], [0.0, 1e-9], sizes])
-
-
-GRID_OF_NUMBERS: np.ndarray = _grid_of_numbers()
-
-
-def _numeric(
-    facts: dict[str, Any],
+def _draft_numbers(
+    facts: JsonObject,
     dtype: str,
     formats: Mapping[str, float],
     clear: float,
@@ -629,12 +612,12 @@ def _numeric(
             decimals = n
     if formats[REAL] > clear * FAR / FORMAT:
         decimals = None
-    whole = dtype.lower() if base_dtype(dtype) == "int" else "int64"
+    of_integers = dtype.lower() if base_dtype(dtype) == "int" else "int64"
     real = dtype if base_dtype(dtype) == "float" else None
 
-    def make(facts: dict[str, Any]) -> Column | str:
-        of_decimals = _dtype_for_nulls(whole, facts) if decimals == 0 else "float64"
-        return _of_numbers(facts | {"dtype": real or of_decimals}, draft)
+    def make(facts: JsonObject) -> Column | str:
+        of_decimals = _dtype_for_nulls(of_integers, facts) if decimals == 0 else "float64"
+        return _column_of_numbers(facts | {"dtype": real or of_decimals}, draft)
 
     draft = GridDraft(
         **facts,
@@ -647,7 +630,7 @@ def _numeric(
     return draft
 
 
-def _of_numbers(facts: dict[str, Any], draft: GridDraft) -> Column | str:
+def _column_of_numbers(facts: JsonObject, draft: GridDraft) -> Column | str:
     """Take as bounds those of the outermost grid cells with clearly any rows; skewed columns keep the grid's cells."""
     low, high = draft.ends()
     step = draft.step
@@ -660,8 +643,8 @@ def _of_numbers(facts: dict[str, Any], draft: GridDraft) -> Column | str:
         low, high = (int(min(max(end, limits.min), limits.max)) for end in (low, high))
         meaningful = not {str(low), str(high)} & {*draft.null_values}
         if high - low == 1 and meaningful:  # a rare one of two codes is no end
-            most = (low, high)[int(draft.grid[draft.most] >= high)]
-            return Categorical(**facts, categories=(low, high), other=most)
+            commonest = (low, high)[int(draft.grid[draft.commonest] >= high)]
+            return Categorical(**facts, categories=(low, high), other=commonest)
     breaks = _breaks(draft.grid, draft.counts, low, high, step)
     if draft.common and step is not None:
         breaks = _with_common(breaks, draft.common, low, high, step)
@@ -734,17 +717,12 @@ def _breaks(
     return tuple(starts) if shared[0] <= 0.75 * shared[1] else ()
 
 
-def _years() -> np.ndarray:
-    """Return first days of the years from 1900 to 2100, in microseconds since 1970."""
-    years = np.arange("1900", "2101", dtype="datetime64[Y]")
-    return years.astype("datetime64[us]").astype("int64").astype(float)
-
-
+_YEARS = np.arange("1900", "2101", dtype="datetime64[Y]")
 _UNITS = {"date": 86_400_000_000.0, "datetime": 1_000_000.0}
 
 
-def _dated(
-    facts: dict[str, Any], kind: type[Temporal], dtype: str, form: str | None = None
+def _draft_dates(
+    facts: JsonObject, kind: type[Temporal], dtype: str, form: str | None = None
 ) -> ColumnDraft:
     """Draft dates and times: bounds are years, or decades. ``form`` is the format of days that are texts, by default ISO 8601."""
     wide: Temporal = Datetime(
@@ -760,25 +738,23 @@ def _dated(
     def numbers(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
         if base_dtype(str(values.dtype)) == "period":
             values = values.map(_first_moment).astype(object)
-        kept = values.where(~values.isin(list(nulls)), None) if values.dtype == object else values
-        return wide.amounts(kept) * _UNITS[wide.kind]
+        return wide.amounts(values) * _UNITS[wide.kind]
 
-    def make(facts: dict[str, Any]) -> Column:
+    def make(facts: JsonObject) -> Column:
         assert draft.bounds is not None
-        years = np.arange("1900", "2101", dtype="datetime64[Y]")
-        low = str(years[draft.bounds[0]].astype("datetime64[D]"))
-        last = years[draft.bounds[1] + 1].astype("datetime64[D]") - np.timedelta64(1, "D")
+        low = str(_YEARS[draft.bounds[0]].astype("datetime64[D]"))
+        last = _YEARS[draft.bounds[1] + 1].astype("datetime64[D]") - np.timedelta64(1, "D")
         high = str(last) if kind in (Date, Period) else f"{last} 23:59:59"
-        more: dict[str, Any] = {} if form is None else {"format": form}
-        return kind(**facts, low=low, high=high, clip=True, **more)
+        of_form = {} if form is None else {"format": form}
+        return kind(**facts, low=low, high=high, clip=True, **of_form)
 
-    grid = _years()
+    grid = _YEARS.astype("datetime64[us]").astype("int64").astype(float)
     decades = np.arange(len(grid) - 1) // 10 * 10
     draft = GridDraft(**facts, dtype=dtype, grid=grid, coarse=decades, numbers=numbers, make=make)
     return draft
 
 
-def _first_moment(period: pd.Period) -> Any:
+def _first_moment(period: pd.Period) -> object:
     """Return the moment when a period begins; NaT for one that no date has."""
     try:
         return period.to_timestamp()
@@ -786,27 +762,20 @@ def _first_moment(period: pd.Period) -> Any:
         return pd.NaT
 
 
-def _temporal(facts: dict[str, Any], dtype: str) -> ColumnDraft:
-    if base_dtype(dtype) == "timedelta":
-        return _lengths(facts, dtype)
-    return _dated(facts, Period if base_dtype(dtype) == "period" else Datetime, dtype)
-
-
-def _lengths(facts: dict[str, Any], dtype: str) -> ColumnDraft:
+def _draft_lengths(facts: JsonObject, dtype: str) -> ColumnDraft:
     """Draft lengths of time: bounds are powers of ten of a second."""
     edges = np.array([-(10.0**p) for p in range(8, -1, -1)] + [0.0] + [10.0**p for p in range(9)])
     wide = Duration(
         name=facts["name"], dtype=dtype, nulls=True, low="-36500 days", high="36500 days"
     )
 
-    def make(facts: dict[str, Any]) -> Column:
+    def make(facts: JsonObject) -> Column:
         assert draft.bounds is not None
         low, high = edges[draft.bounds[0]], edges[draft.bounds[1] + 1]
         return Duration(**facts, low=f"{int(low)}s", high=f"{int(high)}s", clip=True)
 
     def numbers(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
-        kept = values.where(~values.isin(list(nulls)), None) if values.dtype == object else values
-        return wide.amounts(kept)
+        return wide.amounts(values)
 
     draft = GridDraft(**facts, dtype=dtype, grid=edges, numbers=numbers, make=make)
     return draft

@@ -218,8 +218,8 @@ class _Suggestions:
     def rules(self) -> list[dict[str, Any]]:
         """Return suggested rules with their shares, as a schema has them."""
         shares, rows = self._one_way()
-        selected = self._selected(shares, rows)
-        return self._counted(selected, shares, rows) if selected else []
+        selected = self._select(shares, rows)
+        return self._confirm(selected, shares, rows) if selected else []
 
     def _open(self, stage: str, uses: int, details: dict[str, Any]) -> tuple[Account, float]:
         """Return the account of a stage, and μ of one use."""
@@ -230,10 +230,10 @@ class _Suggestions:
     def _one_way(self) -> tuple[list[np.ndarray], float]:
         """Return noisy distributions of the columns, and the number of rows. A row counts once in each: L2 sensitivity √columns."""
         number = len(self._columns)
-        most = self._bound * math.sqrt(number)
-        details = {"l2_sensitivity": most, "unit": "counts", "columns": number}
+        sensitivity = self._bound * math.sqrt(number)
+        details = {"l2_sensitivity": sensitivity, "unit": "counts", "columns": number}
         account, mu = self._open(COLUMNS, 1, details)
-        index, std = self._table.read(account), most / mu
+        index, std = self._table.read(account), sensitivity / mu
         counts = [
             np.bincount(index[:, j], minlength=c.size).astype(float)
             for j, c in enumerate(self._columns)
@@ -245,7 +245,7 @@ class _Suggestions:
         self._rows_std = noise_of_estimated_rows([c.size for c in self._columns], std)
         return [probabilities(c, rows, std) for c in noisy], rows
 
-    def _selected(self, shares: Sequence[np.ndarray], rows: float) -> list[_Candidate]:
+    def _select(self, shares: Sequence[np.ndarray], rows: float) -> list[_Candidate]:
         """Return candidates that are drawn with probability growing with their score, one at a time."""
         pairs = self._pairs()
         details = {
@@ -264,21 +264,21 @@ class _Suggestions:
             cells = self._columns[a].size * self._columns[b].size
             keys = index[:, a] * self._columns[b].size + index[:, b]
             counts = np.bincount(keys, minlength=cells).reshape(self._columns[a].size, -1)
-            for some, values in self._scores(a, b, counts, shares, rows):
-                candidates += some
+            for pair_candidates, values in self._scores(a, b, counts, shares, rows):
+                candidates += pair_candidates
                 scores.append(values)
-        return self._drawn(candidates, np.concatenate(scores), sharpness)
+        return self._draw(candidates, np.concatenate(scores), sharpness)
 
-    def _drawn(
+    def _draw(
         self, candidates: list[_Candidate], scores: np.ndarray, sharpness: float
     ) -> list[_Candidate]:
         """Return one draw after another; in float64, probabilities below 2⁻⁵³ are 0, far below any δ in use."""
-        left = np.ones(len(candidates), dtype=bool)
+        undrawn = np.ones(len(candidates), dtype=bool)
         numbers: dict[tuple[Any, ...], int] = {}
         kinds = np.array([numbers.setdefault(c.kind, len(numbers)) for c in candidates])
         chosen: list[_Candidate] = []
         for _ in range(self._most):
-            weighed = np.where(left, scores, -np.inf)
+            weighed = np.where(undrawn, scores, -np.inf)
             if math.isinf(sharpness):
                 pick = int(weighed.argmax())
             else:  # the largest of scores with Gumbel noise: the exponential mechanism
@@ -289,7 +289,7 @@ class _Suggestions:
             if candidates[pick].form == "none":
                 continue  # other draws may still find one
             chosen.append(candidates[pick])
-            left[kinds == kinds[pick]] = False
+            undrawn[kinds == kinds[pick]] = False
         return chosen
 
     def _pairs(self) -> list[tuple[int, int]]:
@@ -297,9 +297,9 @@ class _Suggestions:
         ruled = [set(rule.names) for rule in self._schema.rules]
         out = []
         for a, b in itertools.permutations(range(len(self._columns)), 2):
-            one, other = self._columns[a], self._columns[b]
-            known = any({one.name, other.name} == names for names in ruled)
-            if one.size * other.size <= MOST_CELLS and not known:
+            first, other = self._columns[a], self._columns[b]
+            has_rule = any({first.name, other.name} == names for names in ruled)
+            if first.size * other.size <= MOST_CELLS and not has_rule:
                 out.append((a, b))
         return out
 
@@ -313,35 +313,35 @@ class _Suggestions:
         counts : ndarray, shape (size of a, size of b)
             Exact.
         """
-        one, other = self._columns[a], self._columns[b]
-        if one.size <= MOST_VALUES and other.size > 1:
+        key, other = self._columns[a], self._columns[b]
+        if key.size <= MOST_VALUES and other.size > 1:
             # Rows that the commonest value for each key predicts, more than the commonest of all does, less those
             # that it does not predict. One row more: -2, -1, 0 or 1.
             right = counts.max(axis=1).sum()
             gain = right - counts.sum(axis=0).max() - (counts.sum() - right)
             yield [_Candidate("dependency", a, b)], np.array([float(gain)])
-        if self._comparable(one, other):
-            later = _surely_after(one, other)
+        if self._comparable(key, other):
+            later = _surely_after(key, other)
             chance = float(shares[a] @ later @ shares[b])
             if chance >= LEAST_CHANCE:  # by released shares
                 avoided = chance * rows - 2.0 * (counts * later).sum()
                 yield [_Candidate("order", a, b)], np.array([avoided])
         if other.nulls:
             null = counts[:, -1].astype(float)
-            given = counts.sum(axis=1) - null
-            ranges = self._ranges(one)
+            present = counts.sum(axis=1) - null
+            ranges = self._ranges(key)
             first, last = (np.array(ends) for ends in zip(*ranges, strict=True))
-            sums = [np.concatenate([[0.0], np.cumsum(x)]) for x in (null, given)]
-            nulls, others = (s[last + 1] - s[first] for s in sums)
+            sums = [np.concatenate([[0.0], np.cumsum(x)]) for x in (null, present)]
+            nulls, values = (s[last + 1] - s[first] for s in sums)
             share = float(shares[b][-1])
             # What the rule explains beyond chance, less twice the rows that break it.
-            for form, kept, broken, part in (
-                ("null", nulls, others, 1 - share),
-                ("value", others, nulls, share),
+            for form, keeping, broken, part in (
+                ("null", nulls, values, 1 - share),
+                ("value", values, nulls, share),
             ):
                 yield (
                     [_Candidate(form, a, b, int(f), int(g)) for f, g in ranges],
-                    part * kept - 2.0 * broken,
+                    part * keeping - 2.0 * broken,
                 )
 
     def _ranges(self, column: Column) -> list[tuple[int, int]]:
@@ -350,26 +350,28 @@ class _Suggestions:
         out = {(j, j) for j in range(column.size)}
         if column.nulls:
             out.add((0, cells - 1))
-        if _ordered(column):
+        if _is_ordered(column):
             out |= {(0, j) for j in range(cells - 1)} | {(j, cells - 1) for j in range(1, cells)}
         return sorted(out)
 
-    def _comparable(self, one: Column, other: Column) -> bool:
+    def _comparable(self, column: Column, other: Column) -> bool:
         """Return whether the schema allows an order of two columns: numbers, or dates and times of one unit."""
-        if _temporal(one) or _temporal(other):
-            same = one.kind == other.kind
-            return same and getattr(one, "resolution", None) == getattr(other, "resolution", None)
-        return _ordered(one) and _ordered(other)
+        if _temporal(column) or _temporal(other):
+            same = column.kind == other.kind
+            return same and getattr(column, "resolution", None) == getattr(
+                other, "resolution", None
+            )
+        return _is_ordered(column) and _is_ordered(other)
 
-    def _counted(
+    def _confirm(
         self, selected: Sequence[_Candidate], shares: Sequence[np.ndarray], rows: float
     ) -> list[dict[str, Any]]:
         """Return those of the selected candidates that noisy counts confirm. A row counts once for each: √candidates."""
         number = len(selected)
-        most = self._bound * math.sqrt(number)
-        details = {"l2_sensitivity": most, "unit": "counts", "rules": number}
+        sensitivity = self._bound * math.sqrt(number)
+        details = {"l2_sensitivity": sensitivity, "unit": "counts", "rules": number}
         account, mu = self._open(COUNTS, 1, details)
-        index, std = self._table.read(account), most / mu
+        index, std = self._table.read(account), sensitivity / mu
         counts = [self._cells(c, index) for c in selected]
         counts = exact(account, counts, [std] * number)
         noisy = [samplers.noisy(c, std, self._bits, whole=True) for c in counts]
@@ -378,31 +380,31 @@ class _Suggestions:
             if candidate.form == "dependency":
                 out += self._dependency(candidate, numbers, std, rows)
             else:
-                out += self._confirmed(candidate, numbers, shares, std, rows)
-        known = [*self._schema.constraints, *(item["rule"] for item in self._schema.suggested)]
+                out += self._condition(candidate, numbers, shares, std, rows)
+        stated = [*self._schema.constraints, *(item["rule"] for item in self._schema.suggested)]
         unique: list[dict[str, Any]] = []
         for item in out:
-            if item["rule"] not in (*known, *(earlier["rule"] for earlier in unique)):
+            if item["rule"] not in (*stated, *(earlier["rule"] for earlier in unique)):
                 unique.append(item)
         return unique
 
     def _cells(self, candidate: _Candidate, index: np.ndarray) -> np.ndarray:
         """Return counts of a candidate: by the codes of both columns, or of rows that keep and that break it."""
-        one, other = self._columns[candidate.a], self._columns[candidate.b]
+        key, other = self._columns[candidate.a], self._columns[candidate.b]
         a, b = index[:, candidate.a], index[:, candidate.b]
         if candidate.form == "dependency":
             keys = a * other.size + b
-            cells = one.size * other.size
-            return np.bincount(keys, minlength=cells).reshape(one.size, -1).astype(float)
+            cells = key.size * other.size
+            return np.bincount(keys, minlength=cells).reshape(key.size, -1).astype(float)
         if candidate.form == "order":
-            broken, about = _surely_after(one, other)[a, b], np.ones(len(a), dtype=bool)
+            broken, about = _surely_after(key, other)[a, b], np.ones(len(a), dtype=bool)
         else:
             about = (a >= candidate.first) & (a <= candidate.last)
             null = b == other.cells
             broken = about & (null if candidate.form == "value" else ~null)
         return np.array([(about & ~broken).sum(), broken.sum()], dtype=float)
 
-    def _confirmed(
+    def _condition(
         self,
         candidate: _Candidate,
         numbers: np.ndarray,
@@ -411,67 +413,67 @@ class _Suggestions:
         rows: float,
     ) -> list[dict[str, Any]]:
         """Return the rule if few rows break it, and clearly fewer than chance alone would."""
-        kept, broken = numbers
-        one, other = self._columns[candidate.a], self._columns[candidate.b]
+        keeping, broken = numbers
+        key, other = self._columns[candidate.a], self._columns[candidate.b]
         null = float(shares[candidate.b][-1])
-        chance = {"null": 1 - null, "value": null}.get(candidate.form, 0.0) * (kept + broken)
+        chance = {"null": 1 - null, "value": null}.get(candidate.form, 0.0) * (keeping + broken)
         if candidate.form == "order":
             chance = rows * float(
-                shares[candidate.a] @ _surely_after(one, other) @ shares[candidate.b]
+                shares[candidate.a] @ _surely_after(key, other) @ shares[candidate.b]
             )
-        if chance - broken < CLEAR * std or broken > 2 * std + TOLERANCE * kept:
+        if chance - broken < CLEAR * std or broken > 2 * std + TOLERANCE * keeping:
             return []
         if candidate.form == "order":
-            rule: dict[str, Any] = {"order": [one.name, other.name]}
+            rule: dict[str, Any] = {"order": [key.name, other.name]}
         else:
-            given = _values(one, candidate.first, candidate.last)
+            condition = _values(key, candidate.first, candidate.last)
             then = [None] if candidate.form == "null" else _values(other, 0, other.cells - 1)
-            rule = {"if": {one.name: given}, "then": {other.name: then}}
-        return [self._stated(rule, broken, std, rows)]
+            rule = {"if": {key.name: condition}, "then": {other.name: then}}
+        return [self._with_share(rule, broken, std, rows)]
 
     def _dependency(
         self, candidate: _Candidate, numbers: np.ndarray, std: float, rows: float
     ) -> list[dict[str, Any]]:
         """Return the table of a dependency, or where some keys are too rare an implication for each value of the others."""
-        one, other = self._columns[candidate.a], self._columns[candidate.b]
-        values, most = numbers.argmax(axis=1), numbers.max(axis=1)
+        key, other = self._columns[candidate.a], self._columns[candidate.b]
+        values, largest = numbers.argmax(axis=1), numbers.max(axis=1)
         # Of as many cells as there are, none of noise alone is so large.
         bar = max(0.5, std * float(norm.isf(0.01 / numbers.size)))
-        clear = most > bar
+        clear = largest > bar
         second = np.sort(numbers, axis=1)[:, -2]
-        clear &= second <= np.maximum(bar, TOLERANCE * most)
+        clear &= second <= np.maximum(bar, TOLERANCE * largest)
         if not clear.any():
             return []
-        wrong = float((numbers.sum(axis=1) - most)[clear].sum())
+        wrong = float((numbers.sum(axis=1) - largest)[clear].sum())
         spread = std * math.sqrt(float(clear.sum()) * (other.size - 1))
-        if wrong > 2 * spread + TOLERANCE * float(most[clear].sum()):
+        if wrong > 2 * spread + TOLERANCE * float(largest[clear].sum()):
             return []
-        tabular = not _continuous(one) and not _continuous(other)
+        tabular = not _continuous(key) and not _continuous(other)
         if clear.all() and tabular:
-            table = [[_value(one, j), _value(other, int(values[j]))] for j in range(one.size)]
-            rule = {"derive": other.name, "from": one.name, "table": table}
-            return [self._stated(rule, wrong, spread, rows)]
+            table = [[_value(key, j), _value(other, int(values[j]))] for j in range(key.size)]
+            rule = {"derive": other.name, "from": key.name, "table": table}
+            return [self._with_share(rule, wrong, spread, rows)]
         out = []
         for value in np.unique(values[clear]):
             keys = np.flatnonzero(clear & (values == value))
-            if _continuous(one) and len(keys) != keys[-1] - keys[0] + 1:
+            if _continuous(key) and len(keys) != keys[-1] - keys[0] + 1:
                 continue
-            given = (
-                _values(one, int(keys[0]), int(keys[-1]))
-                if _continuous(one)
-                else [_value(one, int(j)) for j in keys]
+            condition = (
+                _values(key, int(keys[0]), int(keys[-1]))
+                if _continuous(key)
+                else [_value(key, int(j)) for j in keys]
             )
             then = _values(other, int(value), int(value))
-            few = float((numbers[keys].sum(axis=1) - most[keys]).sum())
+            few = float((numbers[keys].sum(axis=1) - largest[keys]).sum())
             of_keys = std * math.sqrt(len(keys) * (other.size - 1))
             out.append(
-                self._stated(
-                    {"if": {one.name: given}, "then": {other.name: then}}, few, of_keys, rows
+                self._with_share(
+                    {"if": {key.name: condition}, "then": {other.name: then}}, few, of_keys, rows
                 )
             )
         return out
 
-    def _stated(
+    def _with_share(
         self, rule: dict[str, Any], broken: float, std: float, rows: float
     ) -> dict[str, Any]:
         """Return a rule with the share of rows that break it and its 95% interval, by the noise ``std`` of their number."""
@@ -490,16 +492,16 @@ def _continuous(column: Column) -> bool:
     return isinstance(column, Numeric) or _temporal(column)
 
 
-def _ordered(column: Column) -> bool:
+def _is_ordered(column: Column) -> bool:
     if isinstance(column, Ordinal):
         return column.value_type in ("int", "float")
     return _continuous(column)
 
 
-def _surely_after(one: Column, other: Column) -> np.ndarray:
+def _surely_after(column: Column, other: Column) -> np.ndarray:
     """Return which codes of a column are of larger amounts than some of another, whatever the values; bool (size, size)."""
-    lows, highs = one.code_amounts()[0], other.code_amounts()[1]
-    after = np.zeros((one.size, other.size), dtype=bool)
+    lows, highs = column.code_amounts()[0], other.code_amounts()[1]
+    after = np.zeros((column.size, other.size), dtype=bool)
     after[: len(lows), : len(highs)] = lows[:, None] > highs
     return after
 
@@ -517,6 +519,6 @@ def _values(column: Column, first: int, last: int) -> Any:
     lows, highs = column.code_amounts()
     if _temporal(column):
         return {"low": column.text_of(lows[first]), "high": column.text_of(highs[last])}  # type: ignore[attr-defined]
-    whole = column.value_type == "int"
+    integers = column.value_type == "int"
     ends = (float(lows[first]), float(highs[last]))
-    return dict(zip(("low", "high"), (int(e) if whole else e for e in ends), strict=True))
+    return dict(zip(("low", "high"), (int(e) if integers else e for e in ends), strict=True))

@@ -51,7 +51,7 @@ def draft_date(source: DraftSource) -> Column | None:
     def whole_years(column: Date, low: int, high: int) -> tuple[str, str]:
         return f"{column.text_of(low)[:4]}-01-01", f"{column.text_of(high)[:4]}-12-31"
 
-    return _bounded(Date, source, WIDEST_DATES, whole_years)
+    return _draft_bounded(Date, source, WIDEST_DATES, whole_years)
 
 
 def draft_datetime(source: DraftSource) -> Column | None:
@@ -69,7 +69,7 @@ def draft_datetime(source: DraftSource) -> Column | None:
         return f"{column.text_of(low)[:4]}-01-01", f"{column.text_of(high)[:4]}-12-31 23:59"
 
     resolution = units[0] if units else "1ms"
-    return _bounded(Datetime, source, WIDEST_DATES, whole_years, resolution=resolution)
+    return _draft_bounded(Datetime, source, WIDEST_DATES, whole_years, resolution=resolution)
 
 
 def draft_time(source: DraftSource) -> Column | None:
@@ -92,7 +92,7 @@ def draft_duration(source: DraftSource) -> Column | None:
         day = MICROSECONDS_A_DAY // microseconds_of(column.resolution, column.name)
         return f"{low // day} days", f"{-(-high // day)} days"
 
-    return _bounded(Duration, source, WIDEST_DURATIONS, whole_days)
+    return _draft_bounded(Duration, source, WIDEST_DURATIONS, whole_days)
 
 
 def draft_period(source: DraftSource) -> Column | None:
@@ -103,7 +103,7 @@ def draft_period(source: DraftSource) -> Column | None:
     def exact(column: Period, low: int, high: int) -> tuple[str, str]:
         return column.text_of(low), column.text_of(high)
 
-    return _bounded(Period, source, WIDEST_DATES, exact)
+    return _draft_bounded(Period, source, WIDEST_DATES, exact)
 
 
 def review_temporal(column: Temporal) -> list[str]:
@@ -114,7 +114,7 @@ def review_temporal(column: Temporal) -> list[str]:
     ]
 
 
-def _bounded(
+def _draft_bounded(
     kind: type[Temporal],
     source: DraftSource,
     widest: tuple[str, str],
@@ -122,17 +122,17 @@ def _bounded(
     **facts: Any,
 ) -> Column:
     """Draft a column with bounds that ``min_count`` rows lie outside of, rounded outwards."""
-    least = source.min_count
+    min_count = source.min_count
     wide = kind(low=widest[0], high=widest[1], clip=True, **facts, **source.facts)
     numbers = np.sort(wide.amounts(source.values))
     if np.isnan(numbers).any():
         raise LeftOut(f"not all of its values are {kind.kind}s")
-    if len(numbers) < 2 * least and least > 1:
-        raise LeftOut(f"fewer than {2 * least} rows have a value")
-    place = min(least - 1, len(numbers) - 1)
+    if len(numbers) < 2 * min_count and min_count > 1:
+        raise LeftOut(f"fewer than {2 * min_count} rows have a value")
+    place = min(min_count - 1, len(numbers) - 1)
     ends = sorted([numbers[place], numbers[-1 - place]])
     low, high = rounding(wide, int(ends[0]), int(ends[1]))
-    return replace(wide, low=low, high=high, clip=least > 1)
+    return replace(wide, low=low, high=high, clip=min_count > 1)
 
 
 def _looks_like(values: pd.Series, pattern: str) -> bool:

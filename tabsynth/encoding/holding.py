@@ -146,7 +146,7 @@ class CodeRules:
         return maker.codes([self._codes(c.name, codes) for c in maker.sources])
 
     @cached_property
-    def merged(self) -> list[CodeRule]:
+    def merged_rules(self) -> list[CodeRule]:
         """The rules, of which those about the same few columns are one table: quicker, however many there are."""
         sizes = self._schema.learned.sizes
         groups: dict[tuple[int, ...], list[CodeRule]] = {}
@@ -173,7 +173,7 @@ class CodeRules:
 
     def broken(self, index: np.ndarray) -> np.ndarray:
         """Return which rows of codes, shape (n, columns), break a rule; bool, shape (n,)."""
-        return _count(index, self.merged) > 0
+        return _count(index, self.merged_rules) > 0
 
     def hold(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return rows of codes, shape (n, columns), all of which satisfy the rules.
@@ -188,11 +188,12 @@ class CodeRules:
         if not self.rules or not len(index):
             return index
         index = index.copy()
-        broken = _count(index, self.merged)
+        broken = _count(index, self.merged_rules)
         idle = 0
         for number in range(ROUNDS):
             mended = sum(
-                self._exchange(index, broken, rule, number % 2 == 0, rng) for rule in self.merged
+                self._exchange(index, broken, rule, number % 2 == 0, rng)
+                for rule in self.merged_rules
             )
             idle = 0 if mended else idle + 1
             if not broken.any() or idle > PATIENCE:
@@ -200,7 +201,7 @@ class CodeRules:
         for _ in range(COPIES):
             if not broken.any():
                 break
-            for rule in self.merged:
+            for rule in self.merged_rules:
                 self._copy(index, broken, rule, rng)
         if broken.any():
             for group in self._groups():
@@ -220,30 +221,30 @@ class CodeRules:
         ``broken`` is how many rules each row breaks, and is kept so. ``near``: with rows that break another rule, too,
         which may lack just what this one has too much.
         """
-        some = np.flatnonzero(broken)
-        wrong = some[rule.broken_in(index[some])]
+        breaking = np.flatnonzero(broken)
+        wrong = breaking[rule.broken_in(index[breaking])]
         mended = 0
         for j in rng.permutation(rule.numbers):
             if not len(wrong):
                 break
-            touching = [r for r in self.merged if j in r.numbers]
+            touching = [r for r in self.merged_rules if j in r.numbers]
             at = rng.permutation(wrong)
             if near:  # two rows that break one rule may mend each other
                 at = at[: (len(at) + 1) // 2]
-                others = rng.permutation(np.setdiff1d(np.flatnonzero(broken), at))[: len(at)]
+                partners = rng.permutation(np.setdiff1d(np.flatnonzero(broken), at))[: len(at)]
             else:
-                others = rng.choice(len(index), size=len(at), replace=False)
-                others = others[~np.isin(others, at)]
-            at = at[: len(others)]
-            ours, theirs = index[at], index[others]
+                partners = rng.choice(len(index), size=len(at), replace=False)
+                partners = partners[~np.isin(partners, at)]
+            at = at[: len(partners)]
+            ours, theirs = index[at], index[partners]
             changes = [-_count(ours, touching), -_count(theirs, touching)]
-            ours[:, j], theirs[:, j] = index[others, j], index[at, j]
+            ours[:, j], theirs[:, j] = index[partners, j], index[at, j]
             changes[0] += _count(ours, touching)
             changes[1] += _count(theirs, touching)
             better = changes[0] + changes[1] < 0
-            index[at[better], j], index[others[better], j] = ours[better, j], theirs[better, j]
+            index[at[better], j], index[partners[better], j] = ours[better, j], theirs[better, j]
             broken[at[better]] += changes[0][better]
-            broken[others[better]] += changes[1][better]
+            broken[partners[better]] += changes[1][better]
             mended += int(better.sum())
             wrong = wrong[rule.broken_in(index[wrong])]
         return mended
@@ -255,12 +256,12 @@ class CodeRules:
 
         What no exchange mends are values that are too frequent for the rules. A copy moves one column by one row.
         """
-        some = np.flatnonzero(broken)
-        wrong = some[rule.broken_in(index[some])]
+        breaking = np.flatnonzero(broken)
+        wrong = breaking[rule.broken_in(index[breaking])]
         for j in rng.permutation(rule.numbers):
             if not len(wrong):
                 return
-            touching = [r for r in self.merged if j in r.numbers]
+            touching = [r for r in self.merged_rules if j in r.numbers]
             changed = index[wrong]
             changed[:, j] = index[rng.integers(0, len(index), len(wrong)), j]
             change = _count(changed, touching) - _count(index[wrong], touching)
@@ -272,7 +273,7 @@ class CodeRules:
     def _groups(self) -> list[list[CodeRule]]:
         """Return rules that share columns, directly or not."""
         groups: list[list[CodeRule]] = []
-        for rule in self.merged:
+        for rule in self.merged_rules:
             near = [g for g in groups if any(set(rule.numbers) & set(r.numbers) for r in g)]
             groups = [g for g in groups if g not in near] + [[rule, *(r for g in near for r in g)]]
         return groups

@@ -82,9 +82,9 @@ class RecordColumn:
         """The code that says that the record lacks it."""
         return self.column.size
 
-    def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    def groups(self, shares: np.ndarray, smallest: float, merged: float) -> np.ndarray:
         """Return groups as :meth:`tabsynth.schema.column.Column.groups` does; what a record lacks is a group by itself."""
-        groups = self.column.groups(shares[: self.column.size], least, merged)
+        groups = self.column.groups(shares[: self.column.size], smallest, merged)
         return np.append(groups, groups.max() + 1) if self.optional else groups
 
 
@@ -116,14 +116,18 @@ class Records:
         """All columns, in order."""
         steps = []
         for _, j in self.repeats:
-            own = self.drawn[j]
+            drawn_column = self.drawn[j]
             names: tuple[str, ...] = ("other", "same")
-            if own.ordered:
-                most = _farthest(own)
-                inner = (f"{step:+d}" for step in range(1 - most, most))
-                names = (f"{-most} or less", *inner, f"+{most} or more")
-            column = Ordinal(name=own.column.name, dtype="str", categories=names)
-            steps.append(RecordColumn(role=STEP, table=own.table, column=column, place=own.place))
+            if drawn_column.ordered:
+                farthest = _farthest(drawn_column)
+                inner = (f"{step:+d}" for step in range(1 - farthest, farthest))
+                names = (f"{-farthest} or less", *inner, f"+{farthest} or more")
+            column = Ordinal(name=drawn_column.column.name, dtype="str", categories=names)
+            steps.append(
+                RecordColumn(
+                    role=STEP, table=drawn_column.table, column=column, place=drawn_column.place
+                )
+            )
         return (*self.context, *self.drawn, *steps)
 
     @cached_property
@@ -137,8 +141,10 @@ class Records:
         for _, j in self.repeats:
             codes = np.arange(self.drawn[j].size)
             apart = codes - codes[:, None]
-            most = _farthest(self.drawn[j])
-            step = apart.clip(-most, most) + most if self.drawn[j].ordered else apart == 0
+            farthest = _farthest(self.drawn[j])
+            step = (
+                apart.clip(-farthest, farthest) + farthest if self.drawn[j].ordered else apart == 0
+            )
             out.append(step.astype(np.int64))
         return tuple(out)
 
@@ -240,11 +246,13 @@ class LinkedEncoder:
                 records[name] = Records(name, (), self._record(name, OWN))
             elif self.most(name) > 1:
                 context, drawn = self._context(name), self._record(name, OWN)
-                own = {c.place: j for j, c in enumerate(drawn) if (c.role, c.table) == (OWN, name)}
+                drawn_places = {
+                    c.place: j for j, c in enumerate(drawn) if (c.role, c.table) == (OWN, name)
+                }
                 repeats = tuple(
-                    (j, own[c.place])
+                    (j, drawn_places[c.place])
                     for j, c in enumerate(context)
-                    if (c.role, c.table) == (PREVIOUS, name) and c.place in own
+                    if (c.role, c.table) == (PREVIOUS, name) and c.place in drawn_places
                     if not is_gap(c.column.name)
                 )
                 records[name] = Records(name, context, drawn, repeats)
@@ -339,8 +347,8 @@ class LinkedEncoder:
             try:
                 codes[name] = self._codes(name, frames[name])
             except InputError as error:
-                own = error.problems if isinstance(error, TableError) else [str(error)]
-                problems += [f"Table {shown(name)}: {problem}" for problem in own]
+                found_problems = error.problems if isinstance(error, TableError) else [str(error)]
+                problems += [f"Table {shown(name)}: {problem}" for problem in found_problems]
             schema = self.schema.tables[name]
             wrong = schema.design.problems(frames[name], schema.decimal, needed=True)
             problems += [f"Table {shown(name)}: {message}" for *_, message in wrong]
@@ -350,22 +358,22 @@ class LinkedEncoder:
             raise InputError(problems[0])
         if problems:
             raise TableError("the set of tables", problems, problems[0])
-        return self._linked(frames, keys, codes)
+        return self._link(frames, keys, codes)
 
     def _keys(self, name: str, frame: pd.DataFrame, problems: list[str]) -> dict[str, np.ndarray]:
         """Return the keys of a table as texts, by column."""
         out = {}
-        given = [str(column) for column in frame.columns]
+        names = [str(column) for column in frame.columns]
         keys = self.schema.keys[name]
         aside = [keys.order] if keys.order is not None else []
         for column in dict.fromkeys((*keys.columns, *aside)):
-            if given.count(column) != 1:
-                lacks = "lacks" if column not in given else "has twice"
+            if names.count(column) != 1:
+                lacks = "lacks" if column not in names else "has twice"
                 problems.append(
                     f"Table {shown(name)} {lacks} column {shown(column)} of its keys; correct it."
                 )
                 continue
-            values = frame.iloc[:, given.index(column)]
+            values = frame.iloc[:, names.index(column)]
             if values.isna().any():
                 problems.append(
                     f"Table {shown(name)} has a null in column {shown(column)} of its keys; fill it in, or take the row out."
@@ -431,7 +439,7 @@ class LinkedEncoder:
                     f" {shown(of.parent)}; add the row there, or take this one out."
                 )
 
-    def _linked(
+    def _link(
         self,
         frames: Mapping[str, pd.DataFrame],
         keys: Mapping[str, Mapping[str, np.ndarray]],
@@ -445,8 +453,8 @@ class LinkedEncoder:
         for name in self.schema.names:
             of = self.schema.keys[name]
             if of.parent is None:
-                kept = np.arange(len(codes[name]))
-                parent = position = np.zeros(len(kept), dtype=np.int64)
+                used_rows = np.arange(len(codes[name]))
+                parent = position = np.zeros(len(used_rows), dtype=np.int64)
             else:
                 of_parent = pd.Series(keys[name][str(of.parent_key)], dtype=object).map(
                     rows[of.parent]
@@ -462,16 +470,18 @@ class LinkedEncoder:
                 column = len(self.encoders[of.parent].schema.columns) + child
                 out[of.parent].codes[:, column] = np.minimum(number, self.most(name) + 1)
                 few = position < self.most(name)
-                kept, parent, position = used[few], parent[few], position[few]
+                used_rows, parent, position = used[few], parent[few], position[few]
             width = len(self.columns(name))
-            table = np.zeros((len(kept), width), dtype=np.int64)
-            table[:, : codes[name].shape[1]] = codes[name][kept]
+            table = np.zeros((len(used_rows), width), dtype=np.int64)
+            table[:, : codes[name].shape[1]] = codes[name][used_rows]
             out[name] = CodedTable(table, parent, position)
             schema = self.schema.tables[name]
             if schema.weight is not None:  # of the root, whose rows are all used
                 out[name].weights = schema.design.weights(frames[name], schema.decimal)
             if of.key is not None:
-                rows[name] = pd.Series(np.arange(len(kept)), index=keys[name][of.key][kept])
+                rows[name] = pd.Series(
+                    np.arange(len(used_rows)), index=keys[name][of.key][used_rows]
+                )
         for name in self.schema.names[1:]:
             self.enter_first(name, out)
         return out
@@ -533,7 +543,7 @@ class LinkedEncoder:
                 each = parts[of][table.parent[rows]] * (number[rows] - 1)
                 weights = (GRID // each) / GRID
             context = self.context(name, rows - 1, tables, rows)
-            drawn = self._drawn(name, rows, tables)
+            drawn = self._record_codes(name, rows, tables)
             records = self.records[name]
             steps = [
                 step[context[:, i], drawn[:, j]]
@@ -559,8 +569,8 @@ class LinkedEncoder:
         for ancestor in reversed(self.schema.lineage(name)[:-1]):
             line[ancestor] = at
             at = tables[ancestor].parent[at]
-        previous_codes = self._drawn(name, previous, tables)
-        taken = 0
+        previous_codes = self._record_codes(name, previous, tables)
+        number = 0
         for column in self.records[name].context:
             if column.role == ANCESTOR:
                 codes = tables[column.table].codes[line[column.table], column.place]
@@ -568,22 +578,26 @@ class LinkedEncoder:
                 first = tables[str(self.schema.keys[name].parent)].first[name]
                 codes = table.codes[first[table.parent[previous]], column.place]
             elif column.role == PREVIOUS:
-                codes, taken = previous_codes[:, taken], taken + 1
+                codes, number = previous_codes[:, number], number + 1
             else:
                 codes = table.position[previous]  # the next position, of which code 0 is the second
             parts.append(codes)
         return np.stack(parts, axis=1) if parts else np.zeros((len(previous), 0), dtype=np.int64)
 
-    def _drawn(self, name: str, rows: np.ndarray, tables: Mapping[str, CodedTable]) -> np.ndarray:
+    def _record_codes(
+        self, name: str, rows: np.ndarray, tables: Mapping[str, CodedTable]
+    ) -> np.ndarray:
         """Return the record of each row of a table: its codes, and those of its first children."""
         present = rows >= 0
         table = tables[name]
-        own = np.array([column.size for column in self.columns(name)])
-        codes = np.where(present[:, None], table.codes[rows] if len(table.codes) else own, own)
+        absent = np.array([column.size for column in self.columns(name)])
+        codes = np.where(
+            present[:, None], table.codes[rows] if len(table.codes) else absent, absent
+        )
         parts = [codes]
         for child in self.schema.children(name):
             first = np.where(present, table.first[child][rows] if len(table.codes) else -1, -1)
-            parts.append(self._drawn(child, first, tables))
+            parts.append(self._record_codes(child, first, tables))
         return np.concatenate(parts, axis=1)
 
     # Records to tables.

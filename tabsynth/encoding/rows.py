@@ -73,7 +73,7 @@ class SharedRows:
         return len(self.codes)
 
 
-def unweighted(rows: Any) -> Any:
+def without_weights(rows: Any) -> Any:
     """Return the rows without their weights: each counts once. What has none stays as it is."""
     return replace(rows, weights=None) if isinstance(rows, Rows) else rows
 
@@ -115,7 +115,7 @@ def names_of(units: pd.Series) -> np.ndarray:
     return np.array([name_of(cell) for cell in cells], dtype=object)
 
 
-def hashed(texts: np.ndarray, key: bytes) -> np.ndarray:
+def hash_texts(texts: np.ndarray, key: bytes) -> np.ndarray:
     """Return SipHash of texts, shape (n,), uint64, under a secret key of 16 bytes, of which 7 bits each are used."""
     secret = bytes(byte & 127 for byte in key).decode("ascii")
     data = np.array([text.encode("utf-8", "surrogatepass") for text in texts], dtype=object)
@@ -129,14 +129,14 @@ def key_of(seed: int | None) -> bytes:
     return hashlib.blake2b(f"rows of units {int(seed)}".encode(), digest_size=KEY_BYTES).digest()
 
 
-def bounded(names: np.ndarray, most: int, key: bytes) -> np.ndarray:
-    """Return which rows stay, bool, shape (n,): of each unit at most ``most``, chosen by a keyed hash.
+def rows_within_bound(names: np.ndarray, bound: int, key: bytes) -> np.ndarray:
+    """Return which rows stay, bool, shape (n,): of each unit at most ``bound``, chosen by a keyed hash.
 
     Parameters
     ----------
     names : ndarray of str, shape (n,)
         The unit of each row.
-    most : int
+    bound : int
         Public.
     key : bytes
         Secret, of 16 bytes.
@@ -148,12 +148,14 @@ def bounded(names: np.ndarray, most: int, key: bytes) -> np.ndarray:
     """
     units = pd.Series(pd.factorize(names)[0])
     place = units.groupby(units).cumcount().to_numpy()
-    rank = hashed(np.array([f"{n}\0{i}" for n, i in zip(names, place, strict=True)], object), key)
+    rank = hash_texts(
+        np.array([f"{n}\0{i}" for n, i in zip(names, place, strict=True)], object), key
+    )
     order = np.lexsort((place, rank))
-    kept = np.zeros(len(names), dtype=bool)
+    used = np.zeros(len(names), dtype=bool)
     ranked = units.iloc[order]
-    kept[order] = ranked.groupby(ranked).cumcount().to_numpy() < most
-    return kept
+    used[order] = ranked.groupby(ranked).cumcount().to_numpy() < bound
+    return used
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,13 +176,13 @@ class Records:
     weights: np.ndarray | None = None
     names: np.ndarray | None = None
 
-    def bounded(self, design: Design, key: bytes) -> PrivateRows:
+    def within_bound(self, design: Design, key: bytes) -> PrivateRows:
         """Return the rows: at most so many of one unit as the design says, which the secret ``key`` of 16 bytes chooses."""
         if self.names is None:
             return self.codes if self.weights is None else Rows(self.codes, self.weights)
-        kept = bounded(self.names, design.rows, key)
-        weights = None if self.weights is None else self.weights[kept]
-        return Rows(self.codes[kept], weights, hashed(self.names[kept], key))
+        used = rows_within_bound(self.names, design.rows, key)
+        weights = None if self.weights is None else self.weights[used]
+        return Rows(self.codes[used], weights, hash_texts(self.names[used], key))
 
 
 def records_of(codes: np.ndarray, table: pd.DataFrame, design: Design, decimal: Any) -> Records:
@@ -206,8 +208,8 @@ def records_of(codes: np.ndarray, table: pd.DataFrame, design: Design, decimal: 
 def rows_of(
     codes: np.ndarray, table: pd.DataFrame, design: Design, key: bytes, decimal: Any
 ) -> PrivateRows:
-    """Return rows with their weights and units, as :func:`records_of` and :meth:`Records.bounded` have them."""
-    return records_of(codes, table, design, decimal).bounded(design, key)
+    """Return rows with their weights and units, as :func:`records_of` and :meth:`Records.within_bound` have them."""
+    return records_of(codes, table, design, decimal).within_bound(design, key)
 
 
 def store_records(parts: Iterable[Records], sizes: Sequence[int], design: Design) -> Records:
@@ -247,8 +249,8 @@ def store_records(parts: Iterable[Records], sizes: Sequence[int], design: Design
             codes.flush()
             weights.flush()
         return Records(
-            _mapped(codes, dtype, (rows, len(sizes))),
-            None if design.weight is None else _mapped(weights, np.dtype(np.float64), (rows,)),
+            _map_file(codes, dtype, (rows, len(sizes))),
+            None if design.weight is None else _map_file(weights, np.dtype(np.float64), (rows,)),
             None if design.unit is None else np.concatenate(names),
         )
 
@@ -264,7 +266,7 @@ def _room_on_disk() -> Iterator[None]:
         ) from None
 
 
-def _mapped(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+def _map_file(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
     """Return what a file holds, as an array that is mapped to it."""
     if not math.prod(shape):  # nothing can be mapped
         return np.empty(shape, dtype)

@@ -232,8 +232,8 @@ class TableEncoder:
 
     def kept_index(self, table: pd.DataFrame, what: str = "table") -> tuple[np.ndarray, np.ndarray]:
         """See :meth:`to_index`, and the numbers of the rows that the codes are of, shape (rows,) int64."""
-        index, kept = self._encoded(table.reset_index(drop=True), what)
-        return index, kept.index.to_numpy()
+        index, rows = self._encoded(table.reset_index(drop=True), what)
+        return index, rows.index.to_numpy()
 
     def to_rows(self, table: pd.DataFrame, key: bytes, what: str = "table") -> PrivateRows:
         """See :meth:`to_index`, with weights and units where the schema declares them.
@@ -243,7 +243,7 @@ class TableEncoder:
         key : bytes
             Secret, of 16 bytes: it chooses which rows of a unit are used.
         """
-        return self.to_records(table, what).bounded(self.whole.design, key)
+        return self.to_records(table, what).within_bound(self.whole.design, key)
 
     def to_records(self, table: pd.DataFrame, what: str = "table") -> Records:
         """Return category codes with weights and names of units, before what one unit adds is bounded."""
@@ -306,7 +306,7 @@ class TableEncoder:
             for rule in self.whole.rules:
                 if isinstance(rule, Order):
                     table = rule.repaired(table)
-        kept = np.ones(len(table), dtype=bool)
+        satisfying = np.ones(len(table), dtype=bool)
         for rule, broken in self._broken(table):
             if repair and isinstance(rule, Derived):
                 continue  # the column is not read
@@ -317,16 +317,16 @@ class TableEncoder:
                     f"The {what} has a row with {values}, which breaks the rule {shown(rule.text, 120)}; correct it,"
                     " or declare violations='drop' or 'repair' in the schema."
                 )
-            kept &= ~broken
-        return table[kept]
+            satisfying &= ~broken
+        return table[satisfying]
 
     def _codes(self, column: Column, table: pd.DataFrame) -> np.ndarray:
         """Return codes of one modelled column of a table."""
         if column.name in self.whole.names:
             return column.encode(table[column.name])
-        for whole in self.whole.columns:
-            if whole.learned and whole.detail == column:
-                return whole.detail_codes(whole.convert(table[whole.name]))
+        for public_column in self.whole.columns:
+            if public_column.learned and public_column.detail == column:
+                return public_column.detail_codes(public_column.convert(table[public_column.name]))
         first, second = self._difference(column).columns
         amounts = (c.amounts(table[c.name]) for c in (second, first))
         return column.encode(pd.Series(np.subtract(*amounts)))
@@ -379,13 +379,13 @@ class TableEncoder:
         rng: np.random.Generator,
     ) -> None:
         """Add the columns that are not modelled to decoded ones; draw values again that break an order or a sum."""
-        made = set(self.whole.makers)
-        bounded = [
+        computed = set(self.whole.makers)
+        free = [
             rule
             for rule in self.whole.rules
-            if isinstance(rule, Order | Sum) and not set(rule.names) & made
+            if isinstance(rule, Order | Sum) and not set(rule.names) & computed
         ]
-        followed = _draw_within(bounded, series, codes, rng)
+        followed = _draw_within(free, series, codes, rng)
         if followed is not None:
             codes = {name: of[followed] for name, of in codes.items()}
             for name in series:
@@ -428,7 +428,7 @@ def _draw_within(
         Where cells satisfy each rule and not all together: the row that is to take the place of each row.
     """
     for _ in range(DRAWS):
-        wrong = [rule for rule in rules if _redrawn(rule, series, codes, rng)]
+        wrong = [rule for rule in rules if _redraw(rule, series, codes, rng)]
         if not wrong or len(rules) == 1:
             return None
     names = [*dict.fromkeys(name for rule in rules for name in rule.names)]
@@ -446,7 +446,7 @@ def _draw_within(
     return rows
 
 
-def _redrawn(
+def _redraw(
     rule: Order | Sum,
     series: dict[str, pd.Series],
     codes: Mapping[str, np.ndarray],
@@ -471,10 +471,12 @@ def _redrawn(
     for j, column in enumerate(rule.columns):
         present = ~np.isnan(drawn[:, j])
         values = column.from_amounts(drawn[present, j])
-        whole = series[column.name].copy()
+        redrawn = series[column.name].copy()
         rows = np.flatnonzero(broken)[present]
-        whole.iloc[rows] = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.array
-        series[column.name] = whole
+        redrawn.iloc[rows] = (
+            values.to_numpy() if isinstance(values.dtype, np.dtype) else values.array
+        )
+        series[column.name] = redrawn
     return True
 
 

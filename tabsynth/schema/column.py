@@ -22,7 +22,7 @@ from tabsynth.schema.conditions import code_of, undeclared
 from tabsynth.schema.dtypes import base_dtype, in_dtype, with_nulls
 from tabsynth.schema.placing import Placing
 from tabsynth.schema.reading import all_within, convert_value, each, parse_text
-from tabsynth.tables.formulas import unescaped
+from tabsynth.tables.formulas import unescape
 
 Value = str | int | float | bool
 
@@ -474,7 +474,7 @@ class Column:
         nulls = texts.isna().to_numpy()
         positions = self.positions
         distinct = {
-            text: parse_text(self, unescaped(text, positions)) for text in texts[~nulls].unique()
+            text: parse_text(self, unescape(text, positions)) for text in texts[~nulls].unique()
         }
         values = np.empty(len(texts), dtype=object)
         values[~nulls] = [distinct[text] for text in texts[~nulls]]

@@ -41,7 +41,7 @@ from tabsynth.schema.design import Design
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems
-from tabsynth.tables.formulas import unescaped
+from tabsynth.tables.formulas import unescape
 from tabsynth.tables.frames import to_pandas
 
 MAX_COMBINATIONS = 10_000
@@ -551,7 +551,7 @@ class Schema:
         The problems show values of the table. They are for whoever holds it: no privacy budget covers them.
         """
         frame = to_pandas(table)
-        names = [unescaped(str(n), self.names) if parse else str(n) for n in frame.columns]
+        names = [unescape(str(n), self.names) if parse else str(n) for n in frame.columns]
         needed = [column.name for column in self.columns if column.learned]
         optional = [
             *self.names_left_out,

@@ -324,12 +324,12 @@ def _for_orc(table: Any) -> Any:
     """Return the table in types that ORC has: dictionaries decoded, whole numbers without a sign as wider ones, nulls as texts."""
     import pyarrow as pa
 
-    others = {
+    replacements = {
         **{pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()},
         pa.null(): pa.string(),
     }
     fields = []
     for field in table.schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        fields.append(field.with_type(others.get(kind, kind)))
+        fields.append(field.with_type(replacements.get(kind, kind)))
     return table.cast(pa.schema(fields))

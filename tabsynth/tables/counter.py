@@ -144,9 +144,9 @@ def refuse_all(problems: Sequence[str]) -> None:
     different = list(dict.fromkeys(problems))
     if different:
         listed = different[:MOST_PROBLEMS]
-        more = len(different) - len(listed)
+        unlisted = len(different) - len(listed)
         raise InputError(
-            " ".join([*listed, *([f"And {more} more columns do not fit."] if more else [])])
+            " ".join([*listed, *([f"And {unlisted} more columns do not fit."] if unlisted else [])])
         )
 
 

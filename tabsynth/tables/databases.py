@@ -48,12 +48,12 @@ def duckdb_table(database: str | Path, table: str) -> EngineCounter:
         raise InputError(
             f"Cannot read {database}: {one_line(error)}; name a DuckDB file that no program has open."
         ) from None
-    found = [(s, n) for s, n in rows if table in (n, f"{s}.{n}")]
-    if len(found) != 1:
+    matches = [(s, n) for s, n in rows if table in (n, f"{s}.{n}")]
+    if len(matches) != 1:
         names = ", ".join(shown(name) for _, name in rows[:8]) or "none"
-        what = "several tables" if found else "no table"
+        what = "several tables" if matches else "no table"
         raise InputError(f"{database} has {what} {shown(table)}; its tables are {names}.")
-    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in found[0])
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in matches[0])
     try:
         return EngineCounter(connection.sql(f"SELECT * FROM {quoted}"))
     except duckdb.Error as error:
@@ -140,12 +140,12 @@ def _check_reachable(url: str, named: str) -> None:
 @contextmanager
 def _silent_processes() -> Iterator[None]:
     """Start processes without a standard error meanwhile."""
-    kept = os.dup(2)
+    stderr = os.dup(2)
     null = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
         os.close(null)

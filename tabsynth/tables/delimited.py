@@ -112,7 +112,7 @@ def _lines(
     path: str | Path, compression: str, limits: Limits, encoding: str | None, quiet: bool
 ) -> Iterator[str]:
     """Yield the lines of a file with their ends, without its byte order mark; none of them endless."""
-    with _opened(path, compression, limits) as file:
+    with _open_unpacked(path, compression, limits) as file:
         head = file.peek(4)[:4]
         marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
         chosen = encoding or marked
@@ -199,7 +199,7 @@ class _Stream(io.TextIOBase):
 
 
 @contextmanager
-def _opened(path: str | Path, compression: str, limits: Limits) -> Iterator[Any]:
+def _open_unpacked(path: str | Path, compression: str, limits: Limits) -> Iterator[Any]:
     """Open the content of a file, unpacked up to its limit."""
     try:
         if not compression:
@@ -258,15 +258,15 @@ class _XZFile:
         data = b""
         while not data:
             if self._unpacker.eof:  # of one stream of perhaps several
-                rest = (self._unpacker.unused_data or self._file.read(2**16)).lstrip(b"\0")
-                if not rest:
+                packed_bytes = (self._unpacker.unused_data or self._file.read(2**16)).lstrip(b"\0")
+                if not packed_bytes:
                     return b""
                 self._unpacker = self._next()
             else:
-                rest = self._file.read(2**16) if self._unpacker.needs_input else b""
-                if not rest and self._unpacker.needs_input:
+                packed_bytes = self._file.read(2**16) if self._unpacker.needs_input else b""
+                if not packed_bytes and self._unpacker.needs_input:
                     raise EOFError("it ends too early")
-            data = self._unpacker.decompress(rest, size)
+            data = self._unpacker.decompress(packed_bytes, size)
         return data
 
     def close(self) -> None:
@@ -288,7 +288,7 @@ _UNPACKERS: dict[str, Callable[[Any], Any]] = {
 
 
 @contextmanager
-def packed(path: str | Path, compression: str) -> Iterator[IO[str]]:
+def open_packed(path: str | Path, compression: str) -> Iterator[IO[str]]:
     """Open a text file for writing UTF-8, which is compressed; the same text gives the same bytes."""
     with open(path, "wb") as file:
         binary: Any = file
@@ -316,7 +316,7 @@ def _rows(lines: Iterator[str], path: str | Path, sep: str) -> Iterator[tuple[in
     """Return rows that are not empty, each with the number of the line it ends in; none of them endless."""
     length = 0
 
-    def counted() -> Iterator[str]:
+    def bounded_lines() -> Iterator[str]:
         nonlocal length
         for line in lines:
             length += len(line)
@@ -324,7 +324,7 @@ def _rows(lines: Iterator[str], path: str | Path, sep: str) -> Iterator[tuple[in
                 raise _endless(path)
             yield line
 
-    rows = csv.reader(counted(), delimiter=sep, strict=True)
+    rows = csv.reader(bounded_lines(), delimiter=sep, strict=True)
     for row in rows:
         length = 0
         if row:
@@ -340,12 +340,12 @@ def _separator(path: str | Path, lines: Callable[[], Iterator[str]]) -> str:
         except csv.Error:  # quotes that are none under this separator
             continue
         widths[sep] = len(header)
-    most = max(widths.values(), default=0)
-    if most < 2:
+    width = max(widths.values(), default=0)
+    if width < 2:
         return ","
-    first, *others = [sep for sep in widths if widths[sep] == most]
-    if others:
-        names = " or ".join(SEPARATORS[sep] for sep in (first, *others))
+    first, *alternatives = [sep for sep in widths if widths[sep] == width]
+    if alternatives:
+        names = " or ".join(SEPARATORS[sep] for sep in (first, *alternatives))
         raise InputError(f"{path} may be separated by {names}; name the separator with --sep.")
     return first
 

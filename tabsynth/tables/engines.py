@@ -159,18 +159,18 @@ class EngineCounter(RowCounter):
             except InputError as error:
                 problems.append(str(error))
         refuse_all(problems)
-        asked = [
+        key_sets = [
             tuple(keys[j, group[j].tobytes()] for j in columns)
             for columns, group in zip(sets, by, strict=True)
         ]
-        found = self._answers(list(dict.fromkeys(asked)))
-        answers = {key_set: found[key_set] for key_set in asked}
+        answered = self._answers(list(dict.fromkeys(key_sets)))
+        answers = {key_set: answered[key_set] for key_set in key_sets}
         self._refuse_undeclared(answers)
         for key_set, counts in answers.items():
             for axis, key in enumerate(key_set):
-                others = tuple(i for i in range(counts.ndim) if i != axis)
-                self._check_unchanged(key, counts.sum(axis=others)[1:])
-        return [answers[key_set][(slice(1, None),) * len(key_set)].copy() for key_set in asked]
+                other_axes = tuple(i for i in range(counts.ndim) if i != axis)
+                self._check_unchanged(key, counts.sum(axis=other_axes)[1:])
+        return [answers[key_set][(slice(1, None),) * len(key_set)].copy() for key_set in key_sets]
 
     def _check_unchanged(self, key: "_Key", counts: np.ndarray) -> None:
         """Refuse a table in which a column has other counts than in the first scan; ``counts`` are by group."""
@@ -196,10 +196,10 @@ class EngineCounter(RowCounter):
         name = key.column.name
         if key.encoded:
             return self._refused[name]
-        one = (
+        example = (
             self._placed.filter(key.expression == UNKNOWN).select(nw.col(name).alias("k0")).head(1)
         )
-        values = _series(self._run(lambda: _arrow(one)), "k0", name)
+        values = _series(self._run(lambda: _arrow(example)), "k0", name)
         try:
             key.column.encode(key.column.convert(values))
         except InputError as error:
@@ -212,10 +212,12 @@ class EngineCounter(RowCounter):
         """Return the expression of the group of each value's code."""
         kind = self._schema()[column.name]
         values = _values_of(column.name, kind)
-        placing = column.placing(_held(kind))
+        placing = column.placing(_storage_word(kind))
         if placing is None:
-            known = self._values.get(column.name)
-            placing = known[1] if known and known[0] == column else self._observed(column)
+            observed = self._values.get(column.name)
+            placing = (
+                observed[1] if observed and observed[0] == column else self._codes_of_values(column)
+            )
         elif isinstance(placing, Listed) and self._library != "polars":
             placing = placing if len(placing.codes) <= MOST_VALUES else None
         if placing is None:
@@ -224,16 +226,16 @@ class EngineCounter(RowCounter):
         if isinstance(placing, Cells):
             expression = _of_cells(placing, values, group, kind)
         elif self._library == "polars":
-            expression = self._replaced(placing, column.name, group)
+            expression = self._codes_in_polars(placing, column.name, group)
         else:
             expression = _of_values(placing, values, group)
         missing = values.is_null()
         if kind.is_float():
             missing = missing | values.is_nan()
-        whole = nw.when(missing).then(nw.lit(null)).otherwise(expression)
-        return _Key(name, column, group, whole.cast(nw.Int32))
+        coded = nw.when(missing).then(nw.lit(null)).otherwise(expression)
+        return _Key(name, column, group, coded.cast(nw.Int32))
 
-    def _replaced(self, listed: Listed, name: str, group: np.ndarray) -> Any:
+    def _codes_in_polars(self, listed: Listed, name: str, group: np.ndarray) -> Any:
         """Return the expression of :func:`_of_values` in Polars: by a hash table, in a column of its own.
 
         A part of the rows at a time: the expression of Polars for it would hold the whole column.
@@ -244,20 +246,22 @@ class EngineCounter(RowCounter):
         if not codes:
             return nw.lit(other)
 
-        def replaced(values: Any) -> Any:
-            known = list(codes), list(codes.values())
-            return values.replace_strict(*known, default=other, return_dtype=pl.Int32)
+        def replace_values(values: Any) -> Any:
+            listed_values = list(codes), list(codes.values())
+            return values.replace_strict(*listed_values, default=other, return_dtype=pl.Int32)
 
-        values, own = pl.col(name), f"codes of {name}"
+        values, code_name = pl.col(name), f"codes of {name}"
         if self._schema()[name] in (nw.Categorical, nw.Enum):
             values = values.cast(pl.String)
-        while own in self._placed.collect_schema():
-            own += "'"
-        column = values.map_batches(replaced, return_dtype=pl.Int32, is_elementwise=True)
-        self._placed = nw.from_native(self._placed.to_native().with_columns(column.alias(own)))
-        return nw.col(own)
+        while code_name in self._placed.collect_schema():
+            code_name += "'"
+        column = values.map_batches(replace_values, return_dtype=pl.Int32, is_elementwise=True)
+        self._placed = nw.from_native(
+            self._placed.to_native().with_columns(column.alias(code_name))
+        )
+        return nw.col(code_name)
 
-    def _observed(self, column: Column) -> Listed | None:
+    def _codes_of_values(self, column: Column) -> Listed | None:
         """Return the codes of the distinct values of a column, by :meth:`Column.encode`; None where they are too many."""
         named = self._frame.select(_values_of(column.name, self._schema()[column.name]).alias("k0"))
         distinct = named.group_by("k0").agg(nw.len().alias("n")).head(MOST_VALUES + 2)
@@ -400,7 +404,7 @@ def _add(counts: np.ndarray, codes: Sequence[np.ndarray], times: np.ndarray) -> 
     np.add.at(counts, tuple(code.astype(np.int64) + 1 for code in codes), times)
 
 
-def _held(kind: Any) -> str:
+def _storage_word(kind: Any) -> str:
     """Return a narwhals dtype in the words of :meth:`Column.placing`; others are of no use to it."""
     if isinstance(kind, nw.Decimal) and kind.precision <= EXACT_DIGITS:
         return "float64"
@@ -436,14 +440,14 @@ def _of_cells(cells: Cells, values: Any, group: np.ndarray, kind: Any) -> Any:
     number = len(cells.starts) + 1
     first = [0] + [code for code in range(1, number) if group[code] != group[code - 1]]
 
-    def between(low: int, high: int) -> Any:
+    def choose(low: int, high: int) -> Any:
         if low == high:
             return nw.lit(int(group[first[low]]))
         middle = (low + high + 1) // 2
         below = values < nw.lit(cells.starts[first[middle] - 1])
-        return nw.when(below).then(between(low, middle - 1)).otherwise(between(middle, high))
+        return nw.when(below).then(choose(low, middle - 1)).otherwise(choose(middle, high))
 
-    placed = between(0, len(first) - 1)
+    placed = choose(0, len(first) - 1)
     if not cells.clip or kind.is_float():
         placed = _inside(cells, values, placed)
     for reason, code in cells.apart.items():
@@ -471,15 +475,15 @@ def _of_values(listed: Listed, values: Any, group: np.ndarray) -> Any:
     codes, other = _in_groups(listed, group)
     ordered = sorted(codes)
 
-    def between(low: int, high: int) -> Any:
+    def choose(low: int, high: int) -> Any:
         if low == high:
             same = values == nw.lit(ordered[low])
             return nw.when(same).then(nw.lit(codes[ordered[low]])).otherwise(nw.lit(other))
         middle = (low + high + 1) // 2
         below = values < nw.lit(ordered[middle])
-        return nw.when(below).then(between(low, middle - 1)).otherwise(between(middle, high))
+        return nw.when(below).then(choose(low, middle - 1)).otherwise(choose(middle, high))
 
-    return between(0, len(ordered) - 1) if ordered else nw.lit(other)
+    return choose(0, len(ordered) - 1) if ordered else nw.lit(other)
 
 
 def _batches(sets: Sequence[KeySet]) -> Iterator[list[KeySet]]:
@@ -543,34 +547,37 @@ def _in_workers_of_spark(
     shapes = [tuple(sizes[name] for name in names) for names in sets]
     ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
     spans = list(zip([0, *ends], ends, strict=False))
-    names, most = list(dict.fromkeys(name for of_set in sets for name in of_set)), STREAM_ROWS // 4
+    names, batch_rows = (
+        list(dict.fromkeys(name for of_set in sets for name in of_set)),
+        STREAM_ROWS // 4,
+    )
 
     def count(batches: Iterator[Any]) -> Iterator[Any]:
         import numpy
         import pyarrow
 
         cells = numpy.zeros(ends[-1], dtype=numpy.int64)
-        held = list[Any]()
+        waiting = list[Any]()
 
         def add() -> None:
-            table = pyarrow.Table.from_batches(held)
+            table = pyarrow.Table.from_batches(waiting)
             codes = {name: table.column(name).to_numpy().astype(numpy.int64) + 1 for name in names}
             for columns, shape, (start, end) in zip(sets, shapes, spans, strict=True):
                 places = numpy.ravel_multi_index([codes[name] for name in columns], shape)
                 cells[start:end] += numpy.bincount(places, minlength=end - start)
-            held.clear()
+            waiting.clear()
 
         rows = 0
         for batch in batches:
-            held.append(batch)
+            waiting.append(batch)
             rows += batch.num_rows
-            if rows > most:
+            if rows > batch_rows:
                 add()
                 rows = 0
-        if held:
+        if waiting:
             add()
-        found = numpy.flatnonzero(cells)
-        yield pyarrow.RecordBatch.from_pydict({"cell": found, "n": cells[found]})
+        occupied = numpy.flatnonzero(cells)
+        yield pyarrow.RecordBatch.from_pydict({"cell": occupied, "n": cells[occupied]})
 
     counted = native.mapInArrow(count, "cell bigint, n bigint").groupBy("cell").sum("n").toArrow()
     cell, n = (counted.column(i).to_numpy() for i in range(2))

@@ -20,8 +20,8 @@ from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, read_values
 from tabsynth.tables.arrow_files import NAMES as ARROW
 from tabsynth.tables.arrow_files import read_arrow, write_arrow
-from tabsynth.tables.delimited import COMPRESSIONS, SEPARATORS, packed, read_texts
-from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
+from tabsynth.tables.delimited import COMPRESSIONS, SEPARATORS, open_packed, read_texts
+from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescape
 from tabsynth.tables.frames import with_declared_types
 from tabsynth.tables.labelled import SUFFIXES as LABELLED
 from tabsynth.tables.labelled import read_labelled
@@ -46,15 +46,15 @@ def suffix(path: str | Path, *, writing: bool = False) -> str:
     if last in COMPRESSIONS[1:] and len(endings) == 2 and endings[0] in TEXT:
         last, packing = endings[0], last
     if last not in (*WRITTEN, *(() if writing else LABELLED)):
-        others = "" if writing else ", .sav or .dta"
+        further = "" if writing else ", .sav or .dta"
         raise InputError(
             f"{path}: tables are .csv, .tsv or .txt files (also with .gz, .bz2, .xz or .zst), or .parquet, .feather,"
-            f" .arrow, .orc, .xlsx{others} files, by their suffix."
+            f" .arrow, .orc, .xlsx{further} files, by their suffix."
         )
     return last + packing
 
 
-def _stored(path: str | Path) -> tuple[str, str]:
+def _format_of(path: str | Path) -> tuple[str, str]:
     """Return the suffix of the format, and that of the compression or nothing."""
     ending = suffix(path)
     base = "." + ending.split(".")[1]
@@ -73,10 +73,10 @@ def _read(
     encoding: str | None,
     sheet: str | None,
 ) -> pd.DataFrame:
-    base, compression = _stored(path)
-    given = {"sep": sep, "encoding": encoding, "sheet": sheet}
-    for name, value in given.items():
-        if value is not None and name not in taken_by(path, given):
+    base, compression = _format_of(path)
+    options = {"sep": sep, "encoding": encoding, "sheet": sheet}
+    for name, value in options.items():
+        if value is not None and name not in taken_by(path, options):
             raise InputError(f"{path} is no file that takes --{name}; leave it out.")
     nulls = tuple(null_values)
     if base in TEXT:
@@ -101,9 +101,9 @@ def _without_texts(values: pd.Series, nulls: Collection[str]) -> pd.Series:
 
 def taken_by(path: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of the options of :func:`read_table` that a file of this format takes."""
-    base, _ = _stored(path)
-    taken = ("sep", "encoding") if base in TEXT else ("sheet",) if base == WORKBOOK else ()
-    return {name: value for name, value in options.items() if name in (*taken, "decimal")}
+    base, _ = _format_of(path)
+    accepted = ("sep", "encoding") if base in TEXT else ("sheet",) if base == WORKBOOK else ()
+    return {name: value for name, value in options.items() if name in (*accepted, "decimal")}
 
 
 def separator_of(text: str) -> str:
@@ -173,11 +173,11 @@ def read_table(
                 " the schema."
             )
     frame = _read(path, schema.null_values, sep, encoding, sheet)
-    as_text = _is_text(_stored(path)[0])
-    return _declared(path, frame, schema, as_text, aside, decimal, check_sep=sep is None)
+    as_text = _is_text(_format_of(path)[0])
+    return _as_declared(path, frame, schema, as_text, aside, decimal, check_sep=sep is None)
 
 
-def _declared(
+def _as_declared(
     path: str | Path,
     frame: pd.DataFrame,
     schema: Schema,
@@ -189,12 +189,12 @@ def _declared(
 ) -> pd.DataFrame:
     """Return the columns of a file as a schema declares them, and beside them those of its design and of ``aside``."""
     if as_text:
-        known = schema.names if callable(aside) else (*schema.names, *aside)
-        frame.columns = [unescaped(name, known) for name in frame.columns]
+        names_declared = schema.names if callable(aside) else (*schema.names, *aside)
+        frame.columns = [unescape(name, names_declared) for name in frame.columns]
     is_aside = aside if callable(aside) else frozenset(aside).__contains__
-    kept = frame.loc[:, [is_aside(str(name)) for name in frame.columns]]
+    columns_aside = frame.loc[:, [is_aside(str(name)) for name in frame.columns]]
     declared = {*schema.names, *schema.names_left_out, *schema.design.names}
-    frame = frame.drop(columns=[name for name in kept.columns if name not in declared])
+    frame = frame.drop(columns=[name for name in columns_aside.columns if name not in declared])
     if check_sep:
         _check_separator(path, frame, schema.names)
     marked = schema.replace(decimal=decimal or schema.decimal)
@@ -210,12 +210,12 @@ def _declared(
         }
     except InputError as error:
         raise marked.refusal(frame, str(path), error, parse=True) from None
-    beside = {name: frame[name] for name in schema.design.names if name in frame.columns}
-    if schema.weight in beside and schema.decimal is None:  # a fit reads weights by the schema
-        beside[schema.weight] = with_plain_numbers(beside[schema.weight], decimal)
-    beside |= {name: kept[name] for name in kept.columns if name not in series}
+    extra = {name: frame[name] for name in schema.design.names if name in frame.columns}
+    if schema.weight in extra and schema.decimal is None:  # a fit reads weights by the schema
+        extra[schema.weight] = with_plain_numbers(extra[schema.weight], decimal)
+    extra |= {name: columns_aside[name] for name in columns_aside.columns if name not in series}
     names = [c.name for c in schema.columns if c.learned]
-    return with_declared_types(pd.DataFrame({**series, **beside}, columns=[*names, *beside]))
+    return with_declared_types(pd.DataFrame({**series, **extra}, columns=[*names, *extra]))
 
 
 def read_sample(
@@ -262,7 +262,7 @@ def read_sample(
     for file, frame in parts.items():
         plain = {j: _without_texts(frame.iloc[:, j], nulls) for j in range(frame.shape[1])}
         values = pd.DataFrame(plain, index=frame.index).set_axis(frame.columns, axis=1)
-        tables.append(_declared(file, values, schema, False, aside))
+        tables.append(_as_declared(file, values, schema, False, aside))
     return pd.concat(tables, ignore_index=True), total
 
 
@@ -288,16 +288,16 @@ def read_linked(
     out = {}
     for name, of in schema.tables.items():
         path, keys = linked_file(place, name), schema.keys[name]
-        own = [column for column in (*keys.columns, keys.order) if column is not None]
-        taken: Collection[str] | Callable[[str], bool] = own
+        keys_and_order = [column for column in (*keys.columns, keys.order) if column is not None]
+        is_read: Collection[str] | Callable[[str], bool] = keys_and_order
         if aside is not None and keys.parent is None:
-            taken = partial(_is_either, own, aside)
-        out[name] = read_table(path, of, aside=taken, **taken_by(path, reading))
+            is_read = partial(_is_either, keys_and_order, aside)
+        out[name] = read_table(path, of, aside=is_read, **taken_by(path, reading))
     return out
 
 
-def _is_either(own: Collection[str], aside: Callable[[str], bool], name: str) -> bool:
-    return name in own or aside(name)
+def _is_either(names: Collection[str], aside: Callable[[str], bool], name: str) -> bool:
+    return name in names or aside(name)
 
 
 def linked_file(folder: Path, name: str) -> Path:
@@ -310,9 +310,9 @@ def linked_file(folder: Path, name: str) -> Path:
     """
     files = [path for path in sorted(folder.iterdir()) if _is_table(path, name)]
     if len(files) != 1:
-        found = f"has {', '.join(p.name for p in files)}" if files else "has no file"
+        what = f"has {', '.join(p.name for p in files)}" if files else "has no file"
         raise InputError(
-            f"{folder} {found} for table {shown(name)}; expected one, such as {name}.csv."
+            f"{folder} {what} for table {shown(name)}; expected one, such as {name}.csv."
         )
     return files[0]
 
@@ -329,7 +329,7 @@ def _is_table(path: Path, name: str) -> bool:
 
 def _check_separator(path: str | Path, frame: pd.DataFrame, names: Sequence[str]) -> None:
     """Ask whether the separator is right, of a text file that parses into one column that is not meant."""
-    if _stored(path)[0] in TEXT and frame.shape[1] == 1 and frame.columns[0] not in names:
+    if _format_of(path)[0] in TEXT and frame.shape[1] == 1 and frame.columns[0] not in names:
         raise InputError(
             f"{path} has a single column, {shown(str(frame.columns[0]))}; is the separator right? Name it with --sep"
             " (--sep , if there is one column)."
@@ -392,7 +392,7 @@ def write_table(
     ------
     InputError
     """
-    base, compression = _stored(path)
+    base, compression = _format_of(path)
     suffix(path, writing=True)
     one_of("formulas", formulas, HANDLINGS)
     if base not in TEXT and sep is not None:
@@ -435,7 +435,7 @@ def _write_texts(table: pd.DataFrame, path: Path, compression: str, sep: str, de
     if decimal != ".":
         parts = {j: _with_mark(table.iloc[:, j], decimal) for j in range(table.shape[1])}
         table = pd.DataFrame(parts, index=table.index).set_axis(names, axis=1)
-    with packed(path, compression) as file:
+    with open_packed(path, compression) as file:
         header = csv.writer(
             file,
             delimiter=sep,
@@ -449,8 +449,8 @@ def _write_texts(table: pd.DataFrame, path: Path, compression: str, sep: str, de
 def _with_mark(values: pd.Series, decimal: str) -> pd.Series:
     """Return a column with its reals as texts with another decimal mark."""
 
-    def changed(value: Any) -> Any:
+    def with_mark(value: Any) -> Any:
         return str(value).replace(".", decimal) if isinstance(value, float) else value
 
     reals = isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "fO"
-    return values.astype(object).map(changed, na_action="ignore") if reals else values
+    return values.astype(object).map(with_mark, na_action="ignore") if reals else values

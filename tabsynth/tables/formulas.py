@@ -50,8 +50,8 @@ def _runs(line: str) -> bool:
     start = 0
     while start < len(line) and _invisible(line[start]):
         start += 1
-    rest = line[start:].rstrip("\r\n")
-    return len(rest) > 1 and rest[0] in _SIGNS and not _NUMBER.fullmatch(rest)
+    visible = line[start:].rstrip("\r\n")
+    return len(visible) > 1 and visible[0] in _SIGNS and not _NUMBER.fullmatch(visible)
 
 
 def _invisible(character: str) -> bool:
@@ -83,20 +83,20 @@ def escape_formulas(table: pd.DataFrame) -> pd.DataFrame:
     InputError
         If a column has both a text and what it would become.
     """
-    columns = {j: _escaped(table.iloc[:, j]) for j in range(table.shape[1])}
+    columns = {j: _escape_column(table.iloc[:, j]) for j in range(table.shape[1])}
     names = [str(name) for name in table.columns]
     _refuse_clash("The table", names)
     escaped = pd.DataFrame(columns)
     return escaped.set_axis([_escape(name) for name in names], axis=1)
 
 
-def unescaped(text: str, declared: Collection[object]) -> str:
+def unescape(text: str, declared: Collection[object]) -> str:
     """Return the text of ``declared`` that was escaped as ``text``; else ``text`` as it is."""
     if APOSTROPHE not in text or text in declared:
         return text
     lines = text.splitlines(keepends=True)
-    whole = "".join(line.removeprefix(APOSTROPHE) for line in lines)
-    bare = [text[1:] if text.startswith(APOSTROPHE) else text, whole]
+    bare_lines = "".join(line.removeprefix(APOSTROPHE) for line in lines)
+    bare = [text[1:] if text.startswith(APOSTROPHE) else text, bare_lines]
     if len(lines) > 1:  # some lines may have had an apostrophe of their own
         bare += [value for value in declared if isinstance(value, str)]
     return next((value for value in bare if value in declared and _escape(value) == text), text)
@@ -114,7 +114,7 @@ def _escape(text: str) -> str:
     return text
 
 
-def _escaped(column: pd.Series) -> pd.Series:
+def _escape_column(column: pd.Series) -> pd.Series:
     texts = _texts(column)
     changes = {text: _escape(text) for text in texts if is_formula(text)}
     if not changes:

@@ -99,7 +99,7 @@ def column_from_arrow(values: Any, name: str) -> pd.Series:
             return pd.Series(_dates(values), name=name, dtype=object)
         if pa.types.is_time(values.type):
             return pd.Series(_times(values), name=name, dtype=object)
-        series = _converted(values).rename(name)
+        series = _to_series(values).rename(name)
     except (pa.ArrowException, UnicodeDecodeError):
         if _is_text(values.type):
             raise InputError(
@@ -141,8 +141,8 @@ def _numbers(values: Any) -> np.ndarray:
     """Return the whole numbers that an Arrow column of dates or times holds, shape (n,) int64; of nulls any."""
     import pyarrow as pa
 
-    whole = pa.int32() if values.type.bit_width == 32 else pa.int64()
-    return np.asarray(values.cast(whole).fill_null(0)).astype(np.int64)
+    integers = pa.int32() if values.type.bit_width == 32 else pa.int64()
+    return np.asarray(values.cast(integers).fill_null(0)).astype(np.int64)
 
 
 def _dates(values: Any) -> np.ndarray:
@@ -171,7 +171,7 @@ def _times(values: Any) -> np.ndarray:
     return cells
 
 
-def _converted(values: Any) -> pd.Series:
+def _to_series(values: Any) -> pd.Series:
     """Return an Arrow column as pyarrow converts it; values of a nested type one by one where one of them has no counterpart."""
     import pyarrow as pa
 

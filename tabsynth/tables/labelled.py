@@ -58,8 +58,10 @@ def read_labelled(path: str | Path, ending: str, null_values: tuple[str, ...]) -
                 f"{path} has {len(about.column_names):,} columns; at most {MAX_COLUMNS:,} are read."
             )
         # The number of rows that a file states may be missing, or wrong.
-        most = min(limits.bytes // max(1, width), limits.cells // max(1, len(about.column_names)))
-        frame, about = read(str(path), row_limit=most + 1)
+        row_limit = min(
+            limits.bytes // max(1, width), limits.cells // max(1, len(about.column_names))
+        )
+        frame, about = read(str(path), row_limit=row_limit + 1)
         nulls = list({"", *null_values})
         columns = {
             j: _in_declared_dtype(frame.iloc[:, j], about, nulls) for j in range(frame.shape[1])
@@ -68,7 +70,7 @@ def read_labelled(path: str | Path, ending: str, null_values: tuple[str, ...]) -
         raise
     except Exception as error:  # pyreadstat has no common base for "this is no such file"
         raise InputError(f"{path} cannot be read: {one_line(error).rstrip('.')}.") from None
-    if len(frame) > most:
+    if len(frame) > row_limit:
         limits.check(unpacked=limits.bytes + 1)
     return pd.DataFrame(columns, index=frame.index).set_axis(list(about.column_names), axis=1)
 
@@ -102,8 +104,8 @@ def with_labels(schema: Schema, path: Path) -> Schema:
         facts = stated.get(column.name, {})
         labels = facts.get("labels", {})
         listed = {str(value): labels.get(_code(value)) for value in column.categories}
-        kept = {value: text for value, text in listed.items() if text is not None}
-        columns.append(replace(column, labels=kept, description=facts.get("description")))
+        labelled = {value: text for value, text in listed.items() if text is not None}
+        columns.append(replace(column, labels=labelled, description=facts.get("description")))
     return schema.replace(columns=columns)
 
 

@@ -56,7 +56,7 @@ class ParquetCounter(RowCounter):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._files = {file: _opened(file) for file in parquet_files(Path(path))}
+        self._files = {file: _open_dataset(file) for file in parquet_files(Path(path))}
         self._stamps: list[tuple[int, ...]] = []  # of the files, when they were last compared
         self._first: dict[int, tuple[Column, np.ndarray]] = {}  # counts of single columns then
 
@@ -66,28 +66,30 @@ class ParquetCounter(RowCounter):
 
         shared, units = pa.schema([]), {}
         for file, rows in self._files.items():
-            own = rows.schema
+            file_schema = rows.schema
             for name in schema.names:
-                if name not in own.names:
+                if name not in file_schema.names:
                     raise InputError(f"{file}: column {shown(name)} is missing; add it.")
-                if not is_plain(own.field(name).type, pa.types):
-                    kind = shown(str(own.field(name).type))
+                if not is_plain(file_schema.field(name).type, pa.types):
+                    kind = shown(str(file_schema.field(name).type))
                     raise InputError(
                         f"{file}: column {shown(name)} holds {kind}; unfold or convert it."
                     )
             for name in schema.design.names:
-                if name not in own.names:
+                if name not in file_schema.names:
                     raise InputError(f"{file}: column {shown(name)} is missing; add it.")
             if schema.unit is not None:
                 # One unit may have several texts in several types, such as 7 and 7.00.
-                units[str(value_type(own.field(schema.unit).type))] = file
+                units[str(value_type(file_schema.field(schema.unit).type))] = file
                 if len(units) > 1:
                     kinds_of_units = " and ".join(units)
                     raise InputError(
                         f"{file}: column {shown(schema.unit)}, the unit, holds {kinds_of_units} in different files, so that one"
                         " unit could count as several; convert it to one type."
                     )
-            kinds = pa.schema([(name, value_type(own.field(name).type)) for name in schema.names])
+            kinds = pa.schema(
+                [(name, value_type(file_schema.field(name).type)) for name in schema.names]
+            )
             try:
                 shared = pa.unify_schemas([shared, kinds], promote_options="permissive")
             except pa.ArrowException as error:
@@ -113,16 +115,16 @@ class ParquetCounter(RowCounter):
             raise InputError(CHANGED)
         by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
         keys = dict[Any, _Key]()
-        asked = list[tuple[_Key, ...]]()
+        key_sets = list[tuple[_Key, ...]]()
         for columns, group in zip(sets, by, strict=True):
             for j in columns:
                 if (j, group[j].tobytes()) not in keys:
                     keys[j, group[j].tobytes()] = _Key(schema.columns[j], j, group[j])
-            asked.append(tuple(keys[j, group[j].tobytes()] for j in columns))
+            key_sets.append(tuple(keys[j, group[j].tobytes()] for j in columns))
         counts: dict[tuple[_Key, ...], np.ndarray] = {
-            s: self._first[s[0].place][1] for s in asked if len(s) == 1 and self._has(s[0])
+            s: self._first[s[0].place][1] for s in key_sets if len(s) == 1 and self._has(s[0])
         }
-        scan = _Scan(list(dict.fromkeys(s for s in asked if s not in counts)))
+        scan = _Scan(list(dict.fromkeys(s for s in key_sets if s not in counts)))
         if scan.sets:
             counts |= scan.run(self._batches(scan.names))
         if _stamps(self._files) != stamps:
@@ -130,7 +132,7 @@ class ParquetCounter(RowCounter):
         for s, c in counts.items():
             if groups is None and len(s) == 1:
                 self._first[s[0].place] = s[0].column, c
-        return [counts[s].astype(np.float64) for s in asked]
+        return [counts[s].astype(np.float64) for s in key_sets]
 
     def parts(self, names: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Yield the rows of all files, as :meth:`RowCounter.parts`."""
@@ -219,7 +221,7 @@ class _Scan:
         return {s: self._tallies.of(s) for s in self.sets}
 
     def _add(self, batch: Any, threads: ThreadPoolExecutor) -> None:
-        def encoded(i: int) -> np.ndarray | None:
+        def encode(i: int) -> np.ndarray | None:
             if self._problems[i] is None:
                 try:
                     return _codes(self._columns[i], batch.column(self.names[i]))
@@ -227,7 +229,7 @@ class _Scan:
                     self._problems[i] = error
             return None
 
-        codes = threads.map(encoded, range(len(self.names)))
+        codes = threads.map(encode, range(len(self.names)))
         of_column = {n: c for n, c in zip(self.names, codes, strict=True) if c is not None}
         if any(self._problems):
             return  # the table is refused, once all its columns were compared with the schema
@@ -279,7 +281,7 @@ def sampled_rows(path: Path, rows: int, seed: int) -> tuple[dict[Path, pd.DataFr
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-    files = {file: _opened(file) for file in parquet_files(path)}
+    files = {file: _open_dataset(file) for file in parquet_files(path)}
     parts = dict[Path, pd.DataFrame]()
     file = path
     try:
@@ -289,23 +291,23 @@ def sampled_rows(path: Path, rows: int, seed: int) -> tuple[dict[Path, pd.DataFr
         chosen.sort()
         start = 0
         for file, length in lengths.items():
-            own = chosen[slice(*np.searchsorted(chosen, [start, start + length]))] - start
+            drawn = chosen[slice(*np.searchsorted(chosen, [start, start + length]))] - start
             start += length
-            if not len(own) and parts:
+            if not len(drawn) and parts:
                 continue
-            taken, before = [], 0
+            pieces, before = [], 0
             with ParquetFile(file, pre_buffer=False, buffer_size=BUFFER) as table:
                 check_schema(file, table.schema_arrow)
                 width = max(1, len(table.schema_arrow))
                 size = max(1, min(BATCH_ROWS, BATCH_CELLS // width))
                 for batch in table.iter_batches(batch_size=size):
                     stop = before + len(batch)
-                    here = own[slice(*np.searchsorted(own, [before, stop]))] - before
+                    here = drawn[slice(*np.searchsorted(drawn, [before, stop]))] - before
                     if len(here):
-                        taken.append(pa.Table.from_batches([batch]).take(here))
+                        pieces.append(pa.Table.from_batches([batch]).take(here))
                     before = stop
-                whole = pa.concat_tables(taken or [table.schema_arrow.empty_table()])
-            parts[file] = table_from_arrow(without_index(whole))
+                joined = pa.concat_tables(pieces or [table.schema_arrow.empty_table()])
+            parts[file] = table_from_arrow(without_index(joined))
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(file, error) from None
     return parts, total
@@ -328,7 +330,7 @@ def parquet_files(path: Path) -> list[Path]:
     return files
 
 
-def _opened(file: Path) -> Any:
+def _open_dataset(file: Path) -> Any:
     """Return a file as a dataset: its schema is read, and no row."""
     import pyarrow as pa
     import pyarrow.dataset as pads

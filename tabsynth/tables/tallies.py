@@ -31,8 +31,8 @@ class Tallies(Generic[K]):
 
     def __init__(self, sets: Sequence[tuple[K, ...]], sizes: Mapping[K, int]) -> None:
         self._sizes = sizes
-        for most in TOGETHER:
-            self._union_of = self._unions(sets, most)
+        for cells in TOGETHER:
+            self._union_of = self._unions(sets, cells)
             unions = list(dict.fromkeys(self._union_of.values()))
             if sum(self._cells_of(union) for union in unions) <= MOST_CELLS:
                 break
@@ -42,10 +42,10 @@ class Tallies(Generic[K]):
     def add(self, codes: Callable[[K], np.ndarray], threads: ThreadPoolExecutor) -> None:
         """Count a batch of rows; ``codes`` gives those of a column, shape (rows,), in the smallest type for its size."""
 
-        def numbered(part: tuple[K, ...]) -> np.ndarray:
+        def number(part: tuple[K, ...]) -> np.ndarray:
             return _one_number([codes(key) for key in part], [self._sizes[key] for key in part])
 
-        numbers = dict(zip(self._parts, threads.map(numbered, self._parts), strict=True))
+        numbers = dict(zip(self._parts, threads.map(number, self._parts), strict=True))
 
         def count(union: tuple[tuple[K, ...], ...]) -> None:
             cells = _one_number([numbers[part] for part in union], list(map(self._cells, union)))
@@ -58,10 +58,10 @@ class Tallies(Generic[K]):
         """Return counts of a set of columns, shape (codes of each column), int64."""
         union = self._union_of[s]
         keys = [key for part in union for key in part]
-        whole = self._counts[union].reshape([self._sizes[key] for key in keys])
-        rest = tuple(axis for axis, key in enumerate(keys) if key not in s)
-        kept = [key for key in keys if key in s]
-        return whole.sum(axis=rest).transpose([kept.index(key) for key in s])
+        joint = self._counts[union].reshape([self._sizes[key] for key in keys])
+        other_axes = tuple(axis for axis, key in enumerate(keys) if key not in s)
+        in_set = [key for key in keys if key in s]
+        return joint.sum(axis=other_axes).transpose([in_set.index(key) for key in s])
 
     def _cells(self, keys: Sequence[K]) -> int:
         return math.prod(self._sizes[key] for key in keys)
@@ -69,29 +69,29 @@ class Tallies(Generic[K]):
     def _cells_of(self, union: tuple[tuple[K, ...], ...]) -> int:
         return math.prod(map(self._cells, union))
 
-    def _together_in(self, keys: Sequence[K], most: int) -> list[tuple[K, ...]]:
+    def _together_in(self, keys: Sequence[K], limit: int) -> list[tuple[K, ...]]:
         """Return columns in parts of at most ``most`` cells, but single columns may have more; first fit."""
         parts = list[list[K]]()
         for key in keys:
-            room = (p for p in parts if self._cells([*p, key]) <= most)
-            found = next(room, None)
-            if found is None:
+            room = (p for p in parts if self._cells([*p, key]) <= limit)
+            part_with_room = next(room, None)
+            if part_with_room is None:
                 parts.append([key])
             else:
-                found.append(key)
+                part_with_room.append(key)
         return [tuple(part) for part in parts]
 
     def _unions(
-        self, sets: Sequence[tuple[K, ...]], most: int
+        self, sets: Sequence[tuple[K, ...]], limit: int
     ) -> dict[tuple[K, ...], tuple[tuple[K, ...], ...]]:
         """Return the parts that are counted jointly for each set: whole ones where they have few cells, else its own columns."""
-        parts = self._together_in(list(dict.fromkeys(key for s in sets for key in s)), most)
+        parts = self._together_in(list(dict.fromkeys(key for s in sets for key in s)), limit)
         part_of = {key: part for part in parts for key in part}
         unions = dict[tuple[K, ...], tuple[tuple[K, ...], ...]]()
         for s in sets:
-            whole = tuple(dict.fromkeys(part_of[key] for key in s))
-            small = self._cells_of(whole) <= UNION_CELLS
-            unions[s] = whole if small else tuple((key,) for key in s)
+            joint = tuple(dict.fromkeys(part_of[key] for key in s))
+            small = self._cells_of(joint) <= UNION_CELLS
+            unions[s] = joint if small else tuple((key,) for key in s)
         return _without_parts_of_others(unions)
 
 
@@ -119,7 +119,7 @@ def _one_number(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray
         return codes[0]
     small = np.min_scalar_type(math.prod(sizes))
     numbers = codes[0].astype(small)
-    for more, size in zip(codes[1:], sizes[1:], strict=True):
+    for further, size in zip(codes[1:], sizes[1:], strict=True):
         numbers *= small.type(size)
-        numbers += more
+        numbers += further
     return numbers

@@ -86,10 +86,8 @@ def _sheet_of(path: str | Path, names: list[str], sheet: str | None) -> str:
     if sheet is None and len(names) == 1:
         return names[0]
     if sheet not in names:
-        asked = "has several sheets" if sheet is None else f"has no sheet {shown(sheet)}"
-        raise InputError(
-            f"{path} {asked}; name one of {shown(', '.join(names), 200)} with --sheet."
-        )
+        what = "has several sheets" if sheet is None else f"has no sheet {shown(sheet)}"
+        raise InputError(f"{path} {what}; name one of {shown(', '.join(names), 200)} with --sheet.")
     return str(sheet)
 
 
@@ -97,9 +95,10 @@ def _rows(path: str | Path, sheet: Any, limits: Limits) -> Iterator[tuple[Any, .
     """Return rows of values, up to the limits of the format: a file may state any number of them."""
     sheet.reset_dimensions()  # else rows are filled up to what the file states
     cells = 0
-    for number, found in enumerate(sheet.iter_rows(), 1):
+    for number, cells_of_row in enumerate(sheet.iter_rows(), 1):
         row = tuple(
-            "" if cell.data_type == "e" and cell.value == MISSING else cell.value for cell in found
+            "" if cell.data_type == "e" and cell.value == MISSING else cell.value
+            for cell in cells_of_row
         )
         cells += len(row)
         limits.check(cells=cells)

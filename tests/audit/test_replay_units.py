@@ -117,18 +117,18 @@ def bound_from_the_data(patch: Patch) -> None:
     def most(names: np.ndarray, most: int, key: bytes) -> np.ndarray:
         return np.ones(len(names), dtype=bool)
 
-    patch.setattr(rows, "bounded", most)
+    patch.setattr(rows, "rows_within_bound", most)
 
 
 def chosen_among_all(patch: Patch) -> None:
     """Rows are numbered among all rows, so that those of one unit decide which are used of others."""
-    right = rows.bounded
+    right = rows.rows_within_bound
 
-    def bounded(names: np.ndarray, most: int, key: bytes) -> np.ndarray:
+    def rows_within_bound(names: np.ndarray, most: int, key: bytes) -> np.ndarray:
         shift = int(pd.Series(names).value_counts().max())
         return right(names, most, bytes((byte + shift) % 128 for byte in key))
 
-    patch.setattr(rows, "bounded", bounded)
+    patch.setattr(rows, "rows_within_bound", rows_within_bound)
 
 
 def named_by_the_column(patch: Patch) -> None:

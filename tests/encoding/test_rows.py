@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tabsynth import InputError, Schema
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.rows import Rows, bounded, name_of, names_of, units_of
+from tabsynth.encoding.rows import Rows, name_of, names_of, rows_within_bound, units_of
 from tabsynth.schema import Column
 
 KEY, OTHER = b"0123456789abcdef", b"fedcba9876543210"
@@ -83,14 +83,16 @@ def test_a_unit_moves_counts_by_at_most_its_bound(rows: list[Any], most: int) ->
 def test_the_key_chooses_rows_evenly() -> None:
     """Each of four rows of a unit is one of the two in half of the units; another key chooses others."""
     names = np.repeat([str(i) for i in range(4_000)], 4).astype(object)
-    kept = bounded(names, 2, KEY).reshape(-1, 4)
+    kept = rows_within_bound(names, 2, KEY).reshape(-1, 4)
     assert (kept.sum(1) == 2).all()
     assert np.abs(kept.mean(0) - 0.5).max() < 4 * 0.5 / 4_000**0.5
     pairs = np.unique(kept, axis=0, return_counts=True)[1]
     assert len(pairs) == 6 and np.abs(pairs / 4_000 - 1 / 6).max() < 0.03
-    assert (bounded(names, 2, KEY).reshape(-1, 4) == kept).all()
-    assert 0.25 < (bounded(names, 2, OTHER).reshape(-1, 4) == kept).all(1).mean() * 2 < 0.42
-    assert (bounded(names, 2, bytes([*KEY[:-1], 1])).reshape(-1, 4) != kept).any()
+    assert (rows_within_bound(names, 2, KEY).reshape(-1, 4) == kept).all()
+    assert (
+        0.25 < (rows_within_bound(names, 2, OTHER).reshape(-1, 4) == kept).all(1).mean() * 2 < 0.42
+    )
+    assert (rows_within_bound(names, 2, bytes([*KEY[:-1], 1])).reshape(-1, 4) != kept).any()
 
 
 def test_a_unit_is_its_value_whatever_dtype_its_column_has() -> None:
@@ -108,7 +110,7 @@ def test_a_unit_is_its_value_whatever_dtype_its_column_has() -> None:
         str(2**60 + 1),
     ]
     assert name_of(float("inf")) == "inf" and name_of("\ud800") == "\ud800"
-    assert len(bounded(np.array(["\ud800"], dtype=object), 1, KEY)) == 1
+    assert len(rows_within_bound(np.array(["\ud800"], dtype=object), 1, KEY)) == 1
 
 
 def test_units_are_numbered_by_their_hashes() -> None:

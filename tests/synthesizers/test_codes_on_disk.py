@@ -197,7 +197,7 @@ def test_codes_are_in_a_file_that_has_no_name(
 )
 def test_no_rows_at_all(design: Design) -> None:
     """An empty file has no part that says whether there are weights and units: the schema does."""
-    rows = store_records([], [3, 2], design).bounded(design, bytes(16))
+    rows = store_records([], [3, 2], design).within_bound(design, bytes(16))
     assert isinstance(rows, Rows) == bool(design)
     assert codes_of(rows).shape == (0, 2)
     assert (weights_of(rows) is None) == (design.weight is None)

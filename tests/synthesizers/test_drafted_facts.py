@@ -55,7 +55,7 @@ def test_a_column_or_a_reason_follows_from_whatever_was_released(data: Any) -> N
         near = st.integers(0, 12) | st.integers(0, cells)
         first = data.draw(st.integers(0, cells - 1))
         draft.bounds = first, min(cells - 1, first + data.draw(near))
-        draft.most = data.draw(st.integers(0, cells - 1))
+        draft.commonest = data.draw(st.integers(0, cells - 1))
         draft.nulls = data.draw(st.booleans())
         if draft.many_steps:
             assert draft.step is not None

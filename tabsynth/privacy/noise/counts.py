@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tabsynth.encoding.rows import PrivateRows, codes_of, unweighted, weights_of
+from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of, without_weights
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable
 from tabsynth.privacy.ledger.ledger import exact as passed
 from tabsynth.privacy.noise import samplers as noise
@@ -155,7 +155,7 @@ class NoisyCounts(Generic[T]):
         if not math.isclose(math.fsum(shares), 1.0, rel_tol=1e-9) or min(shares) <= 0:
             raise ValueError("shares must be positive and sum to 1")
         stds = [self.bound * noise_of(account, share) for share in shares]
-        rows = unweighted(self.table.read(account))
+        rows = without_weights(self.table.read(account))
         by = [by_value(self.sizes)] * len(sets) if groups is None else groups
         # All at once, so that a table which counts its own rows is scanned once.
         counts = list(self._count(rows, sets, by))
@@ -188,7 +188,7 @@ class NoisyCounts(Generic[T]):
         """
         unit = math.sqrt(len(sets))
         std = account.whole_table_noise * self.bound * unit
-        rows = unweighted(self.table.read(account))
+        rows = without_weights(self.table.read(account))
         by = by_value(self.sizes) if groups is None else groups
         counts = self._count(rows, sets, [by] * len(sets))
         exact = [
@@ -220,7 +220,7 @@ class NoisyCounts(Generic[T]):
         """
         unit = math.sqrt(len(sets) * len(signs[0]))
         std = account.whole_table_noise * self.bound * unit
-        rows = unweighted(self.table.read(account))
+        rows = without_weights(self.table.read(account))
         alike = [np.unique(of, axis=1, return_inverse=True) for of in signs]
         groups = [group.ravel() for _, group in alike]
         counts = self._count(rows, sets, [groups] * len(sets))

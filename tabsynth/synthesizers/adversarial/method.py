@@ -566,7 +566,7 @@ class NetworksMethod(TableMethod):
         else:
             parts = (conformed(part, schema) for part in parts_of(table))
         records = store_records(map(encoder.to_records, parts), encoder.layout.sizes, schema.design)
-        return records.bounded(schema.design, key)
+        return records.within_bound(schema.design, key)
 
     def _inputs(self, rows: PrivateRows) -> PrivateInputs | UnitRows:
         """Return the network inputs of private rows, with what each counts and the unit of each."""
