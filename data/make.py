@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pandas as pd
 from benchmark_data import data_file
+from sources import prepare_census, prepare_hospital
 
 from tabsynth import MargNet, Schema, TabsynthError
-from tabsynth.datasets import prepare_census, prepare_hospital
 
 HERE = Path(__file__).resolve().parent
 EPSILON = 8.0

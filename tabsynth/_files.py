@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import native, shown
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 
@@ -208,7 +209,7 @@ class _Refused(ValueError):
     """JSON by its grammar, but not JSON that we read."""
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, object]]) -> JsonObject:
     """Make an object, and refuse equal keys: readers differ in which they take, so that a file could say two things."""
     members = dict(pairs)
     if len(members) < len(pairs):
@@ -230,7 +231,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _check_depth(value: Any) -> None:
+def _check_depth(value: object) -> None:
     level = [value]
     for _ in range(MAX_JSON_DEPTH + 1):
         level = [container for container in level if isinstance(container, dict | list)]
@@ -244,12 +245,12 @@ def _check_depth(value: Any) -> None:
     raise _Refused(f"nested more than {MAX_JSON_DEPTH} deep")
 
 
-def json_ready(value: Any, not_finite: Callable[[float], Any] = lambda _: None) -> Any:
+def json_ready(value: object, not_finite: Callable[[float], object] = lambda _: None) -> Any:
     """Return a value as JSON has it: dicts with text keys, lists, texts, finite numbers, truth values and None.
 
     Parameters
     ----------
-    value : Any
+    value : object
         Objects with a method ``to_dict`` become what it returns; of types that JSON lacks, the text is taken.
     not_finite : callable
         What stands for an infinite number and for NaN; by default None.

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmark_data import data_file
+from sources import icd9_group, prepare_census, prepare_hospital
 
 from tabsynth import InputError, Schema, write_table
-from tabsynth.datasets import load_census, load_hospital, prepare_census, prepare_hospital
-from tabsynth.datasets.shipped import DATA, icd9_group
+from tabsynth.datasets import load_census, load_hospital
+from tabsynth.datasets.shipped import DATA
 from tabsynth.encoding import TableEncoder
 
 LOADERS = {"census": load_census, "hospital": load_hospital}

@@ -13,9 +13,9 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "data"), str(ROOT / "reports")]
 from benchmark_data import data_file  # noqa: E402
+from sources import prepare_hospital  # noqa: E402
 
 from tabsynth import Schema, read_table  # noqa: E402
-from tabsynth.datasets import prepare_hospital  # noqa: E402
 from tabsynth.schema import Column  # noqa: E402
 
 CENSUS = Schema.load(ROOT / "data" / "census.schema.json")

@@ -5,13 +5,11 @@ here touches the network but :func:`fetch_acs`, and only when it is called.
 """
 
 from tabsynth.datasets.acs import SOURCE_COLUMNS, fetch_acs
-from tabsynth.datasets.shipped import load_census, load_hospital, prepare_census, prepare_hospital
+from tabsynth.datasets.shipped import load_census, load_hospital
 
 __all__ = [
     "SOURCE_COLUMNS",
     "fetch_acs",
     "load_census",
     "load_hospital",
-    "prepare_census",
-    "prepare_hospital",
 ]

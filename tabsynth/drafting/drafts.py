@@ -9,8 +9,7 @@ a break or a resolution does not follow fewer rows than that. This is no differe
 """
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -37,7 +36,7 @@ _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)")
 
 
 def draft_schema(
-    table: Any,
+    table: object,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     min_count: int = MIN_COUNT,
     decimal: str | None = None,
@@ -215,7 +214,7 @@ def _decimal_mark(table: pd.DataFrame) -> str | None:
     return "," if fractions[","] > fractions["."] else "."
 
 
-def _all_numbers(distinct: Any) -> bool:
+def _all_numbers(distinct: Iterable[object]) -> bool:
     """Return whether all values are texts of numbers, with or without marks and signs, and none that looks like an identifier."""
     return all(
         isinstance(value, str)

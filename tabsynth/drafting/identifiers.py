@@ -8,7 +8,6 @@ identifiers of the HIPAA Safe Harbor rule, 45 CFR 164.514(b)(2)(i).
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tabsynth.schema.column import Column
 
@@ -113,7 +112,7 @@ def identifying_name(column: Column) -> str | None:
     return None
 
 
-def identifying_categories(categories: Sequence[Any], other: Any) -> str | None:
+def identifying_categories(categories: Sequence[object], other: object) -> str | None:
     """Return why listed values seem to identify people or records, in a clause without a value; None if they do not.
 
     ``other`` is the category that stands for undeclared values, which is not looked at.

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
+
+from tabsynth._typing import JsonObject
 
 
 class LeftOut(Exception):
@@ -41,7 +42,7 @@ class DraftSource:
     leave_out: bool
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """The facts that a draft of every kind has."""
         facts = {"name": self.name, "dtype": self.dtype, "nulls": self.nulls}
         return {**facts, "provenance": "drafted"}

@@ -8,16 +8,16 @@ suggested if these counts say that nearly no row breaks it.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import norm
 
 from tabsynth._random import Randomness
+from tabsynth._typing import JsonObject
 from tabsynth._validate import between, positive
 from tabsynth.drafting.private_schema import check_design, open_ledger, release_name
 from tabsynth.encoding.rows import codes_of, key_of, rows_of
@@ -38,6 +38,7 @@ from tabsynth.schema.conforming import conformed
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema import Schema
+from tabsynth.schema.temporal import Temporal
 from tabsynth.tables.frames import to_pandas
 
 COLUMNS, SELECTION, COUNTS = "counts of columns", "selection of rules", "counts of rules"
@@ -71,13 +72,13 @@ class _Candidate:
     last: int = 0
 
     @property
-    def kind(self) -> tuple[Any, ...]:
+    def kind(self) -> tuple[str, int, int]:
         """The facts that candidates share of which one is selected."""
         return (self.form, self.a, self.b)
 
 
 def suggest_constraints(
-    table: Any,
+    table: object,
     schema: Schema,
     epsilon: float,
     delta: float = 1e-5,
@@ -146,7 +147,9 @@ def suggest_constraints(
     )
 
 
-def _index(table: Any, schema: Schema, columns: Sequence[Column], seed: int | None) -> np.ndarray:
+def _index(
+    table: object, schema: Schema, columns: Sequence[Column], seed: int | None
+) -> np.ndarray:
     """Return category codes of the rows that are used, shape (rows, columns); refuse a table that does not fit the schema."""
     frame = conformed(table, schema) if schema.released is not None else to_pandas(table)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
@@ -159,7 +162,7 @@ def _index(table: Any, schema: Schema, columns: Sequence[Column], seed: int | No
     return index
 
 
-def _with_suggestions(schema: Schema, ledger: Ledger, seeded: bool) -> dict[str, Any]:
+def _with_suggestions(schema: Schema, ledger: Ledger, seeded: bool) -> JsonObject:
     """Return ``released`` of the schema with what the suggestions have spent; all that it says already stays."""
     before = schema.released or {"mechanisms": [], "seeded": False}
     released = {
@@ -215,13 +218,13 @@ class _Suggestions:
         # More rules at a larger budget: each selection is then as accurate as at a smaller one.
         self._most = int(np.clip(64 * math.sqrt(min(self.mu, 1.0)), 8, 64))
 
-    def rules(self) -> list[dict[str, Any]]:
+    def rules(self) -> list[JsonObject]:
         """Return suggested rules with their shares, as a schema has them."""
         shares, rows = self._one_way()
         selected = self._select(shares, rows)
         return self._confirm(selected, shares, rows) if selected else []
 
-    def _open(self, stage: str, uses: int, details: dict[str, Any]) -> tuple[Account, float]:
+    def _open(self, stage: str, uses: int, details: JsonObject) -> tuple[Account, float]:
         """Return the account of a stage, and μ of one use."""
         mu = self.mu * math.sqrt(SHARES[stage] / uses)
         mechanism: Mechanism = NoPrivacy() if math.isinf(mu) else Gaussian(noise_multiplier=1 / mu)
@@ -274,7 +277,7 @@ class _Suggestions:
     ) -> list[_Candidate]:
         """Return one draw after another; in float64, probabilities below 2⁻⁵³ are 0, far below any δ in use."""
         undrawn = np.ones(len(candidates), dtype=bool)
-        numbers: dict[tuple[Any, ...], int] = {}
+        numbers: dict[tuple[str, int, int], int] = {}
         kinds = np.array([numbers.setdefault(c.kind, len(numbers)) for c in candidates])
         chosen: list[_Candidate] = []
         for _ in range(self._most):
@@ -305,7 +308,7 @@ class _Suggestions:
 
     def _scores(
         self, a: int, b: int, counts: np.ndarray, shares: Sequence[np.ndarray], rows: float
-    ) -> Any:
+    ) -> Iterator[tuple[list[_Candidate], np.ndarray]]:
         """Return candidates of a pair with their scores. One row more changes each by between -2 and 1.
 
         Parameters
@@ -356,7 +359,7 @@ class _Suggestions:
 
     def _comparable(self, column: Column, other: Column) -> bool:
         """Return whether the schema allows an order of two columns: numbers, or dates and times of one unit."""
-        if _temporal(column) or _temporal(other):
+        if isinstance(column, Temporal) or isinstance(other, Temporal):
             same = column.kind == other.kind
             return same and getattr(column, "resolution", None) == getattr(
                 other, "resolution", None
@@ -365,7 +368,7 @@ class _Suggestions:
 
     def _confirm(
         self, selected: Sequence[_Candidate], shares: Sequence[np.ndarray], rows: float
-    ) -> list[dict[str, Any]]:
+    ) -> list[JsonObject]:
         """Return those of the selected candidates that noisy counts confirm. A row counts once for each: √candidates."""
         number = len(selected)
         sensitivity = self._bound * math.sqrt(number)
@@ -382,7 +385,7 @@ class _Suggestions:
             else:
                 out += self._condition(candidate, numbers, shares, std, rows)
         stated = [*self._schema.constraints, *(item["rule"] for item in self._schema.suggested)]
-        unique: list[dict[str, Any]] = []
+        unique: list[JsonObject] = []
         for item in out:
             if item["rule"] not in (*stated, *(earlier["rule"] for earlier in unique)):
                 unique.append(item)
@@ -411,7 +414,7 @@ class _Suggestions:
         shares: Sequence[np.ndarray],
         std: float,
         rows: float,
-    ) -> list[dict[str, Any]]:
+    ) -> list[JsonObject]:
         """Return the rule if few rows break it, and clearly fewer than chance alone would."""
         keeping, broken = numbers
         key, other = self._columns[candidate.a], self._columns[candidate.b]
@@ -424,7 +427,7 @@ class _Suggestions:
         if chance - broken < CLEAR * std or broken > 2 * std + TOLERANCE * keeping:
             return []
         if candidate.form == "order":
-            rule: dict[str, Any] = {"order": [key.name, other.name]}
+            rule: JsonObject = {"order": [key.name, other.name]}
         else:
             condition = _values(key, candidate.first, candidate.last)
             then = [None] if candidate.form == "null" else _values(other, 0, other.cells - 1)
@@ -433,7 +436,7 @@ class _Suggestions:
 
     def _dependency(
         self, candidate: _Candidate, numbers: np.ndarray, std: float, rows: float
-    ) -> list[dict[str, Any]]:
+    ) -> list[JsonObject]:
         """Return the table of a dependency, or where some keys are too rare an implication for each value of the others."""
         key, other = self._columns[candidate.a], self._columns[candidate.b]
         values, largest = numbers.argmax(axis=1), numbers.max(axis=1)
@@ -473,9 +476,7 @@ class _Suggestions:
             )
         return out
 
-    def _with_share(
-        self, rule: dict[str, Any], broken: float, std: float, rows: float
-    ) -> dict[str, Any]:
+    def _with_share(self, rule: JsonObject, broken: float, std: float, rows: float) -> JsonObject:
         """Return a rule with the share of rows that break it and its 95% interval, by the noise ``std`` of their number."""
         ends = share_interval(broken, std, rows, self._rows_std)
         share = float(np.clip(broken / rows, 0, 1))
@@ -483,13 +484,9 @@ class _Suggestions:
         return {"rule": rule, "share": round(share, 4), "interval": [low, high]}
 
 
-def _temporal(column: Column) -> bool:
-    return hasattr(column, "units")
-
-
 def _continuous(column: Column) -> bool:
     """Return whether codes are cells, which a rule names by their ends."""
-    return isinstance(column, Numeric) or _temporal(column)
+    return isinstance(column, Numeric | Temporal)
 
 
 def _is_ordered(column: Column) -> bool:
@@ -506,19 +503,19 @@ def _surely_after(column: Column, other: Column) -> np.ndarray:
     return after
 
 
-def _value(column: Column, code: int) -> Any:
+def _value(column: Column, code: int) -> object:
     return None if code == column.cells else plain(column.categories[code])
 
 
-def _values(column: Column, first: int, last: int) -> Any:
+def _values(column: Column, first: int, last: int) -> object:
     """Return codes from first to last as a rule writes them; the code after the cells is null."""
     if first == column.cells:
         return [None]
     if not _continuous(column):
         return [_value(column, code) for code in range(first, last + 1)]
     lows, highs = column.code_amounts()
-    if _temporal(column):
-        return {"low": column.text_of(lows[first]), "high": column.text_of(highs[last])}  # type: ignore[attr-defined]
+    if isinstance(column, Temporal):
+        return {"low": column.text_of(lows[first]), "high": column.text_of(highs[last])}
     integers = column.value_type == "int"
     ends = (float(lows[first]), float(highs[last]))
     return dict(zip(("low", "high"), (int(e) if integers else e for e in ends), strict=True))

@@ -198,7 +198,7 @@ class CodedTable:
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
 
-def _sortable(value: Any) -> tuple[int, Any]:
+def _sortable(value: object) -> tuple[int, int | float | str]:
     """Return what a value of an order column is compared by, whatever other rows hold: numbers come before times and texts."""
     if isinstance(value, pd.Timestamp | pd.Timedelta):
         return 1, int(value.asm8.astype("int64")) * NANOSECONDS[value.unit]
@@ -318,7 +318,7 @@ class LinkedEncoder:
 
     # Tables to records.
 
-    def to_tables(self, tables: Any) -> dict[str, CodedTable]:
+    def to_tables(self, tables: object) -> dict[str, CodedTable]:
         """Return codes of all tables, of children those that are used.
 
         Parameters

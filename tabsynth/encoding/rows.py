@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, Any
+from typing import IO, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from tabsynth.errors import InputError, one_line
 from tabsynth.schema.cells import with_plain_cells
 from tabsynth.schema.design import Design
 
+R = TypeVar("R")
 KEY_BYTES = 16
 
 
@@ -73,7 +74,7 @@ class SharedRows:
         return len(self.codes)
 
 
-def without_weights(rows: Any) -> Any:
+def without_weights(rows: R) -> R:
     """Return the rows without their weights: each counts once. What has none stays as it is."""
     return replace(rows, weights=None) if isinstance(rows, Rows) else rows
 
@@ -94,7 +95,7 @@ def units_of(rows: PrivateRows) -> tuple[np.ndarray, np.ndarray] | None:
     return names, unit_of_row
 
 
-def name_of(unit: Any) -> str:
+def name_of(unit: object) -> str:
     """Return the text of a unit's value, by the value alone: 7, 7.0 and 7.00 are one unit, whatever type each has."""
     if isinstance(unit, bool | np.bool_ | float | np.floating) and float(unit).is_integer():
         return str(int(unit))
@@ -185,7 +186,9 @@ class Records:
         return Rows(self.codes[used], weights, hash_texts(self.names[used], key))
 
 
-def records_of(codes: np.ndarray, table: pd.DataFrame, design: Design, decimal: Any) -> Records:
+def records_of(
+    codes: np.ndarray, table: pd.DataFrame, design: Design, decimal: str | None
+) -> Records:
     """Return category codes with the weights and the names of units of the rows that they are of.
 
     Parameters
@@ -206,7 +209,7 @@ def records_of(codes: np.ndarray, table: pd.DataFrame, design: Design, decimal: 
 
 
 def rows_of(
-    codes: np.ndarray, table: pd.DataFrame, design: Design, key: bytes, decimal: Any
+    codes: np.ndarray, table: pd.DataFrame, design: Design, key: bytes, decimal: str | None
 ) -> PrivateRows:
     """Return rows with their weights and units, as :func:`records_of` and :meth:`Records.within_bound` have them."""
     return records_of(codes, table, design, decimal).within_bound(design, key)
@@ -266,7 +269,7 @@ def _room_on_disk() -> Iterator[None]:
         ) from None
 
 
-def _map_file(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+def _map_file(file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     """Return what a file holds, as an array that is mapped to it."""
     if not math.prod(shape):  # nothing can be mapped
         return np.empty(shape, dtype)

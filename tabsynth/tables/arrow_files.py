@@ -7,7 +7,8 @@ import json
 import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO, Any
+from types import ModuleType
+from typing import IO, TYPE_CHECKING
 
 import pandas as pd
 
@@ -15,6 +16,9 @@ from tabsynth._validate import MAX_COLUMNS, shown
 from tabsynth.errors import InputError, one_line
 from tabsynth.tables.frames import period_texts, table_from_arrow
 from tabsynth.tables.limits import Limits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NAMES = {".parquet": "Parquet", ".feather": "Feather", ".arrow": "Arrow", ".orc": "ORC"}
 MAGIC = b"ARROW1\0\0"  # of an Arrow file; a stream begins at once
@@ -43,14 +47,14 @@ def read_arrow(path: str | Path, ending: str) -> pd.DataFrame:
         raise InputError(f"{path} is not a {NAMES[ending]} table: {one_line(error)}") from None
 
 
-def without_index(table: Any) -> Any:
+def without_index(table: "pa.Table") -> "pa.Table":
     """Return a pyarrow Table without the columns that pandas wrote as the index."""
     written = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
     index = [name for name in written.get("index_columns", []) if name in table.column_names]
     return table.drop_columns(index)
 
 
-def is_plain(kind: Any, types: Any) -> bool:
+def is_plain(kind: "pa.DataType", types: ModuleType) -> bool:
     """Return whether a pyarrow type is of single values: no list, struct or map."""
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -58,7 +62,7 @@ def is_plain(kind: Any, types: Any) -> bool:
     return bool(types.is_primitive(kind) or types.is_null(kind) or types.is_decimal(kind) or texts)
 
 
-def check_schema(path: str | Path, schema: Any) -> None:
+def check_schema(path: str | Path, schema: "pa.Schema") -> None:
     """Refuse too many columns, and nested ones."""
     from pyarrow import types
 
@@ -74,7 +78,7 @@ def check_schema(path: str | Path, schema: Any) -> None:
             )
 
 
-def _text_bytes(chunk: Any) -> int:
+def _text_bytes(chunk: "pa.Array") -> int:
     """Return bytes of an array's texts, each as often as it occurs."""
     from pyarrow import compute, types
 
@@ -91,7 +95,7 @@ def _text_bytes(chunk: Any) -> int:
 # Parquet.
 
 
-def _read_parquet(path: str | Path, limits: Limits) -> Any:
+def _read_parquet(path: str | Path, limits: Limits) -> "pa.Table":
     from pyarrow import parquet
 
     with open(path, "rb") as file:
@@ -124,7 +128,7 @@ def _check_parquet(file: IO[bytes], path: str | Path, limits: Limits) -> None:
 # Feather and Arrow: record batches, whose buffers may be compressed.
 
 
-def _read_ipc(path: str | Path, limits: Limits) -> Any:
+def _read_ipc(path: str | Path, limits: Limits) -> "pa.Table":
     import pyarrow as pa
 
     with open(path, "rb") as file:
@@ -211,7 +215,7 @@ class _Table:
         return [*struct.iter_unpack("<qq", self._data[start + 4 : start + 4 + 16 * count])]
 
 
-def _first_integer(body: Any, place: int, length: int) -> int:
+def _first_integer(body: "pa.Buffer", place: int, length: int) -> int:
     """Return the first eight bytes of a buffer as a signed integer; -1 says that it is not compressed after all."""
     return int(struct.unpack("<q", body.slice(place, 8).to_pybytes())[0])
 
@@ -219,7 +223,7 @@ def _first_integer(body: Any, place: int, length: int) -> int:
 # ORC.
 
 
-def _read_orc(path: str | Path, limits: Limits) -> Any:
+def _read_orc(path: str | Path, limits: Limits) -> "pa.Table":
     import pyarrow as pa
     from pyarrow import dataset, orc
 
@@ -238,7 +242,7 @@ def _read_orc(path: str | Path, limits: Limits) -> Any:
     return pa.Table.from_batches(batches, source.schema).combine_chunks()
 
 
-_READERS: dict[str, Callable[[Any, Limits], Any]] = {
+_READERS: dict[str, Callable[[str | Path, Limits], "pa.Table"]] = {
     ".parquet": _read_parquet,
     ".feather": _read_ipc,
     ".arrow": _read_ipc,
@@ -320,7 +324,7 @@ def write_parquet_parts(parts: Iterable[pd.DataFrame], path: Path) -> None:
             writer.close()
 
 
-def _for_orc(table: Any) -> Any:
+def _for_orc(table: "pa.Table") -> "pa.Table":
     """Return the table in types that ORC has: dictionaries decoded, whole numbers without a sign as wider ones, nulls as texts."""
     import pyarrow as pa
 

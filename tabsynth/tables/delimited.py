@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Protocol
 
 import pandas as pd
 
@@ -199,7 +199,9 @@ class _Stream(io.TextIOBase):
 
 
 @contextmanager
-def _open_unpacked(path: str | Path, compression: str, limits: Limits) -> Iterator[Any]:
+def _open_unpacked(
+    path: str | Path, compression: str, limits: Limits
+) -> Iterator[io.BufferedReader]:
     """Open the content of a file, unpacked up to its limit."""
     try:
         if not compression:
@@ -214,18 +216,23 @@ def _open_unpacked(path: str | Path, compression: str, limits: Limits) -> Iterat
         ) from None
 
 
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+    def close(self) -> None: ...
+
+
 class _Unpacked(io.RawIOBase):
     """The content of a compressed file; InputError where it is damaged, or unpacks to too much."""
 
     def __init__(self, path: str | Path, compression: str, limits: Limits) -> None:
         self._path, self._limits, self._count = path, limits, 0
         self._compression = compression
-        self._file: Any = _UNPACKERS[compression](path)
+        self._file = _UNPACKERS[compression](path)
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: memoryview) -> int:
         try:
             data = self._file.read(len(buffer))
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -273,13 +280,13 @@ class _XZFile:
         self._file.close()
 
 
-def _zstandard(path: str | Path) -> Any:
+def _zstandard(path: str | Path) -> IO[bytes]:
     import pyarrow as pa
 
     return pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
 
 
-_UNPACKERS: dict[str, Callable[[Any], Any]] = {
+_UNPACKERS: dict[str, Callable[[str | Path], _Readable]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": _XZFile,
@@ -291,7 +298,7 @@ _UNPACKERS: dict[str, Callable[[Any], Any]] = {
 def open_packed(path: str | Path, compression: str) -> Iterator[IO[str]]:
     """Open a text file for writing UTF-8, which is compressed; the same text gives the same bytes."""
     with open(path, "wb") as file:
-        binary: Any = file
+        binary: IO[bytes] = file
         if compression == ".gz":
             binary = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
         elif compression == ".bz2":

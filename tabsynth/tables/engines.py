@@ -10,14 +10,15 @@ DuckDB, and a ninth of that of groupings in Polars, which hold the codes of all 
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
+from narwhals.dtypes import DType
 
 from tabsynth._validate import shown
 from tabsynth.errors import InputError, one_line
@@ -29,6 +30,14 @@ from tabsynth.tables.counter import RowCounter, refuse_all
 from tabsynth.tables.frames import table_from_arrow
 from tabsynth.tables.tallies import Tallies
 
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+    from duckdb import DuckDBPyRelation
+    from pyspark.sql import DataFrame as SparkFrame
+
+T = TypeVar("T")
+LazyTable = nw.LazyFrame[Any]
 logger = logging.getLogger(__name__)
 MOST_CELLS = 10**6  # that one query may return
 # That one expression compares; of more, the engine counts the values themselves.
@@ -49,7 +58,7 @@ ENGINES = {
 }
 
 
-def is_lazy(table: Any) -> bool:
+def is_lazy(table: object) -> bool:
     """Return whether narwhals reads a table lazily."""
     return isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame)
 
@@ -79,7 +88,7 @@ class EngineCounter(RowCounter):
 
     most_cells = MOST_CELLS
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: object) -> None:
         if not is_lazy(table):
             raise InputError(
                 f"Expected a lazy table of DuckDB, Polars or Spark, got {type(table).__name__}."
@@ -95,13 +104,13 @@ class EngineCounter(RowCounter):
         ] = {}  # exact counts of each column's codes
         self._values: dict[str, tuple[Column, Listed | None]] = {}
         self._refused: dict[str, str] = {}  # what the encoder says of a column's undeclared values
-        self._types: Mapping[str, Any] | None = None
+        self._types: Mapping[str, DType] | None = None
 
     @property
     def _engine(self) -> str:
         return ENGINES[self._library]
 
-    def _run(self, query: Callable[[], Any]) -> Any:
+    def _run(self, query: Callable[[], T]) -> T:
         """Run a query; whatever the engine raises becomes an InputError of one line."""
         try:
             return query()
@@ -112,7 +121,7 @@ class EngineCounter(RowCounter):
                 f"{self._engine} could not count the table: {one_line(error)}; correct it and fit again."
             ) from None
 
-    def _schema(self) -> Mapping[str, Any]:
+    def _schema(self) -> Mapping[str, DType]:
         if self._types is None:
             self._types = self._run(lambda: dict(self._frame.collect_schema()))
         return self._types
@@ -235,7 +244,7 @@ class EngineCounter(RowCounter):
         coded = nw.when(missing).then(nw.lit(null)).otherwise(expression)
         return _Key(name, column, group, coded.cast(nw.Int32))
 
-    def _codes_in_polars(self, listed: Listed, name: str, group: np.ndarray) -> Any:
+    def _codes_in_polars(self, listed: Listed, name: str, group: np.ndarray) -> nw.Expr:
         """Return the expression of :func:`_of_values` in Polars: by a hash table, in a column of its own.
 
         A part of the rows at a time: the expression of Polars for it would hold the whole column.
@@ -246,7 +255,7 @@ class EngineCounter(RowCounter):
         if not codes:
             return nw.lit(other)
 
-        def replace_values(values: Any) -> Any:
+        def replace_values(values: pl.Series) -> pl.Series:
             listed_values = list(codes), list(codes.values())
             return values.replace_strict(*listed_values, default=other, return_dtype=pl.Int32)
 
@@ -288,7 +297,7 @@ class EngineCounter(RowCounter):
             answers |= self._count_in_spark(batch)
         return answers
 
-    def _codes_frame(self, sets: Sequence["KeySet"]) -> Any:
+    def _codes_frame(self, sets: Sequence["KeySet"]) -> LazyTable:
         """Return the lazy table of the codes of some sets, or of the values of keys that are encoded here."""
         keys = {key.name: key for key_set in sets for key in key_set}
         return self._placed.select(key.expression.alias(name) for name, key in keys.items())
@@ -339,7 +348,7 @@ class EngineCounter(RowCounter):
             with ThreadPoolExecutor(pa.cpu_count()) as threads:
                 for batch in STREAMS[self._library](frame.to_native(), rows, False):
 
-                    def codes(key: _Key, batch: Any = batch) -> np.ndarray:
+                    def codes(key: _Key, batch: "pa.RecordBatch" = batch) -> np.ndarray:
                         small = np.min_scalar_type(key.size)
                         return (batch.column(key.name).to_numpy() + 1).astype(small)
 
@@ -362,7 +371,7 @@ class EngineCounter(RowCounter):
             _add(counts, codes, part.column("n").to_numpy())
         return counts
 
-    def _codes_of(self, key: "_Key", part: Any) -> np.ndarray:
+    def _codes_of(self, key: "_Key", part: "pa.Table") -> np.ndarray:
         """Return the groups of values in a table of Arrow; where the schema does not take one, all are unknown."""
         column = key.column
         try:
@@ -383,7 +392,7 @@ class _Key:
     name: str
     column: Column
     group: np.ndarray
-    expression: Any
+    expression: nw.Expr
     encoded: bool = False
 
     @property
@@ -404,7 +413,7 @@ def _add(counts: np.ndarray, codes: Sequence[np.ndarray], times: np.ndarray) -> 
     np.add.at(counts, tuple(code.astype(np.int64) + 1 for code in codes), times)
 
 
-def _storage_word(kind: Any) -> str:
+def _storage_word(kind: DType) -> str:
     """Return a narwhals dtype in the words of :meth:`Column.placing`; others are of no use to it."""
     if isinstance(kind, nw.Decimal) and kind.precision <= EXACT_DIGITS:
         return "float64"
@@ -427,20 +436,20 @@ def _storage_word(kind: Any) -> str:
     return next((word for dtype, word in words.items() if kind == dtype), str(kind))
 
 
-def _values_of(name: str, kind: Any) -> Any:
+def _values_of(name: str, kind: DType) -> nw.Expr:
     """Return a column's values; texts as plain texts, for DuckDB compares those of its type JSON as JSON."""
     values = nw.col(name)
     return values.cast(nw.String) if kind in (nw.Categorical, nw.Enum, nw.String) else values
 
 
-def _of_cells(cells: Cells, values: Any, group: np.ndarray, kind: Any) -> Any:
+def _of_cells(cells: Cells, values: nw.Expr, group: np.ndarray, kind: DType) -> nw.Expr:
     """Return the group of the cell of each value, by halving; cells of one group are not told apart."""
     if kind.is_numeric():
         values = values.cast(nw.Float64)
     number = len(cells.starts) + 1
     first = [0] + [code for code in range(1, number) if group[code] != group[code - 1]]
 
-    def choose(low: int, high: int) -> Any:
+    def choose(low: int, high: int) -> nw.Expr:
         if low == high:
             return nw.lit(int(group[first[low]]))
         middle = (low + high + 1) // 2
@@ -456,7 +465,7 @@ def _of_cells(cells: Cells, values: Any, group: np.ndarray, kind: Any) -> Any:
     return placed
 
 
-def _inside(cells: Cells, values: Any, placed: Any) -> Any:
+def _inside(cells: Cells, values: nw.Expr, placed: nw.Expr) -> nw.Expr:
     """Return the groups of values within the bounds, or of finite ones where others are clipped."""
     low, high = (
         (-np.finfo(float).max, np.finfo(float).max) if cells.clip else (cells.low, cells.high)
@@ -465,17 +474,17 @@ def _inside(cells: Cells, values: Any, placed: Any) -> Any:
     return nw.when(outside).then(nw.lit(UNKNOWN)).otherwise(placed)
 
 
-def _in_groups(listed: Listed, group: np.ndarray) -> tuple[dict[Any, int], int]:
+def _in_groups(listed: Listed, group: np.ndarray) -> tuple[dict[Hashable, int], int]:
     other = UNKNOWN if listed.other is None else int(group[listed.other])
     return {value: int(group[code]) for value, code in listed.codes.items()}, other
 
 
-def _of_values(listed: Listed, values: Any, group: np.ndarray) -> Any:
+def _of_values(listed: Listed, values: nw.Expr, group: np.ndarray) -> nw.Expr:
     """Return the group of the code of each value, by halving the ordered list."""
     codes, other = _in_groups(listed, group)
     ordered = sorted(codes)
 
-    def choose(low: int, high: int) -> Any:
+    def choose(low: int, high: int) -> nw.Expr:
         if low == high:
             same = values == nw.lit(ordered[low])
             return nw.when(same).then(nw.lit(codes[ordered[low]])).otherwise(nw.lit(other))
@@ -503,12 +512,12 @@ def _batches(sets: Sequence[KeySet]) -> Iterator[list[KeySet]]:
         yield batch
 
 
-def _arrow(frame: Any) -> Any:
+def _arrow(frame: LazyTable) -> "pa.Table":
     """Return a lazy table as a pyarrow Table."""
     return frame.collect("pyarrow").to_native()
 
 
-def _series(table: Any, key: str, name: str) -> pd.Series:
+def _series(table: "pa.Table", key: str, name: str) -> pd.Series:
     """Return the values of a column of a pyarrow Table, with the name that users know."""
     kind = table.schema.field(key).type
     if kind.num_fields:  # a map, a union: narwhals does not say so
@@ -521,7 +530,7 @@ Counted = tuple[tuple[str, ...], Sequence[np.ndarray], np.ndarray]
 
 
 def _in_spark(
-    frame: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
+    frame: LazyTable, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
 ) -> Iterator[Counted]:
     from pyspark.errors import PythonException
 
@@ -537,7 +546,7 @@ def _in_spark(
 
 
 def _in_workers_of_spark(
-    native: Any, sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
+    native: "SparkFrame", sets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
 ) -> Iterator[Counted]:
     """Let each worker count the codes of its rows, and Spark add the counts of workers.
 
@@ -552,12 +561,12 @@ def _in_workers_of_spark(
         STREAM_ROWS // 4,
     )
 
-    def count(batches: Iterator[Any]) -> Iterator[Any]:
+    def count(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         import numpy
         import pyarrow
 
         cells = numpy.zeros(ends[-1], dtype=numpy.int64)
-        waiting = list[Any]()
+        waiting: list[pa.RecordBatch] = []
 
         def add() -> None:
             table = pyarrow.Table.from_batches(waiting)
@@ -588,7 +597,7 @@ def _in_workers_of_spark(
 
 
 def _of_grouping_sets(
-    table: Any, names: Sequence[str], sets: Sequence[tuple[str, ...]]
+    table: "pa.Table", names: Sequence[str], sets: Sequence[tuple[str, ...]]
 ) -> Iterator[Counted]:
     """Return answers by the columns that are not null: codes never are, and null columns are not in the row's set."""
     present = np.stack([table.column(name).is_valid().to_numpy() for name in names], axis=1)
@@ -600,11 +609,13 @@ def _of_grouping_sets(
         yield of_set, [codes[name][rows] for name in of_set], times[rows]
 
 
-def _batches_of_duckdb(relation: Any, rows: int, ordered: bool) -> Iterator[Any]:
+def _batches_of_duckdb(
+    relation: "DuckDBPyRelation", rows: int, ordered: bool
+) -> Iterator["pa.RecordBatch"]:
     yield from relation.to_arrow_reader(rows)
 
 
-def _batches_of_polars(lazy: Any, rows: int, ordered: bool) -> Iterator[Any]:
+def _batches_of_polars(lazy: "pl.LazyFrame", rows: int, ordered: bool) -> Iterator["pa.Table"]:
     for part in lazy.collect_batches(chunk_size=rows, maintain_order=ordered, engine="streaming"):
         yield part.to_arrow()
 

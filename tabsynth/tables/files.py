@@ -4,7 +4,7 @@ import csv
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pandas as pd
 
@@ -27,6 +27,7 @@ from tabsynth.tables.labelled import SUFFIXES as LABELLED
 from tabsynth.tables.labelled import read_labelled
 from tabsynth.tables.workbooks import read_sheet, write_sheet
 
+T = TypeVar("T")
 TEXT = (".csv", ".tsv", ".txt")
 WORKBOOK = ".xlsx"
 WRITTEN = (*TEXT, *ARROW, WORKBOOK)
@@ -99,7 +100,7 @@ def _without_texts(values: pd.Series, nulls: Collection[str]) -> pd.Series:
     return values.mask(values.isin(list(nulls)))
 
 
-def taken_by(path: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
+def taken_by(path: str | Path, options: Mapping[str, T]) -> dict[str, T]:
     """Return those of the options of :func:`read_table` that a file of this format takes."""
     base, _ = _format_of(path)
     accepted = ("sep", "encoding") if base in TEXT else ("sheet",) if base == WORKBOOK else ()
@@ -270,7 +271,7 @@ def read_linked(
     folder: str | Path,
     schema: LinkedSchema,
     aside: Callable[[str], bool] | None = None,
-    **reading: Any,
+    **reading: str | None,
 ) -> dict[str, pd.DataFrame]:
     """Read linked tables: of a folder with a file for each table, which has its name and any suffix of a table.
 
@@ -449,7 +450,7 @@ def _write_texts(table: pd.DataFrame, path: Path, compression: str, sep: str, de
 def _with_mark(values: pd.Series, decimal: str) -> pd.Series:
     """Return a column with its reals as texts with another decimal mark."""
 
-    def with_mark(value: Any) -> Any:
+    def with_mark(value: object) -> object:
         return str(value).replace(".", decimal) if isinstance(value, float) else value
 
     reals = isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "fO"

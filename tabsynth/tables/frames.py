@@ -17,11 +17,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
+from pandas.api.extensions import ExtensionDtype
 
 from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of, shown
@@ -29,6 +30,9 @@ from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema.cells import OtherObject, with_plain_cells
 from tabsynth.schema.column import Column
 from tabsynth.schema.dtypes import base_dtype
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PANDAS, POLARS, PYARROW = LIBRARIES = ("pandas", "polars", "pyarrow")
 CHOICES = ("fitted", *LIBRARIES)
@@ -39,7 +43,7 @@ DECLARED = "tabsynth: types that the file declares"  # key of attrs
 
 
 @lru_cache(maxsize=1)
-def _nullable_dtypes() -> Mapping[Any, Any]:
+def _nullable_dtypes() -> Mapping["pa.DataType", ExtensionDtype]:
     """Return the pandas dtypes that hold each value and a null, by Arrow type."""
     import pyarrow as pa
 
@@ -56,14 +60,14 @@ def _nullable_dtypes() -> Mapping[Any, Any]:
     }
 
 
-def value_type(kind: Any) -> Any:
+def value_type(kind: "pa.DataType") -> "pa.DataType":
     """Return the Arrow type of a column's values: of dictionaries, that of what they list."""
     import pyarrow as pa
 
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def column_from_arrow(values: Any, name: str) -> pd.Series:
+def column_from_arrow(values: "pa.ChunkedArray", name: str) -> pd.Series:
     """Return an Arrow column as a pandas Series.
 
     Parameters
@@ -137,7 +141,7 @@ def _within_zones(values: pd.Series) -> pd.Series:
     return moved.dt.tz_localize("UTC").dt.tz_convert(zone)
 
 
-def _numbers(values: Any) -> np.ndarray:
+def _numbers(values: "pa.ChunkedArray") -> np.ndarray:
     """Return the whole numbers that an Arrow column of dates or times holds, shape (n,) int64; of nulls any."""
     import pyarrow as pa
 
@@ -145,7 +149,7 @@ def _numbers(values: Any) -> np.ndarray:
     return np.asarray(values.cast(integers).fill_null(0)).astype(np.int64)
 
 
-def _dates(values: Any) -> np.ndarray:
+def _dates(values: "pa.ChunkedArray") -> np.ndarray:
     """Return Arrow dates as Python's, shape (n,) objects; as numpy's beyond the years that Python has."""
     unit = "D" if values.type.bit_width == 32 else "ms"
     days = _numbers(values).view(f"datetime64[{unit}]").astype("datetime64[D]")
@@ -156,7 +160,7 @@ def _dates(values: Any) -> np.ndarray:
     return cells
 
 
-def _times(values: Any) -> np.ndarray:
+def _times(values: "pa.ChunkedArray") -> np.ndarray:
     """Return Arrow times of day as Python's, shape (n,) objects, to the microsecond; as lengths of time beyond a day."""
     numbers = _numbers(values)
     if values.type.unit == "ns":
@@ -171,7 +175,7 @@ def _times(values: Any) -> np.ndarray:
     return cells
 
 
-def _to_series(values: Any) -> pd.Series:
+def _to_series(values: "pa.ChunkedArray") -> pd.Series:
     """Return an Arrow column as pyarrow converts it; values of a nested type one by one where one of them has no counterpart."""
     import pyarrow as pa
 
@@ -189,7 +193,7 @@ def _to_series(values: Any) -> pd.Series:
     return pd.Series(cells, dtype=object)
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: "pa.DataType") -> bool:
     import pyarrow as pa
 
     return any(
@@ -197,7 +201,7 @@ def _is_text(kind: Any) -> bool:
     )
 
 
-def table_from_arrow(table: Any) -> pd.DataFrame:
+def table_from_arrow(table: "pa.Table") -> pd.DataFrame:
     """Return a pyarrow Table as a DataFrame; see :func:`column_from_arrow`."""
     parts = {
         i: column_from_arrow(table.column(i), name) for i, name in enumerate(table.column_names)
@@ -265,7 +269,7 @@ def check_names(frame: pd.DataFrame, what: str = "table") -> None:
             )
 
 
-def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
+def to_pandas(table: object, what: str = "table") -> pd.DataFrame:
     """Return a pandas DataFrame from any eager DataFrame that narwhals knows (polars, pyarrow, …).
 
     Whole numbers and booleans of Arrow data come in pandas' nullable dtypes, whether or not there is a null:
@@ -292,14 +296,14 @@ def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
     return pd.DataFrame(parts, index=pd.RangeIndex(len(frame))).set_axis(frame.columns, axis=1)
 
 
-def parts_of(table: Any) -> Iterator[pd.DataFrame]:
+def parts_of(table: object) -> Iterator[pd.DataFrame]:
     """Yield the rows of a DataFrame as :func:`to_pandas` has them, a part at a time."""
     frame = to_pandas(table)
     for start in range(0, max(1, len(frame)), PART_ROWS):
         yield frame.iloc[start : start + PART_ROWS]
 
 
-def _is_foreign(dtype: Any) -> bool:
+def _is_foreign(dtype: object) -> bool:
     """Return whether polars has a type that Arrow lacks."""
     if isinstance(dtype, nw.Struct):
         return any(_is_foreign(field.dtype) for field in dtype.fields)
@@ -425,7 +429,7 @@ def period_texts(values: pd.Series) -> pd.Series:
     return values.astype(object).map(str, na_action="ignore").astype("string")
 
 
-def _array(values: pd.Series, column: Column, listed: bool) -> Any:
+def _array(values: pd.Series, column: Column, listed: bool) -> "pa.Array":
     """Return values of the column's dtype as an Arrow array, of a type that follows from the dtype alone.
 
     ``listed``: texts of dtype ``category`` become a dictionary.

@@ -1,18 +1,21 @@
 """Rows of labelled SPSS (.sav) and Stata (.dta) files, and the labels of their values, through pyreadstat."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import MAX_COLUMNS
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.importers.labelled import declarations
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.limits import Limits
+
+if TYPE_CHECKING:
+    from pyreadstat import metadata_container
 
 SUFFIXES = (".sav", ".dta")
 # From the type that the file declares for a variable to a dtype that holds each of its values and a null.
@@ -75,7 +78,9 @@ def read_labelled(path: str | Path, ending: str, null_values: tuple[str, ...]) -
     return pd.DataFrame(columns, index=frame.index).set_axis(list(about.column_names), axis=1)
 
 
-def _in_declared_dtype(values: pd.Series, about: Any, nulls: list[str]) -> pd.Series:
+def _in_declared_dtype(
+    values: pd.Series, about: "metadata_container", nulls: list[str]
+) -> pd.Series:
     """Return a column in the dtype of its declared type and format; dates and times of day as ISO 8601 texts.
 
     pyreadstat gives objects where a whole number or a time is missing, so the dtype that it gives says nothing.
@@ -96,9 +101,7 @@ def with_labels(schema: Schema, path: Path) -> Schema:
     """Return the schema with the descriptions of a file's variables and the labels of their listed values."""
     with open(path, "rb") as file:
         head = file.read(16)
-    stated: dict[str, Mapping[str, Any]] = {
-        item.name: item.facts for item in declarations(path, head)
-    }
+    stated: dict[str, JsonObject] = {item.name: item.facts for item in declarations(path, head)}
     columns = []
     for column in schema.columns:
         facts = stated.get(column.name, {})
@@ -109,6 +112,6 @@ def with_labels(schema: Schema, path: Path) -> Schema:
     return schema.replace(columns=columns)
 
 
-def _code(value: Any) -> str:
+def _code(value: object) -> str:
     """Return a category as the labels of a file name it: 1.0 as 1."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)

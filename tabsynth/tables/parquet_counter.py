@@ -4,12 +4,12 @@ A value becomes its category code as in a DataFrame, by :meth:`Column.convert` a
 these see the distinct values of a column. :mod:`tabsynth.tables.tallies` counts the codes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,10 @@ from tabsynth.tables.arrow_files import check_schema, is_plain, without_index
 from tabsynth.tables.counter import RowCounter, refuse_all
 from tabsynth.tables.frames import column_from_arrow, table_from_arrow, value_type
 from tabsynth.tables.tallies import Tallies
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.dataset import FileSystemDataset
 
 BATCH_CELLS = 2**24  # values of all columns of a batch
 BATCH_ROWS = 2**20  # of a batch, at most
@@ -114,7 +118,7 @@ class ParquetCounter(RowCounter):
         elif self._stamps and stamps != self._stamps:
             raise InputError(CHANGED)
         by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
-        keys = dict[Any, _Key]()
+        keys = dict[tuple[int, bytes], _Key]()
         key_sets = list[tuple[_Key, ...]]()
         for columns, group in zip(sets, by, strict=True):
             for j in columns:
@@ -149,7 +153,7 @@ class ParquetCounter(RowCounter):
         column, _ = self._first.get(key.place, (None, None))
         return column == key.column and key.by_value
 
-    def _batches(self, names: Sequence[str]) -> Iterator[Any]:
+    def _batches(self, names: Sequence[str]) -> Iterator["pa.RecordBatch"]:
         """Return batches of rows of all files, with columns in the order of ``names``."""
         import pyarrow as pa
         from pyarrow.fs import LocalFileSystem
@@ -157,7 +161,7 @@ class ParquetCounter(RowCounter):
 
         rows = max(1, min(BATCH_ROWS, BATCH_CELLS // len(names)))
         # pyarrow's scanner of datasets would be ahead by whole groups of rows: it holds three times as much.
-        options: dict[str, Any] = {"pre_buffer": False, "buffer_size": BUFFER}
+        options = {"pre_buffer": False, "buffer_size": BUFFER}
         for file in self._files:
             try:
                 with (
@@ -204,7 +208,7 @@ class _Scan:
         self.names = [column.name for column in self._columns]
         self._problems: list[InputError | None] = [None] * len(self.names)
 
-    def run(self, batches: Iterator[Any]) -> dict[tuple[_Key, ...], np.ndarray]:
+    def run(self, batches: Iterator["pa.RecordBatch"]) -> dict[tuple[_Key, ...], np.ndarray]:
         """Return the counts of each set, shape (groups of each column), int64.
 
         Raises
@@ -220,7 +224,7 @@ class _Scan:
         refuse_all([str(problem) for problem in self._problems if problem is not None])
         return {s: self._tallies.of(s) for s in self.sets}
 
-    def _add(self, batch: Any, threads: ThreadPoolExecutor) -> None:
+    def _add(self, batch: "pa.RecordBatch", threads: ThreadPoolExecutor) -> None:
         def encode(i: int) -> np.ndarray | None:
             if self._problems[i] is None:
                 try:
@@ -236,7 +240,7 @@ class _Scan:
         self._tallies.add(lambda key: _in_group(of_column[key.column.name], key), threads)
 
 
-def _codes(column: Column, values: Any) -> np.ndarray:
+def _codes(column: Column, values: "pa.Array") -> np.ndarray:
     """Return category codes of the values of a batch, shape (n,), in the smallest type that has them."""
     import pyarrow as pa
 
@@ -261,7 +265,7 @@ def _in_group(codes: np.ndarray, key: _Key) -> np.ndarray:
     return np.take(key.group.astype(np.min_scalar_type(key.size)), codes)
 
 
-def _stamps(files: Sequence[Path] | dict[Path, Any]) -> list[tuple[int, ...]]:
+def _stamps(files: Iterable[Path]) -> list[tuple[int, ...]]:
     """Return what tells a file from a later one of the same name."""
     stamps = list[tuple[int, ...]]()
     for file in files:
@@ -330,7 +334,7 @@ def parquet_files(path: Path) -> list[Path]:
     return files
 
 
-def _open_dataset(file: Path) -> Any:
+def _open_dataset(file: Path) -> "FileSystemDataset":
     """Return a file as a dataset: its schema is read, and no row."""
     import pyarrow as pa
     import pyarrow.dataset as pads

@@ -10,7 +10,8 @@ import math
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,12 +21,15 @@ from tabsynth.errors import InputError, one_line
 from tabsynth.tables.delimited import check_header
 from tabsynth.tables.limits import Limits
 
+if TYPE_CHECKING:
+    from openpyxl.worksheet._read_only import ReadOnlyWorksheet
+
 ROWS, COLUMNS, CHARACTERS = 2**20, 2**14, 32_767  # of a sheet, and of a cell, by the format
 SHEET = "Sheet1"
 MISSING = "#N/A"  # the error value that stands for a missing one
 
 
-def _openpyxl(path: str | Path) -> Any:
+def _openpyxl(path: str | Path) -> ModuleType:
     try:
         import openpyxl
     except ImportError:
@@ -91,7 +95,9 @@ def _sheet_of(path: str | Path, names: list[str], sheet: str | None) -> str:
     return str(sheet)
 
 
-def _rows(path: str | Path, sheet: Any, limits: Limits) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    path: str | Path, sheet: "ReadOnlyWorksheet", limits: Limits
+) -> Iterator[tuple[object, ...]]:
     """Return rows of values, up to the limits of the format: a file may state any number of them."""
     sheet.reset_dimensions()  # else rows are filled up to what the file states
     cells = 0
@@ -107,7 +113,7 @@ def _rows(path: str | Path, sheet: Any, limits: Limits) -> Iterator[tuple[Any, .
         yield row
 
 
-def _cells(path: str | Path, number: int, row: tuple[Any, ...], width: int) -> list[str] | None:
+def _cells(path: str | Path, number: int, row: tuple[object, ...], width: int) -> list[str] | None:
     """Return the texts of a row; None for one without a cell, such as formatted rows below a table."""
     texts = [_text(cell) for cell in row]
     if any(texts[width:]):
@@ -120,7 +126,7 @@ def _cells(path: str | Path, number: int, row: tuple[Any, ...], width: int) -> l
     return [*texts[:width], *[""] * (width - len(texts))]
 
 
-def _text(cell: Any) -> str:
+def _text(cell: object) -> str:
     """Return a cell as text, by itself alone."""
     if cell is None:
         return ""
@@ -165,7 +171,7 @@ def write_sheet(table: pd.DataFrame, path: Path) -> None:
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet(SHEET)
 
-    def cell(value: Any) -> Any:
+    def cell(value: bool | int | float | str | None) -> object:
         if value is None or isinstance(value, bool):
             return value
         number = not isinstance(value, str)
@@ -181,7 +187,7 @@ def write_sheet(table: pd.DataFrame, path: Path) -> None:
     book.save(path)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> bool | int | float | str | None:
     """Return a value as openpyxl takes it: times without a date, durations and periods as text."""
     if value is None or value is pd.NA or value is pd.NaT:
         return None
