@@ -231,7 +231,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _check_depth(value: object) -> None:
+def _check_depth(value: Any) -> None:
     level = [value]
     for _ in range(MAX_JSON_DEPTH + 1):
         level = [container for container in level if isinstance(container, dict | list)]

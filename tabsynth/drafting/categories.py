@@ -1,6 +1,6 @@
 """Drafts of columns of listed values."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -77,7 +77,7 @@ def draft_ordinal(source: DraftSource) -> Column | None:
     return None
 
 
-def _counts(source: DraftSource) -> dict[Hashable, int]:
+def _counts(source: DraftSource) -> dict[Any, int]:
     """Return the number of rows of each distinct value, in the order in which a draft lists them."""
     values = source.values
     if isinstance(values.dtype, pd.CategoricalDtype):  # it may list values that no row has
@@ -90,7 +90,7 @@ def _counts(source: DraftSource) -> dict[Hashable, int]:
     return dict(sorted(rows.items(), key=lambda item: (str(type(item[0])), str(item[0]))))
 
 
-def _unique(rows: dict[Hashable, int], source: DraftSource) -> str | None:
+def _unique(rows: dict[Any, int], source: DraftSource) -> str | None:
     """Return why texts have too many distinct values for a list of categories, if they have."""
     if len(rows) <= FEW:
         return None

@@ -70,17 +70,17 @@ def draft_schema(
         out, as columns without any value are.
     """
     integer("min_count", min_count)
-    table = to_pandas(table)
-    for name in duplicates([str(name) for name in table.columns]):
+    frame = to_pandas(table)
+    for name in duplicates([str(name) for name in frame.columns]):
         raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
-    if len(table) == 0 or len(table.columns) == 0:
+    if len(frame) == 0 or len(frame.columns) == 0:
         raise InputError("The table has no rows; give one with at least one row.")
     columns: list[Column] = []
     left_out: list[dict[str, str]] = []
-    mark = _decimal_mark(table) if decimal is None else decimal
-    of_file = bool(declared_types(table))  # which has nullable dtypes, with nulls or without
-    for label in table.columns:
-        values = _numpy_dtype(table[label]) if of_file else table[label]
+    mark = _decimal_mark(frame) if decimal is None else decimal
+    of_file = bool(declared_types(frame))  # which has nullable dtypes, with nulls or without
+    for label in frame.columns:
+        values = _numpy_dtype(frame[label]) if of_file else frame[label]
         try:
             columns.append(_draft(str(label), values, tuple(null_values), min_count, mark))
         except LeftOut as reason:

@@ -745,7 +745,7 @@ def _draft_dates(
         low = str(_YEARS[draft.bounds[0]].astype("datetime64[D]"))
         last = _YEARS[draft.bounds[1] + 1].astype("datetime64[D]") - np.timedelta64(1, "D")
         high = str(last) if kind in (Date, Period) else f"{last} 23:59:59"
-        of_form = {} if form is None else {"format": form}
+        of_form: JsonObject = {} if form is None else {"format": form}
         return kind(**facts, low=low, high=high, clip=True, **of_form)
 
     grid = _YEARS.astype("datetime64[us]").astype("int64").astype(float)

@@ -119,7 +119,7 @@ def _draft_bounded(
     source: DraftSource,
     widest: tuple[str, str],
     rounding: Rounding,
-    **facts: object,
+    **facts: Any,
 ) -> Column:
     """Draft a column with bounds that ``min_count`` rows lie outside of, rounded outwards."""
     min_count = source.min_count

@@ -198,7 +198,7 @@ class CodedTable:
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
 
-def _sortable(value: object) -> tuple[int, int | float | str]:
+def _sortable(value: Any) -> tuple[int, int | float | str]:
     """Return what a value of an order column is compared by, whatever other rows hold: numbers come before times and texts."""
     if isinstance(value, pd.Timestamp | pd.Timedelta):
         return 1, int(value.asm8.astype("int64")) * NANOSECONDS[value.unit]

@@ -352,7 +352,7 @@ class TableMethod(Method):
             )
         self.check_settings()
         if self.schema.ruled:
-            _ = CodeRules(self.schema).merged  # refuses what cannot be held
+            _ = CodeRules(self.schema).merged_rules  # refuses what cannot be held
 
     def check_settings(self) -> None:
         """Refuse settings of the method that cannot be used."""

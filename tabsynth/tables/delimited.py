@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import pandas as pd
 
@@ -232,7 +232,7 @@ class _Unpacked(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer: Any) -> int:
         try:
             data = self._file.read(len(buffer))
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -298,7 +298,7 @@ _UNPACKERS: dict[str, Callable[[str | Path], _Readable]] = {
 def open_packed(path: str | Path, compression: str) -> Iterator[IO[str]]:
     """Open a text file for writing UTF-8, which is compressed; the same text gives the same bytes."""
     with open(path, "wb") as file:
-        binary: IO[bytes] = file
+        binary: Any = file
         if compression == ".gz":
             binary = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
         elif compression == ".bz2":

@@ -10,7 +10,7 @@ DuckDB, and a ninth of that of groupings in Polars, which hold the codes of all 
 
 import logging
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -88,7 +88,7 @@ class EngineCounter(RowCounter):
 
     most_cells = MOST_CELLS
 
-    def __init__(self, table: object) -> None:
+    def __init__(self, table: Any) -> None:
         if not is_lazy(table):
             raise InputError(
                 f"Expected a lazy table of DuckDB, Polars or Spark, got {type(table).__name__}."
@@ -413,7 +413,7 @@ def _add(counts: np.ndarray, codes: Sequence[np.ndarray], times: np.ndarray) -> 
     np.add.at(counts, tuple(code.astype(np.int64) + 1 for code in codes), times)
 
 
-def _storage_word(kind: DType) -> str:
+def _storage_word(kind: Any) -> str:
     """Return a narwhals dtype in the words of :meth:`Column.placing`; others are of no use to it."""
     if isinstance(kind, nw.Decimal) and kind.precision <= EXACT_DIGITS:
         return "float64"
@@ -474,7 +474,7 @@ def _inside(cells: Cells, values: nw.Expr, placed: nw.Expr) -> nw.Expr:
     return nw.when(outside).then(nw.lit(UNKNOWN)).otherwise(placed)
 
 
-def _in_groups(listed: Listed, group: np.ndarray) -> tuple[dict[Hashable, int], int]:
+def _in_groups(listed: Listed, group: np.ndarray) -> tuple[dict[Any, int], int]:
     other = UNKNOWN if listed.other is None else int(group[listed.other])
     return {value: int(group[code]) for value, code in listed.codes.items()}, other
 

@@ -269,7 +269,7 @@ def check_names(frame: pd.DataFrame, what: str = "table") -> None:
             )
 
 
-def to_pandas(table: object, what: str = "table") -> pd.DataFrame:
+def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
     """Return a pandas DataFrame from any eager DataFrame that narwhals knows (polars, pyarrow, …).
 
     Whole numbers and booleans of Arrow data come in pandas' nullable dtypes, whether or not there is a null:

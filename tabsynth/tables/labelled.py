@@ -3,11 +3,10 @@
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tabsynth._typing import JsonObject
 from tabsynth._validate import MAX_COLUMNS
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.importers.labelled import declarations
@@ -101,7 +100,9 @@ def with_labels(schema: Schema, path: Path) -> Schema:
     """Return the schema with the descriptions of a file's variables and the labels of their listed values."""
     with open(path, "rb") as file:
         head = file.read(16)
-    stated: dict[str, JsonObject] = {item.name: item.facts for item in declarations(path, head)}
+    stated: dict[str, Mapping[str, Any]] = {
+        item.name: item.facts for item in declarations(path, head)
+    }
     columns = []
     for column in schema.columns:
         facts = stated.get(column.name, {})
