@@ -280,7 +280,7 @@ def replay(
         else:
             encoder = model.make_method(model.schema).encoder
             mark = encoder.whole.decimal
-            kept = [(*encoder._encoded(frame, "table", bool(design)), mark) for frame in both]
+            kept = [(*encoder.codes_and_rows(frame, "table", bool(design)), mark) for frame in both]
         one, other = (
             rows_of(part, frame, design, key, mark) if design else part
             for part, frame, mark in kept

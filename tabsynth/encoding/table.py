@@ -228,11 +228,11 @@ class TableEncoder:
         Refuses what the schema does not declare. Rows that break a rule are refused, left out or repaired, as the
         schema says; so there may be fewer rows of codes than of the table.
         """
-        return self._encoded(table, what)[0]
+        return self.codes_and_rows(table, what)[0]
 
     def kept_index(self, table: pd.DataFrame, what: str = "table") -> tuple[np.ndarray, np.ndarray]:
         """See :meth:`to_index`, and the numbers of the rows that the codes are of, shape (rows,) int64."""
-        index, rows = self._encoded(table.reset_index(drop=True), what)
+        index, rows = self.codes_and_rows(table.reset_index(drop=True), what)
         return index, rows.index.to_numpy()
 
     def to_rows(self, table: pd.DataFrame, key: bytes, what: str = "table") -> PrivateRows:
@@ -248,10 +248,10 @@ class TableEncoder:
     def to_records(self, table: pd.DataFrame, what: str = "table") -> Records:
         """Return category codes with weights and names of units, before what one unit adds is bounded."""
         design = self.whole.design
-        index, rows = self._encoded(table, what, with_design=bool(design))
+        index, rows = self.codes_and_rows(table, what, with_design=bool(design))
         return records_of(index, rows, design, self.whole.decimal)
 
-    def _encoded(
+    def codes_and_rows(
         self, table: pd.DataFrame, what: str, with_design: bool = False
     ) -> tuple[np.ndarray, pd.DataFrame]:
         """Return category codes, and the rows that they are of."""

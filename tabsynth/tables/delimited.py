@@ -199,9 +199,7 @@ class _Stream(io.TextIOBase):
 
 
 @contextmanager
-def _open_unpacked(
-    path: str | Path, compression: str, limits: Limits
-) -> Iterator[io.BufferedReader]:
+def _open_unpacked(path: str | Path, compression: str, limits: Limits) -> Iterator[Any]:
     """Open the content of a file, unpacked up to its limit."""
     try:
         if not compression:

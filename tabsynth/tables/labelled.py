@@ -1,6 +1,7 @@
 """Rows of labelled SPSS (.sav) and Stata (.dta) files, and the labels of their values, through pyreadstat."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -411,7 +411,7 @@ def test_ten_thousand_combinations_are_few_tables() -> None:
     schema, cells = _unrelated(12, 140)
     assert 9_000 < len(schema.impossible) <= 10_000
     rules, rng = CodeRules(schema), np.random.default_rng(0)
-    assert len(rules.merged) == 66
+    assert len(rules.merged_rules) == 66
     index = np.stack([rng.integers(0, c.size, 5_000) for c in cells], axis=1)
     held = rules.hold(index, rng)
     assert rules.broken(index).mean() > 0.3 and not rules.broken(held).any()

@@ -119,7 +119,7 @@ def test_selections_are_as_random_as_they_are_charged() -> None:
     parts = suggestions._Suggestions(COLUMNS, SCHEMA, None, _Unlimited(), 0)  # type: ignore[arg-type]
     parts._most = 1
     both = [suggestions._Candidate("null", 0, 1), suggestions._Candidate("null", 1, 0)]
-    drawn = [parts._drawn(both, np.array([0.0, 4.0]), 0.25)[0].a for _ in range(2_000)]
+    drawn = [parts._draw(both, np.array([0.0, 4.0]), 0.25)[0].a for _ in range(2_000)]
     wanted = 1 / (1 + math.exp(-1))
     assert abs(np.mean(drawn) - wanted) < 4 * math.sqrt(wanted * (1 - wanted) / 2_000)
 

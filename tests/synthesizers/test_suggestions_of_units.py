@@ -59,7 +59,7 @@ def test_noise_and_selection_are_of_a_unit(monkeypatch: pytest.MonkeyPatch) -> N
     """Counts have the noise of as many rows as the bound; a selection is as flat as their scores ask for."""
     added: dict[float, list[np.ndarray]] = {}
     sharp = []
-    noisy, drawn = suggestions.samplers.noisy, suggestions._Suggestions._drawn
+    noisy, drawn = suggestions.samplers.noisy, suggestions._Suggestions._draw
 
     def seen(values, std, bits, **options):
         out = noisy(values, std, bits, **options)
@@ -71,7 +71,7 @@ def test_noise_and_selection_are_of_a_unit(monkeypatch: pytest.MonkeyPatch) -> N
         return drawn(self, candidates, scores, sharpness)
 
     monkeypatch.setattr(suggestions.samplers, "noisy", seen)
-    monkeypatch.setattr(suggestions._Suggestions, "_drawn", noted)
+    monkeypatch.setattr(suggestions._Suggestions, "_draw", noted)
     released = suggest_constraints(stays(), SCHEMA, 2.0).released
     assert released is not None
     columns, selection, rules = released["mechanisms"]
