@@ -170,7 +170,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     ),
     "cli/options.py: load_schema": lambda f: load_schema(saved(BASE, f)),
     "cli/schema.py: _with_labels": lambda f: of_stata(f, _with_labels),
-    "datasets/acs.py: _typed": NEW,
+    "datasets/acs.py: _with_types": NEW,
     "datasets/acs.py: fetch_acs": NEW,
     "datasets/shipped.py: _load": NEW,
     "datasets/shipped.py: load_census": NEW,
@@ -233,7 +233,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
 }
 # Where a schema is made by its constructor; everything else goes through Schema.replace, from_dict or load.
 CONSTRUCTED = {
-    "datasets/acs.py: _typed",
+    "datasets/acs.py: _with_types",
     "planning.py: _any_schema",
     "drafting/drafts.py: draft_schema",
     "schema/importers/declaration.py: schema_of",
