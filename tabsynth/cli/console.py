@@ -90,7 +90,8 @@ def say_usage_error(error: Any) -> None:
             f". Did you mean {other}?" for other in alike[:1]
         )
         if not alike and command.split()[-1] in ("fit", "plan"):
-            setting = RENAMED.get(name, name.strip("-").replace("-", "_"))
+            setting = name.strip("-").replace("-", "_")
+            setting = RENAMED.get(setting, setting)
             message += f". A setting of a method is written as --set {setting}=VALUE"
     message += "" if message.endswith("?") else "."
     say_error(f"{message} See {command} --help." if command else message)
