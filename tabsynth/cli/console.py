@@ -20,10 +20,8 @@ from tabsynth._validate import shown
 from tabsynth.errors import TableError, TabsynthError
 
 INTERRUPTED = 130
-RENAMED = {
-    "--label": "class_column",
-    "--labels": "queries",
-}  # settings that were options of early versions
+# Settings that were options of early versions.
+RENAMED = {"label": "class_column", "labels": "queries"}
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name
 # Names and categories may come from untrusted files; their escape sequences must not reach the terminal.
 _CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "�")
