@@ -35,9 +35,6 @@ def edge_cases(column: Column, counts: np.ndarray, above: bool) -> dict[str, Any
         ``undeclared``, ``extreme``: a value outside the declared ones, and one that few types hold, where the
         column takes undeclared values. A key is missing where there is no such value.
     """
-    column = getattr(
-        column, "inner", column
-    )  # of a column with reasons for missing, that of its values
     return of_kind(column, counts[: column.cells], above)
 
 

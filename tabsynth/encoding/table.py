@@ -354,19 +354,17 @@ class TableEncoder:
         rng : Generator
             Draws a value where a code stands for several.
         within : dict, optional
-            By column, what limits these draws: the second result of ``Column.restriction``.
+            By column, what limits these draws: ``within`` of ``Column.restriction``.
         """
         within = within or {}
         series: dict[str, pd.Series] = {}
         codes = dict(zip(self.schema.names, index.T, strict=True))
         for column in self.schema.columns:
             if column.name in self.whole.names:
-                of, detail, allowed = codes[column.name], column.detail, within.get(column.name)
-                if detail is None:
-                    series[column.name] = column.decode(of, rng, allowed)
-                else:
-                    details = codes[detail.name]
-                    series[column.name] = column.decode_detailed(of, details, rng, allowed)
+                details = None if column.detail is None else codes[column.detail.name]
+                series[column.name] = column.decode(
+                    codes[column.name], rng, within.get(column.name), details
+                )
         if self.whole is not self.schema:
             self._complete(series, codes, len(index), rng)
         return pd.DataFrame(series, columns=[c.name for c in self.whole.generated])

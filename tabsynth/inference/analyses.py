@@ -502,12 +502,10 @@ def _matches(column: Column, values: pd.Series, value: Any) -> np.ndarray:
     if not is_range(value):
         column.mask([value], "event")
         return (values == value).fillna(False).to_numpy(dtype=bool)
-    low, high = range_ends(value)
-    first, last = column.code_range(low, high, "event")
+    allowed = column.mask(value, "event")
     if column.kind == "numeric":
-        return values.between(low, high).fillna(False).to_numpy(dtype=bool)
-    codes = column.encode(values)
-    return (codes >= first) & (codes <= last)
+        return values.between(*range_ends(value)).fillna(False).to_numpy(dtype=bool)
+    return allowed[column.encode(values)]
 
 
 def _regression(

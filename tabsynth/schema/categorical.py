@@ -8,18 +8,19 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import check_text, native, shown
-from tabsynth.errors import FileFormatError, InputError
+from tabsynth.errors import InputError
 from tabsynth.schema.column import (
     MAX_CATEGORIES,
     Column,
     JsonTypes,
-    Value,
+    check_nulls,
+    domain_with_missing,
     labelled,
 )
-from tabsynth.schema.conditions import undeclared
 from tabsynth.schema.dtypes import base_dtype, check_range
+from tabsynth.schema.facts import Value
 from tabsynth.schema.placing import Listed
-from tabsynth.schema.reading import each, outside
+from tabsynth.schema.reading import check_exact, each, outside
 
 # The types of category that a column of a base dtype holds (object and category: any).
 _HOLDS = {"text": {"text"}, "int": {"int"}, "float": {"int", "float"}, "bool": {"bool"}}
@@ -93,14 +94,6 @@ class Categorical(Column):
         if types == {"int"}:
             check_range(self.dtype, where, min(self.categories), max(self.categories))
 
-    @classmethod
-    def _check_json(cls, item: Any, where: str) -> None:
-        for value in item.get("categories", ()):
-            if not isinstance(value, str | int | float | bool):
-                raise FileFormatError(
-                    f"{where} has category {shown(value)}, which is not text, number or bool."
-                )
-
     @property
     def cells(self) -> int:
         """Number of categories."""
@@ -117,8 +110,8 @@ class Categorical(Column):
 
     def label(self, code: int) -> str:
         """Return the category or what ``labels`` says of it."""
-        if code == self.cells:
-            return "null"
+        if code >= self.cells:
+            return super().label(code)
         return labelled(self.labels, str(self.categories[code]))
 
     def domain(self, limit: int = 8) -> str:
@@ -126,23 +119,21 @@ class Categorical(Column):
         text = ", ".join(shown(value) for value in self.categories[:limit])
         if len(self.categories) > limit:
             text += f" and {len(self.categories) - limit} more"
-        return f"{text} and None" if self.nulls else text
+        return domain_with_missing(self, text, limit)
 
     def strict(self) -> Self:
         """Implement :meth:`Column.strict`: without ``other``."""
         return replace(self, other=None)
 
-    def encode(self, values: pd.Series) -> np.ndarray:
+    def _encode(self, values: pd.Series) -> np.ndarray:
         """Implement :meth:`Column.encode`; an undeclared value has the code of ``other``, if there is one."""
-        nulls = self.check_nulls(values.isna().to_numpy())
-        rows, distinct = self._distinct(values, nulls)
+        rows, distinct = self._distinct(values)
         short = _short_float(values.dtype)
         positions = {_key(value): i for i, value in enumerate(self._in_dtype(values.dtype))}
         other = None if self.other is None else self.categories.index(self.other)
-        table = np.empty(len(distinct) + 1, dtype=np.int64)
-        table[-1] = self.cells  # factorize marks a null by -1
+        table = np.empty(len(distinct), dtype=np.int64)
         for i, value in enumerate(distinct):
-            self.check_exact(native(value), short or "float64")
+            check_exact(self, native(value), short or "float64")
             code = positions.get(_key(value), other)
             if code is None:
                 raise self._misfit(value)
@@ -159,17 +150,15 @@ class Categorical(Column):
         other = None if self.other is None else self.positions[self.other]
         return Listed(self.positions, other)
 
-    def _distinct(self, values: pd.Series, nulls: np.ndarray) -> tuple[np.ndarray, Sequence[Any]]:
-        """Return for each row the number of its value among the distinct ones, -1 for null; and these."""
-        if values.dtype != object or pd.api.types.infer_dtype(values, skipna=True) == "string":
-            return pd.factorize(values, use_na_sentinel=True)
+    def _distinct(self, values: pd.Series) -> tuple[np.ndarray, Sequence[Any]]:
+        """Return for each row the number of its value among the distinct ones; and these."""
+        if values.dtype != object or pd.api.types.infer_dtype(values) == "string":
+            return pd.factorize(values)
         # Values of several types: by Python's equality, which is exact between whole numbers and floats.
         numbers: dict[Any, int] = {}
         distinct: list[Any] = []
-        rows = np.full(len(values), -1, dtype=np.int64)
-        cells = values.to_numpy()
-        for row in np.flatnonzero(~nulls):
-            value = cells[row]
+        rows = np.empty(len(values), dtype=np.int64)
+        for row, value in enumerate(values):
             if not isinstance(value, Hashable):
                 raise self._misfit(value)
             rows[row] = numbers.setdefault(_key(value), len(distinct))
@@ -183,19 +172,15 @@ class Categorical(Column):
             return [v if isinstance(v, str) else dtype.type(v) for v in self.categories]
         return list(self.categories)
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
+    def _decode(
+        self, codes: np.ndarray, rng: np.random.Generator, within: Any, details: np.ndarray | None
+    ) -> pd.Series:
         """Implement :meth:`Column.decode`; nothing is drawn."""
-        self.check_nulls(codes == self.cells)
+        check_nulls(self, codes == self.cells)
         values = np.empty(self.cells + int(self.nulls), dtype=object)
         values[: self.cells] = self.categories
         listed = self.to_series(values, np.arange(len(values)) == self.cells)
         return listed.take(codes).reset_index(drop=True)
-
-    def declared_code(self, value: Any, where: str) -> int:
-        """Implement :meth:`Column.declared_code`."""
-        if isinstance(value, str | int | float) and value in self.positions:
-            return self.positions[value]
-        raise undeclared(self, value, where)
 
     # Amounts, for rules between columns.
 
@@ -206,14 +191,15 @@ class Categorical(Column):
         order = np.argsort(listed)
         middles = (listed[order][1:] + listed[order][:-1]) / 2
         codes = order[np.searchsorted(middles, np.where(nulls, listed[0], amounts))]
-        return self.decode(np.where(nulls, self.cells, codes), np.random.default_rng(0))
+        codes = np.where(nulls, self.cells, codes)
+        return self._decode(codes, np.random.default_rng(0), None, None)
 
     # Values of files and tables.
 
-    def convert(self, values: pd.Series) -> pd.Series:
+    def _convert(self, values: pd.Series, texts: bool) -> pd.Series:
         """Implement :meth:`Column.convert`."""
-        if base_dtype(self.dtype) != "category":
-            return super().convert(values)
+        if base_dtype(self.dtype) != "category" or texts:
+            return super()._convert(values, texts)
         nulls = values.isna().to_numpy()
         cells = values.astype(object).to_numpy()
         if self.other is not None:  # pandas would make nulls of others
@@ -221,42 +207,26 @@ class Categorical(Column):
             cells = np.where(listed, cells, self.other)
         return self.to_series(cells, nulls)
 
-    def _as_dtype(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
+    def to_series(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
+        """Implement :meth:`Column.to_series`."""
         if self.dtype != "category":
-            return super()._as_dtype(values, nulls)
+            return super().to_series(values, nulls)
+        check_nulls(self, nulls)
 
         # pandas would turn an unknown value into a null, and whole numbers into floats where there is a
         # float among them.
         def code(value: Any) -> int:
-            self.check_exact(value)
-            place = self.positions.get(value, self.positions.get(self.other))  # type: ignore[arg-type]
+            check_exact(self, value)
+            place = self.positions.get(value, other)
             if place is None:
                 raise outside(self, value)
             return place
 
+        other = None if self.other is None else self.positions[self.other]
         codes = np.full(len(values), -1, dtype=np.int64)
         codes[~nulls] = each(self, values[~nulls], code)
         dtype = pd.CategoricalDtype(list(self.categories), ordered=self.ordered)
         return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), name=self.name)
-
-    def check_exact(self, value: Any, dtype: str = "float64") -> None:
-        """Raise InputError for a float that may be the rounding of another whole number than the category it equals.
-
-        From 2**53 on, floats skip whole numbers (from 2**24 on in float32): where a table was read into floats,
-        different categories have become one. ``dtype`` is that of the table's floats.
-        """
-        if not isinstance(value, float) or value - value != 0:
-            return
-        short = np.dtype(dtype).type
-        if abs(value) < 2.0 ** (np.finfo(short).nmant + 1) or self.value_type != "int":
-            return
-        with np.errstate(over="ignore"):
-            near = any(short(number) == value for number in self.categories)
-        if near:
-            raise InputError(
-                f"Column {shown(self.name)}: {shown(value)} is a float so large that it may stand for"
-                " several whole numbers; read the column as Int64, or as text, not as floats."
-            )
 
     def _misfit(self, value: Any) -> InputError:
         """Return the error for an undeclared value, which may be of another type."""

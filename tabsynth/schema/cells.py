@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,7 @@ def plain(value: Any) -> Any:
     return None if value is pd.NA or nan else value
 
 
-def is_range(value: Any) -> bool:
+def is_range(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Return whether a value of a condition is a range ``{"low": a, "high": b}``."""
     return isinstance(value, Mapping) and set(value) == {"low", "high"}
 

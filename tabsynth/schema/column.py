@@ -6,7 +6,7 @@ whole numbers from 0; null, where a column has nulls, is the last code.
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, Literal, Self
@@ -14,17 +14,25 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import check_text, one_of, shown
 from tabsynth.design import UNCHANGED
 from tabsynth.errors import FileFormatError, InputError, one_line
-from tabsynth.schema.cells import is_null, is_range, plain, range_ends
-from tabsynth.schema.conditions import code_of, undeclared
+from tabsynth.schema.cells import is_range
+from tabsynth.schema.conditions import Restriction, restriction_by_code
 from tabsynth.schema.dtypes import base_dtype, in_dtype, with_nulls
+from tabsynth.schema.facts import Value
+from tabsynth.schema.missing import (
+    check_reasons,
+    convert_values,
+    missing_codes,
+    reason_place,
+    reason_value,
+    with_reasons,
+)
 from tabsynth.schema.placing import Placing
 from tabsynth.schema.reading import all_within, convert_value, each, parse_text
 from tabsynth.tables.formulas import unescape
-
-Value = str | int | float | bool
 
 PROVENANCES = ("declared", "drafted", "released")
 COPIED = "copied_from_private_rows"
@@ -110,12 +118,15 @@ class Column:
     defines the methods in ``REQUIRED``, and overrides what differs from the default of the others.
 
     * ``kind``: the kind's name, as the default of the field.
-    * ``dtypes``: the dtypes that it may have, in terms of :func:`base_dtype`.
+    * ``dtypes``: the dtypes that its values may have, in terms of :func:`base_dtype`.
     * ``json_types``: by the name of each fact of its own, the types of its value in a schema file.
     * ``copied_facts``: names of facts that a draft reads off rows.
     * ``ordered``: whether codes have an order, so that neighbours are alike and ranges mean something.
     * ``quantitative``: whether values are amounts, which can be added up.
     * ``learned``: whether synthesizers read the column.
+
+    Methods that begin with ``_`` are for values without reasons for missing, of dtype :attr:`value_dtype`; this class
+    does the rest.
 
     Formal guarantees
     -----------------
@@ -144,7 +155,7 @@ class Column:
     def __new__(cls, **facts: Any) -> "Column":
         """Make a column of the class of its kind."""
         if cls is not Column:
-            return object.__new__(REASONED[0](cls) if facts.get("missing") else cls)
+            return object.__new__(cls)
         where = f"column {shown(facts.get('name'))}"
         kind = KINDS[one_of(f"kind of {where}", facts.get("kind"), KINDS)]
         field_names = [f.name for f in dataclasses.fields(kind)]
@@ -154,7 +165,7 @@ class Column:
                     f"{where}: a column of kind {kind.kind} has no {name}; its facts are"
                     f" {', '.join(field_names)}."
                 )
-        return object.__new__(REASONED[0](kind) if facts.get("missing") else kind)
+        return object.__new__(kind)
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
@@ -172,11 +183,12 @@ class Column:
         labels = [text for pair in self.labels.items() for text in pair]
         for text in (self.name, self.source, self.description, *labels):
             check_text(where, text)
-        if base_dtype(self.dtype) not in self.dtypes:
+        if base_dtype(self.value_dtype) not in self.dtypes:
             raise InputError(
                 f"{where}: a {self.kind} column cannot have dtype {shown(self.dtype)}."
             )
         self._check(where)
+        _check_missing(self, where)
         stated = self.copied_from_private_rows
         if stated is not None:
             if not isinstance(stated, list | tuple) or not all(isinstance(n, str) for n in stated):
@@ -196,39 +208,34 @@ class Column:
 
     @property
     def cells(self) -> int:
-        """Number of codes without that of null."""
+        """Number of codes of values."""
         raise NotImplementedError
 
     def label(self, code: int) -> str:
-        """Return what a code stands for, for people."""
-        raise NotImplementedError
+        """Return what a code stands for, for people; a kind defines that of values."""
+        if code - self.cells >= len(self.missing):
+            return "null"
+        key = list(self.missing)[code - self.cells]
+        return f"{key} ({self.missing[key]})" if self.missing[key] else key
 
     def domain(self, limit: int = 8) -> str:
         """Return what values the column has, for people; of a list, at most ``limit`` values."""
         raise NotImplementedError
 
-    def encode(self, values: pd.Series) -> np.ndarray:
-        """Return codes of values, shape (n,) int64.
-
-        Raises
-        ------
-        InputError
-            Naming the column and the first value that it does not declare.
-        """
+    def _encode(self, values: pd.Series) -> np.ndarray:
+        """Return codes of values without nulls, shape (n,) int64; see :meth:`encode`."""
         raise NotImplementedError
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
-        """Return values of codes, shape (n,), in the column's dtype.
-
-        ``rng`` draws a value of those that a code stands for; ``within``, from :meth:`restriction`, limits
-        which.
-        """
+    def _decode(
+        self, codes: np.ndarray, rng: np.random.Generator, within: Any, details: np.ndarray | None
+    ) -> pd.Series:
+        """Return values of codes, of which ``cells`` is null; see :meth:`decode`."""
         raise NotImplementedError
 
     # What most kinds take as it is.
 
     def placing(self, held: str) -> Placing | None:
-        """Return how a database finds the codes of values that it holds in a type.
+        """Return how a database finds the codes of values without reasons for missing that it holds in a type.
 
         Parameters
         ----------
@@ -257,33 +264,33 @@ class Column:
         """The code of each listed value."""
         return {value: code for code, value in enumerate(self.categories)}
 
-    @property
-    def written(self) -> tuple[Value, ...]:
-        """The values that the schema lists for the column, none of which a text for null may be."""
-        return self.categories
-
-    @property
+    @cached_property
     def reasons(self) -> tuple[Any, ...]:
         """The values that stand for each reason for missing in tables; their codes come before that of null."""
-        return ()
+        return tuple(reason_value(self, key) for key in self.missing)
 
     @property
     def size(self) -> int:
         """Number of codes, those of reasons for missing and of null included."""
-        return self.cells + int(self.nulls)
+        return self.cells + len(self.missing) + int(self.nulls)
+
+    @property
+    def value_dtype(self) -> str:
+        """The dtype of values without reasons for missing."""
+        return self.dtype
 
     @property
     def value_type(self) -> str:
         """The type of values: ``int``, ``float``, ``bool`` or ``text``."""
-        return base_dtype(self.dtype)
+        return base_dtype(self.value_dtype)
 
     def strict(self) -> Self:
         """Return the column that takes declared values only, and nothing in place of others."""
         return self
 
     def scores(self) -> np.ndarray | None:
-        """Return a number for each code, shape (size,), NaN for null: ranks. None where codes have no order."""
-        return with_null(np.arange(self.cells, dtype=float), self.nulls) if self.ordered else None
+        """Return a number for each code, shape (size,), NaN for missing values: ranks. None where codes have no order."""
+        return padded(self, np.arange(self.cells, dtype=float), np.nan) if self.ordered else None
 
     def axis(self) -> tuple[str, np.ndarray] | None:
         """Return the kind of axis that the values have, and the edges of the codes on it, shape (cells + 1,).
@@ -294,7 +301,7 @@ class Column:
         return None
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-        """Return the number of the group of each code, shape (size,), for coarser counts.
+        """Return the number of the group of each code, shape (size,), for coarser counts. Each reason for missing has its own.
 
         Parameters
         ----------
@@ -305,12 +312,59 @@ class Column:
         merged : float
             Without an order: the largest share of the rows that may be merged.
         """
+        reasons = self.cells + np.arange(len(self.missing))
+        groups = self._groups(np.delete(shares, reasons), least, merged)
+        apart = groups.max(initial=-1) + 1 + np.arange(len(reasons))
+        return np.insert(groups, self.cells, apart)
+
+    def _groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+        """Return :meth:`groups` of values and null."""
         if not self.ordered:
             return merge_rare(shares, least, merged)
-        groups = np.empty(self.size, dtype=np.int64)
+        groups = np.empty(len(shares), dtype=np.int64)
         groups[: self.cells] = _merge_neighbours(shares[: self.cells], least)
         groups[self.cells :] = groups[: self.cells].max(initial=-1) + 1
         return groups
+
+    # Values to codes and back.
+
+    def encode(self, values: pd.Series) -> np.ndarray:
+        """Return codes of values, shape (n,) int64.
+
+        Raises
+        ------
+        InputError
+            Naming the column and the first value that it does not declare.
+        """
+        codes = missing_codes(self, values)
+        present = codes < 0
+        check_nulls(self, codes >= self.cells + len(self.missing))
+        if present.all():
+            return self._encode(values)
+        codes[present] = self._encode(values[present])
+        return codes
+
+    def decode(
+        self,
+        codes: np.ndarray,
+        rng: np.random.Generator,
+        within: Any = None,
+        details: np.ndarray | None = None,
+    ) -> pd.Series:
+        """Return values of codes, shape (n,), in the column's dtype.
+
+        ``rng`` draws a value of those that a code stands for; ``within``, of a :class:`Restriction`, limits which.
+        Where a code has values as the codes of :attr:`detail` in ``details`` say, it is one of them.
+        """
+        if not self.missing:
+            return self._decode(codes, rng, within, details)
+        places = np.where(codes < self.cells + len(self.missing), codes - self.cells, -1)
+        places = np.maximum(places, -1)
+        own = places < 0
+        if details is not None:
+            details = details[own]
+        values = self._decode(np.minimum(codes[own], self.cells), rng, within, details)
+        return with_reasons(self, values, places)
 
     # A column beside it, where codes leave open what should be learned.
 
@@ -320,38 +374,35 @@ class Column:
         return None
 
     def detail_codes(self, values: pd.Series) -> np.ndarray:
-        """Return codes of :attr:`detail`, shape (n,), of values in the column's dtype."""
+        """Return codes of :attr:`detail`, shape (n,), of values in the column's dtype; the last one for missing values."""
         raise NotImplementedError
 
     def detail_possible(self) -> np.ndarray:
         """Return whether a code has a value of each code of :attr:`detail`, bool, shape (size, detail.size)."""
         raise NotImplementedError
 
-    def decode_detailed(
-        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
-    ) -> pd.Series:
-        """Implement :meth:`decode`, of values that are as the codes of :attr:`detail` say, where a code has any."""
-        raise NotImplementedError
-
-    def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
-        """Return which codes of :attr:`detail` a condition allows beside :meth:`restriction`; None for all."""
-        return None
-
     # Amounts, for rules between columns.
 
     def amounts(self, values: pd.Series) -> np.ndarray:
-        """Return values as numbers, shape (n,) float64, NaN for null: of dates days, of other times their resolution.
+        """Return values as numbers, shape (n,) float64, NaN for missing values: of dates days, of other times their resolution.
 
         Raises
         ------
         InputError
             For a column whose values are no amounts.
         """
+        present = missing_codes(self, values) < 0
+        amounts = np.full(len(values), np.nan)
+        amounts[present] = self._amounts(values[present])
+        return amounts
+
+    def _amounts(self, values: pd.Series) -> np.ndarray:
+        """Return :meth:`amounts` of values without nulls."""
         if self.value_type not in ("int", "float", "bool"):
             raise InputError(
                 f"Column {shown(self.name)} holds no numbers, dates or times; a rule cannot compute with it."
             )
-        return values.astype(object).where(values.notna(), np.nan).to_numpy(dtype=float)
+        return values.to_numpy(dtype=float)
 
     def from_amounts(self, amounts: np.ndarray) -> pd.Series:
         """Return values of amounts, shape (n,); NaN becomes null. Amounts outside the bounds become the nearest bound."""
@@ -362,7 +413,7 @@ class Column:
 
     def code_amounts(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the largest amount of each code, shape (cells,) each."""
-        numbers = self.amounts(pd.Series(list(self.categories), dtype=object))
+        numbers = self._amounts(pd.Series(list(self.categories), dtype=object))
         return numbers, numbers
 
     @property
@@ -372,94 +423,53 @@ class Column:
 
     # Conditions and combinations of values.
 
-    def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
-        """Return codes that listed values, none of them null, fill; int64.
+    def restriction(self, values: Sequence[Any], where: str = "where") -> Restriction:
+        """Return what a condition, any of some values and ranges, leaves of the codes.
+
+        Raises
+        ------
+        InputError
+            For an undeclared value, beginning with ``where``.
+        """
+        places = [reason_place(self, value) for value in values]
+        own = [value for value, place in zip(values, places, strict=True) if place < 0]
+        part = self._restriction(own, where)
+        reasons = np.isin(np.arange(len(self.missing)), places)
+        if part.details is not None and reasons.any():
+            part.details[-1] = True
+        return dataclasses.replace(
+            part,
+            shares=np.insert(part.shares, self.cells, reasons),
+            partly=np.insert(part.partly, self.cells, False & reasons),
+        )
+
+    def _restriction(self, values: Sequence[Any], where: str) -> Restriction:
+        """Return :meth:`restriction` to values without reasons for missing; its arrays have the shape (cells and null,)."""
+        return restriction_by_code(self, values, where)
+
+    def mask(self, values: Any, where: str) -> np.ndarray:
+        """Return which codes a list of values (None for null) or a range means, bool, shape (size,).
 
         Raises
         ------
         InputError
             For an undeclared value, and for values that fill a part of a code.
         """
-        return np.array([self.declared_code(value, where) for value in values], dtype=np.int64)
-
-    def declared_code(self, value: Any, where: str) -> int:
-        """Return the code of one value of a combination or an end of a range."""
-        try:
-            return int(self.strict().encode(pd.Series([value], dtype=object))[0])
-        except InputError:
-            raise undeclared(self, value, where) from None
-
-    def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
-        """Return the first and the last code of a range of values, both ends included.
-
-        Raises
-        ------
-        InputError
-            For a column without an order, an undeclared end, and a range that cuts through a code.
-        """
-        if not self.ordered:
-            raise InputError(f"{where}: a {self.kind} column has no order; list the values.")
-        first, last = self.declared_code(low, where), self.declared_code(high, where)
-        if first > last:
-            raise InputError(f"{where}: low={shown(low)} is above high.")
-        return first, last
-
-    def mask(self, values: Any, where: str) -> np.ndarray:
-        """Return which codes a list of values (None for null) or a range means, bool, shape (size,)."""
-        mask = np.zeros(self.size, dtype=bool)
         if isinstance(values, Mapping):
             if not is_range(values):
                 raise InputError(
-                    f"{where}: expected a range with low and high, got {shown(dict(values))}; give both ends."
+                    f"{where}, column {shown(self.name)}: expected a range with low and high, got"
+                    f" {shown(dict(values))}; give both ends."
                 )
-            first, last = self.code_range(values["low"], values["high"], where)
-            mask[first : last + 1] = True
-            return mask
-        declared = [value for value in values if value is not None]
-        if len(declared) < len(values):
-            if not self.nulls:
-                raise InputError(f"{where}: it has no nulls; take None out, or declare nulls=true.")
-            mask[-1] = True
-        if declared:
-            mask[self.declared_codes(declared, where)] = True
-        return mask
-
-    def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, Any]:
-        """Return what a condition, any of some values and ranges, leaves of each code.
-
-        Returns
-        -------
-        shares : ndarray, shape (size,)
-            The share of each code's values that the condition allows: bool, or float in [0, 1].
-        within : object
-            For :meth:`decode`; None where each code is allowed as a whole or not.
-        """
-        allowed = np.zeros(self.size, dtype=bool)
-        where = f"where: column {shown(self.name)}"
-        for value in values:
-            if is_range(value):
-                first, last = self.code_range(*range_ends(value), where)
-                allowed[first : last + 1] = True
-            else:
-                allowed[code_of(self, value)] = True
-        return allowed, None
-
-    def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
-        """Return which values, all of them declared, are among those that :meth:`restriction` leaves; bool, shape (n,)."""
-        return np.asarray(shares[self.encode(values)] > 0)
-
-    def stated(self, value: Any) -> Any:
-        """Return a value or range of a condition as a certificate names it, JSON-ready: None for null."""
-        if is_range(value):
-            return dict(zip(("low", "high"), range_ends(value), strict=True))
-        return None if is_null(value) else plain(value)
-
-    def keep_given(self, decoded: pd.Series, given: pd.Series, where: np.ndarray) -> pd.Series:
-        """Return decoded values, with the given ones back where the mask ``where`` is True.
-
-        Only kinds whose codes stand for several values have anything to put back.
-        """
-        return decoded
+            values = [values]
+        restriction = self.restriction(values, where)
+        if restriction.partly.any():
+            cell = self.label(int(restriction.partly.argmax()))
+            raise InputError(
+                f"{where}, column {shown(self.name)}: only a part of the cell {cell} is listed; list all of its values,"
+                " give a range of whole cells, or change the cells."
+            )
+        return restriction.shares > 0
 
     # Values of files and tables.
 
@@ -471,15 +481,7 @@ class Column:
         InputError
             Naming the column and a text that is no value of the dtype, unless the column has ``other``.
         """
-        nulls = texts.isna().to_numpy()
-        positions = self.positions
-        distinct = {
-            text: parse_text(self, unescape(text, positions)) for text in texts[~nulls].unique()
-        }
-        values = np.empty(len(texts), dtype=object)
-        values[~nulls] = [distinct[text] for text in texts[~nulls]]
-        values[nulls] = None
-        return self.to_series(values, nulls)
+        return convert_values(self, texts, partial(self._convert, texts=True))
 
     def convert(self, values: pd.Series) -> pd.Series:
         """Return values of a file with types, or of a counter, in the column's dtype; numbers never become texts.
@@ -489,54 +491,48 @@ class Column:
         InputError
             Naming the column and the value that the schema does not take.
         """
-        dtype, wanted = str(values.dtype), base_dtype(self.dtype)
-        if dtype == self.dtype:
+        if str(values.dtype) == self.dtype and base_dtype(self.dtype) not in ("text", "category"):
             return values
+        return convert_values(self, values, partial(self._convert, texts=False))
+
+    def _convert(self, values: pd.Series, texts: bool) -> pd.Series:
+        """Return values, or ``texts`` of a file, in :attr:`value_dtype`."""
         nulls = values.isna().to_numpy()
         cells = values.astype(object).to_numpy()
-        if wanted == "text":
-            texts = self.dtype.lower() == "object" or all(isinstance(v, str) for v in cells[~nulls])
-            # The encoder refuses what is no text, by name.
-            return self.to_series(cells, nulls) if texts else values
-        given = base_dtype(dtype)
-        if given == wanted == "bool" or (given == wanted == "int" and all_within(self, values)):
-            self.check_nulls(nulls)
-            return values.astype(self.dtype)
         converted = np.empty(len(cells), dtype=object)
+        if texts:
+            distinct = {
+                text: parse_text(self, unescape(text, self.positions))
+                for text in values[~nulls].unique()
+            }
+            converted[~nulls] = [distinct[text] for text in cells[~nulls]]
+            return self.to_series(converted, nulls)
+        base, wanted = base_dtype(str(values.dtype)), base_dtype(self.value_dtype)
+        if str(values.dtype) == self.dtype == self.value_dtype:
+            return values
+        if wanted == "text":
+            anything = self.dtype.lower() == "object"
+            # The encoder refuses what is no text, by name.
+            all_texts = anything or all(isinstance(v, str) for v in cells[~nulls])
+            return self.to_series(cells, nulls) if all_texts else values
+        if base == wanted == "bool" or (base == wanted == "int" and all_within(self, values)):
+            check_nulls(self, nulls)
+            return values.astype(self.value_dtype)
         converted[~nulls] = each(self, cells[~nulls], partial(convert_value, self))
         return self.to_series(converted, nulls)
 
-    def check_exact(self, value: Any, dtype: str = "float64") -> None:
-        """Raise InputError for a float that may stand for several listed values; others pass."""
-
-    def substitute(self, number: Any) -> Any:
-        """Return what stands for a number that the dtype cannot hold; None if it is refused."""
-        return self.other
-
     def to_series(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
-        """Return a Series of the column's dtype from Python values, shape (n,); ``nulls`` is a mask."""
-        self.check_nulls(nulls)
+        """Return a Series of :attr:`value_dtype` from Python values, shape (n,); ``nulls`` is a mask."""
+        check_nulls(self, nulls)
         filled = values.copy()
-        filled[nulls] = np.nan if base_dtype(self.dtype) == "float" else None
-        return self._as_dtype(filled, nulls)
-
-    def _as_dtype(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
+        filled[nulls] = np.nan if base_dtype(self.value_dtype) == "float" else None
         try:
-            return in_dtype(pd.Series(values, dtype="object", name=self.name), self.dtype)
+            return in_dtype(pd.Series(filled, dtype="object", name=self.name), self.value_dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"Column {shown(self.name)} does not fit dtype {self.dtype}: {one_line(error)};"
                 " correct the value, or declare another dtype."
             ) from None
-
-    def check_nulls(self, nulls: np.ndarray) -> np.ndarray:
-        """Return the mask of nulls, shape (n,), as it is; InputError where it has one and the column allows none."""
-        if nulls.any() and not self.nulls:
-            raise InputError(
-                f"Column {shown(self.name)} has a null, and the schema allows none there; fill it, or"
-                " declare nulls=true."
-            )
-        return nulls
 
     # Schema files.
 
@@ -547,12 +543,12 @@ class Column:
             return tuple(self.copied_from_private_rows)
         return facts_of_drafts(self) if self.provenance == "drafted" else ()
 
-    def to_dict(self, *, copied: bool = True) -> dict[str, Any]:
+    def to_dict(self, *, copied: bool = True) -> JsonObject:
         """Return the facts that are no defaults, JSON-ready.
 
         ``copied``: with :attr:`copied`, also where it follows from the provenance.
         """
-        out: dict[str, Any] = {}
+        out: JsonObject = {}
         defaults = {f.name: f.default for f in dataclasses.fields(self)}
         for name in fact_names(type(self)):
             value = getattr(self, name)
@@ -565,14 +561,50 @@ class Column:
             out[COPIED] = list(self.copied)
         return out
 
-    @classmethod
-    def _check_json(cls, item: Mapping[str, Any], where: str) -> None:
-        """Raise a FileFormatError, beginning with ``where``, for a fact of the kind of a wrong form."""
+
+def _check_missing(column: Column, where: str) -> None:
+    """Raise InputError for reasons for missing that the column cannot have."""
+    if not column.missing:
+        return
+    if not column.learned:
+        raise InputError(f"{where}: a column that is not learned has no reasons for missing.")
+    if column.provenance == "released":
+        raise InputError(
+            f"{where}: a column that a private draft released has no reasons for missing; declare the column."
+        )
+    check_reasons(column.missing, where)
+    strict = dataclasses.replace(column, missing={}, dtype=column.value_dtype).strict()
+    for key, reason in zip(column.missing, column.reasons, strict=True):
+        value = pd.Series([reason], dtype=object)
+        try:
+            strict.encode(value if column.value_dtype == column.dtype else strict.convert(value))
+        except InputError:
+            continue
+        raise InputError(
+            f"{where}: {shown(key)} stands for a missing value and is a declared value, too; take it out of one"
+            " of the two, or narrow the bounds."
+        )
 
 
-def with_null(numbers: np.ndarray, nulls: bool) -> np.ndarray:
-    """Return numbers of codes, and NaN for the code of null, where there is one."""
-    return np.append(numbers, np.nan) if nulls else numbers
+def check_nulls(column: Column, nulls: np.ndarray) -> np.ndarray:
+    """Return the mask of nulls, shape (n,), as it is; InputError where it has one and the column allows none."""
+    if nulls.any() and not column.nulls:
+        raise InputError(
+            f"Column {shown(column.name)} has a null, and the schema allows none there; fill it, or"
+            " declare nulls=true."
+        )
+    return nulls
+
+
+def padded(column: Column, of_values: np.ndarray, fill: Any) -> np.ndarray:
+    """Return what each code of a value has, and ``fill`` for the codes of reasons for missing and null."""
+    return np.concatenate([of_values, np.repeat([fill], column.size - column.cells, axis=0)])
+
+
+def domain_with_missing(column: Column, domain: str, limit: int) -> str:
+    """Return the values of a column for people, and what it has in place of missing ones."""
+    keys = ", ".join(shown(key) for key in list(column.missing)[:limit])
+    return domain + " and None" * column.nulls + f", and for missing values {keys}" * bool(keys)
 
 
 def labelled(labels: Mapping[str, str], text: str) -> str:
@@ -633,10 +665,8 @@ def _merge_neighbours(shares: np.ndarray, least: float) -> np.ndarray:
     return groups
 
 
-REQUIRED = ("_check", "cells", "label", "domain", "encode", "decode")
+REQUIRED = ("_check", "cells", "label", "domain", "_encode", "_decode")
 KINDS: dict[str, type[Column]] = {}  # filled by register(), in tabsynth/schema/__init__.py
-# What makes the class of columns with reasons for missing of a kind: tabsynth/schema/missing.py.
-REASONED: list[Callable[[Any], Any]] = []
 
 
 def register(kind: type[Column]) -> None:
@@ -664,9 +694,9 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
     values = dict(item)
     column = f"column {shown(values.get('name'))}"
     chosen = values.get("kind")
-    named_kind = isinstance(chosen, str) and chosen in KINDS
-    kinds = [KINDS[chosen]] if named_kind else list(KINDS.values())  # type: ignore[index]
-    names = list(dict.fromkeys(name for kind in kinds for name in fact_names(kind)))
+    kind = KINDS.get(chosen) if isinstance(chosen, str) else None
+    kinds = list(KINDS.values()) if kind is None else [kind]
+    names = list(dict.fromkeys(name for one in kinds for name in fact_names(one)))
     unknown = set(values) - set(names)
     if unknown:
         raise FileFormatError(
@@ -682,8 +712,8 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
         "description": str,
         COPIED: list,
     }
-    for kind in kinds:
-        types.update(kind.json_types)
+    for one in kinds:
+        types.update(one.json_types)
     for key, allowed in types.items():
         if key in values and not _is_of(values[key], allowed):
             raise FileFormatError(
@@ -695,8 +725,6 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
     for key in ("labels", "missing"):
         if not all(isinstance(text, str) for text in values.get(key, {}).values()):
             raise FileFormatError(f"{where}: {key} of {column} must be texts.")
-    for kind in kinds:
-        kind._check_json(values, f"{where}: {column}")
     return Column(**values)
 
 

@@ -45,18 +45,17 @@ class Columns(Protocol):
 
 
 class Rule:
-    """A rule between columns.
+    """A rule between columns."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The columns that it is about.
-    text : str
-        The rule for people.
-    """
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it is about."""
+        raise NotImplementedError
 
-    names: tuple[str, ...]
-    text: str
+    @property
+    def text(self) -> str:
+        """The rule for people."""
+        raise NotImplementedError
 
     def broken(self, table: pd.DataFrame) -> np.ndarray:
         """Return which rows of a table in the schema's dtypes break the rule, bool, shape (n,)."""
@@ -85,12 +84,12 @@ class Derived(Rule):
     expression: Expression | None = None
 
     @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def names(self) -> tuple[str, ...]:
         """The sources, then the target."""
         return (*(column.name for column in self.sources), self.target.name)
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         """As :attr:`Rule.text`."""
         if self.expression is not None:
             return f"{self.target.name} = {self.expression.text}"
@@ -107,10 +106,7 @@ class Derived(Rule):
             return self.target.from_amounts(self._amounts(table)).set_axis(table.index)
         assert self.given is not None
         values = self.given[tuple(c.encode(table[c.name]) for c in self.sources)]
-        nulls = np.array([value is None for value in values], dtype=bool)
-        if hasattr(self.target, "units"):  # dates and times as texts
-            return self.target.convert(pd.Series(values, dtype=object)).set_axis(table.index)
-        return self.target.to_series(values, nulls).set_axis(table.index)
+        return self.target.convert(pd.Series(values, dtype=object)).set_axis(table.index)
 
     def _amounts(self, table: pd.DataFrame) -> np.ndarray:
         assert self.expression is not None
@@ -151,12 +147,12 @@ class Order(Rule):
     difference: Numeric | None = None
 
     @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def names(self) -> tuple[str, ...]:
         """The columns in their order."""
         return tuple(column.name for column in self.columns)
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         """As :attr:`Rule.text`."""
         return (" < " if self.strict else " <= ").join(self.names)
 
@@ -260,12 +256,12 @@ class Sum(Rule):
     columns: tuple[Column, ...]
 
     @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def names(self) -> tuple[str, ...]:
         """The parts, then the total."""
         return tuple(column.name for column in self.columns)
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         """As :attr:`Rule.text`."""
         return f"{' + '.join(self.names[:-1])} <= {self.names[-1]}"
 
@@ -328,16 +324,22 @@ class Implication(Rule):
         Of the condition, then of the consequence.
     conditions, consequences : tuple of ndarray
         Which codes of each column are meant, bool, shape (size,).
-    text : str
+    words : str
+        The rule for people.
     """
 
     columns: tuple[Column, ...]
     conditions: tuple[np.ndarray, ...]
     consequences: tuple[np.ndarray, ...]
-    text: str
+    words: str
 
     @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def text(self) -> str:
+        """As :attr:`Rule.text`."""
+        return self.words
+
+    @property
+    def names(self) -> tuple[str, ...]:
         """The columns of the condition, then of the consequence."""
         return tuple(column.name for column in self.columns)
 
@@ -531,12 +533,11 @@ def _target_code(column: Column, value: Any, where: str) -> tuple[int, Any]:
 def _code(column: Column, value: Any, where: str) -> int:
     """Return the code of a value of a table, which as the key of a JSON object is text."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
-        return int(column.mask([None], f"{where}, column {shown(column.name)}").argmax())
-    where = f"{where}, column {shown(column.name)}"
+        value = None
     if isinstance(value, str) and column.value_type not in ("text", "category"):
         with suppress(InputError):
             value = plain(column.strict().parse(pd.Series([value], dtype=object)).iloc[0])
-    return int(column.declared_codes([value], where)[0])
+    return int(column.mask([value], where).argmax())
 
 
 def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
@@ -651,7 +652,7 @@ def _implication(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         for name, values in side.items():
             column = _column(columns, name, where)
             given = values if isinstance(values, list | tuple | Mapping) else [values]
-            masks[name] = column.mask(given, f"{where}, column {shown(name)}")
+            masks[name] = column.mask(given, where)
         sides.append(masks)
     if not all(mask.any() for mask in sides[1].values()):
         raise InputError(f"{where}: then allows no value; list some.")

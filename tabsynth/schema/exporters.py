@@ -7,6 +7,7 @@ from typing import Any
 from tabsynth._validate import one_of
 from tabsynth.schema.column import COPIED, Column
 from tabsynth.schema.schema import Schema
+from tabsynth.schema.temporal import Date, Datetime
 
 # What each kind is in other formats; kinds that these do not know are text.
 SDTYPES = {"numeric": "numerical", "date": "datetime", "datetime": "datetime", "identifier": "id"}
@@ -50,8 +51,8 @@ def _sdv(column: Column) -> dict[str, Any]:
     out = {"sdtype": SDTYPES.get(column.kind, "unknown")}
     if out["sdtype"] == "numerical":
         out["computer_representation"] = "Int64" if column.value_type == "int" else "Float"
-    if out["sdtype"] == "datetime" and getattr(column, "format", None):
-        out["datetime_format"] = column.format  # type: ignore[attr-defined]
+    if isinstance(column, Date | Datetime) and column.format:
+        out["datetime_format"] = column.format
     return out
 
 

@@ -37,8 +37,11 @@ def _calendar(days: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     dates = np.where(np.isnan(days), 0, days).astype("int64").astype("datetime64[D]")
     months = dates.astype("datetime64[M]").astype("int64")
     day = (dates - dates.astype("datetime64[M]")).astype("int64") + 1
-    parts = (months // 12 + 1970, months % 12 + 1, day)
-    return tuple(np.where(np.isnan(days), np.nan, part) for part in parts)  # type: ignore[return-value]
+    year, month, day = (
+        np.where(np.isnan(days), np.nan, part)
+        for part in (months // 12 + 1970, months % 12 + 1, day)
+    )
+    return year, month, day
 
 
 def _years(days_from: Any, days_to: Any) -> np.ndarray:

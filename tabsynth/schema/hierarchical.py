@@ -17,16 +17,24 @@ from tabsynth._validate import check_text, integer, native, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.cells import is_null
-from tabsynth.schema.column import Column, JsonTypes, Value, labelled, merge_rare
-from tabsynth.schema.conditions import has_no, undeclared
+from tabsynth.schema.column import (
+    Column,
+    JsonTypes,
+    domain_with_missing,
+    labelled,
+    merge_rare,
+    padded,
+)
+from tabsynth.schema.conditions import Restriction, has_no
 from tabsynth.schema.dtypes import base_dtype
+from tabsynth.schema.facts import Value
+from tabsynth.schema.missing import missing_codes
 from tabsynth.schema.placing import Listed
 from tabsynth.schema.reading import each
 
 MODELLED = 2_048  # codes of a column that are category codes; of more, nodes are
 MOST_DETAILS = 4_000  # codes of a node: the detail is modelled as a column is
 MAX_DEPTH = 50  # levels of a tree
-_NO_DRAW = np.random.default_rng(0)  # for decoding where nothing is drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,11 +147,12 @@ class Hierarchical(Column):
         """The paths of the listed codes: the nodes from the topmost down to itself, as texts."""
         if self.parents is None:
             return [self._prefixes(str(code)) for code in self.codes]
+        parents = self.parents
         above: dict[str, tuple[str, ...]] = {}
 
         def path(node: str) -> tuple[str, ...]:
             if node not in above:
-                parent = self.parents[node]  # type: ignore[index]
+                parent = parents[node]
                 above[node] = (*(path(parent) if parent is not None else ()), node)
             return above[node]
 
@@ -219,8 +228,7 @@ class Hierarchical(Column):
         """The place of the listed code by node and detail, -1 for none, shape (cells, details)."""
         assert self.detail is not None
         places = np.full((self.cells, self.detail.cells), -1, dtype=np.int64)
-        of = [self.detail.positions[text] for text in self._details]
-        places[self.nodes[1], of] = np.arange(len(self.codes))
+        places[self.nodes[1], self._detail_places] = np.arange(len(self.codes))
         return places
 
     # What a kind defines.
@@ -230,10 +238,10 @@ class Hierarchical(Column):
         """The codes, where these are the category codes."""
         return self.codes if self.detail is None else ()
 
-    @property
-    def written(self) -> tuple[Value, ...]:
-        """The :attr:`Column.written`."""
-        return self.codes
+    @cached_property
+    def positions(self) -> dict[Value, int]:
+        """The code of each listed value, or of its node."""
+        return dict(zip(self.codes, self.nodes[1].tolist(), strict=True))
 
     @property
     def cells(self) -> int:
@@ -247,22 +255,22 @@ class Hierarchical(Column):
 
     def label(self, code: int) -> str:
         """Return the code or node, or what ``labels`` says of it."""
-        if code == self.cells:
-            return "null"
+        if code >= self.cells:
+            return super().label(code)
         name = self.nodes[0][code][-1]
         return labelled(self.labels, name)
 
     def domain(self, limit: int = 8) -> str:
         """Implement :meth:`Column.domain`."""
-        return self.listed.domain(limit)
+        return domain_with_missing(self, replace(self.listed, nulls=False).domain(limit), limit)
 
     def strict(self) -> Self:
         """Implement :meth:`Column.strict`: without ``other`` and ``shorten``."""
         return replace(self, other=None, shorten=False)
 
-    def encode(self, values: pd.Series) -> np.ndarray:
+    def _encode(self, values: pd.Series) -> np.ndarray:
         """Implement :meth:`Column.encode`."""
-        return np.append(self.nodes[1], self.cells)[self._listed_places(values)]
+        return self.nodes[1][self._listed_places(values)]
 
     def placing(self, held: str) -> Listed | None:
         """Implement :meth:`Column.placing`; codes that are shortened are found by :meth:`encode` only."""
@@ -274,7 +282,7 @@ class Hierarchical(Column):
         return Listed({value: int(of[place]) for value, place in listed.codes.items()}, other)
 
     def _listed_places(self, values: pd.Series) -> np.ndarray:
-        """Return the place in the list of each value; null is the last."""
+        """Return the place in the list of each value, shape (n,)."""
         return self.listed.encode(self._shortened(values))
 
     def _shortened(self, values: pd.Series) -> pd.Series:
@@ -297,8 +305,24 @@ class Hierarchical(Column):
             return values
         return pd.Series(cells, index=values.index, name=values.name, dtype=object)
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
-        """Implement :meth:`Column.decode`: of a node every code is as likely, or of those that ``within`` allows."""
+    def _decode(
+        self, codes: np.ndarray, rng: np.random.Generator, within: Any, details: np.ndarray | None
+    ) -> pd.Series:
+        """Implement :meth:`Column.decode`: of a node a code with the detail, where it has one, or that ``within`` allows.
+
+        Else every code is as likely.
+        """
+        if details is None:
+            return self.listed.decode(self._draw(codes, rng, within), rng)
+        nulls = codes == self.cells
+        places = np.where(nulls, len(self.codes), self._places[np.where(nulls, 0, codes), details])
+        lost = places < 0 if within is None else (places < 0) | ~(within[places] | nulls)
+        if lost.any():
+            places[lost] = self._draw(codes[lost], rng, within)
+        return self.listed.decode(places, rng)
+
+    def _draw(self, codes: np.ndarray, rng: np.random.Generator, within: Any) -> np.ndarray:
+        """Return a place in the list for each code; that after the last for null."""
         allowed = np.arange(len(self.codes)) if within is None else np.flatnonzero(within[:-1])
         of = self.nodes[1][allowed]
         order = allowed[np.argsort(of, kind="stable")]
@@ -307,54 +331,37 @@ class Hierarchical(Column):
         cells = np.where(nulls, of[0], codes)
         first = np.append(0, counts.cumsum())[cells]
         places = order[first + np.floor(rng.random(len(codes)) * counts[cells]).astype(np.int64)]
-        return self.listed.decode(np.where(nulls, len(self.codes), places), rng)
+        return np.where(nulls, len(self.codes), places)
 
     # The detail.
 
-    def detail_codes(self, values: pd.Series) -> np.ndarray:
-        """Implement :meth:`Column.detail_codes`; the last one for null."""
+    @cached_property
+    def _detail_places(self) -> np.ndarray:
+        """The code of the detail of each listed code."""
         assert self.detail is not None
-        last = self.detail.cells - 1
-        of = np.array([*(self.detail.positions[text] for text in self._details), last])
-        return of[self._listed_places(values)]
+        return np.array([self.detail.positions[text] for text in self._details])
+
+    def detail_codes(self, values: pd.Series) -> np.ndarray:
+        """Implement :meth:`Column.detail_codes`."""
+        assert self.detail is not None
+        codes = np.full(len(values), self.detail.cells - 1)
+        present = missing_codes(self, values) < 0
+        codes[present] = self._detail_places[self._listed_places(values[present])]
+        return codes
 
     def detail_possible(self) -> np.ndarray:
         """Implement :meth:`Column.detail_possible`."""
         possible = self._places >= 0
-        if not self.nulls:
-            return possible
-        return np.vstack([possible, np.arange(possible.shape[1]) == possible.shape[1] - 1])
-
-    def decode_detailed(
-        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
-    ) -> pd.Series:
-        """Implement :meth:`Column.decode_detailed`; where a node has no such code, any of its codes."""
-        nulls = codes == self.cells
-        places = np.where(nulls, len(self.codes), self._places[np.where(nulls, 0, codes), details])
-        lost = places < 0 if within is None else (places < 0) | ~(within[places] | nulls)
-        if lost.any():
-            places[lost] = self._listed_places(self.decode(codes[lost], rng, within))
-        return self.listed.decode(places, rng)
-
-    def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
-        """Implement :meth:`Column.detail_restriction`: those that an allowed code has, unless whole nodes are allowed."""
-        shares, within = self.restriction(values)
-        if within is None or self.detail is None:
-            return None
-        details = np.zeros(self.detail.size, dtype=bool)
-        details[self.detail_codes(self.listed.decode(np.flatnonzero(within[:-1]), _NO_DRAW))] = True
-        if self.nulls and shares[-1]:
-            details[-1] = True
-        return details
+        return padded(self, possible, np.arange(possible.shape[1]) == possible.shape[1] - 1)
 
     # Groups: rare codes are counted with what is beside and below their nodes.
 
-    def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    def _groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
         """Implement :meth:`Column.groups`: codes of fewer rows are one group with the others of their node, level by level.
 
         What is rare at the top is merged as values without an order are. The shares are released ones.
         """
-        groups = np.arange(self.size)
+        groups = np.arange(len(shares))
         totals = np.clip(shares, 0, None)
         paths = self.nodes[0]
         for depth in range(max(map(len, paths)) - 1, 0, -1):
@@ -365,93 +372,53 @@ class Hierarchical(Column):
             for rare in inside.values():
                 groups[np.isin(groups, rare[1:])] = rare[0]
                 totals[rare[0]] += totals[rare[1:]].sum()
-        kept = np.flatnonzero(groups == np.arange(self.size))
+        kept = np.flatnonzero(groups == np.arange(len(shares)))
         of = merge_rare(totals[kept], least, merged)
         return of[np.searchsorted(kept, groups)]
 
     # Conditions and combinations of values.
 
-    def _allowed(self, values: Sequence[Any], where: str) -> np.ndarray:
-        """Return which listed codes some codes and nodes mean, bool, shape (codes + 1,); nulls are passed over."""
-        allowed = np.zeros(len(self.codes) + 1, dtype=bool)
-        for value in values:
-            if is_null(value):
-                continue
-            known = isinstance(native(value), str | int) and str(native(value)) in self._under
-            if not known:
-                raise undeclared(self, value, where)
-            allowed[self._under[str(native(value))]] = True
-        return allowed
-
-    def mask(self, values: Any, where: str) -> np.ndarray:
-        """Implement :meth:`Column.mask`; a node means all codes at and below it.
-
-        Raises
-        ------
-        InputError
-            For a part of what a category code stands for.
-        """
-        if isinstance(values, Mapping):
-            return super().mask(values, where)
-        allowed = self._allowed(values, where)[:-1]
-        mask = super().mask([None], where) if any(is_null(v) for v in values) else None
-        mask = np.zeros(self.size, dtype=bool) if mask is None else mask
-        chosen = np.bincount(self.nodes[1], weights=allowed, minlength=self.cells)
-        partly = (chosen > 0) & (chosen < np.bincount(self.nodes[1], minlength=self.cells))
-        if partly.any():
-            node = self.label(int(partly.argmax()))
-            raise InputError(
-                f"{where}: only a part of {shown(node)} is listed; list the whole node."
-            )
-        mask[: self.cells] |= chosen > 0
-        return mask
-
-    def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray | None]:
+    def _restriction(self, values: Sequence[Any], where: str) -> Restriction:
         """Implement :meth:`Column.restriction`; a node means all codes at and below it.
 
         ``within`` says which listed codes are allowed, where these are parts of what category codes stand for.
         """
-        where = f"where: column {shown(self.name)}"
+        allowed = np.zeros(len(self.codes) + 1, dtype=bool)
+        nulls = any(map(is_null, values))
         for value in values:
-            if isinstance(value, Mapping) or (is_null(value) and not self.nulls):
-                raise has_no(self, value)
-        allowed = self._allowed(values, where)
+            under = () if isinstance(value, Mapping) else self._under.get(str(native(value)), ())
+            if is_null(value) and self.nulls:
+                continue
+            if not under or not isinstance(native(value), str | int):
+                raise has_no(self, value, where)
+            allowed[under] = True
         chosen = np.bincount(self.nodes[1], weights=allowed[:-1], minlength=self.cells)
-        shares = np.zeros(self.size, dtype=bool)
-        shares[: self.cells] = chosen > 0
-        if any(is_null(value) for value in values):
-            shares[-1] = True
-        whole = np.bincount(self.nodes[1], minlength=self.cells)
-        partly = ((chosen > 0) & (chosen < whole)).any()
-        return shares, allowed if partly else None
-
-    def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
-        """Implement :meth:`Column.satisfies`, code by code."""
-        kept = super().satisfies(values, shares, within)
-        if within is None:
-            return kept
-        places = self._listed_places(values)
-        return kept & (within[places] | (places == len(self.codes)))
-
-    def declared_code(self, value: Any, where: str) -> int:
-        """Implement :meth:`Column.declared_code`: of one code, not of what is below it."""
-        place = self.listed.declared_code(value, where)
+        partly = (chosen > 0) & (chosen < np.bincount(self.nodes[1], minlength=self.cells))
+        shares = chosen > 0
+        if self.nulls:
+            shares, partly = np.append(shares, nulls), np.append(partly, False)
+        if not partly.any():
+            return Restriction(shares, partly)
+        details = None
         if self.detail is not None:
-            raise InputError(
-                f"{where}: {shown(value)} is one of several codes of node {self.label(int(self.nodes[1][place]))};"
-                f" single codes can be named in lists of at most {MODELLED:,} codes."
-            )
-        return place
+            details = np.isin(np.arange(self.detail.size), self._detail_places[allowed[:-1]])
+            details[-1] |= nulls
+        return Restriction(
+            shares, partly, allowed, details, admits=lambda values: self._admits(allowed, values)
+        )
+
+    def _admits(self, allowed: np.ndarray, values: pd.Series) -> np.ndarray:
+        """Return which values are among some listed codes, or missing."""
+        admitted = missing_codes(self, values) >= 0
+        admitted[~admitted] = allowed[self._listed_places(values[~admitted])]
+        return admitted
 
     # Values of files and tables.
 
-    def parse(self, texts: pd.Series) -> pd.Series:
-        """Implement :meth:`Column.parse`."""
-        return self.listed.parse(self._shortened(texts))
-
-    def convert(self, values: pd.Series) -> pd.Series:
+    def _convert(self, values: pd.Series, texts: bool) -> pd.Series:
         """Implement :meth:`Column.convert`."""
-        return self.listed.convert(self._shortened(values))
+        values = self._shortened(values)
+        return self.listed.parse(values) if texts else self.listed.convert(values)
 
     def to_series(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
         """Implement :meth:`Column.to_series`."""

@@ -9,19 +9,29 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import integer, positive, real, shown
+from tabsynth._validate import integer, native, positive, real, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.cells import is_null, is_range, range_ends
-from tabsynth.schema.column import MAX_CATEGORIES, Column, JsonTypes, labelled, with_null
-from tabsynth.schema.conditions import code_of, has_no, undeclared
+from tabsynth.schema.column import (
+    MAX_CATEGORIES,
+    Column,
+    JsonTypes,
+    check_nulls,
+    domain_with_missing,
+    labelled,
+    padded,
+)
+from tabsynth.schema.conditions import Restriction, has_no
 from tabsynth.schema.dtypes import base_dtype, check_range
+from tabsynth.schema.missing import with_reasons
 from tabsynth.schema.placing import Cells
 
 DEFAULT_BINS = 64
@@ -124,6 +134,10 @@ class Numeric(Column):
         object.__setattr__(self, "breaks", tuple(self.breaks))
         if self.low is None or self.high is None:
             raise InputError(f"{where}: declare finite bounds, low and high.")
+        if self.value_dtype != self.dtype and self.resolution is None:
+            raise InputError(
+                f"{where}: numbers of dtype {self.dtype} need a resolution, such as 1 for whole numbers."
+            )
         low, high = real(f"low of {where}", self.low), real(f"high of {where}", self.high)
         if not math.isfinite(high - low):
             raise InputError(f"{where}: declare finite bounds, low and high.")
@@ -141,13 +155,13 @@ class Numeric(Column):
                 )
         if self.bins is not None and integer(f"bins of {where}", self.bins) > MAX_CATEGORIES:
             raise InputError(f"{where}: expected bins in [1, {MAX_CATEGORIES}], got {self.bins}.")
-        if base_dtype(self.dtype) == "int":
+        if self.value_type == "int":
             if any(number % 1 for number in (low, high, self.step or 1)):
                 raise InputError(
                     f"{where}: low, high and resolution of a column of whole numbers must be whole,"
                     f" got {low:g}, {high:g} and {self.step:g}; or use dtype float64."
                 )
-            check_range(self.dtype, where, self.low, self.high)
+            check_range(self.value_dtype, where, self.low, self.high)
         if self.breaks:
             self._check_breaks(where)
         object.__setattr__(self, "heaping", tuple(self.heaping))
@@ -190,6 +204,15 @@ class Numeric(Column):
     # Bounds, steps and cells.
 
     @property
+    def value_dtype(self) -> str:
+        """The :attr:`Column.value_dtype`: of numbers beside texts ``Int64`` or ``Float64``."""
+        if not self.missing or base_dtype(self.dtype) not in ("text", "category"):
+            return self.dtype
+        numbers = (self.low, self.high, self.resolution)
+        whole = all(n is None or (isinstance(n, int | float) and n % 1 == 0) for n in numbers)
+        return "Int64" if whole else "Float64"
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """``low`` and ``high``."""
         assert self.low is not None and self.high is not None
@@ -198,7 +221,7 @@ class Numeric(Column):
     @property
     def step(self) -> float | None:
         """The declared resolution; 1 for whole numbers; None for reals without one."""
-        if self.resolution is None and base_dtype(self.dtype) == "int":
+        if self.resolution is None and self.value_type == "int":
             return 1.0
         return self.resolution
 
@@ -238,38 +261,38 @@ class Numeric(Column):
             digits = min(12 + max(0, -math.floor(math.log10(self.step))), MAX_DECIMALS)
         return np.round(self.low + self.step * np.asarray(steps), digits)
 
-    def steps_between(self, low: float, high: float) -> tuple[float, float]:
-        """Return the first and the last step from one number to another, both included; first > last: none."""
+    def steps_between(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first and the last steps from some numbers to others, both included; first > last: none."""
         assert self.low is not None and self.step is not None
-        tolerance = np.full(2, STEP_TOLERANCE * self.step)
-        if self.dtype.lower() in SHORT_FLOATS:  # whose 0.1 is a little more, or less
-            tolerance += np.finfo(self.dtype.lower()).eps * np.abs([low, high])
+        tolerance = np.full((2, *np.shape(low)), STEP_TOLERANCE * self.step)
+        if self.value_dtype.lower() in SHORT_FLOATS:  # whose 0.1 is a little more, or less
+            tolerance += np.finfo(self.value_dtype.lower()).eps * np.abs([low, high])
         first, last = np.round((np.array([low, high]) - self.low) / self.step)
-        first += self.numbers_at(first) < low - tolerance[0]
-        last -= self.numbers_at(last) > high + tolerance[1]
-        return float(first), float(last)
+        first = first + (self.numbers_at(first) < low - tolerance[0])
+        last = last - (self.numbers_at(last) > high + tolerance[1])
+        return first, last
 
     # Labels, scores, groups.
 
     def label(self, code: int) -> str:
         """Return the least and the largest value of a cell; of one value what ``labels`` says of it."""
-        if code == self.cells:
-            return "null"
+        if code >= self.cells:
+            return super().label(code)
         low, high = (ends[code] for ends in self.cell_ends())
         return labelled(self.labels, f"{low:.10g}") if low == high else f"{low:.10g}–{high:.10g}"
 
     def domain(self, limit: int = 8) -> str:
         """Implement :meth:`Column.domain`."""
-        whole = "whole " if base_dtype(self.dtype) == "int" else ""
+        whole = "whole " if self.value_type == "int" else ""
         text = f"{whole}numbers from {self.low:.10g} to {self.high:.10g}"
         if self.resolution is not None and not (whole and self.step == 1):
             text += f" in steps of {self.resolution:.10g}"
-        return f"{text} and None" if self.nulls else text
+        return domain_with_missing(self, text, limit)
 
     def scores(self) -> np.ndarray:
-        """Return midpoints of the cells; NaN for null."""
+        """Return midpoints of the cells; NaN for missing values."""
         edges = self.edges()
-        return with_null((edges[:-1] + edges[1:]) / 2, self.nulls)
+        return padded(self, (edges[:-1] + edges[1:]) / 2, np.nan)
 
     def axis(self) -> tuple[str, np.ndarray]:
         """Implement :meth:`Column.axis`; a value with steps is as wide as a step."""
@@ -281,31 +304,20 @@ class Numeric(Column):
         """Implement :meth:`Column.strict`: without ``clip``."""
         return replace(self, clip=False)
 
-    def encode(self, values: pd.Series) -> np.ndarray:
+    def _encode(self, values: pd.Series) -> np.ndarray:
         """Implement :meth:`Column.encode`: the cell of each number.
 
         Refused are what is no number, infinities, and numbers outside the declared bounds, unless ``clip``.
         """
-        if base_dtype(str(values.dtype)) not in ("int", "float"):
-            # Value by value: unique() would take True for 1.0 where a row holds that as well.
-            wrong = [value for value in values.dropna() if not _is_number(value)]
-            if wrong:
-                raise InputError(
-                    f"Column {shown(self.name)} holds {shown(wrong[0])} where the schema declares"
-                    " numbers; read the file with tabsynth.read_table, or convert the column with"
-                    " astype."
-                )
-            values = values.astype(object).where(values.notna(), np.nan)
+        values = self._numbers(values)
         try:
-            numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+            numbers = values.to_numpy(dtype=np.float64)
         except OverflowError:
             raise InputError(
                 f"Column {shown(self.name)} holds an integer beyond any float, of more than 300 digits;"
                 " correct it."
             ) from None
-        nulls = self.check_nulls(np.isnan(numbers))
         low, high = self.bounds
-        numbers = np.where(nulls, low, numbers)
         least, largest = self._bounds_in(str(values.dtype))
         bad = np.isinf(numbers) if self.clip else (numbers < least) | (numbers > largest)
         if bad.any():
@@ -315,7 +327,7 @@ class Numeric(Column):
                 f" [{low:g}, {high:g}]; correct it, widen the bounds, or declare"
                 " clip=true."
             )
-        if base_dtype(self.dtype) == "int" and (numbers % 1 != 0).any():
+        if self.value_type == "int" and (numbers % 1 != 0).any():
             value = numbers[(numbers % 1 != 0).argmax()]
             raise InputError(
                 f"Column {shown(self.name)}: {value:g} is no whole number, and the schema declares dtype"
@@ -324,11 +336,26 @@ class Numeric(Column):
         numbers = np.clip(numbers, low, high)
         edges = self.edges()
         cells = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
-        return np.where(nulls, len(edges) - 1, cells).astype(np.int64)
+        return cells.astype(np.int64)
+
+    def _numbers(self, values: pd.Series) -> pd.Series:
+        """Return values without nulls, all of which are numbers; those of a column that holds texts, too, may be texts."""
+        if self.value_dtype != self.dtype:
+            values = self._convert(values, texts=False)
+        if base_dtype(str(values.dtype)) not in ("int", "float"):
+            # Value by value: unique() would take True for 1.0 where a row holds that as well.
+            wrong = [value for value in values if not _is_number(value)]
+            if wrong:
+                raise InputError(
+                    f"Column {shown(self.name)} holds {shown(wrong[0])} where the schema declares"
+                    " numbers; read the file with tabsynth.read_table, or convert the column with"
+                    " astype."
+                )
+        return values
 
     def placing(self, held: str) -> Cells | None:
         """Implement :meth:`Column.placing`: in numbers of 64-bit floats. Of whole numbers only where the type holds no others."""
-        whole, own = base_dtype(self.dtype) == "int", self.dtype.lower()
+        whole, own = self.value_type == "int", self.value_dtype.lower()
         if held != "int" and (whole or held not in ("float32", "float64")):
             return None
         if own in SHORT_FLOATS and held != own:  # rounded before they are compared
@@ -344,13 +371,26 @@ class Numeric(Column):
         short = np.array([low, high]).astype(dtype.lower()).astype(np.float64)
         return min(low, short[0]), max(high, short[1])
 
-    def decode(
+    def _decode(
+        self,
+        codes: np.ndarray,
+        rng: np.random.Generator,
+        within: StepRanges | None,
+        details: np.ndarray | None,
+    ) -> pd.Series:
+        """Return uniform draws within each cell, on the declared resolution.
+
+        ``within``: the only steps of a column with a resolution that are drawn; each cell of ``codes`` has one. Values are
+        multiples as ``details`` say, where the cell has any and ``within`` does not limit them.
+        """
+        values = self._draw(codes, rng, within)
+        if details is None or within is not None:
+            return values
+        return self._with_heaps(values, codes, details, rng)
+
+    def _draw(
         self, codes: np.ndarray, rng: np.random.Generator, within: StepRanges | None = None
     ) -> pd.Series:
-        """Return uniform draws within each cell, on the declared resolution; a Series of the column's dtype.
-
-        ``within``: the only steps of a column with a resolution that are drawn; each cell of ``codes`` has one.
-        """
         low, high = self.bounds
         edges = self.edges()
         nulls = codes == len(edges) - 1
@@ -368,55 +408,36 @@ class Numeric(Column):
                 place, stop = within.below(first), within.below(first + count)
                 steps = within.at(place + np.floor(rng.random(len(codes)) * (stop - place)))
             numbers = np.clip(self.numbers_at(steps), low, high)
-        if base_dtype(self.dtype) == "int":
+        if self.value_type == "int":
             return self._whole_series(np.round(numbers), nulls)
-        if self.dtype.lower() in SHORT_FLOATS:
+        if self.value_dtype.lower() in SHORT_FLOATS:
             numbers = self._narrowed(numbers, left, right)
-        if self.dtype not in ("float64", *SHORT_FLOATS):
+        if self.value_dtype not in ("float64", *SHORT_FLOATS):
             return self.to_series(numbers.astype(object), nulls)
-        numbers[self.check_nulls(nulls)] = np.nan
-        return pd.Series(numbers, dtype=self.dtype, name=self.name)
+        numbers[check_nulls(self, nulls)] = np.nan
+        return pd.Series(numbers, dtype=self.value_dtype, name=self.name)
 
     def _whole_series(self, numbers: np.ndarray, nulls: np.ndarray) -> pd.Series:
         """Return a Series of the column's dtype from whole numbers in floats, shape (n,)."""
-        known = re.fullmatch(r"U?Int\d+|u?int\d+", self.dtype)
+        known = re.fullmatch(r"U?Int\d+|u?int\d+", self.value_dtype)
         if known is None or max(map(abs, self.bounds)) > MAX_EXACT:
             whole = np.empty(len(numbers), dtype=object)
             whole[:] = [int(number) for number in numbers]
             return self.to_series(whole, nulls)
-        self.check_nulls(nulls)
-        values = numbers.astype(self.dtype.lower())
-        if self.dtype == self.dtype.lower():
+        check_nulls(self, nulls)
+        values = numbers.astype(self.value_dtype.lower())
+        if self.value_dtype == self.value_dtype.lower():
             return pd.Series(values, name=self.name)
         return pd.Series(pd.arrays.IntegerArray(values, nulls), name=self.name)
 
     def _narrowed(self, numbers: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return numbers in the column's short floats, moved back into the cell that rounding took them from."""
         low, high = self.bounds
-        short = numbers.astype(self.dtype.lower())
+        short = numbers.astype(self.value_dtype.lower())
         over = (short >= right) | (short > high)
         short = np.where(over, np.nextafter(short, short.dtype.type(-np.inf)), short)
         under = (short < left) | (short < low)
         return np.where(under, np.nextafter(short, short.dtype.type(np.inf)), short)
-
-    def keep_given(self, decoded: pd.Series, given: pd.Series, where: np.ndarray) -> pd.Series:
-        """Implement :meth:`Column.keep_given`; given numbers are clipped as :meth:`encode` does."""
-        nulls = decoded.isna().to_numpy()
-        kept = where & ~nulls
-        values = np.array(decoded, dtype=object)
-        numbers = list(given[kept])
-        if self.clip:  # not by the table's own dtype, which may not hold the bounds
-            low, high = self.bounds
-            numbers = [min(max(number, low), high) for number in numbers]
-        values[kept] = numbers
-        return self.to_series(values, nulls)
-
-    def substitute(self, number: Any) -> Any:
-        """Return the nearest bound where values are clipped, else None."""
-        if not self.clip:
-            return None
-        bound = self.bounds[0 if number < self.bounds[0] else 1]
-        return int(bound) if base_dtype(self.dtype) == "int" else float(bound)
 
     # Heaping.
 
@@ -431,9 +452,9 @@ class Numeric(Column):
     def detail_codes(self, values: pd.Series) -> np.ndarray:
         """Return for each value the place in ``heaping`` of the first number it is a multiple of, shape (n,) int64.
 
-        ``len(heaping)`` for other values and for null.
+        ``len(heaping)`` for other and missing values.
         """
-        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = self.amounts(values)
         if self.clip:
             numbers = np.clip(numbers, *self.bounds)
         codes = np.full(len(numbers), len(self.heaping), dtype=np.int64)
@@ -445,32 +466,21 @@ class Numeric(Column):
     def detail_possible(self) -> np.ndarray:
         """Return whether a cell has a value of each code of :meth:`detail_codes`, bool, shape (size, len(heaping) + 1).
 
-        Of cells with many values all are said to be possible; null has the last one.
+        Of cells with many values all are said to be possible; missing values have the last one.
         """
-        possible = np.ones((self.size, len(self.heaping) + 1), dtype=bool)
+        places = np.arange(len(self.heaping) + 1)
+        possible = np.ones((self.cells, len(places)), dtype=bool)
         first, count = self.cell_steps()
         for cell in np.flatnonzero(count <= COUNTED_STEPS):
             steps = first[cell] + np.arange(count[cell])
-            found = self.detail_codes(pd.Series(self.numbers_at(steps)))
-            possible[cell] = np.isin(np.arange(possible.shape[1]), found)
-        possible[self.cells :, :-1] = False
-        return possible
+            heaps = self.detail_codes(pd.Series(self.numbers_at(steps)))
+            possible[cell] = np.isin(places, heaps)
+        return padded(self, possible, places == places[-1])
 
-    def decode_detailed(
-        self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator, within: Any = None
+    def _with_heaps(
+        self, values: pd.Series, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator
     ) -> pd.Series:
-        """Implement :meth:`decode`, of values that are multiples as :meth:`detail_codes` says, where the cell has any.
-
-        Parameters
-        ----------
-        codes, heaps : ndarray, shape (n,)
-        rng : Generator
-        within : StepRanges, optional
-            As of :meth:`decode`; values then are any that it allows.
-        """
-        values = self.decode(codes, rng, within)
-        if within is not None:
-            return values
+        """Return values of codes, drawn again until they are multiples as :meth:`detail_codes` says, where the cell has any."""
         lows, highs = self.code_amounts()
         amounts = values.to_numpy(dtype=np.float64, na_value=np.nan).copy()
         left = np.flatnonzero((codes < self.cells) & (heaps != self.detail_codes(values)))
@@ -478,7 +488,7 @@ class Numeric(Column):
             if not len(left):
                 break
             cells, wanted = codes[left], heaps[left]
-            drawn = self.decode(cells, rng).to_numpy(dtype=np.float64, na_value=np.nan).copy()
+            drawn = self._draw(cells, rng).to_numpy(dtype=np.float64, na_value=np.nan).copy()
             for code, multiple in enumerate(self.heaping):
                 first = np.ceil(lows[cells] / multiple - STEP_TOLERANCE)
                 count = np.floor(highs[cells] / multiple + STEP_TOLERANCE) - first + 1
@@ -487,18 +497,28 @@ class Numeric(Column):
             fits = self.detail_codes(pd.Series(drawn)) == wanted
             amounts[left[fits]] = drawn[fits]
             left = left[~fits]
-        return self.from_amounts(amounts)
+        return self._at_amounts(amounts)
 
     # Amounts, for rules between columns.
 
+    def _amounts(self, values: pd.Series) -> np.ndarray:
+        """Implement :meth:`Column.amounts`."""
+        return self._numbers(values).to_numpy(dtype=np.float64)
+
     def from_amounts(self, amounts: np.ndarray) -> pd.Series:
         """Implement :meth:`Column.from_amounts`, on the declared steps."""
+        values = self._at_amounts(amounts)
+        if self.value_dtype == self.dtype:
+            return values
+        return with_reasons(self, values, np.full(len(values), -1))
+
+    def _at_amounts(self, amounts: np.ndarray) -> pd.Series:
         nulls = np.isnan(amounts)
         low, high = self.bounds
         numbers = np.clip(np.where(nulls, low, amounts), low, high)
         if self.step is not None:
             numbers = np.clip(self.numbers_at(np.round((numbers - low) / self.step)), low, high)
-        if base_dtype(self.dtype) != "int":
+        if self.value_type != "int":
             return self.to_series(numbers.astype(object), nulls)
         whole = np.empty(len(numbers), dtype=object)
         whole[:] = [int(number) for number in np.round(numbers)]
@@ -516,20 +536,58 @@ class Numeric(Column):
 
     # Conditions and combinations of values.
 
-    def _declared_number(self, value: Any, where: str) -> float:
-        """Return a number within the bounds; InputError for everything else."""
-        low, high = self.bounds
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not low <= value <= high:
-            raise undeclared(self, value, where)
-        return float(value)
+    def _restriction(self, values: Sequence[Any], where: str) -> Restriction:
+        """Implement :meth:`Column.restriction`; of a column with steps a number or range may allow a part of a cell."""
+        shares, partly = np.zeros(self.cells), np.zeros(self.cells, dtype=bool)
+        numbers = [value for value in values if not is_null(value)]
+        ends = [self._ends(value, where) for value in numbers]
+        nulls = len(ends) < len(values)
+        if nulls and not self.nulls:
+            raise has_no(self, None, where)
+        within = None
+        if self.step is None:
+            for value, (low, high) in zip(numbers, ends, strict=True):
+                if is_range(value):
+                    first, last = self._whole_cells(low, high, where)
+                    shares[first : last + 1] = 1
+                else:
+                    cell = np.searchsorted(self.edges()[1:-1], low, side="right")
+                    shares[cell], partly[cell] = 1, True
+        elif ends:
+            within = StepRanges(self._steps_of(numbers, ends, where))
+            begin, count = self.cell_steps()
+            shares = (within.below(begin + count) - within.below(begin)) / count
+            partly = (shares > 0) & (shares < 1)
+        if self.nulls:
+            shares, partly = np.append(shares, nulls), np.append(partly, False)
+        if within is None:
+            return Restriction(shares > 0, partly)
+        return Restriction(shares, partly, within, admits=partial(self._admits, within))
 
-    def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
-        """Implement :meth:`Column.code_range`: the cells between two numbers."""
-        given = low
-        low, high = self._declared_number(low, where), self._declared_number(high, where)
+    def _ends(self, value: Any, where: str) -> tuple[float, float]:
+        """Return both ends of a range of numbers within the bounds; a number is both."""
+        ends = range_ends(value) if is_range(value) else (native(value),) * 2
+        for end in ends:
+            if not _is_number(end) or not self.bounds[0] <= end <= self.bounds[1]:
+                raise has_no(self, end, where)
+        low, high = map(float, ends)
         if low > high:
-            raise InputError(f"{where}: low={shown(given)} is above high.")
+            raise InputError(
+                f"{where}: column {shown(self.name)}: low={shown(ends[0])} is above high."
+            )
+        return low, high
+
+    def _steps_of(
+        self, values: Sequence[Any], ends: Sequence[tuple[float, float]], where: str
+    ) -> Iterable[tuple[float, float]]:
+        """Return the first and the last step of each range; one without any is refused."""
+        first, last = self.steps_between(*np.array(ends).T)
+        if (first > last).any():
+            raise has_no(self, values[int((first > last).argmax())], where)
+        return zip(first.tolist(), last.tolist(), strict=True)
+
+    def _whole_cells(self, low: float, high: float, where: str) -> tuple[int, int]:
+        """Return the first and the last cell of a range."""
         firsts, lasts = self.cell_ends()
         lasts[-1] = self.bounds[1]
         first, last = int(np.abs(firsts - low).argmin()), int(np.abs(lasts - high).argmin())
@@ -538,80 +596,17 @@ class Numeric(Column):
         tolerance = STEP_TOLERANCE * np.diff(self.edges())
         if abs(firsts[first] - low) > tolerance[first] or abs(lasts[last] - high) > tolerance[last]:
             raise InputError(
-                f"{where}: the range {low:.10g} to {high:.10g} cuts through a cell of the column; the"
+                f"{where}: the range {low:.10g} to {high:.10g} cuts through a cell of column {shown(self.name)}; the"
                 f" nearest of whole cells is {firsts[first]:.10g} to {lasts[last]:.10g}. Use it, or"
                 " change bins or breaks."
             )
         return first, last
 
-    def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
-        """Implement :meth:`Column.declared_codes`: a cell is filled only if all its numbers are listed."""
-        numbers = np.unique([self._declared_number(value, where) for value in values])
-        step = self.step
-        if step is None:
-            raise InputError(
-                f"{where}: its cells hold more than single numbers; give a range"
-                " {'low': a, 'high': b} of whole cells."
-            )
-        low = self.bounds[0]
-        if off_steps(numbers, low, step).any():
-            raise InputError(f"{where}: its values are steps of {step:g} above {low:g}.")
-        edges = self.edges()
-        cells, counts = np.unique(
-            np.searchsorted(edges, numbers, side="right") - 1, return_counts=True
-        )
-        partly = counts < np.round((edges[cells + 1] - edges[cells]) / step)
-        if partly.any():
-            raise InputError(
-                f"{where}: only a part of the cell {self.label(int(cells[partly.argmax()]))} is listed;"
-                " list all of its numbers, give a range of whole cells, or change bins or breaks."
-            )
-        return cells
-
-    def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, StepRanges | None]:
-        """Implement :meth:`Column.restriction`; a number or range of a column with steps allows some steps of a cell."""
-        numbers = [value for value in values if not is_null(value)]
-        if self.step is None or not numbers:
-            return super().restriction(values)
-        within = StepRanges([self._step_range(value) for value in numbers])
-        begin, count = self.cell_steps()
-        shares = (within.below(begin + count) - within.below(begin)) / count
-        if self.nulls:
-            shares = np.append(shares, len(numbers) < len(values))
-        elif len(numbers) < len(values):
-            raise has_no(self, next(value for value in values if is_null(value)))
-        return shares, within
-
-    def satisfies(
-        self, values: pd.Series, shares: np.ndarray, within: StepRanges | None
-    ) -> np.ndarray:
-        """Implement :meth:`Column.satisfies`, step by step."""
-        kept = super().satisfies(values, shares, within)
-        if within is None:
-            return kept
+    def _admits(self, within: StepRanges, values: pd.Series) -> np.ndarray:
+        """Return which values are at one of some steps, or missing."""
         amounts = self.amounts(values)
-        steps = np.round((np.nan_to_num(amounts) - self.bounds[0]) / self.step)
-        return np.where(np.isnan(amounts), kept, within.below(steps + 1) > within.below(steps))
-
-    def _step_range(self, value: Any) -> tuple[float, float]:
-        """Return the first and the last step of a range or a number; one without any is refused."""
-        if is_range(value):
-            where = f"where: column {shown(self.name)}"
-            low, high = (self._declared_number(end, where) for end in range_ends(value))
-        else:
-            code_of(self, value)
-            low = high = float(value)
-        first, last = self.steps_between(low, high)
-        if first > last:
-            raise has_no(self, value)
-        return first, last
-
-    def stated(self, value: Any) -> Any:
-        """Implement :meth:`Column.stated`; a number of a column without steps stands for its cell."""
-        if self.step is not None or is_range(value) or is_null(value):
-            return super().stated(value)
-        edges, cell = self.edges(), code_of(self, value)
-        return {"low": float(edges[cell]), "high": float(min(edges[cell + 1], self.bounds[1]))}
+        steps = np.round((np.nan_to_num(amounts) - self.bounds[0]) / (self.step or 1.0))
+        return np.isnan(amounts) | (within.below(steps + 1) > within.below(steps))
 
 
 def step_count(low: float, high: float, step: float) -> int:

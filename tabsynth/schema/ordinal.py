@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.column import with_null
+from tabsynth.schema.column import padded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Ordinal(Categorical):
     ordered: ClassVar[bool] = True
 
     def scores(self) -> np.ndarray | None:
-        """Return the values themselves where all are numbers, else their ranks; NaN for null."""
+        """Return the values themselves where all are numbers, else their ranks; NaN for missing values."""
         if all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.categories):
-            return with_null(np.array(self.categories, dtype=float), self.nulls)
+            return padded(self, np.array(self.categories, dtype=float), np.nan)
         return super().scores()

@@ -10,13 +10,15 @@ import pandas as pd
 
 from tabsynth._validate import native, shown
 from tabsynth.errors import InputError
+from tabsynth.schema.cells import plain
 from tabsynth.schema.dtypes import base_dtype
+from tabsynth.schema.facts import ColumnFacts
 from tabsynth.schema.number_texts import one_group
 
 TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
 
 
-def parse_text(column: Any, text: str) -> Any:
+def parse_text(column: ColumnFacts, text: str) -> Any:
     """Return the value that a text of a file stands for, in the type of the column's dtype."""
     base = column.value_type
     try:
@@ -42,45 +44,45 @@ def parse_text(column: Any, text: str) -> Any:
     return within_dtype(column, whole)
 
 
-def convert_value(column: Any, value: Any) -> Any:
+def convert_value(column: ColumnFacts, value: Any) -> Any:
     """Return a value as a number or truth value of the column's dtype."""
-    base = base_dtype(column.dtype)
+    base = base_dtype(column.value_dtype)
     value = native(value)
     if isinstance(value, str):
         return parse_text(column, value)
     if isinstance(value, int | float | Decimal):
-        column.check_exact(value)
+        check_exact(column, value)
         finite = isinstance(value, int) or math.isfinite(value)
         if base == "int" and finite and value == int(value):
             return within_dtype(column, int(value))
         if base == "float" and finite:
-            largest = float(np.finfo(column.dtype.lower()).max)
+            largest = float(np.finfo(column.value_dtype.lower()).max)
             if -largest <= value <= largest:
                 return float(value)
-            substitute = column.substitute(value)
+            substitute = _nearest(column, value)
             return not_of_type(column, value) if substitute is None else substitute
         if base == "bool" and value in (0, 1):
             return bool(value)
     return not_of_type(column, value)
 
 
-def all_within(column: Any, values: pd.Series) -> bool:
+def all_within(column: ColumnFacts, values: pd.Series) -> bool:
     """Return whether all whole numbers fit the column's dtype."""
     present = values.dropna()
-    limits = np.iinfo(column.dtype.lower())
+    limits = np.iinfo(column.value_dtype.lower())
     return len(present) == 0 or all(
         limits.min <= int(end) <= limits.max for end in (present.min(), present.max())
     )
 
 
-def within_dtype(column: Any, number: int) -> Any:
+def within_dtype(column: ColumnFacts, number: int) -> Any:
     """Return a whole number that fits the column's dtype, or what the column takes in its place."""
-    if base_dtype(column.dtype) != "int":
+    if base_dtype(column.value_dtype) != "int":
         return number
-    limits = np.iinfo(column.dtype.lower())
+    limits = np.iinfo(column.value_dtype.lower())
     if limits.min <= number <= limits.max:
         return number
-    substitute = column.substitute(number)
+    substitute = _nearest(column, number)
     if substitute is None:
         raise InputError(
             f"Column {shown(column.name)} does not fit dtype {column.dtype}: {shown(number)} is not in"
@@ -89,7 +91,34 @@ def within_dtype(column: Any, number: int) -> Any:
     return substitute
 
 
-def not_of_type(column: Any, value: Any) -> Any:
+def _nearest(column: ColumnFacts, number: float | Decimal) -> Any:
+    """Return what stands for a number that the dtype cannot hold: ``other``, or where values are clipped the nearest bound."""
+    if column.other is None and getattr(column, "clip", False):
+        return plain(column.from_amounts(np.array([float(number)])).iloc[0])
+    return column.other
+
+
+def check_exact(column: ColumnFacts, value: object, dtype: str = "float64") -> None:
+    """Raise InputError for a float that may be the rounding of another whole number than the category it equals.
+
+    From 2**53 on, floats skip whole numbers (from 2**24 on in float32): where a table was read into floats,
+    different categories have become one. ``dtype`` is that of the table's floats.
+    """
+    if not isinstance(value, float) or value - value != 0:
+        return
+    short = np.dtype(dtype).type
+    if abs(value) < 2.0 ** (np.finfo(short).nmant + 1) or column.value_type != "int":
+        return
+    with np.errstate(over="ignore"):
+        near = any(short(number) == value for number in column.categories)
+    if near:
+        raise InputError(
+            f"Column {shown(column.name)}: {shown(value)} is a float so large that it may stand for"
+            " several whole numbers; read the column as Int64, or as text, not as floats."
+        )
+
+
+def not_of_type(column: ColumnFacts, value: Any) -> Any:
     """Return ``other`` for a value of another type than the column's, or InputError."""
     if column.other is not None:
         return column.other
@@ -106,7 +135,7 @@ def not_of_type(column: Any, value: Any) -> Any:
     )
 
 
-def outside(column: Any, value: Any) -> InputError:
+def outside(column: ColumnFacts, value: Any) -> InputError:
     """Return the error for a value outside the declared categories."""
     return InputError(
         f"Column {shown(column.name)}: {shown(value)} is outside its declared categories; correct"
@@ -114,7 +143,7 @@ def outside(column: Any, value: Any) -> InputError:
     )
 
 
-def each(column: Any, cells: np.ndarray, convert: Callable[[Any], Any]) -> list[Any]:
+def each(column: ColumnFacts, cells: np.ndarray, convert: Callable[[Any], Any]) -> list[Any]:
     """Return each cell converted, equal ones of one type once."""
     converted: dict[Any, Any] = {}
     out = []

@@ -131,7 +131,7 @@ def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str)
         if name not in numbers:
             raise InputError(f"{where}: the schema has no column {shown(name)}; correct the name.")
         column = columns[numbers[name]]
-        marked[numbers[name]] = column.mask(values, f"{where}, column {shown(name)}")
+        marked[numbers[name]] = column.mask(values, where)
     return marked
 
 
@@ -247,7 +247,7 @@ class Schema:
         self._check_size()
         nulls = set(self.null_values)
         for column in self.columns:
-            for value in {str(value) for value in column.written} & nulls:
+            for value in {*map(str, column.positions), *column.missing} & nulls:
                 raise InputError(
                     f"Column {shown(column.name)} lists category {shown(value)}, which null_values"
                     " reads as null; take it out of one of the two."

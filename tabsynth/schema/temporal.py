@@ -19,10 +19,17 @@ from pandas.errors import OutOfBoundsTimedelta
 from tabsynth._validate import check_text, shown, shown_text
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import is_null, is_range, range_ends
-from tabsynth.schema.column import Column, JsonTypes, labelled
-from tabsynth.schema.conditions import has_no, undeclared
+from tabsynth.schema.column import (
+    Column,
+    JsonTypes,
+    check_nulls,
+    domain_with_missing,
+    labelled,
+    padded,
+)
+from tabsynth.schema.conditions import Restriction, has_no
 from tabsynth.schema.dtypes import base_dtype
-from tabsynth.schema.numeric import Numeric, StepRanges
+from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.placing import Cells
 from tabsynth.schema.reading import each
 
@@ -69,7 +76,7 @@ class Temporal(Column):
 
     # What a kind defines.
 
-    def _numbers(self, values: pd.Series) -> np.ndarray:
+    def _amounts(self, values: pd.Series) -> np.ndarray:
         """Return units of values without nulls, shape (n,) float64; NaN for what is no value of the kind."""
         raise NotImplementedError
 
@@ -109,9 +116,10 @@ class Temporal(Column):
         cell = np.empty(1, dtype=object)
         cell[0] = text
         one = pd.Series(cell, dtype=object)
-        number = self._numbers(one)[0]
+        number = self._amounts(one)[0]
         if np.isnan(number) and getattr(self, "format", None) is not None:
-            number = replace(self, format=None)._numbers(one)[0]  # type: ignore[call-arg]
+            iso: dict[str, Any] = {"format": None}
+            number = replace(self, **iso).amounts(one)[0]
         if np.isnan(number):
             raise InputError(
                 f"{where}: {shown_text(text)} is no {self.kind}; write it like {self.example!r}."
@@ -147,18 +155,18 @@ class Temporal(Column):
 
     def label(self, code: int) -> str:
         """Return the first and the last value of a cell."""
-        if code == self.cells:
-            return "null"
+        if code >= self.cells:
+            return super().label(code)
         first, last = (self.text_of(ends[code]) for ends in self.units.cell_ends())
         return labelled(self.labels, first) if first == last else f"{first} to {last}"
 
     def domain(self, limit: int = 8) -> str:
         """Implement :meth:`Column.domain`."""
-        return f"{self.kind}s from {self.low} to {self.high}" + " and None" * self.nulls
+        return domain_with_missing(self, f"{self.kind}s from {self.low} to {self.high}", limit)
 
     def scores(self) -> np.ndarray:
-        """Return midpoints of the cells in units; NaN for null."""
-        return self.units.scores()
+        """Return midpoints of the cells in units; NaN for missing values."""
+        return padded(self, self.units.scores()[: self.cells], np.nan)
 
     def axis(self) -> tuple[str, np.ndarray]:
         """Implement :meth:`Column.axis`; a unit begins at its value."""
@@ -173,13 +181,6 @@ class Temporal(Column):
         return replace(self, clip=False)
 
     # Amounts.
-
-    def amounts(self, values: pd.Series) -> np.ndarray:
-        """Return units, shape (n,) float64; NaN for null."""
-        numbers = np.full(len(values), np.nan)
-        present = values.notna().to_numpy()
-        numbers[present] = self._numbers(values[present])
-        return numbers
 
     def from_amounts(self, amounts: np.ndarray) -> pd.Series:
         """Implement :meth:`Column.from_amounts`."""
@@ -199,17 +200,13 @@ class Temporal(Column):
 
     # Values to codes and back.
 
-    def encode(self, values: pd.Series) -> np.ndarray:
+    def _encode(self, values: pd.Series) -> np.ndarray:
         """Implement :meth:`Column.encode`: the cell of each value."""
-        nulls = self.check_nulls(values.isna().to_numpy())
-        numbers = np.full(len(values), np.nan)
-        present = values[~nulls]
-        numbers[~nulls] = self._numbers(present)
-        wrong = np.isnan(numbers) & ~nulls
-        if wrong.any():
-            raise self._not_of_type(values.iloc[int(wrong.argmax())])
+        numbers = self._amounts(values)
+        if np.isnan(numbers).any():
+            raise self._not_of_type(values.iloc[int(np.isnan(numbers).argmax())])
         low, high = self.units.bounds
-        outside = ~nulls & ((numbers < low) | (numbers > high))
+        outside = (numbers < low) | (numbers > high)
         if outside.any() and not self.clip:
             raise self._outside_bounds(values.iloc[int(outside.argmax())])
         return self.units.encode(pd.Series(numbers))
@@ -239,13 +236,15 @@ class Temporal(Column):
         """Return the last moment of a unit, at microseconds."""
         return None
 
-    def _not_of_type(self, value: Any) -> Any:
-        raise InputError(
+    def _not_of_type(self, value: Any) -> InputError:
+        return InputError(
             f"Column {shown(self.name)}: {shown_text(value)} is no {self.kind}; correct it, write it like"
             f" {self.example!r}, or add it to the schema's null_values if it stands for a missing value."
         )
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
+    def _decode(
+        self, codes: np.ndarray, rng: np.random.Generator, within: Any, details: np.ndarray | None
+    ) -> pd.Series:
         """Return uniform draws of whole units within each cell."""
         drawn = self.units.decode(codes, rng, within)
         nulls = drawn.isna().to_numpy()
@@ -253,29 +252,16 @@ class Temporal(Column):
         return self._with_nulls(numbers, nulls)
 
     def _with_nulls(self, numbers: np.ndarray, nulls: np.ndarray) -> pd.Series:
-        self.check_nulls(nulls)
+        check_nulls(self, nulls)
         values = self._values(numbers)
         if nulls.any():
             values = values.mask(pd.Series(nulls, index=values.index))
         return values.rename(self.name)
 
-    def keep_given(self, decoded: pd.Series, given: pd.Series, where: np.ndarray) -> pd.Series:
-        """Implement :meth:`Column.keep_given`."""
-        numbers = self.amounts(decoded)
-        kept = where & ~np.isnan(numbers)
-        numbers[kept] = self.amounts(given[kept])
-        return self.from_amounts(numbers)
-
     # Values of files and tables.
 
-    def parse(self, texts: pd.Series) -> pd.Series:
-        """Implement :meth:`Column.parse`."""
-        return self.convert(texts)
-
-    def convert(self, values: pd.Series) -> pd.Series:
+    def _convert(self, values: pd.Series, texts: bool) -> pd.Series:
         """Convert as :meth:`Column.convert`; with ``clip``, a value that the dtype does not hold becomes the nearest bound."""
-        if str(values.dtype) == self.dtype and base_dtype(self.dtype) != "text":
-            return values
         nulls = values.isna().to_numpy()
         numbers = self.amounts(values)
         wrong = np.isnan(numbers) & ~nulls
@@ -290,58 +276,31 @@ class Temporal(Column):
 
     # Conditions and combinations of values.
 
-    def _declared_number(self, value: Any, where: str) -> int:
-        try:
-            number = self.unit_of(value, where)
-        except InputError:
-            raise undeclared(self, value, where) from None
-        low, high = self.units.bounds
-        if not low <= number <= high:
-            raise undeclared(self, value, where)
-        return number
-
-    def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
-        """Implement :meth:`Column.code_range`."""
-        return self.units.code_range(
-            self._declared_number(low, where), self._declared_number(high, where), where
-        )
-
-    def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
-        """Implement :meth:`Column.declared_codes`."""
-        return self.units.declared_codes(
-            [self._declared_number(value, where) for value in values], where
-        )
-
-    def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, StepRanges | None]:
+    def _restriction(self, values: Sequence[Any], where: str) -> Restriction:
         """Implement :meth:`Column.restriction`."""
-        where = f"where: column {shown(self.name)}"
+        first, last = self.units.bounds
+        units: list[Any] = []
+        for value in values:
+            if is_null(value) and self.nulls:
+                units.append(None)
+                continue
+            ends = range_ends(value) if is_range(value) else (value, value)
+            try:
+                low, high = (self.unit_of(end, where) for end in ends)
+            except InputError:
+                raise has_no(self, value, where) from None
+            if not first <= low <= high <= last:
+                raise has_no(self, value, where)
+            units.append({"low": low, "high": high} if is_range(value) else low)
+        restriction = self.units.restriction(units, where)
+        admits_units = restriction.admits
+        if admits_units is None:
+            return restriction
 
-        def in_units(value: Any) -> Any:
-            if is_range(value):
-                low, high = (self._declared_number(end, where) for end in range_ends(value))
-                if low > high:
-                    raise has_no(self, value)
-                return {"low": low, "high": high}
-            if is_null(value):
-                if not self.nulls:
-                    raise has_no(self, value)
-                return None
-            return self._declared_number(value, where)
+        def admits(values: pd.Series) -> np.ndarray:
+            return admits_units(pd.Series(self.amounts(values)).astype("Int64"))
 
-        return self.units.restriction([in_units(value) for value in values])
-
-    def satisfies(
-        self, values: pd.Series, shares: np.ndarray, within: StepRanges | None
-    ) -> np.ndarray:
-        """Implement :meth:`Column.satisfies`."""
-        units = pd.Series(self.amounts(values)).astype("Int64")
-        return self.units.satisfies(units, shares, within)
-
-    def stated(self, value: Any) -> Any:
-        """Implement :meth:`Column.stated`."""
-        if is_range(value):
-            return {name: str(end) for name, end in value.items()}
-        return None if is_null(value) else str(value)
+        return replace(restriction, admits=admits)
 
 
 def _microseconds(times: np.ndarray) -> np.ndarray:
@@ -481,7 +440,7 @@ class Date(Temporal):
         _check_format(self, where)
         super()._check(where)
 
-    def _numbers(self, values: pd.Series) -> np.ndarray:
+    def _amounts(self, values: pd.Series) -> np.ndarray:
         instants = instants_of(values, self.format)
         return np.where(instants % MICROSECONDS_A_DAY == 0, instants / MICROSECONDS_A_DAY, np.nan)
 
@@ -545,7 +504,7 @@ class Datetime(Temporal):
         microseconds_of(self.resolution, where)
         super()._check(where)
 
-    def _numbers(self, values: pd.Series) -> np.ndarray:
+    def _amounts(self, values: pd.Series) -> np.ndarray:
         instants = instants_of(values, self.format)
         return np.floor(instants / microseconds_of(self.resolution, self.name))
 
@@ -620,7 +579,7 @@ class Time(Temporal):
             )
         super()._check(where)
 
-    def _numbers(self, values: pd.Series) -> np.ndarray:
+    def _amounts(self, values: pd.Series) -> np.ndarray:
         form = re.compile(r"([01]\d|2[0-3]|\d):([0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?")
 
         def seconds(value: Any) -> float:
@@ -685,7 +644,7 @@ class Duration(Temporal):
         microseconds_of(self.resolution, where)
         super()._check(where)
 
-    def _numbers(self, values: pd.Series) -> np.ndarray:
+    def _amounts(self, values: pd.Series) -> np.ndarray:
         if base_dtype(str(values.dtype)) == "timedelta":
             lengths = _microseconds(values.to_numpy())
         else:
@@ -733,7 +692,7 @@ class Period(Temporal):
     def _frequency(self) -> str:
         return self.dtype[len("period[") : -1]
 
-    def _numbers(self, values: pd.Series) -> np.ndarray:
+    def _amounts(self, values: pd.Series) -> np.ndarray:
         def ordinal(value: Any) -> float:
             try:
                 year = isinstance(value, int) and not isinstance(value, bool)

@@ -69,9 +69,14 @@ class Text(Column):
 
     def encode(self, values: pd.Series) -> np.ndarray:
         """Return zeros; the values are not looked at."""
+        return self._encode(values)
+
+    def _encode(self, values: pd.Series) -> np.ndarray:
         return np.zeros(len(values), dtype=np.int64)
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
+    def _decode(
+        self, codes: np.ndarray, rng: np.random.Generator, within: Any, details: np.ndarray | None
+    ) -> pd.Series:
         """Implement :meth:`generate`."""
         return self.generate(len(codes), rng)
 

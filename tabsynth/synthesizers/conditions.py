@@ -11,7 +11,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import plain
 from tabsynth.schema.column import Column
-from tabsynth.schema.conditions import has_no
+from tabsynth.schema.conditions import Restriction, has_no, stated
 from tabsynth.schema.constraints import Derived
 from tabsynth.schema.schema import Schema
 
@@ -50,29 +50,27 @@ class Condition:
         self.within: dict[str, Any] = {}
         self.stated: dict[str, list[Any]] = {}
         self.computed: list[str] = []
-        self._left: dict[str, tuple[Column, np.ndarray, Any]] = {}
+        self._restrictions: dict[str, tuple[Column, Restriction]] = {}
         for name, allowed in where.items():
             column, values = column_of(schema, name), _alternatives(allowed)
             if not values:
                 raise InputError(
                     f"where gives column {shown(name)} no value; give one, or leave it out."
                 )
-            shares, within = column.restriction(values)
-            self.stated[name] = [column.stated(value) for value in values]
-            self._left[name] = (column, shares, within)
+            restriction = column.restriction(values)
+            shares, within = restriction.shares, restriction.within
+            self.stated[name] = [stated(column, value) for value in values]
+            self._restrictions[name] = (column, restriction)
             modelled = name in schema.learned.names
             source = None if modelled else _source(schema, column)
             if source is not None:
-                shares, within = self._allowed_by(source, shares, within), None
+                shares, within = _allowed_by(source, restriction), None
                 column = source.sources[0]
             elif not modelled:
                 self.computed.append(name)
                 continue
-            elif (
-                column.detail is not None
-                and (details := column.detail_restriction(values)) is not None
-            ):
-                self.box[schema.learned.names.index(column.detail.name)] = details
+            elif column.detail is not None and restriction.details is not None:
+                self.box[schema.learned.names.index(column.detail.name)] = restriction.details
             number = schema.learned.names.index(column.name)
             self.box[number] = shares * self.box.get(number, 1)
             if within is not None:
@@ -104,17 +102,18 @@ class Condition:
     def allows(self, table: pd.DataFrame) -> np.ndarray:
         """Return which rows of a table satisfy it, by their values; bool, shape (n,)."""
         satisfied = np.ones(len(table), dtype=bool)
-        for name, (column, shares, within) in self._left.items():
-            satisfied &= column.satisfies(table[name], shares, within)
+        for name, (column, restriction) in self._restrictions.items():
+            satisfied &= restriction.satisfied(column, table[name])
         return satisfied
 
-    def _allowed_by(self, source: Derived, shares: np.ndarray, within: Any) -> np.ndarray:
-        """Return which codes of its source give a derived column an allowed value; bool, shape (size,)."""
-        column = source.sources[0]
-        # A value of each code: the table says the same of all values of a code.
-        each = column.decode(np.arange(column.size), np.random.default_rng(0))
-        values = source.values(pd.DataFrame({column.name: each}))
-        return source.target.satisfies(values, shares, within)
+
+def _allowed_by(source: Derived, restriction: Restriction) -> np.ndarray:
+    """Return which codes of its source give a derived column an allowed value; bool, shape (size,)."""
+    column = source.sources[0]
+    # A value of each code: the table says the same of all values of a code.
+    each = column.decode(np.arange(column.size), np.random.default_rng(0))
+    values = source.values(pd.DataFrame({column.name: each}))
+    return restriction.satisfied(source.target, values)
 
 
 def _source(schema: Schema, column: Column) -> Derived | None:

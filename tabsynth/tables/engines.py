@@ -24,6 +24,7 @@ from tabsynth._validate import shown
 from tabsynth.errors import InputError, one_line
 from tabsynth.privacy.noise.counts import Groups, by_value, cells_of, number_of
 from tabsynth.schema.column import Column
+from tabsynth.schema.missing import placing_of
 from tabsynth.schema.placing import Cells, Listed
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.counter import RowCounter, refuse_all
@@ -221,7 +222,8 @@ class EngineCounter(RowCounter):
         """Return the expression of the group of each value's code."""
         kind = self._schema()[column.name]
         values = _values_of(column.name, kind)
-        placing = column.placing(_storage_word(kind))
+        word = _storage_word(kind)
+        placing = placing_of(column, column.placing(word), word)
         if placing is None:
             observed = self._values.get(column.name)
             placing = (

@@ -65,8 +65,8 @@ def test_a_single_value_keeps_its_rows() -> None:
 
 def test_ranges_of_whole_cells() -> None:
     """The tolerance is a narrow cell's own, not that of the mean cell, which is 250,000 wide."""
-    assert INCOME.code_range(0, 0, "x") == (1, 1)
-    assert INCOME.code_range(1, 10**6, "x") == (2, 4)
+    for low, high, cells in [(0, 0, [1]), (1, 10**6, [2, 3, 4])]:
+        assert INCOME.mask({"low": low, "high": high}, "x").nonzero()[0].tolist() == cells
     for low, high in [(2, 999), (0, 998), (-499, 0), (1, 999_998)]:
-        with pytest.raises(InputError, match="cuts through a cell"):
-            INCOME.code_range(low, high, "x")
+        with pytest.raises(InputError, match="only a part of the cell"):
+            INCOME.mask({"low": low, "high": high}, "x")

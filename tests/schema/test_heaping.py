@@ -56,7 +56,7 @@ def test_decimals() -> None:
     height = column(dtype="float64", resolution=0.1, heaping=(1, 0.5))
     codes = np.repeat(np.arange(height.cells), 50)
     for heap, step in enumerate((1, 0.5)):
-        values = height.decode_detailed(codes, np.full(len(codes), heap), np.random.default_rng(0))
+        values = height.decode(codes, np.random.default_rng(0), details=np.full(len(codes), heap))
         ratio = values / step
         assert (np.abs(ratio - ratio.round()) < 1e-6).mean() > 0.99
         np.testing.assert_array_equal(height.encode(values), codes)

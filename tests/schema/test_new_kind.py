@@ -52,16 +52,14 @@ class Month(Column):
         return (number(self.last) - number(self.first)) // 3 + 1
 
     def label(self, code: int) -> str:
-        return "null" if code == self.cells else month(number(self.first) + 3 * code)
+        return month(number(self.first) + 3 * code) if code < self.cells else super().label(code)
 
     def domain(self, limit: int = 8) -> str:
         return f"months from {self.first} to {self.last}"
 
-    def encode(self, values: pd.Series) -> np.ndarray:
-        nulls = self.check_nulls(values.isna().to_numpy())
-        codes = np.full(len(values), self.cells)
-        for row in np.flatnonzero(~nulls):
-            text = values.iloc[row]
+    def _encode(self, values: pd.Series) -> np.ndarray:
+        codes = np.empty(len(values), dtype=np.int64)
+        for row, text in enumerate(values):
             valid = isinstance(text, str) and re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", text)
             if not valid or not self.first <= text <= self.last:
                 raise InputError(
@@ -70,7 +68,9 @@ class Month(Column):
             codes[row] = (number(text) - number(self.first)) // 3
         return codes
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
+    def _decode(
+        self, codes: np.ndarray, rng: np.random.Generator, within: Any, details: np.ndarray | None
+    ) -> pd.Series:
         nulls = codes == self.cells
         drawn = number(self.first) + 3 * codes + np.floor(3 * rng.random(len(codes))).astype(int)
         values = np.array([month(n) for n in np.minimum(drawn, number(self.last))], dtype=object)

@@ -143,10 +143,10 @@ def test_a_schema_file_keeps_the_column(kind: str) -> None:
 
 def test_conditions_are_ranges_of_dates() -> None:
     column = COLUMNS["text"]
-    shares, within = column.restriction([{"low": "2001-03-10", "high": "2001-03-11"}])
-    codes = RNG.choice(np.flatnonzero(shares), 50)
-    assert set(column.decode(codes, RNG, within)) == {"2001-03-10", "2001-03-11"}
-    with pytest.raises(InputError, match="column 'a': it has no value"):
+    part = column.restriction([{"low": "2001-03-10", "high": "2001-03-11"}])
+    codes = RNG.choice(np.flatnonzero(part.shares), 50)
+    assert set(column.decode(codes, RNG, part.within)) == {"2001-03-10", "2001-03-11"}
+    with pytest.raises(InputError, match="column 'a' has no value"):
         column.restriction(["1999-01-01"])
 
 

@@ -9,6 +9,7 @@ import torch
 from tabsynth._validate import one_of, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
+from tabsynth.schema.column import Column
 from tabsynth.schema.constraints import Derived, Order
 from tabsynth.schema.schema import refuse_impossible, refuse_no_rows
 from tabsynth.synthesizers.mixture import Box
@@ -100,10 +101,29 @@ def _with_given(
     for j, column in enumerate(encoder.schema.columns):
         if column.name in table.columns:
             is_given = partial[:, j] >= 0
-            table_out[column.name] = column.keep_given(
-                table_out[column.name], table[column.name], is_given
+            table_out[column.name] = _put_back(
+                column, table_out[column.name], table[column.name], is_given
             )
     for name, rule in encoder.whole.makers.items():
         if isinstance(rule, Derived):
             table_out[name] = rule.values(table_out)
     return table_out.set_axis(table.index, axis=0)
+
+
+def _put_back(
+    column: Column, decoded: pd.Series, values: pd.Series, is_given: np.ndarray
+) -> pd.Series:
+    """Return decoded values, with those of a table back where the mask ``is_given`` is True, clipped as a fit clips them.
+
+    Of a column whose codes have no width the codes say all.
+    """
+    if column.axis() is None:
+        return decoded
+    amounts = column.amounts(values)
+    back = is_given & ~np.isnan(amounts)
+    (low, *_), (*_, high) = column.code_amounts()
+    beyond = (amounts < low) | (amounts > high)
+    cells = decoded.astype(object).to_numpy(copy=True)
+    cells[back] = values.astype(object).to_numpy()[back]
+    cells[back & beyond] = column.from_amounts(amounts[back & beyond]).astype(object).to_numpy()
+    return column.convert(pd.Series(cells, index=decoded.index, name=column.name, dtype=object))
