@@ -96,7 +96,7 @@ class Estimator(WarmStart, Protocol):
 
 
 class FitSession:
-    """The session of one fit. It alone asks a ledger, and it holds the files of the fit while it is open.
+    """The session of one fit. It alone opens accounts of the ledger, and it holds the files of the fit while it is open.
 
     Parameters
     ----------
