@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from tabsynth import InputError, Schema
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.tables.files import read_any
 
 IDENTIFIERS = ("encounter_id", "patient_nbr")
@@ -49,7 +49,7 @@ def _as_table(raw: pd.DataFrame, path: str | Path, schema: Schema) -> pd.DataFra
     for name in schema.names:
         if name not in raw.columns:
             raise InputError(
-                f"{path} lacks column {shown(name)}; is it the published source table?"
+                f"{path} lacks column {quote(name)}; is it the published source table?"
             )
     return pd.DataFrame({c.name: c.parse(raw[c.name]) for c in schema.columns})
 

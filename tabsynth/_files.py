@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import native, shown
+from tabsynth._validate import native, quote
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 
 # Limits of a JSON file: an untrusted one takes no memory or time that its size does not show.
@@ -214,7 +214,7 @@ def _object(pairs: list[tuple[str, object]]) -> JsonObject:
     members = dict(pairs)
     if len(members) < len(pairs):
         counts = Counter(key for key, _ in pairs)
-        raise _Refused(f"key {shown(counts.most_common(1)[0][0])} is given twice")
+        raise _Refused(f"key {quote(counts.most_common(1)[0][0])} is given twice")
     return members
 
 
@@ -227,7 +227,7 @@ def _integer(text: str) -> int:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise _Refused(f"{shown(text)} is not a finite number")
+        raise _Refused(f"{quote(text)} is not a finite number")
     return number
 
 

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from tabsynth._files import parse_json, size_of
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 
 MAX_HEADER_BYTES = 32 * 2**20  # the facts in it are JSON within JSON
@@ -105,7 +105,7 @@ def _facts(metadata: Mapping[str, str], path: Path, what: str, format: str) -> d
     stated = facts.get("format") if isinstance(facts, dict) else None
     if stated != format:
         raise FileFormatError(
-            f"{path} has {what} format {shown(stated)}, this version reads {format!r}; use the"
+            f"{path} has {what} format {quote(stated)}, this version reads {format!r}; use the"
             " version of tabsynth that wrote it."
         )
     return dict(facts)

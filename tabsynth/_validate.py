@@ -20,7 +20,7 @@ def native(value: Any) -> Any:
     return value.item() if number else value
 
 
-def shown(value: object, limit: int = 60) -> str:
+def quote(value: object, limit: int = 60) -> str:
     """Return ``repr`` on one line, cut to ``limit`` characters."""
     value = native(value)
     try:
@@ -31,12 +31,12 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def shown_text(value: object) -> str:
-    """Return :func:`shown` of a value's text; of the value itself where Python writes none, as of years beyond 9999."""
+def quote_text(value: object) -> str:
+    """Return :func:`quote` of a value's text; of the value itself where Python writes none, as of years beyond 9999."""
     try:
-        return shown(str(value))
+        return quote(str(value))
     except Exception:  # of what people define, too
-        return shown(value)
+        return quote(value)
 
 
 def real(name: str, value: Any) -> float:
@@ -46,18 +46,18 @@ def real(name: str, value: Any) -> float:
             return float(value)
     except OverflowError:  # a whole number that no float reaches
         pass
-    raise InputError(f"Expected {name} to be a number, got {name}={shown(value)}.")
+    raise InputError(f"Expected {name} to be a number, got {name}={quote(value)}.")
 
 
 def positive(name: str, value: Any, *, finite: bool = True) -> float:
     """Return a number > 0; ``finite=False`` admits infinity."""
     number = real(name, value)
     if number <= 0 or (finite and math.isinf(number)):
-        raise InputError(f"Expected {name} > 0, got {name}={shown(value)}.")
+        raise InputError(f"Expected {name} > 0, got {name}={quote(value)}.")
     return number
 
 
-def between(
+def in_range(
     name: str,
     value: Any,
     low: float,
@@ -72,14 +72,14 @@ def between(
     above = number >= high if high_open else number > high
     if below or above:
         span = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
-        raise InputError(f"Expected {name} in {span}, got {name}={shown(value)}.")
+        raise InputError(f"Expected {name} in {span}, got {name}={quote(value)}.")
     return number
 
 
 def integer(name: str, value: Any, *, least: int = 1) -> int:
     """Return a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise InputError(f"Expected {name} to be a whole number >= {least}, got {shown(value)}.")
+        raise InputError(f"Expected {name} to be a whole number >= {least}, got {quote(value)}.")
     return int(value)
 
 
@@ -87,14 +87,14 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> Any:
     """Return one of the ``allowed`` values."""
     if value not in allowed:
         choices = ", ".join(map(str, allowed))
-        raise InputError(f"Expected {name} to be one of {choices}; got {shown(value)}.")
+        raise InputError(f"Expected {name} to be one of {choices}; got {quote(value)}.")
     return value
 
 
 def widths(name: str, values: Any) -> None:
     """Return hidden widths of a network, a whole number >= 1 each."""
     if not isinstance(values, list | tuple):
-        raise InputError(f"Expected {name} to be a tuple of widths, got {shown(values)}.")
+        raise InputError(f"Expected {name} to be a tuple of widths, got {quote(values)}.")
     if len(values) > MAX_LAYERS:
         raise InputError(f"Expected {name} of at most {MAX_LAYERS} layers, got {len(values):,}.")
     for value in values:
@@ -106,8 +106,8 @@ def check_text(where: str, text: Any) -> None:
     if not isinstance(text, str):
         return
     if len(text) > MAX_TEXT:
-        raise InputError(f"{where}: {shown(text)} is longer than {MAX_TEXT:,} characters; cut it.")
+        raise InputError(f"{where}: {quote(text)} is longer than {MAX_TEXT:,} characters; cut it.")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{where}: {shown(text)} holds half a character; correct it.") from None
+        raise InputError(f"{where}: {quote(text)} holds half a character; correct it.") from None

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from tabsynth._validate import check_text, integer, positive, shown
+from tabsynth._validate import check_text, integer, positive, quote
 from tabsynth.errors import InputError
 
 UNCHANGED = "declared, unchanged from a draft of the rows"  # the provenance of a fact, in words
@@ -48,11 +48,11 @@ class DeclaredDesign:
                     f"The schema has {given} and no {other}; declare both, the limit from public knowledge."
                 )
             if name is not None and (not isinstance(name, str) or not name):
-                raise InputError(f"Expected {what} to be the name of a column, got {shown(name)}.")
+                raise InputError(f"Expected {what} to be the name of a column, got {quote(name)}.")
             if name is not None:
                 check_text(what, name)
         if self.weight is not None and self.weight == self.unit:
-            raise InputError(f"Column {shown(self.weight)} is both weight and unit; name another.")
+            raise InputError(f"Column {quote(self.weight)} is both weight and unit; name another.")
         if self.max_weight is not None:
             positive("max_weight", self.max_weight)
             if not LEAST_WEIGHT <= self.max_weight <= MOST_WEIGHT:
@@ -111,7 +111,7 @@ class DeclaredDesign:
         """Return the parameters of a schema."""
         return asdict(self)
 
-    def stated(self) -> dict[str, Any]:
+    def statement(self) -> dict[str, Any]:
         """Return what a certificate says of it: as :meth:`to_dict`, and the most that one unit of privacy adds to a count."""
         return {**self.to_dict(), "largest_contribution": self.bound} if self else {}
 
@@ -127,7 +127,7 @@ class DeclaredDesign:
 
 def neighbour_of(unit: str | None) -> str:
     """Return what only one of two neighbouring tables has, in words: a record, or those of a unit of that column."""
-    return "one record" if unit is None else f"all records of one {shown(unit)}"
+    return "one record" if unit is None else f"all records of one {quote(unit)}"
 
 
 def design_from(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from tabsynth import methods
-from tabsynth._validate import between, integer, one_of, positive, shown
+from tabsynth._validate import in_range, integer, one_of, positive, quote
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
 from tabsynth.privacy.accounting.attackers import (
@@ -231,7 +231,7 @@ def plan(
     names = model._get_param_names()
     for name in given:
         if name not in names:
-            raise InputError(f"Method {method} takes no parameter {shown(name)}; leave it out.")
+            raise InputError(f"Method {method} takes no parameter {quote(name)}; leave it out.")
     if schema is None and "class_column" in names:
         given.setdefault("class_column", _any_schema().names[0])
     estimator = model(_any_schema() if schema is None else schema, **given)
@@ -412,7 +412,7 @@ def plan_bounds(
     """
     if math.isinf(positive("epsilon", epsilon, finite=False)):
         raise InputError("A bound of rows has no cost without noise; give a finite epsilon.")
-    between("delta", delta, 0, 1, low_open=True, high_open=True)
+    in_range("delta", delta, 0, 1, low_open=True, high_open=True)
     if not bounds:
         raise InputError("Expected one bound or more, such as 1,2,5.")
     one = 1.0 / gaussian_mu(epsilon, delta)
@@ -520,7 +520,7 @@ def _beyond(
         return beyond, beyond
     for number, share in assumed.items():
         integer("a number of rows of rows_per_unit", number)
-        between(f"the share of units with {number} rows", share, 0, 1)
+        in_range(f"the share of units with {number} rows", share, 0, 1)
     total = math.fsum(assumed.values())
     if not math.isclose(total, 1, abs_tol=1e-6):
         raise InputError(

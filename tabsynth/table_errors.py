@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.labels import check_budget
 from tabsynth.privacy.accounting.mechanisms import of_sum
@@ -161,12 +161,12 @@ def _columns_of(
     for name in names:
         if name not in schema.names and name not in makers:
             raise InputError(
-                f"Table {shown(listed)} names column {shown(name)}, which is not among the modelled columns:"
+                f"Table {quote(listed)} names column {quote(name)}, which is not among the modelled columns:"
                 f" {', '.join(schema.names[:8])}{', …' if len(schema.names) > 8 else ''}."
             )
     if not 1 <= len(set(names)) == len(names):
         raise InputError(
-            f"Table {shown(listed)} must have one or more different columns; name these."
+            f"Table {quote(listed)} must have one or more different columns; name these."
         )
     if len(names) > MOST_COLUMNS or not set(names) <= set(schema.names):
         return None
@@ -174,7 +174,7 @@ def _columns_of(
     cells, limit = math.prod(schema.sizes[j] for j in columns), MargNetConfig().max_cells
     if cells > limit:
         raise InputError(
-            f"Table {shown(listed)} has {cells:,} cells, past {limit:,}; name fewer columns, or columns of fewer values."
+            f"Table {quote(listed)} has {cells:,} cells, past {limit:,}; name fewer columns, or columns of fewer values."
         )
     return columns
 

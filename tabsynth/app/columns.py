@@ -5,7 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.app.elements import action, box, button, items, part, text
 from tabsynth.app.page import Page
 from tabsynth.app.state import ColumnView
@@ -227,5 +227,5 @@ def _field(label: str, value: str, *, read: str | None = None, wide: bool = Fals
     field = ui.input(label, value=value if read is None else "")
     field.props("outlined dense stack-label").classes("wide" * wide)
     if read is not None:
-        field.props["hint"] = f"read from the rows: {shown(read, HINT)}"
+        field.props["hint"] = f"read from the rows: {quote(read, HINT)}"
     return field

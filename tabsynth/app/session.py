@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tabsynth._files import write_text
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.app import steps
 from tabsynth.app.job import RUNNING, Job, fractions, refuse_second
 from tabsynth.app.settings import Settings
@@ -60,7 +60,7 @@ class Session:
         refuse_second(self.job)
         unknown = reading.keys() - set(READING)
         if unknown:
-            raise InputError(f"There is no option {shown(min(unknown))} of reading a table.")
+            raise InputError(f"There is no option {quote(min(unknown))} of reading a table.")
         texts = {name: (value or "").strip() for name, value in reading.items()}
         self.state.take_table(str(path).strip(), {n: text for n, text in texts.items() if text})
 
@@ -74,7 +74,7 @@ class Session:
         """
         base = Path(name.replace("\\", "/")).name
         if not base or base.startswith(".") or any(ord(sign) < 32 for sign in base):
-            raise InputError(f"{shown(name)} is no name of a table.")
+            raise InputError(f"{quote(name)} is no name of a table.")
         suffix(base)
         self.state.make_folder()
         path = self.state.folder / base
@@ -113,7 +113,7 @@ class Session:
             step = steps.draft(table, self.state.schema_path, reading, epsilon, delta, ledger)
             self._write_schema(steps.with_labels_of(table, schema), step)
             reasons = [
-                f"{shown(item['name'])} is left out: {item['reason']}." for item in schema.left_out
+                f"{quote(item['name'])} is left out: {item['reason']}." for item in schema.left_out
             ]
             return [f"{verb} {len(schema.columns)} columns.", *reasons]
 
@@ -183,7 +183,7 @@ class Session:
             try:
                 design |= {name: column, limit: kind(most)} if column else {}
             except ValueError:
-                raise InputError(f"Expected a number as the limit, got {shown(most)}.") from None
+                raise InputError(f"Expected a number as the limit, got {quote(most)}.") from None
         if not design:
             raise InputError("Name a column, and its limit from public knowledge.")
         schema = with_design(self.state.need_schema(), **design)
@@ -458,7 +458,7 @@ def column_edit(column: ColumnView, form: Mapping[str, Any]) -> Edit:
     }
     kind, ends, nulls = form["kind"], (texts["low"], texts["high"]), form.get("nulls")
     if kind not in KINDS:
-        raise InputError(f"There is no kind of column {shown(kind)}.")
+        raise InputError(f"There is no kind of column {quote(kind)}.")
     facts: dict[str, Any] = {}
     if kind != column.kind:
         facts["kind"] = kind
@@ -471,7 +471,7 @@ def column_edit(column: ColumnView, form: Mapping[str, Any]) -> Edit:
     if nulls is not None and ("nulls" in read or nulls != column.nulls):
         facts["nulls"] = nulls
     if not facts and not form.get("declare"):
-        raise InputError(f"Nothing of column {shown(column.name)} was changed.")
+        raise InputError(f"Nothing of column {quote(column.name)} was changed.")
     return Edit(
         facts={column.name: facts} if facts else {},
         declare=(column.name,) if form.get("declare") else (),

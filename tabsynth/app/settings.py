@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tabsynth._validate import between, integer, one_of, positive, shown
+from tabsynth._validate import in_range, integer, one_of, positive, quote
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
 
@@ -48,11 +48,11 @@ class Settings:
         """Check the values of the fields."""
         one_of("method", self.method, tuple(METHODS))
         positive("epsilon", self.epsilon)
-        between("delta", self.delta, 0, 1, low_open=True, high_open=True)
+        in_range("delta", self.delta, 0, 1, low_open=True, high_open=True)
         integer("rows", self.rows)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", self.name):
             raise InputError(
-                f"Expected a name of the fit of letters, digits, - and _, got {shown(self.name)}."
+                f"Expected a name of the fit of letters, digits, - and _, got {quote(self.name)}."
             )
         if self.method == "pate-acgan" and self.class_column is None:
             raise InputError("pate-acgan needs the column whose values are the classes; name it.")

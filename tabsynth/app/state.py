@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import check_writable
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.app import steps
 from tabsynth.app.settings import Settings
 from tabsynth.app.steps import Step
@@ -82,7 +82,7 @@ class ColumnView:
             words=provenance_in_words(column) if unchanged else PROVENANCES[column.provenance],
             source=column.source or "",
             copied=tuple((fact, str(texts.get(fact))) for fact in column.copied),
-            others=tuple((k, shown(v, 200)) for k, v in facts.items() if k not in shown_apart),
+            others=tuple((k, quote(v, 200)) for k, v in facts.items() if k not in shown_apart),
         )
 
 
@@ -173,7 +173,7 @@ class Preparation:
         """Return all steps so far, as ``command`` or ``python``."""
         names = [f.name for f in fields(Step)]
         if what not in names:
-            raise InputError(f"Expected one of {', '.join(names)}, got {shown(what)}.")
+            raise InputError(f"Expected one of {', '.join(names)}, got {quote(what)}.")
         return "\n\n".join(f"# {step.title}\n{getattr(step, what)}" for step in self.history)
 
     # What was chosen and made, each of which makes later results void
@@ -191,9 +191,9 @@ class Preparation:
         table = Path(path).expanduser()
         suffix(table)
         if not table.is_file():
-            raise InputError(f"There is no file {shown(path)}; correct the path.")
+            raise InputError(f"There is no file {quote(path)}; correct the path.")
         if not os.access(table, os.R_OK):
-            raise InputError(f"The file {shown(path)} cannot be read; ask for the permission.")
+            raise InputError(f"The file {quote(path)} cannot be read; ask for the permission.")
         self.settings = None
         self.take_schema(None)
         self.table, self.reading = table, dict(reading)

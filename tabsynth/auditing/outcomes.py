@@ -11,7 +11,7 @@ from typing import Any
 
 from tabsynth._files import json_ready, write_text
 from tabsynth._typing import JsonObject
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import code
 
@@ -136,12 +136,12 @@ def certificate_entries(
     """
     results = data.get("results")
     if not isinstance(results, list) or not all(isinstance(item, dict) for item in results):
-        raise FileFormatError(f"{path}: expected a list of results, got {shown(results)}.")
+        raise FileFormatError(f"{path}: expected a list of results, got {quote(results)}.")
     for item in results:
         claimed = item.get("epsilon_claimed")
         if isinstance(claimed, bool) or not isinstance(claimed, int | float):
             raise FileFormatError(
-                f"{path}: {shown(item.get('part'))} has no number as epsilon_claimed, so it is unknown which claim"
+                f"{path}: {quote(item.get('part'))} has no number as epsilon_claimed, so it is unknown which claim"
                 " was audited; attach the audit.json that tabsynth audit wrote."
             )
         whole_fit = _of_whole_fit(item)
@@ -156,8 +156,8 @@ def certificate_entries(
             or (whole_fit and item.get("delta") != delta)
         ):
             raise InputError(
-                f"{path}: {shown(item.get('part'))} is an audit of {shown(item.get('method'))} at"
-                f" epsilon={shown(claimed)}, delta={shown(item.get('delta'))}; the certificate is of {method} at"
+                f"{path}: {quote(item.get('part'))} is an audit of {quote(item.get('method'))} at"
+                f" epsilon={quote(claimed)}, delta={quote(item.get('delta'))}; the certificate is of {method} at"
                 f" epsilon={epsilon:.4g}, delta={delta:g}. Audit its claim: tabsynth audit --method {method}"
                 f" --epsilon {epsilon:.4g} --delta {delta:g}."
             )

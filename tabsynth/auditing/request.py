@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tabsynth._validate import between, integer, one_of, positive
+from tabsynth._validate import in_range, integer, one_of, positive
 from tabsynth.auditing.neighbouring_datasets import CASES, NeighbouringDatasets
 from tabsynth.auditing.neighbouring_datasets import small_neighbouring_datasets as small_datasets
 from tabsynth.errors import InputError
@@ -53,7 +53,7 @@ class AuditRequest:
         one_of("method", self.method, (*METHODS, *LINKED))
         one_of("case", self.case, CASES)
         positive("epsilon", self.epsilon)
-        between("delta", self.delta, 0, 1, low_open=True, high_open=True)
+        in_range("delta", self.delta, 0, 1, low_open=True, high_open=True)
         if self.runs is not None:
             integer("runs", self.runs, least=MIN_RUNS)
         integer("seeds", self.seeds, least=1)

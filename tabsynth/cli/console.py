@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tabsynth._progress import progress_bar
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import TableError, TabsynthError
 
 INTERRUPTED = 130
@@ -80,7 +80,7 @@ def say_usage_error(error: Any) -> None:
     command = error.ctx.command_path if error.ctx else ""
     errors = getattr(error.__cause__, "errors", None)  # of pydantic, whose message names no value
     if errors:
-        message += f", got {shown(errors()[0]['input'])}"
+        message += f", got {quote(errors()[0]['input'])}"
     if hasattr(error, "possibilities"):  # of the parser, which share a few letters with it
         name = error.option_name
         alike = get_close_matches(name, error.possibilities or (), cutoff=0.75)

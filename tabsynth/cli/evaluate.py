@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import parse_json, read_json_text
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.cli.console import fractions, say, warn
 from tabsynth.cli.options import Compared, flag, typed_options
 from tabsynth.cli.paths import check_folder, check_not_input, make_folder
@@ -169,7 +169,7 @@ def measure_privately(
     weights = confidential.get("weights")
     if weights not in (None, schema.weight):
         raise InputError(
-            f"--epsilon takes survey weights with a public cap; declare {shown(weights)} in the schema, as its key"
+            f"--epsilon takes survey weights with a public cap; declare {quote(weights)} in the schema, as its key"
             " weight."
         )
     given = [flag(name) for name in typed_options(confidential) if name != "weights"]

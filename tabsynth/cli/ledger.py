@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.cli.console import cli_command, say, say_table
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def show(
     if ledger.table:
         say(f"Table: {ledger.table}")
     if ledger.unit:
-        say(f"Unit of privacy: all records of one {shown(ledger.unit)}")
+        say(f"Unit of privacy: all records of one {quote(ledger.unit)}")
     say(_standing(ledger))
     if runs:
         say_table(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import check_writable
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.cli.console import say
 from tabsynth.cli.options import Draw, Reading, refuse
 from tabsynth.cli.paths import check_not_input
@@ -100,7 +100,7 @@ def parse_where_of_tables(schema: "LinkedSchema", texts: list[str]) -> dict[str,
         table, dot, rest = text.partition(".")
         if not dot or table not in schema.names:
             raise InputError(
-                f"Expected --where TABLE.COLUMN=VALUE with a table of {', '.join(schema.names)}, got {shown(text)}."
+                f"Expected --where TABLE.COLUMN=VALUE with a table of {', '.join(schema.names)}, got {quote(text)}."
             )
         by_table.setdefault(table, []).append(rest)
     return {table: parse_where(schema.tables[table], rest) for table, rest in by_table.items()}

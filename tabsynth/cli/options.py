@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tabsynth._validate import between, one_of
+from tabsynth._validate import in_range, one_of
 from tabsynth.cli.console import argument, option
 from tabsynth.cli.paths import private_key
 from tabsynth.errors import InputError
@@ -604,7 +604,7 @@ def check_decimal(options: dict[str, Any]) -> dict[str, Any]:
 def check_prior(prior: float | None) -> None:
     """Refuse a prior that is no probability between 0 and 1."""
     if prior is not None:
-        between("prior", prior, 0, 1, low_open=True, high_open=True)
+        in_range("prior", prior, 0, 1, low_open=True, high_open=True)
 
 
 def null_texts(texts: Collection[str] | None) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.cli.console import say, say_table
 from tabsynth.cli.options import PlanDesign, PlanRequest, refuse, typed_options
 from tabsynth.cli.settings import arguments_of, check_method
@@ -292,7 +292,7 @@ def _number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"Expected numbers in {option}, got {shown(text)}.") from None
+        raise InputError(f"Expected numbers in {option}, got {quote(text)}.") from None
 
 
 def _distribution(text: str) -> dict[int, float] | float:
@@ -313,7 +313,7 @@ def _whole(option: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InputError(f"Expected whole numbers in {option}, got {shown(text)}.") from None
+        raise InputError(f"Expected whole numbers in {option}, got {quote(text)}.") from None
 
 
 def _real(text: str) -> float:
@@ -321,7 +321,7 @@ def _real(text: str) -> float:
         return float(text)
     except ValueError:
         raise InputError(
-            f"Expected --rows-per-unit like 1:0.75,2:0.25 or a mean like 1.2, got {shown(text)}."
+            f"Expected --rows-per-unit like 1:0.75,2:0.25 or a mean like 1.2, got {quote(text)}."
         ) from None
 
 
@@ -390,7 +390,7 @@ def _print_noise(plan: "NoisePlan") -> None:
         say_table(
             ("column", "values", "noise, rows", "distance"),
             [
-                (shown(x.column), f"{x.codes:,}", f"{x.noise:,.4g}", f"{x.distance:.3f}")
+                (quote(x.column), f"{x.codes:,}", f"{x.noise:,.4g}", f"{x.distance:.3f}")
                 for x in plan.errors
             ],
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tabsynth._files import check_writable, write_text
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import one_of, quote
 from tabsynth.cli.console import cli_command, fail, option, say
 from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import Ledger, Reading, Survey, null_texts
@@ -104,7 +104,7 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
     for what, name in (("weights", survey.weight), ("units", survey.unit)):
         if name is not None and name not in frame.columns:
             raise InputError(
-                f"{request.table} has no column {shown(name)}; name its column of {what}."
+                f"{request.table} has no column {quote(name)}; name its column of {what}."
             )
     options: dict[str, Any] = {"null_values": nulls, "decimal": reading.decimal}
     if request.epsilon is None:
@@ -160,7 +160,7 @@ def _draft_privately(
     unit = released.design.neighbour
     say(f"privacy for adding or removing {unit}. Its cost counts in every fit that takes it.")
     for item in released.left_out:
-        say(f"  - {shown(item['name'])}: left out, {item['reason']}.")
+        say(f"  - {quote(item['name'])}: left out, {item['reason']}.")
     if request.ledger is not None:
         say(ledger_status(request.ledger))
 
@@ -219,9 +219,9 @@ def import_command(
     imported.save(out)
     say(f"Imported {source} to {out}: {len(imported.columns)} columns.")
     for item in imported.left_out:
-        say(f"  - {shown(item['name'])}: left out, {item['reason']}.")
+        say(f"  - {quote(item['name'])}: left out, {item['reason']}.")
     if imported.drafted:
-        names = ", ".join(map(shown, imported.drafted))
+        names = ", ".join(map(quote, imported.drafted))
         say(
             f"The file does not say that the values of {names} are public; compare them with a public document and"
             " set provenance to declared."
@@ -297,7 +297,7 @@ def suggest(
         share = (
             f"about {item['share']:.2%}" if ends is None else stated_share(item["share"], ends, 2)
         )
-        say(f"  {number}. {shown(rule.text, 120)}: broken by {share} of the rows.")
+        say(f"  {number}. {quote(rule.text, 120)}: broken by {share} of the rows.")
     if ledger is not None:
         say(ledger_status(ledger))
 
@@ -373,7 +373,7 @@ def _numbers(texts: Sequence[str], count: int) -> list[int]:
     for text in texts:
         if text != "all" and not text.isdecimal():
             raise InputError(
-                f"Expected --accept-suggested to be the number of a rule or all, got {shown(text)}."
+                f"Expected --accept-suggested to be the number of a rule or all, got {quote(text)}."
             )
         numbers += range(1, count + 1) if text == "all" else [int(text)]
     return numbers
@@ -422,8 +422,8 @@ def _pairs(option: str, texts: list[str] | None) -> dict[str, str]:
     for text in texts or ():
         name, sign, value = text.partition("=")
         if not sign or not name or not value:
-            raise InputError(f"Expected {option} like COLUMN=VALUE, got {shown(text)}.")
+            raise InputError(f"Expected {option} like COLUMN=VALUE, got {quote(text)}.")
         if name in out:
-            raise InputError(f"{option} names column {shown(name)} twice; give it once.")
+            raise InputError(f"{option} names column {quote(name)} twice; give it once.")
         out[name] = value
     return out

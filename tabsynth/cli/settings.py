@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from tabsynth._files import read_json_text
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.methods import METHODS
 
@@ -62,12 +62,12 @@ def read_settings(path: Path | None, texts: Sequence[str]) -> dict[str, Any]:
         name, sign, value = text.partition("=")
         *parents, last = (part.strip().replace("-", "_") for part in name.split("."))
         if not sign or not all((*parents, last)):
-            raise InputError(f"Expected --set like NAME=VALUE, got {shown(text)}.")
+            raise InputError(f"Expected --set like NAME=VALUE, got {quote(text)}.")
         level = settings
         for part in parents:
             level = level.setdefault(part, {})
             if not isinstance(level, dict):
-                raise InputError(f"--set {shown(name)} is within {part}, which is a value.")
+                raise InputError(f"--set {quote(name)} is within {part}, which is a value.")
         level[last] = _value(value.strip())
     return settings
 
@@ -167,7 +167,7 @@ def _group(value: Any, config: Any, name: str) -> Mapping[str, Any]:
     """Return the settings of a group; refuse a value that is none."""
     if not isinstance(value, dict):
         raise InputError(
-            f"Setting {name} is a group of settings, got {shown(value)}; set {name}.NAME=VALUE, with a NAME of"
+            f"Setting {name} is a group of settings, got {quote(value)}; set {name}.NAME=VALUE, with a NAME of"
             f" {', '.join(vars(config))}."
         )
     return value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tabsynth._files import read_json
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import cli_command, fail, say, warn
 from tabsynth.cli.options import Expires, Prior, check_prior
@@ -121,7 +121,7 @@ def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
         )
     records = data if isinstance(data, list) else [data]
     if not all(isinstance(item, dict) for item in records):
-        raise FileFormatError(f"{path}: expected audits as objects, got {shown(data)}.")
+        raise FileFormatError(f"{path}: expected audits as objects, got {quote(data)}.")
     return records
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tabsynth._validate import integer, one_of, shown
+from tabsynth._validate import integer, one_of, quote
 from tabsynth.datasets.download import ZippedCsv, download
 from tabsynth.datasets.pums import DICTIONARY, FIPS
 from tabsynth.drafting.drafts import draft_public
@@ -102,9 +102,9 @@ def _file(kind: str, code: str, year: int, address: str, path: Path) -> ZippedCs
 
 def _check_names(columns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(columns, str) or not columns or not all(isinstance(c, str) for c in columns):
-        raise InputError(f"Expected columns to be a list of PUMS names, got {shown(columns)}.")
+        raise InputError(f"Expected columns to be a list of PUMS names, got {quote(columns)}.")
     for name in duplicates(tuple(columns)):
-        raise InputError(f"columns names {shown(name)} twice; drop one.")
+        raise InputError(f"columns names {quote(name)} twice; drop one.")
     if "SERIALNO" in columns:
         raise InputError("columns names 'SERIALNO', an identifier; leave it out.")
     return tuple(columns)
@@ -114,7 +114,7 @@ def _with_households(persons: pd.DataFrame, file: ZippedCsv, names: Sequence[str
     """Return persons with the columns of their household; households without persons are left out."""
     for name in ("SERIALNO", *names):
         if name not in file.header:
-            raise InputError(f"The ACS files have no column {shown(name)}; check its PUMS name.")
+            raise InputError(f"The ACS files have no column {quote(name)}; check its PUMS name.")
     households = file.read(("SERIALNO", *names))
     for what, frame in (("person", persons), ("household", households)):
         if "SERIALNO" not in frame.columns or frame["SERIALNO"].isna().any():

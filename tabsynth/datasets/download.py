@@ -14,7 +14,7 @@ from typing import TypeVar
 import pandas as pd
 
 from tabsynth._files import replacing
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 
 TIMEOUT = 60.0  # seconds without a byte
@@ -119,7 +119,7 @@ class ZippedCsv:
                         f" limit of {self.limit}."
                     )
                 return info.filename
-        members = shown([info.filename for info in archive.infolist()])
+        members = quote([info.filename for info in archive.infolist()])
         raise InputError(f"{self.path} holds no file named like {member}, but {members}.")
 
     def _read_header(self, archive: zipfile.ZipFile) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import yaml
 
 from tabsynth._files import size_of
-from tabsynth._validate import check_text, one_of, shown
+from tabsynth._validate import check_text, one_of, quote
 from tabsynth.errors import FileFormatError, InputError
 
 NAME, FIGURES = "release.yaml", "metrics.json"  # of a report
@@ -179,7 +179,7 @@ def check_answers(data: object, where: str, folder: Path) -> Answers:
     """
     if not isinstance(data, Mapping):
         raise InputError(f"{where} must have a name and an answer on each line, such as name: ….")
-    problems = [f"{shown(name)} is no question of it" for name in data if name not in QUESTIONS]
+    problems = [f"{quote(name)} is no question of it" for name in data if name not in QUESTIONS]
     answers: dict[str, Any] = {}
     missing = []
     for name, (_, needed) in QUESTIONS.items():
@@ -214,7 +214,7 @@ def _answer(name: str, value: object) -> str | tuple[str, ...] | None:
             date.fromisoformat(text)
         except ValueError:
             raise InputError(
-                f"published must be a day such as 2026-11-25, got {shown(text)}"
+                f"published must be a day such as 2026-11-25, got {quote(text)}"
             ) from None
     if name in CHOICES:
         one_of(name, text, CHOICES[name])
@@ -228,11 +228,11 @@ def _text(name: str, value: object) -> str | None:
     if value is None or (isinstance(value, str) and UNFINISHED.fullmatch(value)):
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InputError(f"{name} must be text, got {shown(value, 60)}")
+        raise InputError(f"{name} must be text, got {quote(value, 60)}")
     text = str(value).strip()
     check_text(name, text)
     if CONTROLS.search(text):
-        raise InputError(f"{name} has a control character, in {shown(text)}")
+        raise InputError(f"{name} has a control character, in {quote(text)}")
     if len(text) > MOST_LETTERS:
         raise InputError(f"{name} has more than {MOST_LETTERS:,} letters")
     return text

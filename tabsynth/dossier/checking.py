@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tabsynth._files import MAX_JSON_BYTES, read_json, read_json_text, sha256, size_of
 from tabsynth._typing import JsonObject
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.dossier import answers as questions
 from tabsynth.dossier.answers import read_answers
 from tabsynth.dossier.making import (
@@ -139,7 +139,7 @@ def _files(place: Path) -> list[str]:
     for line in (place / SUMS).read_text("utf-8", errors="replace").splitlines():
         match = LINE.fullmatch(line)
         if match is None or match[2] in listed or len(listed) >= MOST_FILES:
-            return [f"{SUMS} has the line {shown(line)}, which no dossier has"]
+            return [f"{SUMS} has the line {quote(line)}, which no dossier has"]
         listed[match[2]] = match[1]
     problems = []
     there = {path.name: path for path in place.iterdir()}
@@ -152,7 +152,7 @@ def _files(place: Path) -> list[str]:
         elif sha256(path) != digest:
             problems.append(f"{name} was changed: it has another SHA-256 than {SUMS} says")
     extra = sorted(there.keys() - listed.keys() - {SUMS, SIGNATURE})
-    return problems + [f"{shown(name)} is extra: {SUMS} does not list it" for name in extra]
+    return problems + [f"{quote(name)} is extra: {SUMS} does not list it" for name in extra]
 
 
 def _signature(place: Path, key: str | Path | None) -> tuple[str, bool, list[str]]:
@@ -230,7 +230,7 @@ def _statement(place: Path, material: Material) -> list[str]:
     claims = [material.statement] if FORMAT in page else earlier
     needed = [*claims, *(table.sha256 for table in material.tables)]
     missing = [text for text in needed if text not in unescaped]
-    return [f"{STATEMENT} lacks the text {shown(text)}" for text in missing]
+    return [f"{STATEMENT} lacks the text {quote(text)}" for text in missing]
 
 
 def _croissant(place: Path, material: Material) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tabsynth._files import parse_json, read_json, read_json_text
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.dossier.answers import Answers
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.evaluation.claims import items_of, section_of
@@ -143,7 +143,7 @@ class Material:
         if keys:
             inside = neighbour_in(self.public)
         elif design.unit is not None:
-            inside = f"all rows of one {shown(design.unit)}, at most {design.rows} of them"
+            inside = f"all rows of one {quote(design.unit)}, at most {design.rows} of them"
         else:
             inside = "one row of the table"
         return f"{self.answers.unit} ({inside})"
@@ -472,7 +472,7 @@ def read_report(path: Path, tables: tuple[Table, ...]) -> Mapping[str, Any]:
         raise FileFormatError(f"{path} is not a complete published report.") from None
     if of not in {table.sha256 for table in tables}:
         raise InputError(
-            f"{path} is the report of another table ({shown(of, 80)}); evaluate this one."
+            f"{path} is the report of another table ({quote(of, 80)}); evaluate this one."
         )
     if releases < figures:
         raise InputError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import native, shown
+from tabsynth._validate import native, quote
 from tabsynth.drafting.identifiers import FEW
 from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.schema.categorical import Categorical
@@ -49,11 +49,11 @@ def _draft_listed(kind: type[Categorical], source: DraftSource) -> Categorical:
 
 def review_categorical(column: Categorical) -> list[str]:
     """Return what a person must check in a draft of listed values, a line each."""
-    name, out = shown(column.name), []
+    name, out = quote(column.name), []
     formula = next((v for v in column.categories if isinstance(v, str) and is_formula(v)), None)
     if formula is not None:
         out.append(
-            f"{name}: a spreadsheet would run {shown(formula)} as a formula; tables with it are"
+            f"{name}: a spreadsheet would run {quote(formula)} as a formula; tables with it are"
             " written as CSV only with --formulas escape, or keep."
         )
     if column.cells == 1:
@@ -97,7 +97,7 @@ def _unique(rows: dict[Any, int], source: DraftSource) -> str | None:
     texts = [v for v in rows if not (isinstance(v, str) and NUMBER_TEXT.fullmatch(v))]
     if 0 < len(texts) <= MOST_TEXTS:
         frequent = [text for text in texts if rows[text] >= source.min_count]
-        options = " ".join(f"--null {shown(text)}" for text in frequent)
+        options = " ".join(f"--null {quote(text)}" for text in frequent)
         return (
             f"all but {len(texts)} of its values are numbers; if the others mean missing, draft again with"
             f" {options or '--null for each of them'}"

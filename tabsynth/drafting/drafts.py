@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import integer, shown
+from tabsynth._validate import integer, quote
 from tabsynth.drafting.identifiers import named_for_one, value_format
 from tabsynth.drafting.kinds import DRAFTS, identifying, review_column
 from tabsynth.drafting.source import DraftSource, LeftOut
@@ -72,7 +72,7 @@ def draft_schema(
     integer("min_count", min_count)
     frame = to_pandas(table)
     for name in duplicates([str(name) for name in frame.columns]):
-        raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
+        raise InputError(f"The table has column {quote(name)} twice; rename or drop one.")
     if len(frame) == 0 or len(frame.columns) == 0:
         raise InputError("The table has no rows; give one with at least one row.")
     columns: list[Column] = []
@@ -88,7 +88,7 @@ def draft_schema(
     if not columns:
         first = left_out[0]
         raise InputError(
-            f"The draft leaves out every column of the table, {shown(first['name'])} because"
+            f"The draft leaves out every column of the table, {quote(first['name'])} because"
             f" {first['reason']}; declare by hand the columns that may be learned."
         )
     return Schema(columns, null_values, left_out=left_out, decimal=mark)
@@ -105,18 +105,18 @@ def review(schema: Schema) -> list[str]:
     No line shows a value of a column that was left out.
     """
     out = [
-        f"{shown(item['name'])}: left out, {item['reason']}. To use it, declare the column by hand."
+        f"{quote(item['name'])}: left out, {item['reason']}. To use it, declare the column by hand."
         for item in schema.left_out
     ]
     grouped = [c.name for c in schema.columns if c.provenance == "drafted" and c.other is not None]
     if grouped:
         out.append(
             f"Values of few rows are not listed, and taken together as 'other', in {len(grouped)} of the"
-            f" columns: {', '.join(map(shown, grouped))}."
+            f" columns: {', '.join(map(quote, grouped))}."
         )
     if schema.decimal is not None and schema.drafted:
         out.append(
-            f"Texts such as 1,234 and 1.234 are read with {shown(schema.decimal)} as the decimal mark; if that is wrong,"
+            f"Texts such as 1,234 and 1.234 are read with {quote(schema.decimal)} as the decimal mark; if that is wrong,"
             " draft again with --decimal."
         )
     for column in schema.columns:
@@ -162,18 +162,18 @@ def _column(
     """Return a column of the kind that takes the values; the arguments are those of :class:`DraftSource`."""
     present = values.dropna()
     if any(isinstance(value, list | dict | np.ndarray) for value in present.head(1)):
-        raise InputError(f"Column {shown(name)} holds lists or records; unfold it into columns.")
+        raise InputError(f"Column {quote(name)} holds lists or records; unfold it into columns.")
     nulls = bool(values.isna().any())
     if len(present) == 0:
         raise InputError(
-            f"Column {shown(name)} holds only nulls; drop it, or declare its categories by hand."
+            f"Column {quote(name)} holds only nulls; drop it, or declare its categories by hand."
         )
     if base_dtype(str(values.dtype)) == "text":
         present = _numbers(present.infer_objects(), decimal)
     dtype = str(present.dtype) if present.dtype != values.dtype else str(values.dtype)
     if nulls:
         dtype = with_nulls(dtype)
-    check_dtype(dtype, f"column {shown(name)}")
+    check_dtype(dtype, f"column {quote(name)}")
     source = DraftSource(
         name=name,
         values=present,
@@ -186,7 +186,7 @@ def _column(
     drafts = (draft(source) for draft in reversed(DRAFTS.values()))
     column = next((draft for draft in drafts if draft is not None), None)
     if column is None:
-        raise InputError(f"No kind of column takes {shown(name)}, of dtype {dtype}; drop it.")
+        raise InputError(f"No kind of column takes {quote(name)}, of dtype {dtype}; drop it.")
     return column
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import singledispatch
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.drafting.categories import draft_categorical, draft_ordinal, review_categorical
 from tabsynth.drafting.identifiers import identifying_categories, identifying_name
 from tabsynth.drafting.numbers import draft_numeric, identifying_numbers, review_numeric
@@ -38,7 +38,7 @@ DRAFTS: dict[str, Callable[[DraftSource], Column | None]] = {
 @singledispatch
 def review_column(column: Column) -> list[str]:
     """Return what a person must check in a draft of the column, a line each."""
-    return [f"{shown(column.name)}: {column.domain()} in this table; declare the public domain."]
+    return [f"{quote(column.name)}: {column.domain()} in this table; declare the public domain."]
 
 
 review_column.register(Categorical, review_categorical)
@@ -48,7 +48,7 @@ review_column.register(Temporal, review_temporal)
 
 @review_column.register
 def _(column: Hierarchical) -> list[str]:
-    return [f"{shown(column.name)}: {len(column.codes)} codes; list those of the codebook."]
+    return [f"{quote(column.name)}: {len(column.codes)} codes; list those of the codebook."]
 
 
 def identifying(column: Column) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.drafting.identifiers import FEW, LONG, named_for_codes
 from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.errors import InputError
@@ -43,7 +43,7 @@ def draft_numeric(source: DraftSource) -> Column | None:
     min_count, values = source.min_count, source.values.to_numpy(dtype=float)
     distinct, counts = np.unique(values, return_counts=True)
     if not np.isfinite(distinct).all():
-        raise InputError(f"Column {shown(source.name)} holds an infinite value; remove it.")
+        raise InputError(f"Column {quote(source.name)} holds an infinite value; remove it.")
     different = len(distinct)
     if min_count > 1:
         distinct, counts = _without_stray(distinct, counts)
@@ -81,7 +81,7 @@ def review_numeric(column: Numeric) -> list[str]:
     cells = f" and its {len(column.breaks)} breaks" if column.breaks else ""
     clipped = ", and values outside become the nearest bound" if column.clip else ""
     return [
-        f"{shown(column.name)}: bounds [{column.low:g}, {column.high:g}]{cells} were read off this"
+        f"{quote(column.name)}: bounds [{column.low:g}, {column.high:g}]{cells} were read off this"
         f" table{clipped}; declare those of the questionnaire or codebook."
     ]
 

@@ -34,7 +34,7 @@ from scipy.stats import norm
 
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, check_text, positive, shown
+from tabsynth._validate import check_text, in_range, positive, quote
 from tabsynth.drafting.identifiers import named_for_one
 from tabsynth.drafting.released_columns import (
     CLEAR,
@@ -141,7 +141,7 @@ def draft_private(
     check_design(frame, design, decimal)
     mu = math.inf
     if math.isfinite(epsilon):
-        between("delta", delta, 0, 1, low_open=True, high_open=True)
+        in_range("delta", delta, 0, 1, low_open=True, high_open=True)
         mu = gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
     with nullcontext() if ledger is None else ProjectLedger(ledger) as project:
         seeded = None if random_state is None else "A seeded draft"
@@ -213,7 +213,7 @@ def draft_on_ledger(
     frame = to_pandas(table)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     for name in duplicates(list(frame.columns)):
-        raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
+        raise InputError(f"The table has column {quote(name)} twice; rename or drop one.")
     for name in frame.columns:
         check_text("The table's names of columns", name)
         if not name:
@@ -241,7 +241,7 @@ def draft_on_ledger(
     if not columns:
         first = left_out[0]
         raise InputError(
-            f"The private draft could release no column, {shown(first['name'])} because {first['reason']}; raise epsilon, or"
+            f"The private draft could release no column, {quote(first['name'])} because {first['reason']}; raise epsilon, or"
             " declare a schema."
         )
     return Schema(

@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, positive
+from tabsynth._validate import in_range, positive
 from tabsynth.drafting.private_schema import check_design, open_ledger, release_name
 from tabsynth.encoding.rows import codes_of, key_of, rows_of
 from tabsynth.errors import InputError
@@ -119,7 +119,7 @@ def suggest_constraints(
         If the suggestions would exceed the limit of the project; nothing is read.
     """
     positive("epsilon", epsilon, finite=False)
-    between("delta", delta, 0, 1, low_open=True, high_open=True)
+    in_range("delta", delta, 0, 1, low_open=True, high_open=True)
     columns = [column for column in schema.columns if column.learned]
     if len(columns) < 2:
         raise InputError(

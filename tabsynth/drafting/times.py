@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.schema.column import Column
 from tabsynth.schema.dtypes import base_dtype
@@ -109,7 +109,7 @@ def draft_period(source: DraftSource) -> Column | None:
 def review_temporal(column: Temporal) -> list[str]:
     """Return what a person must check in a draft of dates or times, a line each."""
     return [
-        f"{shown(column.name)}: bounds {column.low} to {column.high} were read off this table; declare those"
+        f"{quote(column.name)}: bounds {column.low} to {column.high} were read off this table; declare those"
         " of the period that it covers."
     ]
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.encoding.gaps import GAP, from_gaps, gaps_between, is_gap, with_gaps
 from tabsynth.encoding.rows import Rows, SharedRows, names_of
 from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
@@ -333,12 +333,12 @@ class LinkedEncoder:
         """
         names = self.schema.names
         if not isinstance(tables, Mapping):
-            raise InputError(f"Expected a dict of tables {', '.join(names)}, got {shown(tables)}.")
+            raise InputError(f"Expected a dict of tables {', '.join(names)}, got {quote(tables)}.")
         for name in (*names, *map(str, tables)):
             if name not in tables or name not in names:
                 what = "has no table" if name not in tables else "knows no table"
                 who = "The dict of tables" if name not in tables else "The linked schema"
-                raise InputError(f"{who} {what} {shown(name)}; the tables are {', '.join(names)}.")
+                raise InputError(f"{who} {what} {quote(name)}; the tables are {', '.join(names)}.")
         frames = {name: to_pandas(tables[name], f"table {name}") for name in names}
         problems: list[str] = []
         keys = {name: self._keys(name, frames[name], problems) for name in names}
@@ -348,10 +348,10 @@ class LinkedEncoder:
                 codes[name] = self._codes(name, frames[name])
             except InputError as error:
                 found_problems = error.problems if isinstance(error, TableError) else [str(error)]
-                problems += [f"Table {shown(name)}: {problem}" for problem in found_problems]
+                problems += [f"Table {quote(name)}: {problem}" for problem in found_problems]
             schema = self.schema.tables[name]
             wrong = schema.design.problems(frames[name], schema.decimal, needed=True)
-            problems += [f"Table {shown(name)}: {message}" for *_, message in wrong]
+            problems += [f"Table {quote(name)}: {message}" for *_, message in wrong]
         for name in names:
             self._check_keys(name, keys, problems)
         if len(problems) == 1:
@@ -370,19 +370,19 @@ class LinkedEncoder:
             if names.count(column) != 1:
                 lacks = "lacks" if column not in names else "has twice"
                 problems.append(
-                    f"Table {shown(name)} {lacks} column {shown(column)} of its keys; correct it."
+                    f"Table {quote(name)} {lacks} column {quote(column)} of its keys; correct it."
                 )
                 continue
             values = frame.iloc[:, names.index(column)]
             if values.isna().any():
                 problems.append(
-                    f"Table {shown(name)} has a null in column {shown(column)} of its keys; fill it in, or take the row out."
+                    f"Table {quote(name)} has a null in column {quote(column)} of its keys; fill it in, or take the row out."
                 )
             elif column in keys.columns:
                 value = ambiguous_unit(values)
                 if value is not None:
                     problems.append(
-                        f"Table {shown(name)} has {column}={shown(value)}, which may stand for several keys; give keys as"
+                        f"Table {quote(name)} has {column}={quote(value)}, which may stand for several keys; give keys as"
                         " whole numbers or texts."
                     )
                 out[column] = names_of(values)
@@ -398,7 +398,7 @@ class LinkedEncoder:
         index = self.encoders[name].to_index(learned, f"table {name}")
         if len(index) < len(frame):  # rows that cannot be repaired would be left out
             raise InputError(
-                f"Table {shown(name)} has a row that breaks a rule and cannot be repaired; correct it."
+                f"Table {quote(name)} has a row that breaks a rule and cannot be repaired; correct it."
             )
         return index
 
@@ -426,7 +426,7 @@ class LinkedEncoder:
             twice = pd.Series(values).duplicated().to_numpy()
             if twice.any():
                 problems.append(
-                    f"Table {shown(name)} has key {of.key}={shown(values[twice.argmax()])} twice; each row needs a key of its"
+                    f"Table {quote(name)} has key {of.key}={quote(values[twice.argmax()])} twice; each row needs a key of its"
                     " own."
                 )
         above = None if of.parent is None else str(self.schema.keys[of.parent].key)
@@ -435,8 +435,8 @@ class LinkedEncoder:
             orphan = ~pd.Series(values, dtype=object).isin(parents).to_numpy()
             if orphan.any():
                 problems.append(
-                    f"Table {shown(name)} has {of.parent_key}={shown(values[orphan.argmax()])}, which is no key of table"
-                    f" {shown(of.parent)}; add the row there, or take this one out."
+                    f"Table {quote(name)} has {of.parent_key}={quote(values[orphan.argmax()])}, which is no key of table"
+                    f" {quote(of.parent)}; add the row there, or take this one out."
                 )
 
     def _link(

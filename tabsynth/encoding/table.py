@@ -11,7 +11,7 @@ import category_encoders as ce
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import one_of, shown, shown_text
+from tabsynth._validate import one_of, quote, quote_text
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.encoding.rows import PrivateRows, Records, records_of
 from tabsynth.errors import InputError
@@ -205,7 +205,7 @@ class TableEncoder:
         for name in schemes:
             if name not in schema.names:
                 raise InputError(
-                    f"network_encoding names column {shown(name)}, which the schema lacks."
+                    f"network_encoding names column {quote(name)}, which the schema lacks."
                 )
         _check_one_hot([c for c in schema.columns if schemes.get(c.name, "one-hot") == "one-hot"])
         blocks, start = [], 0
@@ -312,9 +312,9 @@ class TableEncoder:
                 continue  # the column is not read
             if broken.any() and self.whole.violations == "refuse":
                 row = table.iloc[int(broken.argmax())]
-                values = ", ".join(f"{name}={shown_text(row[name])}" for name in rule.names)
+                values = ", ".join(f"{name}={quote_text(row[name])}" for name in rule.names)
                 raise InputError(
-                    f"The {what} has a row with {values}, which breaks the rule {shown(rule.text, 120)}; correct it,"
+                    f"The {what} has a row with {values}, which breaks the rule {quote(rule.text, 120)}; correct it,"
                     " or declare violations='drop' or 'repair' in the schema."
                 )
             satisfying &= ~broken
@@ -484,12 +484,12 @@ def _check_one_hot(columns: Sequence[Column]) -> None:
     for size, name in sizes.items():
         if size > MAX_ONE_HOT:
             raise InputError(
-                f"Column {shown(name)} has {size} values, too many for one-hot codes (at most"
+                f"Column {quote(name)} has {size} values, too many for one-hot codes (at most"
                 f" {MAX_ONE_HOT}); declare the common ones, with 'other' for the rest, or kind hierarchy, or fewer bins, or"
                 " take a GAN and encode the column as binary or base-N."
             )
     if sum(size**2 for size in sizes) > MAX_CODEBOOKS:
         raise InputError(
             "The one-hot codes of all columns take too much memory; group values, or encode the largest"
-            f" column, {shown(sizes[max(sizes)])}, as binary or base-N."
+            f" column, {quote(sizes[max(sizes)])}, as binary or base-N."
         )

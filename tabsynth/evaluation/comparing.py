@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.evaluation.claims import claimed_epsilon
 from tabsynth.evaluation.metric import Evaluation, Metric
@@ -127,11 +127,11 @@ def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
     for item in evaluations[1:]:
         if labels.count(item.label) > 1:
             raise InputError(
-                f"Two reports are called {shown(item.label)}; give each its own: evaluate(label=...)."
+                f"Two reports are called {quote(item.label)}; give each its own: evaluate(label=...)."
             )
         if item.schema_sha256 != first.schema_sha256:
             raise InputError(
-                f"{shown(item.label)} and {shown(first.label)} have different schemas; only tables of"
+                f"{quote(item.label)} and {quote(first.label)} have different schemas; only tables of"
                 " one schema can be compared."
             )
         if item.weights != first.weights and (
@@ -140,12 +140,12 @@ def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
             or item.weights.population != first.weights.population
         ):
             raise InputError(
-                f"{shown(item.label)} and {shown(first.label)} were measured with other survey weights; evaluate both"
+                f"{quote(item.label)} and {quote(first.label)} were measured with other survey weights; evaluate both"
                 " with the same."
             )
         if item.real_sha256 != first.real_sha256:
             raise InputError(
-                f"{shown(item.label)} and {shown(first.label)} were measured against other real rows;"
+                f"{quote(item.label)} and {quote(first.label)} were measured against other real rows;"
                 " evaluate both with the same training table and hold-out."
             )
 

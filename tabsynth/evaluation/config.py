@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tabsynth._validate import integer, shown
+from tabsynth._validate import integer, quote
 from tabsynth.errors import InputError
 
 Progress = Callable[[str, float], None]
@@ -60,7 +60,7 @@ class EvaluationConfig:
         """Check the settings, and sort ``k``."""
         k = self.k
         if isinstance(k, int | str) or not isinstance(k, Sequence) or len(k) == 0:
-            raise InputError(f"Expected k to be whole numbers such as (1, 5, 10), got {shown(k)}.")
+            raise InputError(f"Expected k to be whole numbers such as (1, 5, 10), got {quote(k)}.")
         object.__setattr__(self, "k", tuple(sorted({integer("k", item) for item in k})))
         if self.m is not None:
             integer("m", self.m)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.drafting.drafts import MIN_COUNT, draft_public, draft_schema
 from tabsynth.drafting.identifiers import named_for_one
 from tabsynth.errors import InputError
@@ -41,7 +41,7 @@ def drafted_for(
     tables = [named_by_text(frame) for frame in frames]
     for table, name in zip(tables, names, strict=True):
         for column in duplicates(list(table.columns)):
-            raise InputError(f"The {name} has column {shown(column)} twice; rename or drop one.")
+            raise InputError(f"The {name} has column {quote(column)} twice; rename or drop one.")
         refuse_no_rows(len(table), name)
     common = [c for c in tables[0].columns if all(c in table.columns for table in tables[1:])]
     if not common:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import integer, one_of, shown
+from tabsynth._validate import integer, one_of, quote
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.shadow import shadow_attack
 from tabsynth.evaluation.column_summaries import column_summaries, heaping
@@ -60,7 +60,7 @@ def evaluate_table(
         Tables as users have them; ``baseline`` is the real one.
     """
     if schema is not None and not isinstance(schema, Schema):
-        raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
+        raise InputError(f"Expected schema to be a Schema, got {quote(schema)}.")
     survey = survey.weighted_by(None if schema is None else schema.weight)
     declared = () if schema is None else (*schema.names, *schema.design.names)
     parts = [
@@ -203,7 +203,7 @@ def _refuse_shadow(shadow: object, schema: Schema) -> None:
     """Raise InputError if an estimator's fits would lack the weight or the unit of their schema."""
     if schema.design and not callable(shadow):
         raise InputError(
-            f"shadow fits tables without column {shown(schema.design.names[0])}, which the schema needs; give a"
+            f"shadow fits tables without column {quote(schema.design.names[0])}, which the schema needs; give a"
             " function that adds it."
         )
 
@@ -236,7 +236,7 @@ def checked_totals(totals: Mapping[str, int], lengths: Sequence[int]) -> dict[st
         one_of("a table of sampled_from", name, SAMPLED)
         if integer(f"sampled_from of {name}", total) < rows.get(name, 0):
             raise InputError(
-                f"sampled_from has {shown(total)} rows for {name}, of which {rows[name]:,} were given; correct it."
+                f"sampled_from has {quote(total)} rows for {name}, of which {rows[name]:,} were given; correct it."
             )
     return {name: (rows[name], int(total)) for name, total in totals.items() if name in rows}
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError, TableError
 from tabsynth.evaluation.metric import Columns, Metric, Part
@@ -118,7 +118,7 @@ def indexed_synthetic(
                 raise InputError(f"In the {SYNTHETIC}: {error}") from None
             count = int(wrong.sum())
             first = named[column.name][wrong].iloc[0]
-            label = f"{column.name}: values not declared, such as {shown(first)}"
+            label = f"{column.name}: values not declared, such as {quote(first)}"
             undeclared.append(Part(label, count / len(frame), n=count))
             fits &= ~wrong
     if not fits.any():
@@ -155,7 +155,7 @@ def certificate_with(
             raise InputError(f"The certificate was refused: {'; '.join(certificate.problems)}.")
         return certificate.certificate, certificate.authenticated
     if not isinstance(certificate, Mapping):
-        raise InputError(f"Expected certificate to be a dict, got {shown(certificate)}.")
+        raise InputError(f"Expected certificate to be a dict, got {quote(certificate)}.")
     return matching(synthetic, certificate), False
 
 
@@ -171,7 +171,7 @@ def rows_sha256(train: np.ndarray, holdout: np.ndarray | None) -> str:
 def _short(values: Any) -> str:
     if isinstance(values, dict):
         return f"{values['low']} to {values['high']}"
-    return shown(list(values))
+    return quote(list(values))
 
 
 def _misfits(column: Column, values: pd.Series) -> np.ndarray:
@@ -206,7 +206,7 @@ def meaning(
 def _place(schema: Schema, name: str, argument: str) -> int:
     if name not in schema.names:
         raise InputError(
-            f"{argument}={shown(name)} is no column of the schema; it has"
+            f"{argument}={quote(name)} is no column of the schema; it has"
             f" {', '.join(map(repr, schema.names[:8]))}{' …' if len(schema.names) > 8 else ''}."
         )
     return schema.names.index(name)

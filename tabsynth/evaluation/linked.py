@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.roots import MAX_ATTACKED, root_membership, root_shadow
 from tabsynth.evaluation.config import EvaluationConfig
@@ -126,7 +126,7 @@ def evaluate_linked(
         Tables as users have them; ``baseline`` are the real ones.
     """
     if not isinstance(schema, LinkedSchema):
-        raise InputError(f"Expected schema to be a LinkedSchema, got {shown(schema)}.")
+        raise InputError(f"Expected schema to be a LinkedSchema, got {quote(schema)}.")
     if config.boosting or config.sampled_from:
         raise InputError(
             "Linked tables are evaluated without boosting and sampled_from; leave these settings out."
@@ -143,7 +143,7 @@ def evaluate_linked(
     if unseen is not None:
         controls, _ = levels_of(unseen, schema, HOLDOUT, _weights(of_root, unseen, HOLDOUT))
     if not len(train[schema.root]) or not len(created[schema.root]):
-        raise InputError(f"Table {shown(schema.root)} of the real or synthetic tables has no rows.")
+        raise InputError(f"Table {quote(schema.root)} of the real or synthetic tables has no rows.")
     linked = _Linked(
         schema=schema,
         columns=columns,
@@ -156,7 +156,7 @@ def evaluate_linked(
     counted = linked.levels.map(lambda levels: with_weight(levels, columns))
     if not len(counted.synthetic[schema.root]):
         raise InputError(
-            f"The rows of table {shown(schema.root)} of the {SYNTHETIC} that fit the schema have only weights of 0; give"
+            f"The rows of table {quote(schema.root)} of the {SYNTHETIC} that fit the schema have only weights of 0; give"
             " rows that stand for somebody."
         )
     reference, scale = counted.holdout, 1.0
@@ -212,7 +212,7 @@ def _refuse_known_holdout(linked: _Linked, holdout: Levels) -> None:
     names, root = linked.schema.names, linked.schema.root
     if len(holdout[root]) < 1:
         raise InputError(
-            f"Table {shown(root)} of the {HOLDOUT} has no rows; give some, or no hold-out."
+            f"Table {quote(root)} of the {HOLDOUT} has no rows; give some, or no hold-out."
         )
     for levels, what in ((linked.levels.baseline, "real"), (linked.levels.synthetic, "synthetic")):
         if all(same_rows(holdout[name].codes, levels[name].codes) for name in names):
@@ -257,12 +257,12 @@ def columns_of(schema: LinkedSchema, name: str) -> LevelColumns:
 def _frames(tables: object, schema: LinkedSchema, what: str) -> Frames:
     """Return a DataFrame for each table of the schema, columns named by text; refuses other tables and missing key columns."""
     if not isinstance(tables, Mapping):
-        raise InputError(f"Expected the {what} to be a dict of tables, got {shown(tables)}.")
+        raise InputError(f"Expected the {what} to be a dict of tables, got {quote(tables)}.")
     if set(tables) != set(schema.names):
         odd = next(iter(sorted(set(schema.names) ^ set(tables), key=str)))
         problem = "is missing" if odd in schema.names else "is not in the schema"
         raise InputError(
-            f"Table {shown(odd)} of the {what} {problem}; the schema has {', '.join(schema.names)}."
+            f"Table {quote(odd)} of the {what} {problem}; the schema has {', '.join(schema.names)}."
         )
     out = {}
     for name in schema.names:
@@ -272,7 +272,7 @@ def _frames(tables: object, schema: LinkedSchema, what: str) -> Frames:
         for column in schema.keys[name].columns:
             if column not in frame:
                 raise InputError(
-                    f"Table {shown(name)} of the {what} has no key column {shown(column)}."
+                    f"Table {quote(name)} of the {what} has no key column {quote(column)}."
                 )
         out[name] = _with_numbers(frame.reset_index(drop=True), schema, name)
     return out
@@ -326,7 +326,7 @@ def levels_of(
             if strict and (parent < 0).any():
                 key = frame[keys.parent_key].iloc[rows[np.argmax(parent < 0)]]
                 raise InputError(
-                    f"In {where}, {keys.parent_key}={shown(key)} has no row of {keys.parent}; give the parent's row, or"
+                    f"In {where}, {keys.parent_key}={quote(key)} has no row of {keys.parent}; give the parent's row, or"
                     " leave such rows out."
                 )
         usable = parent >= 0
@@ -335,7 +335,7 @@ def levels_of(
             if strict and repeated.any():
                 key = frame[keys.key].iloc[rows][repeated].iloc[0]
                 raise InputError(
-                    f"In {where}, the key {keys.key}={shown(key)} is null or repeated; each row needs a key of its own."
+                    f"In {where}, the key {keys.key}={quote(key)} is null or repeated; each row needs a key of its own."
                 )
             usable &= ~repeated.to_numpy()
         codes, rows, parent = codes[usable], rows[usable], parent[usable]
@@ -468,7 +468,7 @@ def _shadow(linked: _Linked) -> Metric:
     shadow, schema, frames = linked.config.shadow, linked.schema, linked.frames
     if not callable(shadow):
         raise InputError(
-            f"Expected shadow to be a function from real to synthetic linked tables, got {shown(shadow)}."
+            f"Expected shadow to be a function from real to synthetic linked tables, got {quote(shadow)}."
         )
     train = linked.levels.baseline
     count = len(train[schema.root])

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, positive, shown
+from tabsynth._validate import in_range, positive, quote
 from tabsynth.encoding.rows import KEY_BYTES, PrivateRows, key_of, rows_of
 from tabsynth.errors import InputError
 from tabsynth.evaluation.charged import charged_metrics, uses
@@ -106,7 +106,7 @@ def release(
     ``rng`` is for audits alone: figures with seeded noise are not private.
     """
     if not isinstance(schema, Schema):
-        raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
+        raise InputError(f"Expected schema to be a Schema, got {quote(schema)}.")
     stated, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
     declared, schema = schema, schema.coded
@@ -115,7 +115,7 @@ def release(
     assert stated is not None
     if delta is None:
         delta = float(stated.get("delta", math.nan))
-    delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
+    delta = in_range("delta", delta, 0, 1, low_open=True, high_open=True)
     design = schema.design
     count = uses(len(schema.columns), design.weight is not None)
     sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
@@ -210,7 +210,7 @@ def _open_ledger(
     if path is None:
         if project_section:
             raise InputError(
-                f"The synthetic table was made under the ledger {shown(project_section.get('ledger'))}; give that as"
+                f"The synthetic table was made under the ledger {quote(project_section.get('ledger'))}; give that as"
                 " ledger, so that this report is counted there too."
             )
         ledger_of_figures = Ledger(epsilon, delta)
@@ -247,7 +247,7 @@ def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) 
     problems = find_missing_mechanisms(certificate)
     if problems:
         raise InputError(f"The certificate is refused: {'; '.join(problems)}.")
-    delta = between("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)
+    delta = in_range("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)
     budget = float(certificate.get("epsilon_asked", math.inf))
     recomputed = Ledger.from_list(budget, delta, items).spent
     claimed = float(certificate["epsilon"])

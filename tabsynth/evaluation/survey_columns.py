@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import positive, shown
+from tabsynth._validate import positive, quote
 from tabsynth.errors import InputError, TableError
 from tabsynth.evaluation.utility.survey import Design, Linearised, Replicated
 from tabsynth.schema.linked import LinkedSchema
@@ -67,7 +67,7 @@ class Survey:
             object.__setattr__(self, "weights", _array(self.weights))
         for name, value in (("strata", self.strata), ("clusters", self.clusters)):
             if value is not None and not isinstance(value, str):
-                raise InputError(f"Expected {name} to be the name of a column, got {shown(value)}.")
+                raise InputError(f"Expected {name} to be the name of a column, got {quote(value)}.")
         replicates = self.replicate_weights
         if replicates is not None and not isinstance(replicates, str):
             if not isinstance(replicates, Sequence) or not all(
@@ -75,11 +75,11 @@ class Survey:
             ):
                 raise InputError(
                     "Expected replicate_weights to be names of columns, or the text before their numbers such as"
-                    f" 'PWGTP'; got {shown(replicates)}."
+                    f" 'PWGTP'; got {quote(replicates)}."
                 )
             if len(set(replicates)) < max(2, len(replicates)):
                 raise InputError(
-                    f"replicate_weights needs two columns or more, all different; got {shown(list(replicates))}."
+                    f"replicate_weights needs two columns or more, all different; got {quote(list(replicates))}."
                 )
             object.__setattr__(self, "replicate_weights", tuple(replicates))
         if replicates is not None and (self.strata or self.clusters):
@@ -134,7 +134,7 @@ def _array(weights: object) -> np.ndarray:
         array = np.empty((0, 0))
     if array.ndim != 1:
         raise InputError(
-            f"Expected weights to be the name of a column or a number for each row, got {shown(weights)}."
+            f"Expected weights to be the name of a column or a number for each row, got {quote(weights)}."
         )
     return array
 
@@ -199,7 +199,7 @@ class SurveyReader:
             return aside[name]
         problem = "has no column" if count == 0 else "has more than one column"
         remedy = "name another column" if count == 0 else "rename or drop one"
-        self.problems.append(f"The {what} {problem} {shown(name)} ({argument}); {remedy}.")
+        self.problems.append(f"The {what} {problem} {quote(name)} ({argument}); {remedy}.")
         return None
 
     def _numbers(
@@ -212,7 +212,7 @@ class SurveyReader:
             return out
         value = values.iloc[int(wrong.argmax())]
         expected = "finite numbers" if negative else "numbers from 0"
-        example = "a null" if pd.isna(value) else shown(value)
+        example = "a null" if pd.isna(value) else quote(value)
         self.problems.append(
             f"The {what} has {example} among the weights of {name} ({int(wrong.sum()):,} such{' row' if wrong.sum() == 1 else ' rows'}), and weights are"
             f" {expected}; correct it, or take the row out."
@@ -235,8 +235,8 @@ class SurveyReader:
         names = self.names.replicates(list(aside.columns))
         if isinstance(self.names.replicate_weights, str) and len(names) < 2:
             self.problems.append(
-                f"The {what} has no columns {shown(self.names.replicate_weights + '1')},"
-                f" {shown(self.names.replicate_weights + '2')}, … (replicate_weights); name the columns."
+                f"The {what} has no columns {quote(self.names.replicate_weights + '1')},"
+                f" {quote(self.names.replicate_weights + '2')}, … (replicate_weights); name the columns."
             )
         columns = []
         for name in names:
@@ -265,7 +265,7 @@ class SurveyReader:
             return None
         if values.isna().any():
             self.problems.append(
-                f"Column {shown(name)} of the {what} has a null among its {argument}; give each such row one of its own."
+                f"Column {quote(name)} of the {what} has a null among its {argument}; give each such row one of its own."
             )
             return None
         return np.asarray(pd.factorize(values.astype(object).map(str))[0], dtype=np.int64)
@@ -308,7 +308,7 @@ class DesignColumns(NamedTuple):
         if (sizes == 1).any():
             unit = "row" if clusters is None else "cluster"
             raise InputError(
-                f"{int((sizes == 1).sum()):,} strata of column {shown(names.strata)} of the {what} have one {unit} each,"
+                f"{int((sizes == 1).sum()):,} strata of column {quote(names.strata)} of the {what} have one {unit} each,"
                 " from which no variance follows; join them with others."
             )
         return Linearised(

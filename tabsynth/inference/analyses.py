@@ -9,7 +9,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from tabsynth._random import Randomness
-from tabsynth._validate import between, shown
+from tabsynth._validate import in_range, quote
 from tabsynth.errors import InputError
 from tabsynth.inference.influence import (
     NO_CHANGE,
@@ -140,8 +140,8 @@ def quantile(
     DataFrame
         As of :func:`mean`. The standard error is the width of the interval over that of a normal one.
     """
-    between("q", q, 0, 1, low_open=True, high_open=True)
-    between("confidence", confidence, 0, 1, low_open=True, high_open=True)
+    in_range("q", q, 0, 1, low_open=True, high_open=True)
+    in_range("confidence", confidence, 0, 1, low_open=True, high_open=True)
     reference, rows = _rows_of(model, [column], by)
     y = _numbers(reference, rows, column)
     groups, members = _groups(rows, _list_columns(by), column)
@@ -265,7 +265,7 @@ def _logistic(
     if not np.abs(beta).max() < MOST_COEFFICIENT:
         name = names[int(np.abs(beta).argmax())]
         raise InputError(
-            f"The logistic regression has no finite coefficient of {shown(name)}: its rows all have the event, or none has;"
+            f"The logistic regression has no finite coefficient of {quote(name)}: its rows all have the event, or none has;"
             " leave it out."
         )
     return beta, np.linalg.pinv(information)
@@ -354,7 +354,7 @@ def _call_analysis(
     except Exception as error:  # an analysis is the caller's own code
         text = " ".join(str(error).split())
         raise InputError(
-            f"The analysis failed on a synthetic table: {type(error).__name__}: {shown(text, 120)}; correct it."
+            f"The analysis failed on a synthetic table: {type(error).__name__}: {quote(text, 120)}; correct it."
         ) from error
     names, values = _numbers_of(result)
     if before is not None and len(values) != len(before):
@@ -383,7 +383,7 @@ def _numbers_of(result: object) -> tuple[Sequence[Hashable], np.ndarray]:
         values = np.empty(0)
     if not len(values) or not np.isfinite(values).all() or result is None:
         raise InputError(
-            f"The analysis must return finite numbers, got {shown(str(result), 60)}; return a number, or several."
+            f"The analysis must return finite numbers, got {quote(str(result), 60)}; return a number, or several."
         )
     return (range(len(values)) if names is None else names), values
 
@@ -416,7 +416,7 @@ def _reference(model: Model) -> Reference:
 def _columns_of(event: object) -> list[str]:
     """Return the columns of an event."""
     if not isinstance(event, Mapping) or not event:
-        raise InputError(f'Expected an event such as {{"column": value}}, got {shown(event)}.')
+        raise InputError(f'Expected an event such as {{"column": value}}, got {quote(event)}.')
     return list(event)
 
 
@@ -426,10 +426,10 @@ def _list_columns(names: Columns) -> list[str]:
     if isinstance(names, str):
         return [names]
     if not isinstance(names, Sequence | pd.Index) or not all(isinstance(n, str) for n in names):
-        raise InputError(f"Expected names of columns, got {shown(names)}.")
+        raise InputError(f"Expected names of columns, got {quote(names)}.")
     out = list(dict.fromkeys(names))
     if len(out) < len(names):
-        raise InputError(f"Expected different columns, got {shown(list(names))}.")
+        raise InputError(f"Expected different columns, got {quote(list(names))}.")
     return out
 
 
@@ -475,7 +475,7 @@ def _numbers(reference: Reference, rows: Rows, name: str) -> np.ndarray:
     """Return the values of a numeric column, nan for null, shape (rows,)."""
     values = rows.table[name]
     if not pd.api.types.is_numeric_dtype(values) or _column(reference, name).kind != "numeric":
-        raise InputError(f"Column {shown(name)} is not numeric; name a numeric column.")
+        raise InputError(f"Column {quote(name)} is not numeric; name a numeric column.")
     return values.to_numpy(dtype=float, na_value=np.nan)
 
 

@@ -21,7 +21,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.stats import norm
 
 from tabsynth._random import Randomness
-from tabsynth._validate import between, shown
+from tabsynth._validate import in_range, quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import number_of
 from tabsynth.schema.column import Column
@@ -223,7 +223,7 @@ class Reference:
         for name in names:
             if name not in self.table.columns:
                 raise InputError(
-                    f"{what} names column {shown(name)}, which the table does not have; its columns are"
+                    f"{what} names column {quote(name)}, which the table does not have; its columns are"
                     f" {', '.join(map(str, self.table.columns[:8]))}{', …' if self.table.shape[1] > 8 else ''}."
                 )
             sources = {name}
@@ -238,7 +238,7 @@ class Reference:
             sources |= {detail.name for detail in details if detail is not None}
             if not sources <= set(learned):
                 raise InputError(
-                    f"{what} names column {shown(name)}, which is not modelled; leave it out."
+                    f"{what} names column {quote(name)}, which is not modelled; leave it out."
                 )
             out |= {learned.index(source) for source in sources}
         return sorted(out)
@@ -356,7 +356,7 @@ def estimates(
     DataFrame
         A row for each statistic: ``estimate``, ``standard_error``, ``low``, ``high``, and a ``note`` in place of numbers.
     """
-    between("confidence", confidence, 0, 1, low_open=True, high_open=True)
+    in_range("confidence", confidence, 0, 1, low_open=True, high_open=True)
     columns = reference.positions(list(rows.table.columns))
     design = Design(reference, reference.aggregates(columns), rows, sample)
     shares, count = design.rows, len(influence.values)

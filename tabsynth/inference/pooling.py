@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from tabsynth._validate import between, one_of
+from tabsynth._validate import in_range, one_of
 from tabsynth.errors import InputError
 
 Implicates: TypeAlias = Iterable[float | Iterable[float] | pd.Series]
@@ -48,7 +48,7 @@ def pool(
         For fewer than two implicates, and for estimates or variances that are no finite numbers.
     """
     one_of("rule", rule, RULES)
-    between("confidence", confidence, 0, 1, low_open=True, high_open=True)
+    in_range("confidence", confidence, 0, 1, low_open=True, high_open=True)
     q, names = _stack(estimates, "estimates")
     u_all, _ = _stack(variances, "variances")
     m = len(q)

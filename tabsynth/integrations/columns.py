@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 
 
@@ -34,10 +34,10 @@ class Columns:
         InputError
         """
         if not isinstance(table, pd.DataFrame):
-            raise InputError(f"Expected a pandas DataFrame, got {shown(table)}.")
+            raise InputError(f"Expected a pandas DataFrame, got {quote(table)}.")
         for name in table.columns:
             if not isinstance(name, str):
-                raise InputError(f"Column {shown(name)} has no text as its name; rename it.")
+                raise InputError(f"Column {quote(name)} has no text as its name; rename it.")
         named = zip(table.columns, table.dtypes, strict=True)
         # The categories of a categorical column would be values of rows.
         dtypes = {

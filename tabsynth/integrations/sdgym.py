@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from tabsynth._validate import one_of, positive, shown
+from tabsynth._validate import one_of, positive, quote
 from tabsynth.errors import InputError, TableError
 from tabsynth.integrations.columns import Columns
 from tabsynth.methods import METHODS
@@ -138,7 +138,7 @@ def fit_synthesizer(
 def _keys(metadata: Mapping[str, Any]) -> list[str]:
     """Return the columns that metadata of SDV says to be keys, personal or free text."""
     if not isinstance(metadata, Mapping):
-        raise InputError(f"Expected SDV metadata as a dict, got {shown(metadata)}.")
+        raise InputError(f"Expected SDV metadata as a dict, got {quote(metadata)}.")
     return [
         item.name
         for item in declarations(dict(metadata), "the metadata")

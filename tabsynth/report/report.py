@@ -10,7 +10,7 @@ import pandas as pd
 
 from tabsynth._files import write_text
 from tabsynth._typing import JsonObject
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.evaluation.comparing import Comparison, compare_evaluations
 from tabsynth.evaluation.config import EvaluationConfig
@@ -251,6 +251,6 @@ def compare(reports: Sequence[Report]) -> Report:
     single = [item for item in evaluations if isinstance(item, Evaluation)]
     if len(single) < 2 or len(single) < len(evaluations):
         raise InputError(
-            f"Expected two or more reports of one table each to compare, got {shown(reports)}."
+            f"Expected two or more reports of one table each to compare, got {quote(reports)}."
         )
     return Report(compare_evaluations(single))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.evaluation.baseline import BETTER, INCONCLUSIVE, NO_BETTER, NOTHING
 from tabsynth.evaluation.claims import is_conditional, is_private
 from tabsynth.evaluation.metric import Evaluation
@@ -217,10 +217,10 @@ def _draft_sentences(drafted: Drafted) -> list[str]:
     if drafted.grouped:
         out.append(
             f"Values of fewer than {drafted.min_count} rows of all tables are taken together in"
-            f" {_list_some(map(shown, drafted.grouped))}."
+            f" {_list_some(map(quote, drafted.grouped))}."
         )
     if drafted.left_out:
-        reasons = [f"{shown(name)} ({reason})" for name, reason in drafted.left_out.items()]
+        reasons = [f"{quote(name)} ({reason})" for name, reason in drafted.left_out.items()]
         out.append(f"Not compared: {_list_some(reasons)}.")
     return out
 

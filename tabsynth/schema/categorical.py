@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import check_text, native, shown
+from tabsynth._validate import check_text, native, quote
 from tabsynth.errors import InputError
 from tabsynth.schema.column import (
     MAX_CATEGORIES,
@@ -70,13 +70,13 @@ class Categorical(Column):
             if not isinstance(value, str | int | float | bool) or (
                 isinstance(value, float) and value - value != 0
             ):
-                raise InputError(f"{where}: category {shown(value)} is not text, number or bool.")
+                raise InputError(f"{where}: category {quote(value)} is not text, number or bool.")
             if value in seen:
-                raise InputError(f"{where}: category {shown(value)} is listed twice.")
+                raise InputError(f"{where}: category {quote(value)} is listed twice.")
             seen.add(value)
         self._check_types(where)
         if self.other is not None and self.other not in seen:
-            raise InputError(f"{where}: other={shown(self.other)} is not among its categories.")
+            raise InputError(f"{where}: other={quote(self.other)} is not among its categories.")
 
     def _check_types(self, where: str) -> None:
         """Raise InputError for categories that a Series of the declared dtype could not hold."""
@@ -86,7 +86,7 @@ class Categorical(Column):
             allowed = set(_HOLDS)
         wrong = [value for value in self.categories if _type_of(value) not in allowed]
         if wrong or ("text" in types and len(types) > 1):
-            what = f"category {shown(wrong[0])}" if wrong else "a mix of text and numbers"
+            what = f"category {quote(wrong[0])}" if wrong else "a mix of text and numbers"
             raise InputError(
                 f"{where}: dtype {self.dtype} cannot hold {what}; write the categories in the type"
                 " of the dtype, or change the dtype."
@@ -116,7 +116,7 @@ class Categorical(Column):
 
     def domain(self, limit: int = 8) -> str:
         """Implement :meth:`Column.domain`."""
-        text = ", ".join(shown(value) for value in self.categories[:limit])
+        text = ", ".join(quote(value) for value in self.categories[:limit])
         if len(self.categories) > limit:
             text += f" and {len(self.categories) - limit} more"
         return domain_with_missing(self, text, limit)
@@ -233,7 +233,7 @@ class Categorical(Column):
         text, base = isinstance(value, str), self.value_type
         if text != (base == "text") and base in ("text", "int", "float"):
             return InputError(
-                f"Column {shown(self.name)} holds {shown(value)} where the schema declares"
+                f"Column {quote(self.name)} holds {quote(value)} where the schema declares"
                 f" {'text' if base == 'text' else 'numbers'}; read the file with"
                 " tabsynth.read_table, or convert the column with astype."
             )

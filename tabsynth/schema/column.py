@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import check_text, one_of, shown
+from tabsynth._validate import check_text, one_of, quote
 from tabsynth.design import UNCHANGED
 from tabsynth.errors import FileFormatError, InputError, one_line
 from tabsynth.schema.cells import is_range
@@ -49,11 +49,11 @@ def check_dtype(dtype: Any, where: str) -> None:
     """Raise InputError for a dtype that no registered kind of column has."""
     if not is_supported(dtype):
         raise InputError(
-            f"{where}: dtype {shown(str(dtype))} is not supported; use text, whole numbers, reals,"
+            f"{where}: dtype {quote(str(dtype))} is not supported; use text, whole numbers, reals,"
             " bool, category, datetime64, timedelta64 or period."
         )
     if not _is_pandas_dtype(dtype):
-        raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.")
+        raise InputError(f"{where}: pandas knows no dtype {quote(dtype)}.")
 
 
 @lru_cache(maxsize=256)
@@ -156,7 +156,7 @@ class Column:
         """Make a column of the class of its kind."""
         if cls is not Column:
             return object.__new__(cls)
-        where = f"column {shown(facts.get('name'))}"
+        where = f"column {quote(facts.get('name'))}"
         kind = KINDS[one_of(f"kind of {where}", facts.get("kind"), KINDS)]
         field_names = [f.name for f in dataclasses.fields(kind)]
         for name in facts:
@@ -169,9 +169,9 @@ class Column:
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
-        where = f"column {shown(self.name)}"
+        where = f"column {quote(self.name)}"
         if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"A column's name must be text, got {shown(self.name)}.")
+            raise InputError(f"A column's name must be text, got {quote(self.name)}.")
         one_of(f"kind of {where}", self.kind, (type(self).kind,))
         one_of(f"provenance of {where}", self.provenance, PROVENANCES)
         check_dtype(self.dtype, where)
@@ -185,7 +185,7 @@ class Column:
             check_text(where, text)
         if base_dtype(self.value_dtype) not in self.dtypes:
             raise InputError(
-                f"{where}: a {self.kind} column cannot have dtype {shown(self.dtype)}."
+                f"{where}: a {self.kind} column cannot have dtype {quote(self.dtype)}."
             )
         self._check(where)
         _check_missing(self, where)
@@ -193,7 +193,7 @@ class Column:
         if stated is not None:
             if not isinstance(stated, list | tuple) or not all(isinstance(n, str) for n in stated):
                 raise InputError(
-                    f"{where}: expected {COPIED} to be a list of facts, got {shown(stated)}."
+                    f"{where}: expected {COPIED} to be a list of facts, got {quote(stated)}."
                 )
             copied = tuple(name for name in facts_of_drafts(self) if name in stated)
             default = facts_of_drafts(self) if self.provenance == "drafted" else ()
@@ -400,14 +400,14 @@ class Column:
         """Return :meth:`amounts` of values without nulls."""
         if self.value_type not in ("int", "float", "bool"):
             raise InputError(
-                f"Column {shown(self.name)} holds no numbers, dates or times; a rule cannot compute with it."
+                f"Column {quote(self.name)} holds no numbers, dates or times; a rule cannot compute with it."
             )
         return values.to_numpy(dtype=float)
 
     def from_amounts(self, amounts: np.ndarray) -> pd.Series:
         """Return values of amounts, shape (n,); NaN becomes null. Amounts outside the bounds become the nearest bound."""
         raise InputError(
-            f"Column {shown(self.name)} of kind {self.kind} cannot be computed from others by an expression;"
+            f"Column {quote(self.name)} of kind {self.kind} cannot be computed from others by an expression;"
             " declare a table."
         )
 
@@ -458,15 +458,15 @@ class Column:
         if isinstance(values, Mapping):
             if not is_range(values):
                 raise InputError(
-                    f"{where}, column {shown(self.name)}: expected a range with low and high, got"
-                    f" {shown(dict(values))}; give both ends."
+                    f"{where}, column {quote(self.name)}: expected a range with low and high, got"
+                    f" {quote(dict(values))}; give both ends."
                 )
             values = [values]
         restriction = self.restriction(values, where)
         if restriction.partly.any():
             cell = self.label(int(restriction.partly.argmax()))
             raise InputError(
-                f"{where}, column {shown(self.name)}: only a part of the cell {cell} is listed; list all of its values,"
+                f"{where}, column {quote(self.name)}: only a part of the cell {cell} is listed; list all of its values,"
                 " give a range of whole cells, or change the cells."
             )
         return restriction.shares > 0
@@ -530,7 +530,7 @@ class Column:
             return in_dtype(pd.Series(filled, dtype="object", name=self.name), self.value_dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
-                f"Column {shown(self.name)} does not fit dtype {self.dtype}: {one_line(error)};"
+                f"Column {quote(self.name)} does not fit dtype {self.dtype}: {one_line(error)};"
                 " correct the value, or declare another dtype."
             ) from None
 
@@ -581,7 +581,7 @@ def _check_missing(column: Column, where: str) -> None:
         except InputError:
             continue
         raise InputError(
-            f"{where}: {shown(key)} stands for a missing value and is a declared value, too; take it out of one"
+            f"{where}: {quote(key)} stands for a missing value and is a declared value, too; take it out of one"
             " of the two, or narrow the bounds."
         )
 
@@ -590,7 +590,7 @@ def check_nulls(column: Column, nulls: np.ndarray) -> np.ndarray:
     """Return the mask of nulls, shape (n,), as it is; InputError where it has one and the column allows none."""
     if nulls.any() and not column.nulls:
         raise InputError(
-            f"Column {shown(column.name)} has a null, and the schema allows none there; fill it, or"
+            f"Column {quote(column.name)} has a null, and the schema allows none there; fill it, or"
             " declare nulls=true."
         )
     return nulls
@@ -603,7 +603,7 @@ def padded(column: Column, of_values: np.ndarray, fill: Any) -> np.ndarray:
 
 def domain_with_missing(column: Column, domain: str, limit: int) -> str:
     """Return the values of a column for people, and what it has in place of missing ones."""
-    keys = ", ".join(shown(key) for key in list(column.missing)[:limit])
+    keys = ", ".join(quote(key) for key in list(column.missing)[:limit])
     return domain + " and None" * column.nulls + f", and for missing values {keys}" * bool(keys)
 
 
@@ -685,14 +685,14 @@ def register(kind: type[Column]) -> None:
     if missing:
         raise TypeError(f"{kind.__name__} must define {', '.join(missing)}.")
     if KINDS.get(kind.kind, kind) is not kind:
-        raise InputError(f"A column kind {shown(kind.kind)} exists; give the new one another name.")
+        raise InputError(f"A column kind {quote(kind.kind)} exists; give the new one another name.")
     KINDS[kind.kind] = kind
 
 
 def column_from(item: Mapping[str, Any], where: str) -> Column:
     """Return the column of a dict from :meth:`Column.to_dict`; refuse what it does not know."""
     values = dict(item)
-    column = f"column {shown(values.get('name'))}"
+    column = f"column {quote(values.get('name'))}"
     chosen = values.get("kind")
     kind = KINDS.get(chosen) if isinstance(chosen, str) else None
     kinds = list(KINDS.values()) if kind is None else [kind]
@@ -700,7 +700,7 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
     unknown = set(values) - set(names)
     if unknown:
         raise FileFormatError(
-            f"{where}: {column} has unknown key {shown(sorted(unknown)[0])}; known are"
+            f"{where}: {column} has unknown key {quote(sorted(unknown)[0])}; known are"
             f" {', '.join(names)}."
         )
     values = {key: value for key, value in values.items() if value is not None}
@@ -717,11 +717,11 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
     for key, allowed in types.items():
         if key in values and not _is_of(values[key], allowed):
             raise FileFormatError(
-                f"{where}: {column} has {key}={shown(values[key])}, of a wrong type."
+                f"{where}: {column} has {key}={quote(values[key])}, of a wrong type."
             )
     for key in ("name", "kind", "dtype"):
         if not isinstance(values.get(key), str):
-            raise FileFormatError(f"{where}: a column lacks {key!r}: {shown(item)}.")
+            raise FileFormatError(f"{where}: a column lacks {key!r}: {quote(item)}.")
     for key in ("labels", "missing"):
         if not all(isinstance(text, str) for text in values.get(key, {}).values()):
             raise FileFormatError(f"{where}: {key} of {column} must be texts.")

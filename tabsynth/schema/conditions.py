@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import is_null, is_range, plain, range_ends
 from tabsynth.schema.facts import ColumnFacts
@@ -61,13 +61,13 @@ def restriction_by_code(column: ColumnFacts, values: Sequence[object], where: st
             continue
         if not column.ordered:
             raise InputError(
-                f"{where}: column {shown(column.name)}: a {column.kind} column has no order; list the values."
+                f"{where}: column {quote(column.name)}: a {column.kind} column has no order; list the values."
             )
         low, high = range_ends(value)
         first, last = code(low), code(high)
         if first > last:
             raise InputError(
-                f"{where}: column {shown(column.name)}: low={shown(low)} is above high."
+                f"{where}: column {quote(column.name)}: low={quote(low)} is above high."
             )
         shares[first : last + 1] = True
     return Restriction(shares, np.zeros(len(shares), dtype=bool))
@@ -92,11 +92,11 @@ def code_of(column: ColumnFacts, value: object, argument: str = "where", null: s
 def has_no(column: ColumnFacts, value: Any, argument: str = "where", null: str = "") -> InputError:
     """Return the error for an undeclared value or range of a condition."""
     null = f" (null: {null})" if null and column.nulls else ""
-    what = f"value {shown(value)}"
+    what = f"value {quote(value)}"
     if is_range(value):
         what = f"value from {value['low']} to {value['high']}"
     return InputError(
-        f"{argument}: column {shown(column.name)} has no {what}; it has {column.domain()}{null}."
+        f"{argument}: column {quote(column.name)} has no {what}; it has {column.domain()}{null}."
     )
 
 

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import real, shown
+from tabsynth._validate import quote, real
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import plain
 from tabsynth.schema.column import Column
@@ -114,7 +114,7 @@ class Derived(Rule):
         result = self.expression(amounts)
         if not self.target.nulls and np.isnan(result).any():
             raise InputError(
-                f"Column {shown(self.target.name)}: {self.expression.text} is undefined in some row, and the"
+                f"Column {quote(self.target.name)}: {self.expression.text} is undefined in some row, and the"
                 " column has no nulls; declare nulls=true."
             )
         return result
@@ -372,7 +372,7 @@ def checked_suggestions(suggested: Any) -> tuple[dict[str, Any], ...]:
     InputError
     """
     if not isinstance(suggested, list | tuple):
-        raise InputError(f"Expected suggested to be a list of dicts, got {shown(suggested)}.")
+        raise InputError(f"Expected suggested to be a list of dicts, got {quote(suggested)}.")
     for i, item in enumerate(suggested):
         share = item.get("share") if isinstance(item, Mapping) else None
         if (
@@ -383,7 +383,7 @@ def checked_suggestions(suggested: Any) -> tuple[dict[str, Any], ...]:
         ):
             raise InputError(
                 f"suggested[{i}]: expected a dict with the rule and the share of rows that break it, from 0 to 1, and perhaps its"
-                f" interval; got {shown(item)}."
+                f" interval; got {quote(item)}."
             )
     return tuple(plainly(item) for item in suggested)
 
@@ -435,7 +435,7 @@ def rule_from(columns: Columns, item: Any, where: str) -> Rule:
     if form is None or set(item) not in _FORMS[form]:
         raise InputError(
             f"{where}: expected derive with from and table, derive with expression, order, sum with at_most, or if with then;"
-            f" got {shown(item)}."
+            f" got {quote(item)}."
         )
     make = {"derive": _derived, "order": _order, "sum": _sum, "if": _implication}[form]
     return make(columns, item, where)
@@ -446,11 +446,11 @@ def _column(columns: Columns, name: Any, where: str) -> Column:
         column = columns[name]
     except (InputError, KeyError, TypeError):
         raise InputError(
-            f"{where}: the schema has no column {shown(name)}; correct the name."
+            f"{where}: the schema has no column {quote(name)}; correct the name."
         ) from None
     if not column.learned:
         raise InputError(
-            f"{where}: column {shown(name)} is of kind {column.kind}, which is not learned; leave it out of"
+            f"{where}: column {quote(name)} is of kind {column.kind}, which is not learned; leave it out of"
             " the rule."
         )
     return column
@@ -468,12 +468,12 @@ def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
     given_names = item["from"]
     if not isinstance(given_names, str | list | tuple):
         raise InputError(
-            f"{where}: expected from to be a column or a list of columns, got {shown(given_names)}."
+            f"{where}: expected from to be a column or a list of columns, got {quote(given_names)}."
         )
     names = [given_names] if isinstance(given_names, str) else list(given_names)
     sources = tuple(_column(columns, name, where) for name in names)
     if target.name in names or not names:
-        raise InputError(f"{where}: column {shown(target.name)} cannot follow from itself.")
+        raise InputError(f"{where}: column {quote(target.name)} cannot follow from itself.")
     shape = tuple(column.size for column in sources)
     if np.prod(shape, dtype=float) > MAX_LOOKUP:
         raise InputError(f"{where}: the table would have more than {MAX_LOOKUP:,} entries.")
@@ -488,12 +488,12 @@ def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
     for row in given:
         if not isinstance(row, list | tuple) or len(row) != len(sources) + 1:
             raise InputError(
-                f"{where}: a row of the table needs {len(sources) + 1} values, got {shown(row)}."
+                f"{where}: a row of the table needs {len(sources) + 1} values, got {quote(row)}."
             )
         key = tuple(_code(c, value, where) for c, value in zip(sources, row[:-1], strict=True))
         code, value = _target_code(target, row[-1], where)
         if lookup[key] not in (-1, code):
-            keys = ", ".join(shown(value) for value in row[:-1])
+            keys = ", ".join(quote(value) for value in row[:-1])
             raise InputError(
                 f"{where}: the table gives {keys} two values, {target.label(int(lookup[key]))} and"
                 f" {target.label(code)}; keep one."
@@ -519,7 +519,7 @@ def _target_code(column: Column, value: Any, where: str) -> tuple[int, Any]:
     """Return the code of a value of the derived column, and the value as the column has it."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return _code(column, None, where), None
-    where = f"{where}, column {shown(column.name)}"
+    where = f"{where}, column {quote(column.name)}"
     try:
         if isinstance(value, str):
             read = column.strict().parse(pd.Series([value], dtype=object))
@@ -551,7 +551,7 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
     ordered = tuple(_column(columns, name, where) for name in names)
     strict = item.get("strict", False)
     if not isinstance(strict, bool):
-        raise InputError(f"{where}: expected strict to be true or false, got {shown(strict)}.")
+        raise InputError(f"{where}: expected strict to be true or false, got {quote(strict)}.")
     units = {(c.kind, getattr(c, "resolution", None)) for c in ordered if hasattr(c, "units")}
     if len(units) > 1 or (
         units and len(units) == 1 and not all(hasattr(c, "units") for c in ordered)
@@ -565,7 +565,7 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
     reasons = next((c.name for c in ordered if c.missing), None)
     if reasons is not None:
         raise InputError(
-            f"{where}: column {shown(reasons)} has reasons for missing, which a difference does not keep apart; leave"
+            f"{where}: column {quote(reasons)} has reasons for missing, which a difference does not keep apart; leave"
             " one of them out."
         )
     if len(ordered) != 2:
@@ -587,13 +587,13 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         )
     if not isinstance(facts.get("breaks", ()), list | tuple):
         raise InputError(
-            f"{where}: expected breaks of the difference to be a list, got {shown(facts['breaks'])}."
+            f"{where}: expected breaks of the difference to be a list, got {quote(facts['breaks'])}."
         )
     try:
         real("low", facts["low"])
     except InputError:
         raise InputError(
-            f"{where}: expected low of the difference to be a number, got {shown(facts['low'])}."
+            f"{where}: expected low of the difference to be a number, got {quote(facts['low'])}."
         ) from None
     if facts["low"] < 0 or (strict and facts["low"] <= 0):
         raise InputError(f"{where}: low of the difference contradicts the order; leave it out.")
@@ -646,7 +646,7 @@ def _implication(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         side = item[key]
         if not isinstance(side, Mapping) or not side:
             raise InputError(
-                f"{where}: expected {key} to be a dict of columns to values, got {shown(side)}."
+                f"{where}: expected {key} to be a dict of columns to values, got {quote(side)}."
             )
         masks = {}
         for name, values in side.items():
@@ -687,7 +687,7 @@ def _check_together(rules: Sequence[Rule]) -> None:
         else:
             continue
         if target in made:
-            raise InputError(f"Two constraints derive column {shown(target)}; keep one.")
+            raise InputError(f"Two constraints derive column {quote(target)}; keep one.")
         made[target] = sources
     for start in made:
         seen, left = set(), list(made[start])
@@ -695,7 +695,7 @@ def _check_together(rules: Sequence[Rule]) -> None:
             name = left.pop()
             if name == start:
                 raise InputError(
-                    f"The constraints derive column {shown(start)} from itself, by way of others; leave one out."
+                    f"The constraints derive column {quote(start)} from itself, by way of others; leave one out."
                 )
             if name not in seen:
                 seen.add(name)

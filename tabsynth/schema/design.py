@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.design import DeclaredDesign
 from tabsynth.schema.cells import OtherObject
 from tabsynth.schema.number_texts import numbers_of
@@ -33,7 +33,7 @@ class Design(DeclaredDesign):
                     (
                         name,
                         None,
-                        f"The table lacks column {shown(name)}, the {what} of the schema; add it.",
+                        f"The table lacks column {quote(name)}, the {what} of the schema; add it.",
                     )
                 )
         if self.weight in names:
@@ -45,7 +45,7 @@ class Design(DeclaredDesign):
                     (
                         self.weight,
                         value,
-                        f"Column {shown(self.weight)} has {'a null' if pd.isna(value) else f'weight {shown(value)}'}, and weights"
+                        f"Column {quote(self.weight)} has {'a null' if pd.isna(value) else f'weight {quote(value)}'}, and weights"
                         " are numbers from 0; correct it, or take the row out.",
                     )
                 )
@@ -54,7 +54,7 @@ class Design(DeclaredDesign):
                 (
                     self.unit,
                     None,
-                    f"Column {shown(self.unit)} has a null, and each row is of a unit; give each such row a unit of"
+                    f"Column {quote(self.unit)} has a null, and each row is of a unit; give each such row a unit of"
                     " its own.",
                 )
             )
@@ -67,7 +67,7 @@ class Design(DeclaredDesign):
                     (
                         self.unit,
                         value,
-                        f"Column {shown(self.unit)} has unit {shown(value)}, which {why}; give units"
+                        f"Column {quote(self.unit)} has unit {quote(value)}, which {why}; give units"
                         " as whole numbers or texts.",
                     )
                 )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import one_of, quote
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.column import (
     COPIED,
@@ -58,7 +58,7 @@ class Edit:
             )
         for name, facts in self.facts.items():
             if "kind" in facts:
-                one_of(f"kind of column {shown(name)}", facts["kind"], KINDS)
+                one_of(f"kind of column {quote(name)}", facts["kind"], KINDS)
 
     @property
     def names(self) -> set[str]:
@@ -98,18 +98,18 @@ def edit(schema: Schema, change: Edit) -> Schema:
     """
     unknown = sorted(change.names - {*schema.names, *schema.names_left_out})
     if unknown:
-        raise InputError(f"The schema has no column {', '.join(map(shown, unknown))}; correct it.")
+        raise InputError(f"The schema has no column {', '.join(map(quote, unknown))}; correct it.")
     out_already = sorted((change.names - set(schema.names)) - set(change.drop))
     if out_already:
         raise InputError(
-            f"The schema leaves out {', '.join(map(shown, out_already))}; declare it among the columns"
+            f"The schema leaves out {', '.join(map(quote, out_already))}; declare it among the columns"
             " of the file by hand."
         )
     numbers = range(1, len(schema.suggested) + 1)
     for number in change.accept_suggested:
         if number not in numbers:
             raise InputError(
-                f"Expected the number of a suggested rule, from 1 to {len(numbers)}; got {shown(number)}."
+                f"Expected the number of a suggested rule, from 1 to {len(numbers)}; got {quote(number)}."
             )
     rules = dict(zip(numbers, schema.suggested, strict=True))
     accepted = [rules.pop(number)["rule"] for number in sorted(set(change.accept_suggested))]
@@ -189,9 +189,9 @@ def _in_dtype(text: Any, dtype: Any) -> Any:
 def differences(first: Schema, second: Schema) -> list[str]:
     """Return what changes from one schema to another, a line each; none where they are equal."""
     before, after = first.to_dict(), second.to_dict()
-    out = [f"column {shown(n)}: removed" for n in first.names if n not in second.names]
+    out = [f"column {quote(n)}: removed" for n in first.names if n not in second.names]
     out += [
-        f"column {shown(n)}: added, {second[n].domain()}"
+        f"column {quote(n)}: added, {second[n].domain()}"
         for n in second.names
         if n not in first.names
     ]
@@ -205,7 +205,7 @@ def differences(first: Schema, second: Schema) -> list[str]:
         )
         for key in dict.fromkeys((*old, *new)):
             if key != COPIED or old["provenance"] == new["provenance"]:  # whose words list it
-                out += _changes(f"column {shown(name)}, {key}", old.get(key), new.get(key))
+                out += _changes(f"column {quote(name)}, {key}", old.get(key), new.get(key))
     for key in dict.fromkeys((*before, *after)):
         if key not in ("columns", COPIED):
             listed = list in (type(before.get(key)), type(after.get(key)))
@@ -232,9 +232,9 @@ def _changes(what: str, old: Any, new: Any) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    return "not stated" if value is None else shown(value, 150)  # provenance names facts
+    return "not stated" if value is None else quote(value, 150)  # provenance names facts
 
 
 def _list(items: Sequence[Any], limit: int = 8) -> str:
-    text = ", ".join(map(shown, items[:limit]))
+    text = ", ".join(map(quote, items[:limit]))
     return text if len(items) <= limit else f"{text} and {len(items) - limit} more"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 
 MAX_LENGTH = 2_000  # characters
@@ -89,20 +89,20 @@ class Expression:
     def __init__(self, text: Any, where: str) -> None:
         self.text, self._where = text, where
         if not isinstance(text, str) or not text or len(text) > MAX_LENGTH:
-            raise InputError(f"{where}: expected an expression as text, got {shown(text)}.")
+            raise InputError(f"{where}: expected an expression as text, got {quote(text)}.")
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise InputError(f"{where}: {shown(text)} is no expression; correct it.") from None
+            raise InputError(f"{where}: {quote(text)} is no expression; correct it.") from None
         self.names: tuple[str, ...] = ()
         self._read(self._tree, 0)
         if not self.names:
-            raise InputError(f"{where}: {shown(text)} names no column.")
+            raise InputError(f"{where}: {quote(text)} names no column.")
 
     def _read(self, node: ast.AST, depth: int) -> None:
         """Note the columns of a part; InputError for what an expression may not have."""
         if depth > 50:
-            raise InputError(f"{self._where}: {shown(self.text)} is nested too deeply.")
+            raise InputError(f"{self._where}: {quote(self.text)} is nested too deeply.")
         if isinstance(node, ast.Name):
             self.names = tuple(dict.fromkeys((*self.names, node.id)))
             return
@@ -130,7 +130,7 @@ class Expression:
                     self._read(part, depth + 1)
                 return
         raise InputError(
-            f"{self._where}: {shown(self.text)} has a part that is not supported; use numbers, columns,"
+            f"{self._where}: {quote(self.text)} has a part that is not supported; use numbers, columns,"
             f" + - * / // %, comparisons, col('a name') and {', '.join(sorted(_FUNCTIONS))}."
         )
 

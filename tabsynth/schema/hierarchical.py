@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import check_text, integer, native, shown
+from tabsynth._validate import check_text, integer, native, quote
 from tabsynth.errors import InputError
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.cells import is_null
@@ -107,14 +107,14 @@ class Hierarchical(Column):
             raise InputError(f"{where}: declare codes, a list of the values.")
         for code in self.codes:
             if isinstance(code, bool) or not isinstance(code, str | int):
-                raise InputError(f"{where}: code {shown(code)} is neither text nor a whole number.")
+                raise InputError(f"{where}: code {quote(code)} is neither text nor a whole number.")
         if len(self.listed.categories) != len({str(code) for code in self.codes}):
             raise InputError(f"{where}: a code is listed as text and as a number; keep one.")
         if self.parents is not None:
             homeless = next((c for c in self.codes if str(c) not in self.parents), None)
             if homeless is not None:
                 raise InputError(
-                    f"{where}: code {shown(homeless)} has no place in parents; add it, with null if nothing is above it."
+                    f"{where}: code {quote(homeless)} has no place in parents; add it, with null if nothing is above it."
                 )
 
     def _leaves(self) -> tuple[Value, ...]:
@@ -124,7 +124,7 @@ class Hierarchical(Column):
         whole = base_dtype(self.dtype) == "int"
         if whole and not all(node.lstrip("-").isdecimal() for node in leaves):
             raise InputError(
-                f"column {shown(self.name)}: dtype {self.dtype} cannot hold the nodes of parents; list codes."
+                f"column {quote(self.name)}: dtype {self.dtype} cannot hold the nodes of parents; list codes."
             )
         return tuple(int(node) if whole else node for node in leaves)
 
@@ -432,7 +432,7 @@ def _tree(parents: Any, where: str) -> dict[str, str | None]:
     for pair in pairs:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise InputError(
-                f"{where}: parents has {shown(pair)} in place of a node and its parent."
+                f"{where}: parents has {quote(pair)} in place of a node and its parent."
             )
         node, parent = (end if end is None else str(end) for end in pair)
         for text in (node, parent):
@@ -441,13 +441,13 @@ def _tree(parents: Any, where: str) -> dict[str, str | None]:
             raise InputError(f"{where}: parents names a node without a text.")
         if tree.get(node, parent) != parent:
             raise InputError(
-                f"{where}: {shown(node)} has two parents, {shown(tree[node])} and {shown(parent)}; keep one."
+                f"{where}: {quote(node)} has two parents, {quote(tree[node])} and {quote(parent)}; keep one."
             )
         tree[node] = parent
     for node, parent in tree.items():
         if parent is not None and parent not in tree:
             raise InputError(
-                f"{where}: {shown(parent)}, the parent of {shown(node)}, is no node; add it, with null if nothing is"
+                f"{where}: {quote(parent)}, the parent of {quote(node)}, is no node; add it, with null if nothing is"
                 " above it."
             )
     settled: set[str] = set()
@@ -456,7 +456,7 @@ def _tree(parents: Any, where: str) -> dict[str, str | None]:
         at: str | None = start
         while at is not None and at not in settled:
             if at in seen:
-                raise InputError(f"{where}: {shown(at)} is above itself; parents must be a tree.")
+                raise InputError(f"{where}: {quote(at)} is above itself; parents must be a tree.")
             seen[at] = None
             at = tree[at]
         settled |= set(seen)

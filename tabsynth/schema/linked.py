@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tabsynth._files import parse_json, read_json_text, write_text
-from tabsynth._validate import check_text, integer, shown
+from tabsynth._validate import check_text, integer, quote
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.schema.design import Design
 from tabsynth.schema.numeric import Numeric
@@ -71,7 +71,7 @@ class TableKeys:
             value = getattr(self, name)
             if value is not None:
                 if not isinstance(value, str) or not value:
-                    raise InputError(f"Expected {name} of keys to be text, got {shown(value)}.")
+                    raise InputError(f"Expected {name} of keys to be text, got {quote(value)}.")
                 check_text(name, value)
         for name in ("increasing", "gaps"):
             given = getattr(self, name)
@@ -79,7 +79,7 @@ class TableKeys:
                 continue
             if not isinstance(given, list | tuple) or not all(isinstance(n, str) for n in given):
                 raise InputError(
-                    f"Expected {name} of keys to be a list of columns, got {shown(given)}."
+                    f"Expected {name} of keys to be a list of columns, got {quote(given)}."
                 )
             object.__setattr__(self, name, tuple(given))
         needed = ("parent_key", "max_children")
@@ -93,7 +93,7 @@ class TableKeys:
             for name in needed:
                 if getattr(self, name) is None:
                     raise InputError(
-                        f"Keys with parent={shown(self.parent)} need {name}; declare it from public knowledge."
+                        f"Keys with parent={quote(self.parent)} need {name}; declare it from public knowledge."
                     )
             integer("max_children", self.max_children)
             if not 1 <= int(self.max_children or 0) <= MOST_CHILDREN:
@@ -102,7 +102,7 @@ class TableKeys:
                 )
             if self.key is not None and self.key == self.parent_key:
                 raise InputError(
-                    f"Column {shown(self.key)} is key and parent_key of one table; each parent would have one row: name"
+                    f"Column {quote(self.key)} is key and parent_key of one table; each parent would have one row: name"
                     " another key, or join the tables."
                 )
 
@@ -128,7 +128,7 @@ class TableKeys:
         if not isinstance(data, Mapping) or set(data) - set(known):
             raise InputError(
                 f"Expected the keys of {where} to be TableKeys or a dict with some of {', '.join(known)}, got"
-                f" {shown(data)}."
+                f" {quote(data)}."
             )
         try:
             return cls(**data)
@@ -179,19 +179,19 @@ class LinkedSchema:
     def __init__(self, tables: Mapping[str, Schema], keys: Mapping[str, Any]) -> None:
         if not isinstance(tables, Mapping) or not 2 <= len(tables) <= MOST_TABLES:
             raise InputError(
-                f"Expected tables to be a dict of 2 to {MOST_TABLES} schemas, got {shown(tables)}."
+                f"Expected tables to be a dict of 2 to {MOST_TABLES} schemas, got {quote(tables)}."
             )
         if not isinstance(keys, Mapping):
-            raise InputError(f"Expected keys to be a dict by table, got {shown(keys)}.")
+            raise InputError(f"Expected keys to be a dict by table, got {quote(keys)}.")
         for name, schema in tables.items():
             if not isinstance(name, str) or not TABLE_NAME.fullmatch(name):
                 raise InputError(
-                    f"A table is called {shown(name)}; use up to 64 letters, digits, blanks, '-' and '_', for it names a"
+                    f"A table is called {quote(name)}; use up to 64 letters, digits, blanks, '-' and '_', for it names a"
                     " file."
                 )
             if not isinstance(schema, Schema):
                 raise InputError(
-                    f"Expected the schema of table {shown(name)} to be a Schema, got {shown(schema)}."
+                    f"Expected the schema of table {quote(name)} to be a Schema, got {quote(schema)}."
                 )
         if len({name.lower() for name in tables}) < len(tables):
             raise InputError("Two tables have names that differ in case only; rename one of them.")
@@ -199,7 +199,7 @@ class LinkedSchema:
             if name not in tables or name not in keys:
                 lacks = "schema" if name not in tables else "keys"
                 raise InputError(
-                    f"Table {shown(name)} has no {lacks}; declare both for each table."
+                    f"Table {quote(name)} has no {lacks}; declare both for each table."
                 )
         self.keys = {name: TableKeys.from_dict(keys[name], name) for name in tables}
         self.root = self._find_root()
@@ -216,7 +216,7 @@ class LinkedSchema:
         for name, keys in self.keys.items():
             if keys.parent is not None and keys.parent not in self.keys:
                 raise InputError(
-                    f"Table {shown(name)} has parent {shown(keys.parent)}, which is no table; the tables are"
+                    f"Table {quote(name)} has parent {quote(keys.parent)}, which is no table; the tables are"
                     f" {', '.join(self.keys)}."
                 )
         roots = [name for name, keys in self.keys.items() if keys.parent is None]
@@ -243,13 +243,13 @@ class LinkedSchema:
                 rows *= self.keys[table].max_children or 1
             if rows > MOST_ROWS:
                 raise InputError(
-                    f"Up to {rows:,} rows of table {shown(name)} may hang on one row of {shown(self.root)}; at most"
+                    f"Up to {rows:,} rows of table {quote(name)} may hang on one row of {quote(self.root)}; at most"
                     f" {MOST_ROWS:,} are supported: lower max_children."
                 )
 
     def _check_table(self, name: str) -> None:
         schema, keys = self.tables[name], self.keys[name]
-        where = f"Table {shown(name)}"
+        where = f"Table {quote(name)}"
         if self.children(name) and keys.key is None:
             raise InputError(
                 f"{where} has children and no key; name the column that they refer to."
@@ -257,14 +257,14 @@ class LinkedSchema:
         for column in keys.columns:
             if column in schema.names:
                 raise InputError(
-                    f"{where}: column {shown(column)} is a key and among the columns that are learned; take it out of the"
+                    f"{where}: column {quote(column)} is a key and among the columns that are learned; take it out of the"
                     " schema."
                 )
         if keys.order in schema.names:
             learned = [c for c in schema.learned.columns if c.name == keys.order]
             if not learned or not learned[0].ordered or learned[0].nulls:
                 raise InputError(
-                    f"{where}: order names column {shown(keys.order)}, which is not a learned column with an order and"
+                    f"{where}: order names column {quote(keys.order)}, which is not a learned column with an order and"
                     " without nulls; name another, or leave order out."
                 )
         for column in keys.increasing or ():
@@ -282,49 +282,49 @@ class LinkedSchema:
             )
         if schema.unit is not None:
             raise InputError(
-                f"{where} declares a unit, which linked tables do not take; their unit is the row of {shown(self.root)} with"
+                f"{where} declares a unit, which linked tables do not take; their unit is the row of {quote(self.root)} with"
                 " all that hangs on it."
             )
         if schema.weight is not None and name != self.root:
             raise InputError(
-                f"{where} declares weight {shown(schema.weight)}, which only the root may; declare the weight of table"
-                f" {shown(self.root)}, which is that of all rows that hang on its rows."
+                f"{where} declares weight {quote(schema.weight)}, which only the root may; declare the weight of table"
+                f" {quote(self.root)}, which is that of all rows that hang on its rows."
             )
         if schema.weight in (*keys.columns, keys.order) and schema.weight is not None:
             raise InputError(
-                f"{where}: column {shown(schema.weight)} is the weight and among the keys; name another."
+                f"{where}: column {quote(schema.weight)} is the weight and among the keys; name another."
             )
 
     def _check_increasing(self, name: str, schema: Schema, keys: TableKeys, where: str) -> None:
         learned = [c for c in schema.learned.columns if c.name == name]
         if name == keys.order or not learned or not learned[0].ordered or learned[0].nulls:
             raise InputError(
-                f"{where}: increasing names column {shown(name)}, which is not a learned column with an order and without"
+                f"{where}: increasing names column {quote(name)}, which is not a learned column with an order and without"
                 " nulls beside the column of the order; name another, or leave it out."
             )
         for rule in schema.rules:
             if name in rule.names:
                 raise InputError(
-                    f"{where}: column {shown(name)} is increasing and in the rule {shown(rule.text)}, which may not hold"
+                    f"{where}: column {quote(name)} is increasing and in the rule {quote(rule.text)}, which may not hold"
                     " then; leave out one of them."
                 )
 
     def _check_gaps(self, name: str, schema: Schema, keys: TableKeys, where: str) -> None:
         if name not in (keys.order, *(keys.increasing or ())) or name not in schema.names:
             raise InputError(
-                f"{where}: gaps names column {shown(name)}, which is neither the column of the order nor increasing;"
+                f"{where}: gaps names column {quote(name)}, which is neither the column of the order nor increasing;"
                 " declare it so, or leave it out."
             )
         column = schema[name]
         if not isinstance(column, Numeric | Temporal) or column.detail is not None:
             raise InputError(
-                f"{where}: gaps names column {shown(name)} of kind {column.kind}, which is not one of numbers, dates or times"
+                f"{where}: gaps names column {quote(name)} of kind {column.kind}, which is not one of numbers, dates or times"
                 " alone; leave it out."
             )
         for rule in schema.rules:
             if name in rule.names:
                 raise InputError(
-                    f"{where}: column {shown(name)} has gaps and is in the rule {shown(rule.text)}, which may not hold then;"
+                    f"{where}: column {quote(name)} has gaps and is in the rule {quote(rule.text)}, which may not hold then;"
                     " leave out one of them."
                 )
 
@@ -395,7 +395,7 @@ class LinkedSchema:
         """
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             given = data.get("format") if isinstance(data, dict) else type(data).__name__
-            raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {shown(given)}.")
+            raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {quote(given)}.")
         tables = data.get("tables")
         if set(data) - {"format", "tables"} or not isinstance(tables, dict):
             raise FileFormatError(f"{where}: expected 'tables', a dict by table, and nothing else.")
@@ -403,9 +403,9 @@ class LinkedSchema:
         for name, item in tables.items():
             if not isinstance(item, dict) or set(item) != {"keys", "schema"}:
                 raise FileFormatError(
-                    f"{where}: expected table {shown(name)} to have 'keys' and 'schema', and nothing else."
+                    f"{where}: expected table {quote(name)} to have 'keys' and 'schema', and nothing else."
                 )
-            schemas[name] = Schema.from_dict(item["schema"], f"{where}, table {shown(name)}")
+            schemas[name] = Schema.from_dict(item["schema"], f"{where}, table {quote(name)}")
             keys[name] = item["keys"]
         try:
             return cls(schemas, keys)

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import check_text, native, shown
+from tabsynth._validate import check_text, native, quote
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import is_null, plain
 from tabsynth.schema.dtypes import base_dtype, in_dtype
@@ -35,7 +35,7 @@ def check_reasons(missing: Mapping[str, str], where: str) -> None:
         if not isinstance(key, str) or not isinstance(text, str) or not key:
             raise InputError(
                 f"{where}: expected missing to be a dict of texts, such as {{'-8': 'refused'}}; got"
-                f" {shown(key)}: {shown(text)}."
+                f" {quote(key)}: {quote(text)}."
             )
         check_text(where, key)
         check_text(where, text)
@@ -60,12 +60,12 @@ def reason_value(column: ColumnFacts, key: str) -> object:
     except ValueError:
         if base not in ("text", "category"):
             raise InputError(
-                f"column {shown(column.name)}: dtype {column.dtype} cannot hold {shown(key)}, which stands for a"
+                f"column {quote(column.name)}: dtype {column.dtype} cannot hold {quote(key)}, which stands for a"
                 " missing value; declare dtype object, or a sentinel of the dtype."
             ) from None
     if base == "bool":
         raise InputError(
-            f"column {shown(column.name)}: dtype {column.dtype} cannot hold reasons for missing; declare dtype object."
+            f"column {quote(column.name)}: dtype {column.dtype} cannot hold reasons for missing; declare dtype object."
         )
     return key
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import integer, native, positive, real, shown
+from tabsynth._validate import integer, native, positive, quote, real
 from tabsynth.errors import InputError
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.cells import is_null, is_range, range_ends
@@ -314,7 +314,7 @@ class Numeric(Column):
             numbers = values.to_numpy(dtype=np.float64)
         except OverflowError:
             raise InputError(
-                f"Column {shown(self.name)} holds an integer beyond any float, of more than 300 digits;"
+                f"Column {quote(self.name)} holds an integer beyond any float, of more than 300 digits;"
                 " correct it."
             ) from None
         low, high = self.bounds
@@ -323,14 +323,14 @@ class Numeric(Column):
         if bad.any():
             value = numbers[bad.argmax()]
             raise InputError(
-                f"Column {shown(self.name)}: {value:g} is outside its declared bounds"
+                f"Column {quote(self.name)}: {value:g} is outside its declared bounds"
                 f" [{low:g}, {high:g}]; correct it, widen the bounds, or declare"
                 " clip=true."
             )
         if self.value_type == "int" and (numbers % 1 != 0).any():
             value = numbers[(numbers % 1 != 0).argmax()]
             raise InputError(
-                f"Column {shown(self.name)}: {value:g} is no whole number, and the schema declares dtype"
+                f"Column {quote(self.name)}: {value:g} is no whole number, and the schema declares dtype"
                 f" {self.dtype}; round it, or declare float64."
             )
         numbers = np.clip(numbers, low, high)
@@ -347,7 +347,7 @@ class Numeric(Column):
             wrong = [value for value in values if not _is_number(value)]
             if wrong:
                 raise InputError(
-                    f"Column {shown(self.name)} holds {shown(wrong[0])} where the schema declares"
+                    f"Column {quote(self.name)} holds {quote(wrong[0])} where the schema declares"
                     " numbers; read the file with tabsynth.read_table, or convert the column with"
                     " astype."
                 )
@@ -573,7 +573,7 @@ class Numeric(Column):
         low, high = map(float, ends)
         if low > high:
             raise InputError(
-                f"{where}: column {shown(self.name)}: low={shown(ends[0])} is above high."
+                f"{where}: column {quote(self.name)}: low={quote(ends[0])} is above high."
             )
         return low, high
 
@@ -596,7 +596,7 @@ class Numeric(Column):
         tolerance = STEP_TOLERANCE * np.diff(self.edges())
         if abs(firsts[first] - low) > tolerance[first] or abs(lasts[last] - high) > tolerance[last]:
             raise InputError(
-                f"{where}: the range {low:.10g} to {high:.10g} cuts through a cell of column {shown(self.name)}; the"
+                f"{where}: the range {low:.10g} to {high:.10g} cuts through a cell of column {quote(self.name)}; the"
                 f" nearest of whole cells is {firsts[first]:.10g} to {lasts[last]:.10g}. Use it, or"
                 " change bins or breaks."
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import native, shown
+from tabsynth._validate import native, quote
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import plain
 from tabsynth.schema.dtypes import base_dtype
@@ -85,7 +85,7 @@ def within_dtype(column: ColumnFacts, number: int) -> Any:
     substitute = _nearest(column, number)
     if substitute is None:
         raise InputError(
-            f"Column {shown(column.name)} does not fit dtype {column.dtype}: {shown(number)} is not in"
+            f"Column {quote(column.name)} does not fit dtype {column.dtype}: {quote(number)} is not in"
             f" [{limits.min}, {limits.max}]; correct the value, or declare another dtype."
         )
     return substitute
@@ -113,7 +113,7 @@ def check_exact(column: ColumnFacts, value: object, dtype: str = "float64") -> N
         near = any(short(number) == value for number in column.categories)
     if near:
         raise InputError(
-            f"Column {shown(column.name)}: {shown(value)} is a float so large that it may stand for"
+            f"Column {quote(column.name)}: {quote(value)} is a float so large that it may stand for"
             " several whole numbers; read the column as Int64, or as text, not as floats."
         )
 
@@ -124,13 +124,13 @@ def not_of_type(column: ColumnFacts, value: Any) -> Any:
         return column.other
     if isinstance(value, str) and one_group(value):
         raise InputError(
-            f"Column {shown(column.name)}: {shown(value)} may be a whole number or a fraction; name the decimal mark"
+            f"Column {quote(column.name)}: {quote(value)} may be a whole number or a fraction; name the decimal mark"
             " with --decimal, or as 'decimal' in the schema."
         )
     types = {"int": "a whole number", "float": "a number", "bool": "true or false"}
     wanted = types.get(column.value_type, f"a value of kind {column.kind}")
     raise InputError(
-        f"Column {shown(column.name)}: {shown(value)} is not {wanted}; correct it, or add it to"
+        f"Column {quote(column.name)}: {quote(value)} is not {wanted}; correct it, or add it to"
         " the schema's null_values if it stands for a missing value."
     )
 
@@ -138,7 +138,7 @@ def not_of_type(column: ColumnFacts, value: Any) -> Any:
 def outside(column: ColumnFacts, value: Any) -> InputError:
     """Return the error for a value outside the declared categories."""
     return InputError(
-        f"Column {shown(column.name)}: {shown(value)} is outside its declared categories; correct"
+        f"Column {quote(column.name)}: {quote(value)} is outside its declared categories; correct"
         " it, declare it in the schema, or declare an 'other' category to take such values."
     )
 

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import parse_json, position, read_json_text, write_text
-from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown, shown_text
+from tabsynth._validate import MAX_COLUMNS, check_text, one_of, quote, quote_text
 from tabsynth.design import design_from, neighbour_of
 from tabsynth.errors import InputError, TableError, TabsynthError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
@@ -54,7 +54,7 @@ Zero = dict[int, np.ndarray]  # by column number, which of its category codes, b
 def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any], ...]:
     """Return the combinations with lists of values as tuples; refuse, in one line, what cannot be one."""
     if not isinstance(impossible, list | tuple):
-        raise InputError(f"Expected impossible to be a list of dicts, got {shown(impossible)}.")
+        raise InputError(f"Expected impossible to be a list of dicts, got {quote(impossible)}.")
     if len(impossible) > MAX_COMBINATIONS:
         raise InputError(
             f"The schema has {len(impossible):,} impossible combinations; at most"
@@ -67,7 +67,7 @@ def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any],
         if not isinstance(combination, Mapping) or len(combination) < 2:
             raise InputError(
                 f"{where}: expected a dict of two or more columns to their values, got"
-                f" {shown(combination)}; to exclude a single column's value, do not declare it."
+                f" {quote(combination)}; to exclude a single column's value, do not declare it."
             )
         combinations.append(
             {name: _native_values(values, where) for name, values in combination.items()}
@@ -104,7 +104,7 @@ def refuse_impossible(
             hit &= (index[:, j] >= 0) & mask[index[:, j]]
         if hit.any():
             row = index[hit.argmax()]
-            text = ", ".join(f"{shown(columns[j].name)}: {columns[j].label(row[j])}" for j in zero)
+            text = ", ".join(f"{quote(columns[j].name)}: {columns[j].label(row[j])}" for j in zero)
             raise InputError(
                 f"The {what} has a row with {{{text}}}, which the schema declares impossible; correct"
                 " it, or take the combination out of the schema."
@@ -116,12 +116,12 @@ def _native_values(values: Any, where: str) -> Any:
     if isinstance(values, Mapping):
         if set(values) != {"low", "high"}:
             raise InputError(
-                f"{where}: expected a range to be {{'low': a, 'high': b}}, got {shown(dict(values))}."
+                f"{where}: expected a range to be {{'low': a, 'high': b}}, got {quote(dict(values))}."
             )
         return {"low": plain(values["low"]), "high": plain(values["high"])}
     if isinstance(values, list | tuple | range) and values:
         return tuple(plain(value) for value in values)
-    raise InputError(f"{where}: expected a list of values or a range, got {shown(values)}.")
+    raise InputError(f"{where}: expected a list of values or a range, got {quote(values)}.")
 
 
 def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str) -> Zero:
@@ -129,7 +129,7 @@ def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str)
     marked = {}
     for name, values in combination.items():
         if name not in numbers:
-            raise InputError(f"{where}: the schema has no column {shown(name)}; correct the name.")
+            raise InputError(f"{where}: the schema has no column {quote(name)}; correct the name.")
         column = columns[numbers[name]]
         marked[numbers[name]] = column.mask(values, where)
     return marked
@@ -243,20 +243,20 @@ class Schema:
         if not self.columns:
             raise InputError("A schema needs at least one column.")
         for name in duplicates(self.names):
-            raise InputError(f"The schema lists column {shown(name)} twice; rename one of them.")
+            raise InputError(f"The schema lists column {quote(name)} twice; rename one of them.")
         self._check_size()
         nulls = set(self.null_values)
         for column in self.columns:
             for value in {*map(str, column.positions), *column.missing} & nulls:
                 raise InputError(
-                    f"Column {shown(column.name)} lists category {shown(value)}, which null_values"
+                    f"Column {quote(column.name)} lists category {quote(value)}, which null_values"
                     " reads as null; take it out of one of the two."
                 )
         object.__setattr__(self, "impossible", checked(self.columns, impossible))
         object.__setattr__(self, "left_out", _left_out(self.names, left_out))
         if not isinstance(constraints, list | tuple):
             raise InputError(
-                f"Expected constraints to be a list of dicts, got {shown(constraints)}."
+                f"Expected constraints to be a list of dicts, got {quote(constraints)}."
             )
         object.__setattr__(self, "constraints", tuple(plainly(item) for item in constraints))
         object.__setattr__(self, "violations", one_of("violations", violations, VIOLATIONS))
@@ -274,7 +274,7 @@ class Schema:
         self._check_released()
         for name in duplicates(self.learned.names if self.rules else self.names):
             raise InputError(
-                f"A constraint makes a column {shown(name)}, which exists; rename that."
+                f"A constraint makes a column {quote(name)}, which exists; rename that."
             )
 
     def _check_design(self) -> None:
@@ -287,7 +287,7 @@ class Schema:
         ):
             if name in taken:
                 raise InputError(
-                    f"Column {shown(name)} is the {what} and among the columns that are learned; take it out of columns."
+                    f"Column {quote(name)} is the {what} and among the columns that are learned; take it out of columns."
                 )
 
     def _check_released(self) -> None:
@@ -302,7 +302,7 @@ class Schema:
         most = (self.released or {}).get("max_rows_per_unit", self.max_rows_per_unit)
         if self.unit is not None and most != self.max_rows_per_unit:
             raise InputError(
-                f"The private draft or suggestions of the schema used at most {shown(most)} rows of each unit, and it declares"
+                f"The private draft or suggestions of the schema used at most {quote(most)} rows of each unit, and it declares"
                 f" {self.max_rows_per_unit}; a certificate states one bound for all charges. Keep that bound, or draft again."
             )
         listed = (self.released or {}).get("mechanisms")
@@ -310,7 +310,7 @@ class Schema:
             isinstance(listed, list) and all(isinstance(i, dict) for i in listed) and listed
         ):
             raise InputError(
-                f"Column {shown(names[0])} has provenance 'released', and the schema does not list the mechanisms that"
+                f"Column {quote(names[0])} has provenance 'released', and the schema does not list the mechanisms that"
                 " released it; keep 'released' of the drafted file, or declare the column."
             )
         if self.suggested_rules and not listed:
@@ -433,7 +433,7 @@ class Schema:
             if values > MAX_VALUES:
                 raise InputError(
                     f"The schema's columns have more than {MAX_VALUES:,} categories and cells together;"
-                    f" group those of column {shown(column.name)}, or drop it."
+                    f" group those of column {quote(column.name)}, or drop it."
                 )
 
     @property
@@ -474,7 +474,7 @@ class Schema:
         for column in self.columns:
             if column.name == name:
                 return column
-        raise InputError(f"The schema has no column {shown(name)}; it has {_list(self.names)}.")
+        raise InputError(f"The schema has no column {quote(name)}; it has {_list(self.names)}.")
 
     def replace(self, **parameters: Any) -> "Schema":
         """Return the schema with other values of some parameters; all others, such as what was released, stay as they are.
@@ -514,18 +514,18 @@ class Schema:
         """
         names = [str(name) for name in frame.columns]
         for name in duplicates(names):
-            raise InputError(f"The {what} has column {shown(name)} twice; rename or drop one.")
+            raise InputError(f"The {what} has column {quote(name)} twice; rename or drop one.")
         declared, given = {*self.names, *self.names_left_out, *self.design.names}, set(names)
         missing = [c.name for c in self.columns if c.name not in given and c.learned]
         if missing and not partial:
             raise InputError(
-                f"The {what} lacks column {shown(missing[0])} of the schema"
+                f"The {what} lacks column {quote(missing[0])} of the schema"
                 f"{_more(missing)}; add it, or take it out of the schema."
             )
         extra = [name for name in names if name not in declared]
         if extra:
             raise InputError(
-                f"The {what} has column {shown(extra[0])} that the schema does not know"
+                f"The {what} has column {quote(extra[0])} that the schema does not know"
                 f"{_more(extra)}; drop it, or declare it in the schema."
             )
 
@@ -610,9 +610,9 @@ class Schema:
             broken = rule.broken(values)
             if broken.any():
                 row = values.iloc[int(broken.argmax())]
-                shown_values = ", ".join(f"{name}={shown_text(row[name])}" for name in rule.names)
+                shown_values = ", ".join(f"{name}={quote_text(row[name])}" for name in rule.names)
                 text = (
-                    f"The table has a row with {shown_values}, which breaks the rule {shown(rule.text, 120)}; correct it, or"
+                    f"The table has a row with {shown_values}, which breaks the rule {quote(rule.text, 120)}; correct it, or"
                     " declare violations='drop' or 'repair'."
                 )
                 problems.append(Problem(None, None, text))
@@ -748,27 +748,27 @@ def read_values(column: Column, values: pd.Series, texts: bool, decimal: str | N
 def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:
     """Return the columns that are not read, each with its reason; refuse what cannot be one."""
     if not isinstance(items, list | tuple):
-        raise InputError(f"Expected left_out to be a list of dicts, got {shown(items)}.")
+        raise InputError(f"Expected left_out to be a list of dicts, got {quote(items)}.")
     _check_columns(len(names) + len(items))
     columns: list[dict[str, str]] = []
     for i, item in enumerate(items):
         where = f"left_out[{i}]"
         if not isinstance(item, Mapping) or set(item) != {"name", "reason"}:
             raise InputError(
-                f"{where}: expected a dict with the name of a column and the reason, got {shown(item)}."
+                f"{where}: expected a dict with the name of a column and the reason, got {quote(item)}."
             )
         for key, text in item.items():
             if not isinstance(text, str) or not text:
-                raise InputError(f"{where}: expected {key} to be text, got {shown(text)}.")
+                raise InputError(f"{where}: expected {key} to be text, got {quote(text)}.")
             check_text(where, text)
         columns.append({"name": item["name"], "reason": item["reason"]})
         if item["name"] in names:
             raise InputError(
-                f"{where}: column {shown(item['name'])} is among the schema's columns, too; take it out of"
+                f"{where}: column {quote(item['name'])} is among the schema's columns, too; take it out of"
                 " left_out to use it, or out of columns."
             )
     for name in duplicates([item["name"] for item in columns]):
-        raise InputError(f"left_out lists column {shown(name)} twice; take one out.")
+        raise InputError(f"left_out lists column {quote(name)} twice; take one out.")
     return tuple(columns)
 
 

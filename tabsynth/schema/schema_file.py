@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from tabsynth._files import position
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import COPIED, KINDS, PROVENANCES, Column, fact_names
 
@@ -207,7 +207,7 @@ def check_form(data: Any, where: str, text: str | None = None) -> None:
     """
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         given = data.get("format") if isinstance(data, dict) else type(data).__name__
-        raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {shown(given)}.")
+        raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {quote(given)}.")
     problems = []
     for path, key, message in _problems(data):
         place = ""
@@ -236,12 +236,12 @@ def _problems(data: Mapping[str, Any]) -> Iterable[tuple[list[Any], bool, str]]:
         return
     for i, item in enumerate(columns):
         if not isinstance(item, dict):
-            yield ["columns", i], False, f"a column must be an object, got {shown(item)}"
+            yield ["columns", i], False, f"a column must be an object, got {quote(item)}"
             continue
         kind = item.get("kind")
         named = (kind,) if isinstance(kind, str) and kind in KINDS else tuple(KINDS)
         for error in _column_validator(named).iter_errors(item):
-            yield from _clauses(error, ["columns", i], f"column {shown(item.get('name'))}")
+            yield from _clauses(error, ["columns", i], f"column {quote(item.get('name'))}")
 
 
 def _top_validator() -> Any:
@@ -280,7 +280,7 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
                     if near
                     else f"known are {', '.join(known[:12])}{', …' * (len(known) > 12)}"
                 )
-                yield [*path, key], True, f"{what} has unknown key {shown(key)}; {hint}"
+                yield [*path, key], True, f"{what} has unknown key {quote(key)}; {hint}"
     elif error.validator == "required":
         for key in error.validator_value:
             if key not in error.instance:
@@ -290,7 +290,7 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
         types = error.validator_value
         names = [types] if isinstance(types, str) else types
         wanted = " or ".join(_EXPECTED[name] for name in names if name != "null")
-        got = shown(error.instance)
+        got = quote(error.instance)
         if parent:
             yield path, False, f"{what} has {fact}={got}, of a wrong type: expected {wanted}"
         else:
@@ -299,7 +299,7 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
         values = [*map(str, error.validator_value)]
         near = get_close_matches(str(error.instance), values, 3) or values[:5]
         allowed = ", ".join(near) + ", …" * (len(near) < len(values))
-        got = shown(error.instance)
+        got = quote(error.instance)
         yield path, False, f"expected {fact} of {what} to be one of {allowed}; got {got}"
     else:
         message = " ".join(error.message.split())[:150]

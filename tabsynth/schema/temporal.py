@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pandas.errors import OutOfBoundsTimedelta
 
-from tabsynth._validate import check_text, shown, shown_text
+from tabsynth._validate import check_text, quote, quote_text
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import is_null, is_range, range_ends
 from tabsynth.schema.column import (
@@ -122,14 +122,14 @@ class Temporal(Column):
             number = replace(self, **iso).amounts(one)[0]
         if np.isnan(number):
             raise InputError(
-                f"{where}: {shown_text(text)} is no {self.kind}; write it like {self.example!r}."
+                f"{where}: {quote_text(text)} is no {self.kind}; write it like {self.example!r}."
             )
         return int(number)
 
     @cached_property
     def units(self) -> Numeric:
         """The column of whole numbers of units."""
-        where = f"column {shown(self.name)}"
+        where = f"column {quote(self.name)}"
         low, high, *breaks = (self.unit_of(t, where) for t in (self.low, self.high, *self.breaks))
         if low > high:
             raise InputError(f"{where}: low={self.low} is after high={self.high}.")
@@ -213,7 +213,7 @@ class Temporal(Column):
 
     def _outside_bounds(self, value: Any) -> InputError:
         return InputError(
-            f"Column {shown(self.name)}: {shown_text(value)} is outside its declared bounds, {self.low}"
+            f"Column {quote(self.name)}: {quote_text(value)} is outside its declared bounds, {self.low}"
             f" to {self.high}; correct it, widen the bounds, or declare clip=true."
         )
 
@@ -238,7 +238,7 @@ class Temporal(Column):
 
     def _not_of_type(self, value: Any) -> InputError:
         return InputError(
-            f"Column {shown(self.name)}: {shown_text(value)} is no {self.kind}; correct it, write it like"
+            f"Column {quote(self.name)}: {quote_text(value)} is no {self.kind}; correct it, write it like"
             f" {self.example!r}, or add it to the schema's null_values if it stands for a missing value."
         )
 
@@ -400,7 +400,7 @@ def _check_format(column: Any, where: str) -> None:
         read = None
     if read is None or read.date() != instant.date():
         raise InputError(
-            f"{where}: format {shown(form)} does not give back a date that it wrote; name year, month and"
+            f"{where}: format {quote(form)} does not give back a date that it wrote; name year, month and"
             " day, as in '%d/%m/%Y'."
         )
 
@@ -575,7 +575,7 @@ class Time(Temporal):
     def _check(self, where: str) -> None:
         if self.resolution not in ("1min", "1s"):
             raise InputError(
-                f"{where}: expected resolution 1min or 1s, got {shown(self.resolution)}."
+                f"{where}: expected resolution 1min or 1s, got {quote(self.resolution)}."
             )
         super()._check(where)
 
@@ -748,6 +748,6 @@ def microseconds_of(resolution: Any, where: str) -> int:
         unit = 0
     if unit < 1:
         raise InputError(
-            f"{where}: expected resolution like '1s', '1min' or '1h', got {shown(resolution)}."
+            f"{where}: expected resolution like '1s', '1min' or '1h', got {quote(resolution)}."
         )
     return int(unit)

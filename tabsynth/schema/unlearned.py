@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import check_text, shown
+from tabsynth._validate import check_text, quote
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column, JsonTypes
 
@@ -47,7 +47,7 @@ class Text(Column):
 
     def generate(self, rows: int, rng: np.random.Generator) -> pd.Series:
         """Return new values, if the column is :attr:`generated`."""
-        raise InputError(f"Column {shown(self.name)} is not generated.")
+        raise InputError(f"Column {quote(self.name)} is not generated.")
 
     @property
     def cells(self) -> int:
@@ -118,7 +118,7 @@ class Identifier(Text):
         rest = _PART.sub("", self.pattern)
         if "{" in rest or "}" in rest or not _PART.search(self.pattern):
             raise InputError(
-                f"{where}: pattern {shown(self.pattern)} is not understood; write text with parts such as"
+                f"{where}: pattern {quote(self.pattern)} is not understood; write text with parts such as"
                 " {8 digits}, {3 letters}, {12 hex} or {uuid}."
             )
         if self.value_type == "int" and not re.fullmatch(
@@ -159,7 +159,7 @@ class Identifier(Text):
             possible *= 16**length if kind == "uuid" else len(_ALPHABETS.get(kind, "-")) ** length
         if rows > possible:
             raise InputError(
-                f"Column {shown(self.name)}: pattern {shown(self.pattern)} has {possible:,} identifiers, fewer"
+                f"Column {quote(self.name)}: pattern {quote(self.pattern)} has {possible:,} identifiers, fewer"
                 f" than {rows:,} rows; give it more digits."
             )
         if possible <= 4 * rows + 1000:

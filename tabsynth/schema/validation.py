@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import native, shown
+from tabsynth._validate import native, quote
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import OtherObject, is_null
 from tabsynth.schema.column import Column
@@ -62,7 +62,7 @@ def column_problems(
             out.append((name, "is not in the schema; drop it, or declare it in the schema."))
     missing = "is missing from the table; add it, or take it out of the schema."
     out += [(name, missing) for name in declared if name not in names]
-    return [Problem(name, None, f"Column {shown(name)} {text}") for name, text in out]
+    return [Problem(name, None, f"Column {quote(name)} {text}") for name, text in out]
 
 
 def value_problems(
@@ -114,7 +114,7 @@ def value_problems(
         codes_of[part] = taken
         codes = np.where(codes_of[rows] >= 0, codes_of[rows], codes)
     if len(problems) > MOST_VALUES:
-        message = f"Column {shown(column.name)}: more of its values do not fit the schema."
+        message = f"Column {quote(column.name)}: more of its values do not fit the schema."
         problems[MOST_VALUES:] = [Problem(column.name, None, message)]
     return problems, codes
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import plain
@@ -44,7 +44,7 @@ class Condition:
     def __init__(self, schema: Schema, where: object) -> None:
         if not isinstance(where, Mapping):
             raise InputError(
-                f"Expected where to be a dict of columns to values, got {shown(where)}."
+                f"Expected where to be a dict of columns to values, got {quote(where)}."
             )
         self.box: dict[int, np.ndarray] = {}
         self.within: dict[str, Any] = {}
@@ -55,7 +55,7 @@ class Condition:
             column, values = column_of(schema, name), _alternatives(allowed)
             if not values:
                 raise InputError(
-                    f"where gives column {shown(name)} no value; give one, or leave it out."
+                    f"where gives column {quote(name)} no value; give one, or leave it out."
                 )
             restriction = column.restriction(values)
             shares, within = restriction.shares, restriction.within
@@ -87,7 +87,7 @@ class Condition:
     def __str__(self) -> str:
         """Return it in words."""
         conditions = {n: v[0] if len(v) == 1 else v for n, v in self.stated.items()}
-        return f"The condition {shown(conditions, 120)}"
+        return f"The condition {quote(conditions, 120)}"
 
     def allows_codes(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return which rows of codes, shape (n, columns), satisfy it; bool, shape (n,).
@@ -127,7 +127,7 @@ def _source(schema: Schema, column: Column) -> Derived | None:
     maker = schema.makers.get(column.name)
     if maker is None:
         raise InputError(
-            f"where: column {shown(column.name)} is not learned; put the condition on other columns."
+            f"where: column {quote(column.name)} is not learned; put the condition on other columns."
         )
     if isinstance(maker, Derived) and maker.lookup is not None and len(maker.sources) == 1:
         return maker if maker.sources[0].name in schema.learned.names else None
@@ -142,7 +142,7 @@ def _alternatives(condition: Any) -> list[Any]:
 def column_of(schema: Schema, name: Any) -> Column:
     """Return the column that a condition names; InputError where the schema lacks it."""
     if name not in schema.names:
-        raise InputError(f"where names column {shown(name)}, which the schema lacks; correct it.")
+        raise InputError(f"where names column {quote(name)}, which the schema lacks; correct it.")
     return schema[name]
 
 
@@ -217,7 +217,7 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
     where: dict[str, list[Any]] = {}
     for text in texts:
         if "=" not in text:
-            raise InputError(f"Expected --where COLUMN=VALUE, got {shown(text)}.")
+            raise InputError(f"Expected --where COLUMN=VALUE, got {quote(text)}.")
         named = (name for name in schema.names if text.startswith(f"{name}="))
         name = max(named, key=len, default=text.partition("=")[0])
         value = text[len(name) + 1 :]
@@ -238,7 +238,7 @@ def parse_value(schema: Schema, column: Column, text: str, name: str = "where") 
     if column.nulls:
         return None
     raise InputError(
-        f"{name}: column {shown(column.name)} has no value {shown(text)}, which stands for null; it has"
+        f"{name}: column {quote(column.name)} has no value {quote(text)}, which stands for null; it has"
         f" {column.domain()}."
     )
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tabsynth._files import check_writable
 from tabsynth._typing import JsonObject
-from tabsynth._validate import integer, one_of, shown
+from tabsynth._validate import integer, one_of, quote
 from tabsynth.errors import FileFormatError, TabsynthError
 from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.privacy.ledger.ledger import Ledger
@@ -75,7 +75,7 @@ def _describe_value(value: object) -> str:
         return f"<table of {len(value)} rows>"
     if is_dataclass(value) and not isinstance(value, type | Synthesizer):
         return _describe(value, {f.name: getattr(value, f.name) for f in fields(value)})
-    return repr(value) if isinstance(value, Synthesizer) else shown(value, 80)
+    return repr(value) if isinstance(value, Synthesizer) else quote(value, 80)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

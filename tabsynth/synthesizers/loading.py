@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tabsynth import methods
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.model import read_model
@@ -50,5 +50,5 @@ def load(path: str | Path) -> Synthesizer:
     name = str(facts.get("method"))
     method = METHODS.get(name) or LINKED.get(name)
     if method is None:
-        raise FileFormatError(f"{path} is a model of unknown method {shown(facts.get('method'))}.")
+        raise FileFormatError(f"{path} is a model of unknown method {quote(facts.get('method'))}.")
     return method.from_file(facts, weights, path)

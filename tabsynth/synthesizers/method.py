@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import one_of, quote
 from tabsynth.drafting.kinds import identifying
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.encoding.rows import PrivateRows
@@ -81,13 +81,13 @@ def device_of(name: str) -> torch.device:
     try:
         return torch.device(name)
     except RuntimeError:
-        raise InputError(f"torch knows no device={shown(name)}; use 'auto'.") from None
+        raise InputError(f"torch knows no device={quote(name)}; use 'auto'.") from None
 
 
 def check_identifiers(schema: Schema) -> None:
     """Refuse drafted columns that identify people or records, all in one message, whatever was accepted."""
     reasons = {c.name: identifying(c) for c in schema.columns if c.provenance == "drafted"}
-    named = [f"{shown(name)} ({reason})" for name, reason in reasons.items() if reason]
+    named = [f"{quote(name)} ({reason})" for name, reason in reasons.items() if reason]
     if named:
         unnamed = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
         raise InputError(
@@ -102,7 +102,7 @@ def check_public_source(public: object, public_source: object) -> None:
     if public is not None and not (isinstance(public_source, str) and public_source.strip()):
         raise InputError(
             "A public table needs public_source: say in a line where it comes from and why it is"
-            f" public; got public_source={shown(public_source)}."
+            f" public; got public_source={quote(public_source)}."
         )
 
 
@@ -133,7 +133,7 @@ def weight_notes(design: Design) -> list[str]:
     if design.weight is None:
         return []
     return [
-        f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}; samples are of the population"
+        f"weighted by {quote(design.weight)}, clipped at {design.max_weight:g}; samples are of the population"
     ]
 
 
@@ -142,7 +142,7 @@ def design_notes(design: Design) -> list[str]:
     notes = weight_notes(design)
     if design.unit is not None:
         notes.append(
-            f"protects units, the values of column {shown(design.unit)}: at most {design.rows} rows of each are used,"
+            f"protects units, the values of column {quote(design.unit)}: at most {design.rows} rows of each are used,"
             " noise is scaled to that, and rows beyond are left out without being counted (--count bounded)"
         )
     return notes
@@ -347,7 +347,7 @@ class TableMethod(Method):
         """Refuse settings that cannot be used."""
         for what in (name for name in self.no_design if getattr(self.schema, name) is not None):
             raise InputError(
-                f"Method {self.name} does not take a schema with a {what}; take {shown(getattr(self.schema, what))} out"
+                f"Method {self.name} does not take a schema with a {what}; take {quote(getattr(self.schema, what))} out"
                 " of it, or fit margnet."
             )
         self.check_settings()
@@ -406,7 +406,7 @@ class TableMethod(Method):
             "sources": {c.name: c.source for c in columns if c.provenance == "declared"},
             "accepted_drafted_domain": bool(schema.drafted) and self.accept_drafted_domain,
             "rows": None if self.rows is None else int(self.rows),
-            **({"design": schema.design.stated()} if schema.design else {}),
+            **({"design": schema.design.statement()} if schema.design else {}),
             "public_table": self.public_table_facts(),
         }
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, integer, native, positive, shown
+from tabsynth._validate import in_range, integer, native, positive, quote
 from tabsynth.design import MOST_WEIGHTED, neighbour_of
 from tabsynth.drafting.private_schema import (
     OPTIONS,
@@ -210,7 +210,7 @@ class FitSession:
         for name, value in dict(self.estimator.draft_options or {}).items():
             if value is not None and declared.get(name, value) != value:
                 raise InputError(
-                    f"draft_options has {name}={shown(value)}, and the schema {name}={shown(declared[name])}; declare it in"
+                    f"draft_options has {name}={quote(value)}, and the schema {name}={quote(declared[name])}; declare it in"
                     " the schema."
                 )
         self.method = self.estimator.make_method(schema)
@@ -279,7 +279,7 @@ class FitSession:
             logger.warning(
                 "the schema declares identifier %s and no unit, so the fit protects single rows; if somebody may have several,"
                 " declare the unit (this follows from the schema alone; count=['repeated'] or --count repeated counts them with noise)",
-                ", ".join(map(shown, names)),
+                ", ".join(map(quote, names)),
             )
         if counted:
             self._release_numbers(method, counted, table)
@@ -379,7 +379,7 @@ class FitSession:
         names = (*OPTIONS, *NO_DESIGN.parameters())
         for name in options.keys() - set(names):
             raise InputError(
-                f"draft_options has {shown(name)}; its options are {', '.join(names)}."
+                f"draft_options has {quote(name)}; its options are {', '.join(names)}."
             )
         # Types of a DataFrame of any library may have been inferred: as in its draft, they are not public.
         kind, frame = TableKind(TableKind.of(table).library), to_pandas(table)
@@ -670,7 +670,7 @@ def read_schema(schema: object) -> Schema | LinkedSchema | None:
     if isinstance(schema, str | Path):
         return Schema.load(schema)
     raise InputError(
-        f"Expected schema to be a Schema, a dict, a path or None, got {shown(schema)}."
+        f"Expected schema to be a Schema, a dict, a path or None, got {quote(schema)}."
     )
 
 
@@ -682,10 +682,10 @@ def check_parameters(estimator: Estimator, design: Design) -> None:
             f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={estimator.epsilon:g}; for a run"
             " without privacy say so: epsilon=inf."
         )
-    between("delta", estimator.delta, 0, 1, low_open=True, high_open=True)
+    in_range("delta", estimator.delta, 0, 1, low_open=True, high_open=True)
     if estimator.rows is not None:
         integer("rows", estimator.rows)
-        between("rows", estimator.rows, 1, MAX_ROWS)
+        in_range("rows", estimator.rows, 1, MAX_ROWS)
         if design.weight is not None and estimator.rows > MOST_WEIGHTED:
             raise InputError(
                 f"Expected rows of at most {MOST_WEIGHTED:,} with survey weights, whose sums are exact up to there;"
@@ -707,7 +707,7 @@ def check_domain(method: Method) -> None:
     drafted = method.schema.drafted
     if math.isfinite(method.epsilon) and drafted and not method.accept_drafted_domain:
         raise InputError(
-            f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
+            f"The schema's column {quote(drafted[0])} was drafted from a table, so it"
             " may hold private facts; declare it from a public source, or confirm with"
             " accept_drafted_domain=True (--accept-drafted-domain)."
         )
@@ -760,7 +760,7 @@ def _spend_item(spend: PlannedSpend) -> JsonObject:
 def _spend_from(item: JsonObject) -> PlannedSpend:
     purpose, count = item.get("purpose"), item.get("count")
     if not isinstance(purpose, str) or type(count) is not int or not 0 <= count <= MOST_USES:
-        raise FileFormatError(f"The checkpoint's plan has a part that cannot be: {shown(item)}.")
+        raise FileFormatError(f"The checkpoint's plan has a part that cannot be: {quote(item)}.")
     return PlannedSpend(purpose=purpose, mechanism=mechanism_from(item), count=count)
 
 

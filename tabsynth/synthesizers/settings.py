@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ def with_settings(config: Config, **settings: Any) -> Config:
         if name in of_parts and name in names and not is_dataclass(getattr(config, name)):
             inner = next(iter(of_parts[name]))
             raise InputError(
-                f"Setting {name} is a single value, which has no setting {shown(inner)}; set {name}."
+                f"Setting {name} is a single value, which has no setting {quote(inner)}; set {name}."
             )
         if name not in names:
             raise InputError(
-                f"{type(config).__name__} has no setting {shown(name)}; choose from {', '.join(names)}."
+                f"{type(config).__name__} has no setting {quote(name)}; choose from {', '.join(names)}."
             )
     for part, inner_settings in of_parts.items():
         changes[part] = with_settings(changes.get(part, getattr(config, part)), **inner_settings)
@@ -58,7 +58,7 @@ def check_parts(config: "DataclassInstance") -> None:
             continue
         value, kind = getattr(config, field.name), type(field.default_factory())
         if type(value) is not kind:
-            raise InputError(f"Expected {field.name} to be a {kind.__name__}, got {shown(value)}.")
+            raise InputError(f"Expected {field.name} to be a {kind.__name__}, got {quote(value)}.")
 
 
 def read_settings(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._random import Randomness
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import one_of, quote
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import names_of
 from tabsynth.errors import InputError
@@ -86,7 +86,7 @@ def _without_identifier(schema: Schema, names: Collection[str]) -> str | None:
     if not schema.identifiers:
         return "The schema declares no identifier, so that none has several rows"
     name = schema.identifiers[0]
-    return None if name in names else f"The table lacks the identifier, column {shown(name)}"
+    return None if name in names else f"The table lacks the identifier, column {quote(name)}"
 
 
 def _second_rows(encoder: TableEncoder, rows: pd.DataFrame) -> np.ndarray:
@@ -129,7 +129,7 @@ COUNTED = {
 def check_count(count: Collection[str]) -> list[str]:
     """Return the names of the numbers to release in the order of ``COUNTED``, or raise InputError for another name."""
     if isinstance(count, str):
-        raise InputError(f"Expected count to be a list of names, got {shown(count)}.")
+        raise InputError(f"Expected count to be a list of names, got {quote(count)}.")
     for option in count:
         one_of("count", option, COUNTED)
     return [option for option in COUNTED if option in count]

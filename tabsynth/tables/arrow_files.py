@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 import pandas as pd
 
-from tabsynth._validate import MAX_COLUMNS, shown
+from tabsynth._validate import MAX_COLUMNS, quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.tables.frames import period_texts, table_from_arrow
 from tabsynth.tables.limits import Limits
@@ -72,9 +72,9 @@ def check_schema(path: str | Path, schema: "pa.Schema") -> None:
         )
     for field in schema:
         if not is_plain(field.type, types):
-            kind = shown(str(field.type))
+            kind = quote(str(field.type))
             raise InputError(
-                f"{path}: column {shown(field.name)} holds {kind}; unfold or convert it."
+                f"{path}: column {quote(field.name)} holds {kind}; unfold or convert it."
             )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import Groups, by_value, count_rows
 from tabsynth.schema.conforming import conformed
@@ -168,7 +168,7 @@ def _count(schema: Schema, rows: RowCounter, columns: Sequence[int], groups: Gro
         )
     answered = [str(name) for name in answer.columns[:-1]]
     if sorted(answered) != sorted(names):
-        raise InputError(f"{must} columns of these names; got {shown(answered, 120)}.")
+        raise InputError(f"{must} columns of these names; got {quote(answered, 120)}.")
     times = pd.to_numeric(answer.iloc[:, -1], errors="coerce").to_numpy(float, na_value=np.nan)
     if not (np.isfinite(times) & (times >= 0) & (times % 1 == 0)).all():
         raise InputError(f"{must} whole numbers from 0 in its last column.")

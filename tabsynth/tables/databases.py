@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.tables.engines import EngineCounter
 
@@ -50,15 +50,15 @@ def duckdb_table(database: str | Path, table: str) -> EngineCounter:
         ) from None
     matches = [(s, n) for s, n in rows if table in (n, f"{s}.{n}")]
     if len(matches) != 1:
-        names = ", ".join(shown(name) for _, name in rows[:8]) or "none"
+        names = ", ".join(quote(name) for _, name in rows[:8]) or "none"
         what = "several tables" if matches else "no table"
-        raise InputError(f"{database} has {what} {shown(table)}; its tables are {names}.")
+        raise InputError(f"{database} has {what} {quote(table)}; its tables are {names}.")
     quoted = ".".join('"' + part.replace('"', '""') + '"' for part in matches[0])
     try:
         return EngineCounter(connection.sql(f"SELECT * FROM {quoted}"))
     except duckdb.Error as error:
         raise InputError(
-            f"Cannot read table {shown(table)} of {database}: {one_line(error)}; correct it."
+            f"Cannot read table {quote(table)} of {database}: {one_line(error)}; correct it."
         ) from None
 
 
@@ -85,7 +85,7 @@ def spark_table(url: str, table: str) -> EngineCounter:
     except ModuleNotFoundError:
         raise InputError("Spark needs pyspark; install tabsynth[spark].") from None
     connect = url.startswith("sc://")
-    named = shown(url.partition(";")[0])  # what follows may be a token
+    named = quote(url.partition(";")[0])  # what follows may be a token
     if not MASTER.fullmatch(url):
         raise InputError(
             f"{named} is no URL of Spark; write local[2], spark://HOST:7077, sc://HOST, k8s://HOST or yarn."
@@ -116,7 +116,7 @@ def spark_table(url: str, table: str) -> EngineCounter:
         return EngineCounter(session.table(table))
     except Exception as error:
         raise InputError(
-            f"Spark has no table {shown(table)}: {one_line(error)}; name one as db.table."
+            f"Spark has no table {quote(table)}: {one_line(error)}; name one as db.table."
         ) from None
 
 

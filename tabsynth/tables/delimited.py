@@ -21,7 +21,7 @@ from typing import IO, Any, Protocol
 
 import pandas as pd
 
-from tabsynth._validate import MAX_COLUMNS, shown
+from tabsynth._validate import MAX_COLUMNS, quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.schema import duplicates
 from tabsynth.tables.limits import FREE_BYTES, MAX_ROW, Limits
@@ -101,7 +101,7 @@ def _check_encoding(encoding: str) -> None:
         "".encode(encoding)
     except (LookupError, ValueError):
         raise InputError(
-            f"Expected encoding to be one that Python knows, such as utf-8, latin-1 or cp1252; got {shown(encoding)}."
+            f"Expected encoding to be one that Python knows, such as utf-8, latin-1 or cp1252; got {quote(encoding)}."
         ) from None
 
 
@@ -371,7 +371,7 @@ def check_header(path: str | Path, header: Sequence[str]) -> None:
     if len(header) > MAX_COLUMNS:
         raise InputError(f"{path} has {len(header):,} columns; at most {MAX_COLUMNS:,} are read.")
     for name in duplicates(header):
-        raise InputError(f"{path} has column {shown(name)} twice; rename or drop one.")
+        raise InputError(f"{path} has column {quote(name)} twice; rename or drop one.")
     if "" in header:
         raise InputError(f"{path}: column {list(header).index('') + 1} has no name; give it one.")
     if any("\0" in name for name in header):

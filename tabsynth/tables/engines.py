@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from narwhals.dtypes import DType
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.privacy.noise.counts import Groups, by_value, cells_of, number_of
 from tabsynth.schema.column import Column
@@ -133,12 +133,12 @@ class EngineCounter(RowCounter):
         missing = [name for name in schema.names if name not in types]
         if missing:
             raise InputError(
-                f"The table has no column {', '.join(map(shown, missing[:5]))}; add it, or take it out of the schema."
+                f"The table has no column {', '.join(map(quote, missing[:5]))}; add it, or take it out of the schema."
             )
         nested = [n for n in schema.names if types[n].is_nested() or types[n] == nw.Object]
         if nested:
             raise InputError(
-                f"Column {shown(nested[0])} holds {types[nested[0]]}; unfold or convert it."
+                f"Column {quote(nested[0])} holds {types[nested[0]]}; unfold or convert it."
             )
 
     def count_all(
@@ -151,7 +151,7 @@ class EngineCounter(RowCounter):
         by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
         for columns, group in zip(sets, by, strict=True):
             if cells_of(columns, group) > MOST_CELLS:
-                names = ", ".join(shown(schema.columns[j].name) for j in columns)
+                names = ", ".join(quote(schema.columns[j].name) for j in columns)
                 raise InputError(
                     f"Columns {names} have more than {MOST_CELLS:,} cells, the most that an engine returns; declare fewer"
                     " values or cells."
@@ -325,7 +325,7 @@ class EngineCounter(RowCounter):
         types = self._schema()
         missing = [name for name in names if name not in types]
         if missing:
-            raise InputError(f"The table has no column {shown(missing[0])}; add it.")
+            raise InputError(f"The table has no column {quote(missing[0])}; add it.")
         rows = max(1, min(STREAM_ROWS, STREAM_CELLS // len(names)))
         keys = {f"k{i}": name for i, name in enumerate(names)}
         frame = self._frame.select(
@@ -523,7 +523,7 @@ def _series(table: "pa.Table", key: str, name: str) -> pd.Series:
     """Return the values of a column of a pyarrow Table, with the name that users know."""
     kind = table.schema.field(key).type
     if kind.num_fields:  # a map, a union: narwhals does not say so
-        raise InputError(f"Column {shown(name)} holds {kind}; unfold or convert it.")
+        raise InputError(f"Column {quote(name)} holds {kind}; unfold or convert it.")
     return table_from_arrow(table.select([key]).rename_columns([name])).iloc[:, 0]
 
 

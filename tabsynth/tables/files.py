@@ -9,7 +9,7 @@ from typing import TypeVar
 import pandas as pd
 
 from tabsynth._files import check_writable, replacing
-from tabsynth._validate import integer, one_of, shown
+from tabsynth._validate import integer, one_of, quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.certificate.attached import KEY, attached
 from tabsynth.privacy.certificate.certificate import beside, write_beside
@@ -112,7 +112,7 @@ def separator_of(text: str) -> str:
     sep = "\t" if text in ("tab", "\\t") else text
     if len(sep) != 1 or sep in '"\r\n\0' or ord(sep) > 127:
         raise InputError(
-            f"Expected sep to be one character, such as , ; | or tab; got {shown(text)}."
+            f"Expected sep to be one character, such as , ; | or tab; got {quote(text)}."
         )
     return sep
 
@@ -313,7 +313,7 @@ def linked_file(folder: Path, name: str) -> Path:
     if len(files) != 1:
         what = f"has {', '.join(p.name for p in files)}" if files else "has no file"
         raise InputError(
-            f"{folder} {what} for table {shown(name)}; expected one, such as {name}.csv."
+            f"{folder} {what} for table {quote(name)}; expected one, such as {name}.csv."
         )
     return files[0]
 
@@ -332,7 +332,7 @@ def _check_separator(path: str | Path, frame: pd.DataFrame, names: Sequence[str]
     """Ask whether the separator is right, of a text file that parses into one column that is not meant."""
     if _format_of(path)[0] in TEXT and frame.shape[1] == 1 and frame.columns[0] not in names:
         raise InputError(
-            f"{path} has a single column, {shown(str(frame.columns[0]))}; is the separator right? Name it with --sep"
+            f"{path} has a single column, {quote(str(frame.columns[0]))}; is the separator right? Name it with --sep"
             " (--sep , if there is one column)."
         )
 
@@ -425,7 +425,7 @@ def _written_separator(text: str) -> str:
     """Return a separator that readers find by the header."""
     sep = separator_of(text)
     if sep not in SEPARATORS:
-        raise InputError(f"Expected sep to be one of , ; | or tab; got {shown(text)}.")
+        raise InputError(f"Expected sep to be one of , ; | or tab; got {quote(text)}.")
     return sep
 
 

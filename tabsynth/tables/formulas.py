@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 
 HANDLINGS = ("refuse", "escape", "keep")
@@ -69,7 +69,7 @@ def refuse_formulas(table: pd.DataFrame) -> None:
         for text in [str(name), *_texts(table[name])]:
             if is_formula(text):
                 raise InputError(
-                    f"Column {shown(str(name))}: {shown(text)} would run as a formula in a spreadsheet;"
+                    f"Column {quote(str(name))}: {quote(text)} would run as a formula in a spreadsheet;"
                     " write Parquet, or pass --formulas escape to have an apostrophe before it, or"
                     " --formulas keep to write it as it is."
                 )
@@ -119,7 +119,7 @@ def _escape_column(column: pd.Series) -> pd.Series:
     changes = {text: _escape(text) for text in texts if is_formula(text)}
     if not changes:
         return column
-    _refuse_clash(f"Column {shown(str(column.name))}", texts)
+    _refuse_clash(f"Column {quote(str(column.name))}", texts)
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.rename_categories(changes)
     return column.astype(object).map(lambda value: changes.get(value, value), na_action="ignore")
@@ -131,6 +131,6 @@ def _refuse_clash(what: str, texts: Collection[str]) -> None:
         other = seen.setdefault(_escape(text), text)
         if other != text:
             raise InputError(
-                f"{what} has {shown(other)} and {shown(text)}, which would be the same when escaped; write"
+                f"{what} has {quote(other)} and {quote(text)}, which would be the same when escaped; write"
                 " Parquet."
             )

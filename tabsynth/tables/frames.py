@@ -25,7 +25,7 @@ import pandas as pd
 from pandas.api.extensions import ExtensionDtype
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import one_of, quote
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema.cells import OtherObject, with_plain_cells
 from tabsynth.schema.column import Column
@@ -107,10 +107,10 @@ def column_from_arrow(values: "pa.ChunkedArray", name: str) -> pd.Series:
     except (pa.ArrowException, UnicodeDecodeError):
         if _is_text(values.type):
             raise InputError(
-                f"Column {shown(name)} holds a text that is not valid UTF-8; correct it."
+                f"Column {quote(name)} holds a text that is not valid UTF-8; correct it."
             ) from None
         raise InputError(
-            f"Column {shown(name)} holds {shown(str(values.type))}, which pandas cannot hold; convert it"
+            f"Column {quote(name)} holds {quote(str(values.type))}, which pandas cannot hold; convert it"
             " to text or numbers."
         ) from None
     # pandas infers the dtype of texts from their values: it is another one where all are null.
@@ -264,7 +264,7 @@ def check_names(frame: pd.DataFrame, what: str = "table") -> None:
     for name in frame.columns:
         if not isinstance(name, str):
             raise InputError(
-                f"The {what} has a column {shown(name)} whose name is no text; rename it, for example by"
+                f"The {what} has a column {quote(name)} whose name is no text; rename it, for example by"
                 " df.columns = df.columns.map(str)."
             )
 
@@ -361,7 +361,7 @@ class TableKind:
         stated = data if isinstance(data, dict) else {}
         library, types = stated.get("library"), stated.get("types")
         if library not in LIBRARIES or not isinstance(types, dict):
-            raise FileFormatError(f"No kind of table is {shown(data)}.")
+            raise FileFormatError(f"No kind of table is {quote(data)}.")
         arrow_backed = stated.get("arrow_backed", library == PANDAS and bool(types))
         enums = (name for name, kind in types.items() if kind == "enum")
         return cls(library, arrow_backed is True, tuple(enums))

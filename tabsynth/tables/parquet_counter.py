@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.privacy.noise.counts import Groups, by_value, number_of
 from tabsynth.schema.column import Column
@@ -73,22 +73,22 @@ class ParquetCounter(RowCounter):
             file_schema = rows.schema
             for name in schema.names:
                 if name not in file_schema.names:
-                    raise InputError(f"{file}: column {shown(name)} is missing; add it.")
+                    raise InputError(f"{file}: column {quote(name)} is missing; add it.")
                 if not is_plain(file_schema.field(name).type, pa.types):
-                    kind = shown(str(file_schema.field(name).type))
+                    kind = quote(str(file_schema.field(name).type))
                     raise InputError(
-                        f"{file}: column {shown(name)} holds {kind}; unfold or convert it."
+                        f"{file}: column {quote(name)} holds {kind}; unfold or convert it."
                     )
             for name in schema.design.names:
                 if name not in file_schema.names:
-                    raise InputError(f"{file}: column {shown(name)} is missing; add it.")
+                    raise InputError(f"{file}: column {quote(name)} is missing; add it.")
             if schema.unit is not None:
                 # One unit may have several texts in several types, such as 7 and 7.00.
                 units[str(value_type(file_schema.field(schema.unit).type))] = file
                 if len(units) > 1:
                     kinds_of_units = " and ".join(units)
                     raise InputError(
-                        f"{file}: column {shown(schema.unit)}, the unit, holds {kinds_of_units} in different files, so that one"
+                        f"{file}: column {quote(schema.unit)}, the unit, holds {kinds_of_units} in different files, so that one"
                         " unit could count as several; convert it to one type."
                     )
             kinds = pa.schema(

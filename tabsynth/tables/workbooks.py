@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import MAX_COLUMNS, shown
+from tabsynth._validate import MAX_COLUMNS, quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.tables.delimited import check_header
 from tabsynth.tables.limits import Limits
@@ -90,8 +90,8 @@ def _sheet_of(path: str | Path, names: list[str], sheet: str | None) -> str:
     if sheet is None and len(names) == 1:
         return names[0]
     if sheet not in names:
-        what = "has several sheets" if sheet is None else f"has no sheet {shown(sheet)}"
-        raise InputError(f"{path} {what}; name one of {shown(', '.join(names), 200)} with --sheet.")
+        what = "has several sheets" if sheet is None else f"has no sheet {quote(sheet)}"
+        raise InputError(f"{path} {what}; name one of {quote(', '.join(names), 200)} with --sheet.")
     return str(sheet)
 
 
@@ -165,7 +165,7 @@ def write_sheet(table: pd.DataFrame, path: Path) -> None:
             if long or ILLEGAL_CHARACTERS_RE.search(text):
                 wrong = f"more than {CHARACTERS:,} characters" if long else "a control character"
                 raise InputError(
-                    f"Column {shown(name)}: {shown(text)} has {wrong}, which an Excel cell cannot hold; write CSV or"
+                    f"Column {quote(name)}: {quote(text)} has {wrong}, which an Excel cell cannot hold; write CSV or"
                     " Parquet."
                 )
     book = openpyxl.Workbook(write_only=True)

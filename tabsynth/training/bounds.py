@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, integer, one_of, positive
+from tabsynth._validate import in_range, integer, one_of, positive
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.sums import TensorNoise, noise_rounding
@@ -116,12 +116,12 @@ class Clipping:
         """Check the values of the fields."""
         for name in ("max_norm", "quantile_lr", "quantile_noise"):
             positive(name, getattr(self, name))
-        between("max_norm", self.max_norm, LEAST_BOUND, math.inf)
+        in_range("max_norm", self.max_norm, LEAST_BOUND, math.inf)
         one_of("bound", self.bound, BOUNDS)
         one_of("grouping", self.grouping, GROUPINGS)
         one_of("statistic", self.statistic, STATISTICS)
         integer("clusters", self.clusters)
-        between("quantile", self.quantile, 0, 1, low_open=True, high_open=True)
+        in_range("quantile", self.quantile, 0, 1, low_open=True, high_open=True)
 
     def facts(self, module: nn.Module, stand_ins: str = "public rows") -> JsonObject:
         """Return what a certificate says of the steps of a module: JSON-ready, and public before the first of them.

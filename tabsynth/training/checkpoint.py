@@ -26,7 +26,7 @@ from torch import Tensor
 from tabsynth._files import fsync_folder, read_json, sha256, size_of
 from tabsynth._tensors import pack, read_tensors
 from tabsynth._typing import JsonObject
-from tabsynth._validate import native, positive, shown
+from tabsynth._validate import native, positive, quote
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.ledger.journal import Journal
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger, new_name, note, recorder
@@ -58,7 +58,7 @@ def read_index(path: Path) -> JsonObject:
     index = read_json(path, "checkpoint")
     format_name = index.get("format") if isinstance(index, dict) else None
     if format_name != FORMAT:
-        raise FileFormatError(f"{path}: expected format {FORMAT!r}, got {shown(format_name)}.")
+        raise FileFormatError(f"{path}: expected format {FORMAT!r}, got {quote(format_name)}.")
     if index.get("sha256") != _digest(index):
         raise FileFormatError(f"{path} is damaged: it does not agree with its own checksum.")
     if not _whole(index):
@@ -105,7 +105,7 @@ def make_folder(path: Path) -> None:
         raise InputError(f"Cannot make checkpoint folder {path}: {error.strerror}.") from None
     if links:  # what is written under such a name would change a file somewhere else
         raise FileFormatError(
-            f"Checkpoint {path} holds a symbolic link, {shown(links[0])}; remove it."
+            f"Checkpoint {path} holds a symbolic link, {quote(links[0])}; remove it."
         )
     if INDEX in names or not names - {LEDGER, INDEX + ".tmp"}:
         return
@@ -120,7 +120,7 @@ def check_same(path: Path, theirs: Any, ours: Any) -> None:
     if different is not None:
         name, there, here = different
         raise InputError(
-            f"Checkpoint {path} belongs to another fit: {name} is {shown(there)} there and {shown(here)}"
+            f"Checkpoint {path} belongs to another fit: {name} is {quote(there)} there and {quote(here)}"
             " here; fit with the same parameters, or name a new folder."
         )
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tabsynth._random import keystream
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, integer, one_of, positive
+from tabsynth._validate import in_range, integer, one_of, positive
 from tabsynth.encoding.table import Layout
 from tabsynth.errors import BudgetError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy, of_sum, steps_of
@@ -354,7 +354,7 @@ class StepConfig:
     def __post_init__(self) -> None:
         """Check the values of the fields."""
         integer("step.count", self.count)
-        between("step.sampling_rate", self.sampling_rate, 0, 1, low_open=True)
+        in_range("step.sampling_rate", self.sampling_rate, 0, 1, low_open=True)
         self.step_rule()
         if self.physical_batch is not None:
             integer("step.physical_batch", self.physical_batch)

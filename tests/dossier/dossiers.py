@@ -183,7 +183,7 @@ def linked(folder, *, key=None):
                 "accepted_drafted_domain": False,
                 "rows": None,
                 "public_table": None,
-                "design": schema.design.stated(),
+                "design": schema.design.statement(),
                 "tables": {name: k.to_dict() for name, k in schema.keys.items()},
             },
         ),

@@ -281,7 +281,7 @@ def test_a_warm_up_learns_what_the_table_says() -> None:
     ledger = Ledger(math.inf, 1e-5)
     context = context_of(codes, None, ledger, 200.0, seeds=(0, 2), public_codes=codes)
     assert model.warm_up(context) == 250
-    synthetic = model.released.sample(3000, rng(3))
+    synthetic = model.final_generator.sample(3000, rng(3))
     assert (synthetic[:, 0] == synthetic[:, 1]).mean() > 0.8
     assert set(model.curves) == {"critic's score of generated rows (warm start)"}
 

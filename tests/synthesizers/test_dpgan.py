@@ -80,7 +80,7 @@ def test_it_learns_that_columns_agree(variant: str) -> None:
     account = ledger.open("critic", NoPrivacy(), 400)
     codes = torch.from_numpy(layout.encode(index))
     model.fit(context_of(codes, account, ledger, float(n)))
-    synthetic = model.released.sample(4000, rng(9))
+    synthetic = model.final_generator.sample(4000, rng(9))
     floor = np.abs(pairs(index, size) - np.outer(*one_way).ravel()).sum() / 2
     assert np.abs(pairs(index, size) - pairs(synthetic, size)).sum() / 2 < 0.4 * floor
 

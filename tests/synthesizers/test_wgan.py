@@ -105,7 +105,7 @@ def test_it_learns_that_columns_agree(marginals: bool) -> None:
     one_way = [np.bincount(column, minlength=size) / n for column in index.T]
     model = build(config, layout, one_way if marginals else None)
     assert train(model, index) == 400
-    synthetic = model.released.sample(4000, rng(9))
+    synthetic = model.final_generator.sample(4000, rng(9))
     shuffled = np.outer(*one_way).ravel()
     floor = np.abs(pairs(index, size) - shuffled).sum() / 2
     assert np.abs(pairs(index, size) - pairs(synthetic, size)).sum() / 2 < 0.25 * floor
@@ -180,12 +180,12 @@ def test_averaging_is_an_exponential_mean() -> None:
         k: sum(w * state[k] for w, state in zip(weights, states[1:], strict=True)) / sum(weights)
         for k in states[0]
     }
-    for name, value in model.released.state_dict().items():
+    for name, value in model.final_generator.state_dict().items():
         if value.is_floating_point():
             torch.testing.assert_close(value.double(), mean[name], rtol=1e-5, atol=1e-6)
     last = build(tiny(generator__averaging=0.0), layout_of(3, 2))
     train(last, index)
-    assert last.released is last.generator
+    assert last.final_generator is last.generator
 
 
 def test_curves_are_of_generator_steps() -> None:
@@ -221,7 +221,7 @@ def test_the_anchor_holds_the_columns() -> None:
         )  # fmt: skip
         model = build(config, layout_of(3, 2), wanted)
         train(model, index, noise=500.0)
-        synthetic = model.released.sample(4000, rng(4))
+        synthetic = model.final_generator.sample(4000, rng(4))
         distance[anchor] = sum(
             np.abs(np.bincount(synthetic[:, j], minlength=len(p)) / 4000 - p).sum() / 2
             for j, p in enumerate(wanted)
@@ -298,5 +298,5 @@ def test_the_divisor_follows_the_estimate(rows: float) -> None:
     codes = torch.from_numpy(layout_of(3, 2).encode(np.zeros((7, 2), dtype=np.int64)))
     model.fit(context_of(codes, account, ledger, rows, seeds=(0, 0)))
     assert account.spent == 6
-    frame = pd.DataFrame(model.released.sample(3, rng()))
+    frame = pd.DataFrame(model.final_generator.sample(3, rng()))
     assert frame.shape == (3, 2)

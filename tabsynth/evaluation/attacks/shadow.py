@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 
-from tabsynth._validate import integer, shown
+from tabsynth._validate import integer, quote
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.membership import area
@@ -210,7 +210,7 @@ def _maker(shadow: Any) -> Shadow:
     if not (callable(getattr(shadow, "fit", None)) and callable(getattr(shadow, "sample", None))):
         raise InputError(
             "Expected shadow to be a function from a DataFrame to a synthetic one, or a synthesizer"
-            f" to be fitted, got {shown(shadow)}."
+            f" to be fitted, got {quote(shadow)}."
         )
 
     def make(table: pd.DataFrame) -> Any:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, one_of, positive, shown
+from tabsynth._validate import in_range, one_of, positive, quote
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.accounting.mechanisms import (
     EXACT_BINARY,
@@ -196,7 +196,7 @@ def epsilon_of(spends: Iterable[Spend], delta: float) -> float:
     ε is past 40, or a noisy vote with a curve of its own is among them. Infinite where any spend has
     no noise, 0 where nothing was spent.
     """
-    between("delta", delta, 0, 1, low_open=True, high_open=True)
+    in_range("delta", delta, 0, 1, low_open=True, high_open=True)
     return _compose(spends, delta, "best")[0]
 
 
@@ -434,7 +434,7 @@ class PrivacyFilter:
             If the filter admits no noise at all within so small a budget.
         """
         positive("epsilon", epsilon, finite=False)
-        between("delta", delta, 0, 1, low_open=True, high_open=True)
+        in_range("delta", delta, 0, 1, low_open=True, high_open=True)
         one_of("composition", composition, COMPOSITIONS)
         order = None
         if composition == RENYI and math.isfinite(epsilon):
@@ -561,5 +561,5 @@ def check_order(order: Any, epsilon: float) -> float | None:
         return None
     most = ORDERS[-1]
     if isinstance(order, bool) or not isinstance(order, int | float) or not 1 < order <= most:
-        raise FileFormatError(f"A Rényi order must be above 1, got {shown(order)}.")
+        raise FileFormatError(f"A Rényi order must be above 1, got {quote(order)}.")
     return float(order)

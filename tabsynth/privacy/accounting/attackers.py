@@ -27,7 +27,7 @@ from functools import lru_cache
 import numpy as np
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, integer
+from tabsynth._validate import in_range, integer
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import (
     GAUSSIAN_FILTER,
@@ -91,7 +91,7 @@ class AttackBounds:
         InputError
             For a prior that is no probability between 0 and 1.
         """
-        between("prior", prior, 0, 1, low_open=True, high_open=True)
+        in_range("prior", prior, 0, 1, low_open=True, high_open=True)
         return self.odds * prior / (self.odds * prior + 1 - prior)
 
     def to_dict(self) -> JsonObject:
@@ -204,8 +204,8 @@ def epsilon_of_advantage(advantage: float, delta: float, *, gaussian: bool = Fal
     InputError
         For an advantage that δ alone exceeds.
     """
-    between("max_advantage", advantage, 0, 1, low_open=True, high_open=True)
-    between("delta", delta, 0, 1, low_open=True, high_open=True)
+    in_range("max_advantage", advantage, 0, 1, low_open=True, high_open=True)
+    in_range("delta", delta, 0, 1, low_open=True, high_open=True)
     if advantage <= 2 * delta:
         raise InputError(
             f"Expected max_advantage above {2 * delta:g}, which delta={delta:g} alone allows, got {advantage:g}; lower delta."

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, integer
+from tabsynth._validate import in_range, integer
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting import accountants as renyi
 from tabsynth.privacy.accounting.mechanisms import (
@@ -23,9 +23,9 @@ MOST_ROWS, MOST_EPSILON = 10**12, 10_000.0
 
 def check_budget(rows: int, epsilon: float, delta: float) -> None:
     """Refuse a number of rows or a budget that no plan can be made for, by name."""
-    between("rows", integer("rows", rows), 1, MOST_ROWS)
-    between("epsilon", epsilon, 0, MOST_EPSILON, low_open=True)
-    between("delta", delta, 0, 1, low_open=True, high_open=True)
+    in_range("rows", integer("rows", rows), 1, MOST_ROWS)
+    in_range("epsilon", epsilon, 0, MOST_EPSILON, low_open=True)
+    in_range("delta", delta, 0, 1, low_open=True, high_open=True)
 
 
 ROWS_EACH = (381, 190, 100, 50, 25, 10)  # rows a teacher in the grid
@@ -118,8 +118,8 @@ def plan_labels(
         The numbers of teachers to plan for; default: about 381 to 10 rows a teacher, and 50 to 1907 teachers.
     """
     check_budget(rows, epsilon, delta)
-    between("consensus", consensus, 0.5, 1, low_open=True)
-    between("flips", flips, 0, 0.5, low_open=True, high_open=True)
+    in_range("consensus", consensus, 0.5, 1, low_open=True)
+    in_range("flips", flips, 0, 0.5, low_open=True, high_open=True)
     integer("queries", queries)
     options = tuple(
         _labels(rows, k, epsilon, delta, consensus, flips) for k in _numbers(rows, teacher_count)
@@ -145,7 +145,7 @@ def _numbers(rows: int, teacher_count: Sequence[int] | None) -> list[int]:
     """Return the grid of teachers, each with rows enough."""
     if teacher_count:
         for number in teacher_count:
-            between("teacher_count", integer("teacher_count", number), 2, min(rows, MOST_TEACHERS))
+            in_range("teacher_count", integer("teacher_count", number), 2, min(rows, MOST_TEACHERS))
         return sorted(set(teacher_count))
     most = min(rows // min(ROWS_EACH), MOST_IN_GRID)
     teacher_counts = sorted(

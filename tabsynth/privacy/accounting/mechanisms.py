@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, integer, one_of, shown
+from tabsynth._validate import in_range, integer, one_of, quote
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 
 # Beyond these no accountant's arithmetic is to be trusted.
@@ -34,7 +34,7 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
+        in_range("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
 
     def to_dict(self) -> JsonObject:
         """Return the mechanism as certificates and journals list it."""
@@ -60,8 +60,8 @@ class SubsampledGaussian:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
-        between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
+        in_range("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
+        in_range("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
 
     def to_dict(self) -> JsonObject:
         """Return the mechanism as certificates and journals list it."""
@@ -117,10 +117,10 @@ class NoisyVote:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        between("noise", self.noise, LEAST_NOISE, MOST_NOISE)
+        in_range("noise", self.noise, LEAST_NOISE, MOST_NOISE)
         if integer("teachers", self.teachers) > MOST_TEACHERS:
             raise InputError(
-                f"Expected teachers of at most {MOST_TEACHERS:,}, got {shown(self.teachers)}."
+                f"Expected teachers of at most {MOST_TEACHERS:,}, got {quote(self.teachers)}."
             )
         one_of("accounting", self.accounting, ACCOUNTINGS)
 
@@ -167,8 +167,8 @@ class ThresholdedGaussian:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
-        between("threshold_delta", self.threshold_delta, 0, 1, low_open=True, high_open=True)
+        in_range("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
+        in_range("threshold_delta", self.threshold_delta, 0, 1, low_open=True, high_open=True)
 
     def to_dict(self) -> JsonObject:
         """Return the mechanism as certificates and journals list it."""
@@ -239,7 +239,7 @@ def mechanism_from(item: JsonObject) -> Mechanism:
         raise FileFormatError(f"A mechanism is listed that cannot be: {error}") from None
     except (KeyError, TypeError):
         pass
-    raise FileFormatError(f"Unknown or incomplete mechanism {shown(item)}.")
+    raise FileFormatError(f"Unknown or incomplete mechanism {quote(item)}.")
 
 
 def check_listed(items: Iterable[Any]) -> None:

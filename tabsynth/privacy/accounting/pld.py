@@ -31,7 +31,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
-from tabsynth._validate import between
+from tabsynth._validate import in_range
 from tabsynth.privacy.accounting.mechanisms import (
     EXACT_BINARY,
     GAUSSIAN,
@@ -303,7 +303,7 @@ def pld_epsilon(spends: Iterable[tuple[Mechanism, int]], delta: float) -> float:
     the worse one counts; of votes see the losses above. Infinite where a spend has no noise,
     or so little that its ε is far past 100; 0 where nothing was spent.
     """
-    between("delta", delta, 0, 1, low_open=True, high_open=True)
+    in_range("delta", delta, 0, 1, low_open=True, high_open=True)
     directions = _directions(spends)
     if directions is None:
         return math.inf

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 
 KEY = "certificate"  # of ``attrs``
@@ -46,7 +46,7 @@ def attached(table: Any) -> Mapping[str, Any] | None:
     if certificate is None:
         return None
     if not isinstance(certificate, Mapping):
-        raise InputError(f"Expected attrs['{KEY}'] to be a dict, got {shown(certificate)}.")
+        raise InputError(f"Expected attrs['{KEY}'] to be a dict, got {quote(certificate)}.")
     return certificate if _bound(table, certificate, required=True) else None
 
 

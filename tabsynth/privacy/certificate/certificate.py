@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._typing import JsonObject
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.design import UNCHANGED, DeclaredDesign, design_from
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.mechanisms import (
@@ -222,7 +222,7 @@ def protected_by(public: Any, *, records: str = RECORDS) -> dict[str, str]:
     unit = "one row of the fitted table"
     if design.unit is not None:
         unit = (
-            f"all rows of the fitted table with one value of column {shown(design.unit)}; at most {design.rows} of them"
+            f"all rows of the fitted table with one value of column {quote(design.unit)}; at most {design.rows} of them"
             " were used, and rows beyond were left out"
         )
     tables = public.get("tables") if isinstance(public, Mapping) else None
@@ -235,7 +235,7 @@ def neighbour_in(public: Any) -> str:
     """Return what only one of two neighbouring tables has, in words, by that part of a certificate."""
     tables = public.get("tables") if isinstance(public, Mapping) else None
     if isinstance(tables, Mapping) and tables:
-        return f"one row of table {shown(_root_of(tables))} with {RECORDS}"
+        return f"one row of table {quote(_root_of(tables))} with {RECORDS}"
     return design_of(public).neighbour
 
 
@@ -273,7 +273,7 @@ def condition(names: Sequence[str]) -> str:
 
 def _named_columns(names: Sequence[str]) -> str:
     """Return columns in words, at most :data:`MOST_NAMED` by name."""
-    listed = ", ".join(map(shown, names[:MOST_NAMED]))
+    listed = ", ".join(map(quote, names[:MOST_NAMED]))
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"{'columns' if len(names) > 1 else 'column'} {listed}{more}"
 
@@ -428,7 +428,7 @@ def read_certificate(path: str | Path) -> JsonObject:
     data = read_json(file, "certificate")
     version = data.get("format") if isinstance(data, dict) else type(data).__name__
     if not isinstance(data, dict) or version not in (FORMAT, BEFORE):
-        raise FileFormatError(f"{file}: expected format {FORMAT!r}, got {shown(version)}.")
+        raise FileFormatError(f"{file}: expected format {FORMAT!r}, got {quote(version)}.")
     if version == FORMAT:
         check_form(data, file)
     return data
@@ -454,4 +454,4 @@ def check_form(data: Mapping[str, Any], path: Path) -> None:
         place = ".".join(map(str, error.absolute_path)) or "its fields"
         message = " ".join(error.message.split())  # it holds values as ``repr``
         message = message if len(message) < 160 else f"… {message[-150:]}"
-        raise FileFormatError(f"{path}: {shown(place, 80)}: {message}.")
+        raise FileFormatError(f"{path}: {quote(place, 80)}: {message}.")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.methods import DRAFT, LINKED, METHODS, OVERLAP, STEPS, Fit, Method, Required
 from tabsynth.privacy.accounting.calibration import UNSPENT
@@ -43,7 +43,7 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
     registered = {**METHODS, **LINKED}
     if not isinstance(method, str) or method not in registered:
         return [
-            f"its method {shown(method)} is unknown, so its list of mechanisms cannot be checked"
+            f"its method {quote(method)} is unknown, so its list of mechanisms cannot be checked"
         ]
     public, training = section(certificate, "public"), section(certificate, "training")
     settings, columns = section(certificate, "settings"), columns_of(certificate)
@@ -175,7 +175,7 @@ def _missing_of_plan(
     for item in items:
         listed[_figures(item)] += item["count"]
     lacking = [
-        f"{shown(json.loads(key)['purpose'])} ({listed[key]:,} of {count:,} uses)"
+        f"{quote(json.loads(key)['purpose'])} ({listed[key]:,} of {count:,} uses)"
         for key, count in needed.items()
         if listed[key] < count
     ]
@@ -214,7 +214,7 @@ def _of_warm_start(
     """Return what lacks of the mechanisms of a warm start, which are listed under its name."""
     method, public = warm.get("method"), section(warm, "public")
     if not isinstance(method, str) or method not in METHODS:
-        return [f"the method {shown(method)} of its warm start is unknown"]
+        return [f"the method {quote(method)} of its warm start is unknown"]
     listed = [item for item in items if section(item, "details").get("warm_start") == method]
     if not listed:
         return [f"it lists no mechanism of its warm start, {method}"]
@@ -246,7 +246,7 @@ def _unstated_plan(certificate: Mapping[str, Any]) -> list[str]:
     written = str(section(certificate, "versions").get("tabsynth"))
     if "plan" in certificate or written.startswith(UNSTATED):
         return []
-    return [f"it does not state its plan, and version {shown(written)} states it"]
+    return [f"it does not state its plan, and version {quote(written)} states it"]
 
 
 def list_unspent(data: Mapping[str, Any]) -> list[str]:

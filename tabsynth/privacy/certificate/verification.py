@@ -17,7 +17,7 @@ from typing import Any
 
 from tabsynth._files import sha256
 from tabsynth._typing import JsonObject
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.design import UNCHANGED
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.methods import (
@@ -375,7 +375,7 @@ def _check_former_format(data: Mapping[str, Any]) -> list[str]:
     written = str(versions.get("tabsynth")) if isinstance(versions, Mapping) else ""
     later = [name for name in LATER if name in data]
     if later or not written.startswith("0.1."):
-        reason = f"has {', '.join(later)}" if later else f"its version is {shown(written)}"
+        reason = f"has {', '.join(later)}" if later else f"its version is {quote(written)}"
         return [f"it states format {BEFORE!r}, which version 0.1 wrote, and {reason}"]
     return []
 
@@ -388,7 +388,7 @@ def _number(value: Any) -> float:
             return float(value)
     except OverflowError:  # a whole number that no float reaches
         pass
-    raise FileFormatError(f"The certificate claims epsilon={shown(value)}.")
+    raise FileFormatError(f"The certificate claims epsilon={quote(value)}.")
 
 
 def _table(data: JsonObject, table: Path) -> list[str]:
@@ -396,7 +396,7 @@ def _table(data: JsonObject, table: Path) -> list[str]:
     table_entry = entry if isinstance(entry, dict) else {}
     recorded, digest = table_entry.get("sha256"), sha256(table)
     if recorded != digest:
-        return [f"the table has SHA-256 {digest}, the certificate is for {shown(recorded, 80)}"]
+        return [f"the table has SHA-256 {digest}, the certificate is for {quote(recorded, 80)}"]
     rows, columns = table_entry.get("rows"), columns_of(data)
     public = data.get("public")
     design = public.get("design") if isinstance(public, dict) else None
@@ -405,7 +405,7 @@ def _table(data: JsonObject, table: Path) -> list[str]:
     actual_rows, width = _shape(table, rows, columns)
     problems = []
     if rows != actual_rows:
-        problems.append(f"the table has {actual_rows} rows, the certificate says {shown(rows)}")
+        problems.append(f"the table has {actual_rows} rows, the certificate says {quote(rows)}")
     if columns is not None and columns != width:
         problems.append(f"the table has {width} columns, the certificate says {columns}")
     return problems
@@ -448,7 +448,7 @@ def _attacker(stated: Any, bounds: AttackBounds | None) -> list[str]:
     names = ("advantage", "odds", "exception")
     recomputed = bounds.to_dict()
     return [
-        f"it states {name}={shown(stated[name])} of an attacker, and its mechanisms give {recomputed[name]:.4g}"
+        f"it states {name}={quote(stated[name])} of an attacker, and its mechanisms give {recomputed[name]:.4g}"
         for name in names
         if recomputed[name] > stated[name] * (1 + TIGHT) + LEAST
     ]
@@ -461,7 +461,7 @@ def expiry_problems(data: Mapping[str, Any]) -> list[str]:
     try:
         last = date.fromisoformat(str(data["expires"]))
     except ValueError:
-        return [f"its expiry {shown(data['expires'])} is no date"]
+        return [f"its expiry {quote(data['expires'])} is no date"]
     if datetime.now(UTC).date() <= last:
         return []
     return [f"its signature expired on {last.isoformat()}; have it signed again (tabsynth certify)"]
@@ -500,7 +500,7 @@ def _form(data: JsonObject, claimed: float) -> list[str]:
         problems.append("its unit of privacy is not that of its public facts")
     stated = {**data["public"].get("design", {})}
     stated.pop("weights_in_table", None)
-    if stated != design_of(data["public"]).stated():
+    if stated != design_of(data["public"]).statement():
         problems.append("the largest contribution of a unit is not that of its weight and bound")
     problems += _too_many(data)
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
@@ -508,21 +508,21 @@ def _form(data: JsonObject, claimed: float) -> list[str]:
     for item in data["mechanisms"]:
         parameters = {k: v for k, v in item.items() if k not in FIGURES}
         if describe_mechanism({**parameters, **mechanism_from(item).to_dict()}) != item:
-            what = shown(item["purpose"])
+            what = quote(item["purpose"])
             problems.append(
                 f"sampling, sensitivity or noise of {what} are not those of its figures"
             )
         bound = _of_groups(item["details"])
         if bound is not None and not math.isclose(bound, item["sensitivity"]["value"] or 0.0):
-            what = shown(item["purpose"])
+            what = quote(item["purpose"])
             problems.append(f"the sensitivity of {what} is not that of its bound and groups")
     for audit in data["audit"]:
         bound = _number(audit.get("epsilon_lower_bound", 0))
         if audit.get("verdict") == "refuted":
-            problems.append(f"an audit ({shown(audit['method'])}) refuted its claim")
+            problems.append(f"an audit ({quote(audit['method'])}) refuted its claim")
         if bound > claimed:
             problems.append(
-                f"an audit ({shown(audit['method'])}) gives epsilon >= {bound:.4g}, the"
+                f"an audit ({quote(audit['method'])}) gives epsilon >= {bound:.4g}, the"
                 f" claim is {claimed:.4g}"
             )
     return problems
@@ -548,11 +548,11 @@ def _sensitivities(data: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     problems: list[str] = []
     notes: list[str] = []
     for item in data["mechanisms"]:
-        details, what = item["details"], shown(item["purpose"])
+        details, what = item["details"], quote(item["purpose"])
         value = details.get("l2_sensitivity")
         least = _least_sensitivity(item, data)
         if least is None:
-            unit = shown(details.get("unit", "not stated"))
+            unit = quote(details.get("unit", "not stated"))
             unknown = f"the sensitivity of {what} has the unit {unit}, which no fit states for it"
             (notes if data.get("plan") is None else problems).append(unknown)
         elif not isinstance(value, int | float):
@@ -663,7 +663,7 @@ def _unchanged_facts(data: JsonObject) -> list[str]:
     """Return notes on the declared facts that stand as a draft read them off rows, by column."""
     facts = data["public"].get(UNCHANGED_FACTS, {})
     return [
-        f"column {shown(name)} is {UNCHANGED}: {', '.join(map(shown, names))}"
+        f"column {quote(name)} is {UNCHANGED}: {', '.join(map(quote, names))}"
         for name, names in facts.items()
     ]
 
@@ -674,7 +674,7 @@ def _groups(data: JsonObject) -> list[str]:
     for item in data["mechanisms"]:
         details = item["details"]
         if details.get("grouping") in ("weight-bias", "clusters") and "groups" not in details:
-            what = shown(item["purpose"])
+            what = quote(item["purpose"])
             groups.append(
                 f"sensitivity and noise of {what} are those of one group of parameters; of all groups"
                 " together both are larger, by the same factor"

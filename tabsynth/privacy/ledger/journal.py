@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 from tabsynth._files import fsync_folder
 from tabsynth._typing import JsonObject
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.mechanisms import Mechanism, mechanism_from
 
@@ -334,13 +334,13 @@ class Journal:
     def _check_limit(self, record: JsonObject) -> None:
         if record.get("format") != FORMAT:
             raise FileFormatError(
-                f"{self.path}: expected format {FORMAT!r}, got {shown(record.get('format'))}."
+                f"{self.path}: expected format {FORMAT!r}, got {quote(record.get('format'))}."
             )
         for name in ("epsilon", "delta"):
             value = self._header()[name]
             if record.get(name) != value:
                 raise FileFormatError(
-                    f"Ledger {self.path} has {name}={shown(record.get(name))}, not {value}."
+                    f"Ledger {self.path} has {name}={quote(record.get(name))}, not {value}."
                 )
 
 

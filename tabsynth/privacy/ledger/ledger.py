@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, integer, positive, shown
+from tabsynth._validate import in_range, integer, positive, quote
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.accounting.accountants import (
     GAUSSIAN_FILTER,
@@ -143,7 +143,7 @@ class Ledger:
         given_up: Collection[str] = (),
     ) -> None:
         self.epsilon = positive("epsilon", epsilon, finite=False)
-        self.delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
+        self.delta = in_range("delta", delta, 0, 1, low_open=True, high_open=True)
         self.journal, self.run = journal, run
         self._process = os.getpid()
         self.accounts: list[Account] = []
@@ -417,13 +417,13 @@ class Ledger:
             mechanism = mechanism_from(item)
             count = item.get("count")
             if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_USES:
-                raise FileFormatError(f"A mechanism is listed with count={shown(count)}.")
+                raise FileFormatError(f"A mechanism is listed with count={quote(count)}.")
             details = item.get("details") or {}
             if not isinstance(details, dict):
-                raise FileFormatError(f"A mechanism is listed with details={shown(details)}.")
+                raise FileFormatError(f"A mechanism is listed with details={quote(details)}.")
             earlier = item.get(EARLIER, False)
             if not isinstance(earlier, bool):
-                raise FileFormatError(f"A mechanism is listed with earlier={shown(earlier)}.")
+                raise FileFormatError(f"A mechanism is listed with earlier={quote(earlier)}.")
             before.append(
                 Account(
                     str(item.get("purpose")),

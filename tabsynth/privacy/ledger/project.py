@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, positive, shown
+from tabsynth._validate import in_range, positive, quote
 from tabsynth.design import neighbour_of
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import (
@@ -187,20 +187,20 @@ class SharedJournal(Journal):
             )
         if record.get("format") != FORMAT:
             raise FileFormatError(
-                f"{self.path}: expected format {FORMAT!r}, got {shown(record.get('format'))}."
+                f"{self.path}: expected format {FORMAT!r}, got {quote(record.get('format'))}."
             )
         epsilon = math.inf if record["epsilon"] == "inf" else record["epsilon"]
         positive("epsilon", epsilon, finite=False)
-        between("delta", record["delta"], 0, 1, low_open=True, high_open=True)
+        in_range("delta", record["delta"], 0, 1, low_open=True, high_open=True)
         self.limit = (float(epsilon), float(record["delta"]))
         if record["composition"] not in COMPOSITIONS:
             raise FileFormatError(
-                f"{self.path}: unknown composition {shown(record['composition'])}."
+                f"{self.path}: unknown composition {quote(record['composition'])}."
             )
         order = record["order"]
         # Ledgers of before drafts could be charged set nothing aside.
         aside = record.get("threshold_delta", 0.0)
-        between("threshold_delta", aside, 0, self.limit[1], high_open=True)
+        in_range("threshold_delta", aside, 0, self.limit[1], high_open=True)
         self.threshold_delta = float(aside)
         self.filter = PrivacyFilter(
             epsilon=self.limit[0],
@@ -211,7 +211,7 @@ class SharedJournal(Journal):
         self.project, self.table = str(record["project"]), str(record["table"])
         unit = record.get("unit")  # ledgers of records have none
         if unit is not None and not (isinstance(unit, str) and unit):
-            raise FileFormatError(f"{self.path}: expected a column as unit, got {shown(unit)}.")
+            raise FileFormatError(f"{self.path}: expected a column as unit, got {quote(unit)}.")
         self.unit = unit
 
 
@@ -330,13 +330,13 @@ class ProjectLedger:
         there is none, this costs less than 1% of ε.
         """
         positive("epsilon", epsilon, finite=False)
-        between("delta", delta, 0, 1, low_open=True, high_open=True)
+        in_range("delta", delta, 0, 1, low_open=True, high_open=True)
         if not isinstance(table, str) or len(table) > LONGEST or not table.isprintable():
             raise InputError(
-                f"Expected table to be one line of at most {LONGEST} characters, got {shown(table)}."
+                f"Expected table to be one line of at most {LONGEST} characters, got {quote(table)}."
             )
         if unit is not None and not (isinstance(unit, str) and unit):
-            raise InputError(f"Expected unit to be the name of a column, got {shown(unit)}.")
+            raise InputError(f"Expected unit to be the name of a column, got {quote(unit)}.")
         aside = THRESHOLD_SHARE * float(delta)
         privacy_filter = PrivacyFilter.of(float(epsilon), float(delta) - aside, composition)
         header: JsonObject = {

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError, one_line
 from tabsynth.schema.column import KINDS
 from tabsynth.schema.editing import number
@@ -47,7 +47,7 @@ def declarations(text: str, where: str) -> Iterator[Declaration]:
     unknown = [name for name in header if name not in HEADERS]
     if unknown or len(set(header)) < len(header):
         raise FileFormatError(
-            f"{where}: unknown or repeated header {shown(unknown[0] if unknown else header)}; known are"
+            f"{where}: unknown or repeated header {quote(unknown[0] if unknown else header)}; known are"
             f" {', '.join(HEADERS)}."
         )
     for line, row in enumerate(rows, 2):
@@ -65,7 +65,7 @@ def _facts(cells: dict[str, str], where: str) -> dict[str, Any]:
         facts["clip"] = _truth(cells, "clip", where)
     kind = cells.get("kind", "").lower()
     if kind and kind not in KINDS:
-        raise FileFormatError(f"{where}: kind {shown(kind)} is none of {', '.join(KINDS)}.")
+        raise FileFormatError(f"{where}: kind {quote(kind)} is none of {', '.join(KINDS)}.")
     facts |= {key: cells[key] for key in ("dtype", "source") if cells.get(key)}
     facts |= {"kind": kind} if kind else {}
     facts["description"] = text_of(cells.get("label", ""))
@@ -83,12 +83,12 @@ def _facts(cells: dict[str, str], where: str) -> dict[str, Any]:
         if other in values:
             facts["other"] = facts["categories"][values.index(other)]
         elif other:
-            raise FileFormatError(f"{where}: other {shown(other)} is none of its values.")
+            raise FileFormatError(f"{where}: other {quote(other)} is none of its values.")
     return facts
 
 
 def _truth(cells: dict[str, str], key: str, where: str) -> bool:
     text = cells.get(key, "").lower()
     if text not in (*_YES, *_NO):
-        raise FileFormatError(f"{where}: expected {key} to be yes or no, got {shown(text)}.")
+        raise FileFormatError(f"{where}: expected {key} to be yes or no, got {quote(text)}.")
     return text in _YES

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import KINDS
 from tabsynth.schema.importers.declaration import Declaration, bound, identifier, text_of
@@ -57,7 +57,7 @@ def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
             continue
         title = _text(item.get("titles", item.get("name"))) if isinstance(item, dict) else None
         if title is None:
-            raise FileFormatError(f"{where}: a column must have a name, got {shown(item)}.")
+            raise FileFormatError(f"{where}: a column must have a name, got {quote(item)}.")
         if keys == [item.get("name")]:
             yield identifier(title, "the CSVW metadata says that it is the primary key")
         else:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.column import KINDS, Column, column_from
 from tabsynth.schema.editing import DROPPED, Edit, number
@@ -79,7 +79,7 @@ def schema_of(
     names = {declaration.name for declaration in declarations}
     unknown = sorted(change.names - names)
     if unknown:
-        raise InputError(f"{source} has no column {', '.join(map(shown, unknown))}; correct it.")
+        raise InputError(f"{source} has no column {', '.join(map(quote, unknown))}; correct it.")
     columns: list[Column] = []
     left_out: list[dict[str, str]] = []
     problems: list[str] = []
@@ -94,7 +94,7 @@ def schema_of(
             stated = {"name": name, "provenance": "declared", "source": source, **declaration.facts}
             facts = _complete(change.apply(stated))
             if "kind" not in facts or "dtype" not in facts:
-                bare.append(shown(name))
+                bare.append(quote(name))
                 continue
             try:
                 columns.append(column_from(facts, source))

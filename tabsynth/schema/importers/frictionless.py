@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import COPIED, KINDS
 from tabsynth.schema.exporters import OWN, PROVENANCE, RELEASED
@@ -63,7 +63,7 @@ def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
     for field in table["fields"]:
         if not isinstance(field, dict) or not isinstance(field.get("name"), str):
             raise FileFormatError(
-                f"{where}: a field must be an object with a name, got {shown(field)}."
+                f"{where}: a field must be an object with a name, got {quote(field)}."
             )
         yield _declaration(field, len(keys) == 1 and field["name"] in keys)
 

@@ -8,7 +8,7 @@ carry ranges or values that were detected in a table. They are taken with the pr
 from collections.abc import Iterator
 from typing import Any
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import KINDS
 from tabsynth.schema.importers.declaration import Declaration, bound, identifier
@@ -59,7 +59,7 @@ def _declaration(
 ) -> Declaration:
     sdtype = item.get("sdtype", item.get("type"))
     if not isinstance(sdtype, str):
-        raise FileFormatError(f"{where}: column {shown(name)} has no sdtype.")
+        raise FileFormatError(f"{where}: column {quote(name)} has no sdtype.")
     if key or item.get("pii") is True or sdtype in ("id", "text") or sdtype not in OTHER_TYPES:
         what = (
             "a key of the table" if key else f"of sdtype {sdtype}, which identifies or is free text"

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tabsynth._validate import between, one_of, positive, widths
+from tabsynth._validate import in_range, one_of, positive, widths
 from tabsynth.encoding.table import Layout
 from tabsynth.methods import AUTOENCODER
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
@@ -87,7 +87,7 @@ class AutoencoderConfig:
         one_of("activation", self.activation, ACTIVATIONS)
         for name in ("lr", "max_norm"):
             positive(name, getattr(self, name))
-        between("share", self.share, 0, 1, low_open=True, high_open=True)
+        in_range("share", self.share, 0, 1, low_open=True, high_open=True)
 
     def clipping(self) -> Clipping:
         """Return how gradients are clipped: all of them in one group, at a fixed bound."""

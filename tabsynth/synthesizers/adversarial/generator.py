@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tabsynth._validate import between, integer, one_of, positive, widths
+from tabsynth._validate import in_range, integer, one_of, positive, widths
 from tabsynth.encoding.table import Layout
 from tabsynth.errors import InputError
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable
@@ -88,9 +88,9 @@ class GeneratorConfig:
         one_of("generator.optimizer", self.optimizer, tuple(OPTIMIZERS))
         for name in ("lr", "temperature"):
             positive(f"generator.{name}", getattr(self, name))
-        between("generator.averaging", self.averaging, 0, 1, high_open=True)
+        in_range("generator.averaging", self.averaging, 0, 1, high_open=True)
         for name in ("anchor", "pair_anchor"):
-            between(f"generator.{name}", getattr(self, name), 0, math.inf, high_open=True)
+            in_range(f"generator.{name}", getattr(self, name), 0, math.inf, high_open=True)
 
 
 def mean_code(layout: Layout, marginals: Sequence[np.ndarray]) -> Tensor:
@@ -585,7 +585,7 @@ class GeneratorTraining:
         return self._curves.to_dict()
 
     @property
-    def released(self) -> TableGenerator:
+    def final_generator(self) -> TableGenerator:
         """The generator to sample from: of the averaged weights, where they are averaged."""
         return self.average.module if self.generator_config.averaging else self.generator
 

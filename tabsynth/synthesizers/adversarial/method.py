@@ -13,7 +13,7 @@ import torch
 
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import one_of, quote
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, store_records, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
@@ -456,7 +456,7 @@ class NetworksMethod(TableMethod):
             )
         )
         return Trained(
-            generator=training.released.eval(),
+            generator=training.final_generator.eval(),
             curves=training.curves,
             notes=counts.overlap,
             rows=counts.rows or None,  # 0: neither declared nor counted
@@ -693,7 +693,7 @@ def config_or_default(name: str, config: object, default: Config) -> Config:
     if config is None:
         return default
     if not isinstance(config, type(default)):
-        raise InputError(f"Expected {name} to be a {type(default).__name__}, got {shown(config)}.")
+        raise InputError(f"Expected {name} to be a {type(default).__name__}, got {quote(config)}.")
     return config
 
 

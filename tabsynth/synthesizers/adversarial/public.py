@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import codes_of
 from tabsynth.errors import BudgetError, InputError
@@ -28,7 +28,7 @@ RELEASED_CODES = 25_000_000  # of those rows in all: fewer rows of a wide table
 def check_warm_start(warm: Any, schema: Schema, epsilon: float, delta: float) -> None:
     """Refuse what is not a fitted synthesizer of the same schema that leaves some budget."""
     if not isinstance(warm, Synthesizer) or not hasattr(warm, "model_"):
-        raise InputError(f"Expected warm_start to be a fitted synthesizer, got {shown(warm)}.")
+        raise InputError(f"Expected warm_start to be a fitted synthesizer, got {quote(warm)}.")
     if warm.model_.encoder.schema.fingerprint() != schema.fingerprint():
         raise InputError("warm_start was fitted with another schema; fit both with the same one.")
     spent = Ledger.from_list(epsilon, delta, as_earlier(warm.ledger_.to_list()))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema.linked import LinkedSchema
@@ -42,7 +42,7 @@ class LinkedCondition:
     def __init__(self, schema: LinkedSchema, where: Any) -> None:
         if not isinstance(where, Mapping):
             raise InputError(
-                f"Expected where to be a dict from tables, such as {shown(schema.root)}, to conditions, got {shown(where)}."
+                f"Expected where to be a dict from tables, such as {quote(schema.root)}, to conditions, got {quote(where)}."
             )
         self.schema = schema
         self.by_table: dict[str, Condition] = {}
@@ -50,7 +50,7 @@ class LinkedCondition:
         for name, condition in where.items():
             if name not in schema.names:
                 raise InputError(
-                    f"where names no table by {shown(name)}; the tables are {', '.join(schema.names)}."
+                    f"where names no table by {quote(name)}; the tables are {', '.join(schema.names)}."
                 )
             self.by_table[name] = Condition(schema.tables[name], condition)
             of = f"{name}." if name == schema.root else f"some row of {name}: "
@@ -75,7 +75,7 @@ class LinkedCondition:
 
     def __str__(self) -> str:
         """Return it in words."""
-        return f"The condition {shown(self.stated, 120)}"
+        return f"The condition {quote(self.stated, 120)}"
 
 
 def tables_where(

@@ -14,7 +14,7 @@ from torch import Tensor
 from tabsynth._files import new_folder
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, integer, one_of, shown
+from tabsynth._validate import in_range, integer, one_of, quote
 from tabsynth.encoding.gaps import is_gap
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, STEP, LinkedEncoder, Records
 from tabsynth.encoding.rows import Rows, SharedRows
@@ -209,7 +209,7 @@ class LinkedMethod(Method):
 
     def check(self) -> None:
         """Refuse settings that cannot be used."""
-        between("root_share", self.root_share, 0, 1, low_open=True, high_open=True)
+        in_range("root_share", self.root_share, 0, 1, low_open=True, high_open=True)
         _ = self.encoder  # a column too large for one-hot codes is refused here
 
     def check_identifiers(self) -> None:
@@ -345,7 +345,7 @@ class LinkedMethod(Method):
             "accepted_drafted_domain": bool(schema.drafted) and self.accept_drafted_domain,
             "rows": None if self.rows is None else int(self.rows),
             "public_table": None,
-            "design": schema.design.stated(),
+            "design": schema.design.statement(),
             "tables": {name: keys.to_dict() for name, keys in schema.keys.items()},
         }
 
@@ -594,7 +594,7 @@ class LinkedMargNet(Synthesizer):
     def make_method(self, schema: Schema | LinkedSchema) -> LinkedMethod:
         """Make the method for a schema."""
         if self.config is not None and not isinstance(self.config, MargNetConfig):
-            raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
+            raise InputError(f"Expected config to be a MargNetConfig, got {quote(self.config)}.")
         return LinkedMethod(
             **self.shared_settings(),
             schema=self._check_linked(schema),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import one_of, quote
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
@@ -47,7 +47,7 @@ def complete_table(
     incomplete = (filled < 0).any(axis=1)
     if incomplete.any():
         raise InputError(
-            f"Row {shown(table.index[incomplete.argmax()])} of the partial table has no completion: its cells have"
+            f"Row {quote(table.index[incomplete.argmax()])} of the partial table has no completion: its cells have"
             " probability 0 in the model, or break a rule; correct them, or leave one missing."
         )
     return _with_given(encoder, table, codes, filled, for_cells)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from tabsynth._validate import between, integer, widths
+from tabsynth._validate import in_range, integer, widths
 
 CLEAR_DEPENDENCE = 2000.0  # of counts from independence, in variances of the noise for each column
 CLEAR_COMPONENTS = 250  # components where the counts differ from independence by that much
@@ -97,17 +97,17 @@ class MargNetConfig:
             integer("components", self.components)
         widths("hidden", self.hidden)
         for name in ("prior_share", "smoothing"):
-            between(name, getattr(self, name), 0, 1)
-        between("interactions_share", self.interactions_share, 0, 0.3, high_open=True)
-        between("triples_share", self.triples_share, 0, 1, high_open=True)
-        between("tables_share", self.tables_share, 0, 1, low_open=True, high_open=True)
-        between("learning_rate", self.learning_rate, 0, 1, low_open=True)
+            in_range(name, getattr(self, name), 0, 1)
+        in_range("interactions_share", self.interactions_share, 0, 0.3, high_open=True)
+        in_range("triples_share", self.triples_share, 0, 1, high_open=True)
+        in_range("tables_share", self.tables_share, 0, 1, low_open=True, high_open=True)
+        in_range("learning_rate", self.learning_rate, 0, 1, low_open=True)
         for name in ("one_way_share", "scores_share"):
-            between(name, getattr(self, name), 0, 0.5, low_open=True, high_open=True)
+            in_range(name, getattr(self, name), 0, 0.5, low_open=True, high_open=True)
         for name in ("residual_noise", "prior_unexplained", "interaction_noise"):
-            between(name, getattr(self, name), 0, math.inf, high_open=True)
+            in_range(name, getattr(self, name), 0, math.inf, high_open=True)
         for name in ("group_noise", "largest_drift"):
-            between(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
+            in_range(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
 
     @property
     def max_triple_cells(self) -> int:

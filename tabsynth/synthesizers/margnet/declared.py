@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import number_of
 from tabsynth.schema.constraints import Derived
@@ -378,7 +378,7 @@ def declared_tables(schema: Schema, tables: object, max_cells: int) -> list[Decl
         For an unknown or repeated column, one that is not counted, two that follow from the same one, and too many cells.
     """
     if not is_list(tables):
-        raise InputError(f"Expected tables to be a list of lists of columns, got {shown(tables)}.")
+        raise InputError(f"Expected tables to be a list of lists of columns, got {quote(tables)}.")
     limits = [max_cells, *[max_cells // FURTHER] * (len(tables) - 1)]
     return [
         _parse_table(schema, names, limit) for names, limit in zip(tables, limits, strict=False)
@@ -387,29 +387,29 @@ def declared_tables(schema: Schema, tables: object, max_cells: int) -> list[Decl
 
 def _parse_table(schema: Schema, names: object, max_cells: int) -> DeclaredTable:
     listed = ",".join(map(str, names)) if is_list(names) else names
-    where = f"Declared table {shown(listed)}"
+    where = f"Declared table {quote(listed)}"
     if not is_list(names) or not names:
         raise InputError(f"{where} must be a list of columns; name at least one.")
     for i, name in enumerate(names):
         if not isinstance(name, str) or name not in schema.names:
             few = f"{', '.join(schema.names[:8])}{', …' if len(schema.names) > 8 else ''}"
             raise InputError(
-                f"{where} names column {shown(name)}, which the schema does not have; its columns are {few}."
+                f"{where} names column {quote(name)}, which the schema does not have; its columns are {few}."
             )
         if name in names[:i]:
-            raise InputError(f"{where} names column {shown(name)} twice; name it once.")
+            raise InputError(f"{where} names column {quote(name)} twice; name it once.")
     sources = [_find_source(schema, name) for name in names]
     columns = list[int]()
     for name, source in zip(names, sources, strict=True):
         if source is None:
             raise InputError(
-                f"{where} names column {shown(name)}, which is not modelled and does not follow from one modelled column"
+                f"{where} names column {quote(name)}, which is not modelled and does not follow from one modelled column"
                 " by a table; name columns that do."
             )
         if source[0] in columns:
             other = names[columns.index(source[0])]
             raise InputError(
-                f"{where} names columns {shown(other)} and {shown(name)}, which follow from the same column; name one."
+                f"{where} names columns {quote(other)} and {quote(name)}, which follow from the same column; name one."
             )
         columns.append(source[0])
     codes = [source[1] for source in sources if source is not None]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER, gaussian_mu
@@ -638,7 +638,7 @@ class MargNet(Synthesizer):
     def make_method(self, schema: Schema | LinkedSchema) -> MargNetMethod:
         """Make the method for a schema."""
         if self.config is not None and not isinstance(self.config, MargNetConfig):
-            raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
+            raise InputError(f"Expected config to be a MargNetConfig, got {quote(self.config)}.")
         return MargNetMethod(
             **self.shared_settings(),
             schema=check_table_schema(schema),

@@ -32,7 +32,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import shown
+from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import Groups, Measured, by_value, cells_of, number_of
 from tabsynth.schema.column import Column
@@ -594,24 +594,24 @@ def parsed_workload(
     sets, max_cells = [], config.max_cells
     if workload is not None and not is_list(workload):
         raise InputError(
-            f"Expected workload to be a list of tuples of columns, got {shown(workload)}."
+            f"Expected workload to be a list of tuples of columns, got {quote(workload)}."
         )
     for names in () if workload is None else workload:
         if not is_list(names) or not 2 <= len(set(map(str, names))) == len(names) <= 3:
             raise InputError(
                 f"Expected each set of workload to name two or three different columns, got"
-                f" {shown(names)}."
+                f" {quote(names)}."
             )
         columns = tuple(sorted(_position(schema, name, "workload") for name in names))
         if len(columns) == 3 and not config.triples_share:
             raise InputError(
-                f"The workload's set {shown(names)} has three columns, and triples_share=0 in the config leaves no budget for it;"
+                f"The workload's set {quote(names)} has three columns, and triples_share=0 in the config leaves no budget for it;"
                 " raise triples_share, or name pairs."
             )
         cells = math.prod(schema.learned.sizes[j] for j in columns)
         if cells > max_cells:
             raise InputError(
-                f"The workload's set {shown(names)} may have {cells:,} cells, past max_cells={max_cells:,};"
+                f"The workload's set {quote(names)} may have {cells:,} cells, past max_cells={max_cells:,};"
                 " name fewer columns, or raise max_cells in the config."
             )
         sets.append(columns)
@@ -623,7 +623,7 @@ def _position(schema: Schema, name: object, where: str) -> int:
     names = schema.learned.names
     if not isinstance(name, str) or name not in (*names, *schema.names):
         raise InputError(
-            f"The {where} names column {shown(name)}, which the schema does not have; its columns are"
+            f"The {where} names column {quote(name)}, which the schema does not have; its columns are"
             f" {', '.join(names[:8])}{', …' if len(names) > 8 else ''}."
         )
     if name in names:
@@ -631,8 +631,8 @@ def _position(schema: Schema, name: object, where: str) -> int:
     rule = schema.makers.get(name)
     instead, remedy = "is not modelled", "leave it out"
     if isinstance(rule, Order) and rule.difference is not None:
-        instead, remedy = "is modelled by a difference", f"name {shown(rule.difference.name)}"
+        instead, remedy = "is modelled by a difference", f"name {quote(rule.difference.name)}"
     elif rule is not None:
-        other_names = [shown(other) for other in rule.names if other != name]
+        other_names = [quote(other) for other in rule.names if other != name]
         instead, remedy = "follows from others by a rule", f"name {' and '.join(other_names)}"
-    raise InputError(f"The {where} names column {shown(name)}, which {instead}; {remedy}.")
+    raise InputError(f"The {where} names column {quote(name)}, which {instead}; {remedy}.")

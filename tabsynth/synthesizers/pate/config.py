@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tabsynth._validate import between, integer, one_of, positive, widths
+from tabsynth._validate import in_range, integer, one_of, positive, widths
 from tabsynth.privacy.accounting.mechanisms import ACCOUNTINGS, EXACT_BINARY
 from tabsynth.synthesizers.adversarial.generator import GENERATOR_OF_0_2, GeneratorConfig
 from tabsynth.synthesizers.settings import check_parts
@@ -125,7 +125,7 @@ class PATEConfig:
         for name in ("queries", "rounds", "round_steps"):
             integer(name, getattr(self, name))
         integer("pair_steps", self.pair_steps, least=0)
-        between("rounds", self.rounds, 1, self.queries)
+        in_range("rounds", self.rounds, 1, self.queries)
         one_of("start_from_counts", self.start_from_counts, (True, False))
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import between, integer, one_of, shown
+from tabsynth._validate import in_range, integer, one_of, quote
 from tabsynth.encoding.table import Layout
 from tabsynth.errors import InputError
 from tabsynth.methods import CLASS_VOTES, VOTES
@@ -90,7 +90,7 @@ class VoteLearning(Learning):
         label = self.ensemble.label
         if label is not None and layout.blocks[label].head != "softmax":
             raise InputError(
-                f"The class, column {shown(self.columns[label].name)}, must be one-hot; name the network_encoding of the other"
+                f"The class, column {quote(self.columns[label].name)}, must be one-hot; name the network_encoding of the other"
                 " columns alone."
             )
 
@@ -424,7 +424,7 @@ class PATEACGAN(Synthesizer):
             name = column.name
             code_of(column, class_value, "class_value", null="pandas.NA")
             if where is not None and name in where:
-                raise InputError(f"where and class_value both name column {shown(name)}; give one.")
+                raise InputError(f"where and class_value both name column {quote(name)}; give one.")
             where = {**(where or {}), name: class_value}
         return super().sample(
             n,
@@ -466,11 +466,11 @@ class PATEACGAN(Synthesizer):
         """Return the column of the class; refuse one that has no classes to draw."""
         if not isinstance(self.class_column, str) or self.class_column not in schema.learned.names:
             raise InputError(
-                f"class_column names column {shown(self.class_column)}, which the schema lacks; correct it."
+                f"class_column names column {quote(self.class_column)}, which the schema lacks; correct it."
             )
         column, name = (
             schema.learned[self.class_column],
-            f"The class, column {shown(self.class_column)},",
+            f"The class, column {quote(self.class_column)},",
         )
         if not column.categories:
             raise InputError(f"{name} is {column.kind}; name a categorical or ordinal one.")
@@ -487,11 +487,11 @@ class PATEACGAN(Synthesizer):
         if self.class_shares is None:
             return None
         if not isinstance(self.class_shares, Mapping):
-            raise InputError(f"Expected class_shares to be a dict, got {shown(self.class_shares)}.")
+            raise InputError(f"Expected class_shares to be a dict, got {quote(self.class_shares)}.")
         shares = np.zeros(column.size)
         for value, share in self.class_shares.items():
             number = code_of(column, value, "class_shares")
-            shares[number] = between(f"class_shares of {shown(value)}", share, 0, 1)
+            shares[number] = in_range(f"class_shares of {quote(value)}", share, 0, 1)
         if not np.isclose(shares.sum(), 1.0, atol=1e-6):
             raise InputError(f"Expected class_shares to sum to 1, got {shares.sum():g}.")
         return shares
