@@ -58,7 +58,7 @@ def test_a_project_end_to_end(folder, monkeypatch):
             raise AssertionError("the table was read")
 
         patch.setattr("tabsynth.tables.files.read_table", read)
-        left = ProjectLedger.read(folder / "project.ledger").left()
+        left = ProjectLedger.read(folder / "project.ledger").epsilon_left()
         says = ["exceed its limit of 1.5", f"about {left:.4g} is left", "Nothing was read"]
         refused(*MARGNET, "--epsilon", 1.4, *under, cwd=folder, says=says)
     assert (folder / "project.ledger").read_bytes() == before

@@ -69,17 +69,17 @@ class Setting:
         integer("rows", self.rows, least=10)
         if self.unit_rows is not None:
             integer("unit_rows", self.unit_rows)
-            if self.linked:
+            if self.is_linked:
                 raise InputError("Linked tables declare no unit; leave unit_rows out.")
 
     @property
-    def linked(self) -> bool:
+    def is_linked(self) -> bool:
         """True if the method is one of linked tables."""
         return self.method in LINKED
 
     def datasets(self) -> NeighbouringDatasets | LinkedDatasets:
         """Return the neighbouring datasets."""
-        if self.linked:
+        if self.is_linked:
             return many_datasets(self.rows, self.case)
         datasets = census_neighbouring_datasets(self.rows, self.case)
         return datasets if self.unit_rows is None else datasets.as_unit(self.unit_rows)
@@ -279,7 +279,7 @@ def make_small_fit(setting: Setting, datasets: NeighbouringDatasets | LinkedData
     parameters = find_fixture(setting.method).small(datasets.schema, setting.rows)
     parameters_of_fit: JsonObject = {"epsilon": setting.epsilon, "delta": setting.delta}
     parameters_of_fit |= {"rows": setting.rows, "device": "cpu", **parameters}
-    estimator = (LINKED if setting.linked else METHODS)[setting.method]
+    estimator = (LINKED if setting.is_linked else METHODS)[setting.method]
 
     def fit(table: Any) -> Codes:
         model: Synthesizer = estimator(datasets.schema, **parameters_of_fit)

@@ -197,10 +197,10 @@ def observe_counts(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
     scores = np.zeros(len(inserted.included))
     original = measuring.NoisyCounts
 
-    def seen(*args: Any, **kwargs: Any) -> NoisyCounts[np.ndarray]:
+    def observe(*args: Any, **kwargs: Any) -> NoisyCounts[np.ndarray]:
         return _ScoringCounts(original(*args, **kwargs), inserted, scores)
 
-    with patch.object(measuring, "NoisyCounts", seen):
+    with patch.object(measuring, "NoisyCounts", observe):
         yield scores
 
 

@@ -79,7 +79,7 @@ class AuditResult:
     code: str = field(default_factory=lambda: str(code()["sha256"]))
 
     @property
-    def refuted(self) -> bool:
+    def is_refuted(self) -> bool:
         """True if the claim is refuted at the audit's confidence."""
         return self.verdict == REFUTED
 

@@ -122,7 +122,7 @@ def audit(
     Returns
     -------
     list of AuditResult
-        In the order of ``kinds``. ``refuted`` is True for a result that contradicts the claim. An audit that
+        In the order of ``kinds``. ``is_refuted`` is True for a result that contradicts the claim. An audit that
         does not refute a claim is no proof of it.
 
     Raises

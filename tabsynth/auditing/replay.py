@@ -213,7 +213,7 @@ class ReplayResult:
     compared: int
 
     @property
-    def passed(self) -> bool:
+    def passes(self) -> bool:
         """True if there was no difference."""
         return self.first_difference is None
 
@@ -229,7 +229,7 @@ class ReplayResult:
         """Return a JSON-ready summary without the single calls."""
         worst = self.worst_move
         return {
-            "passed": self.passed,
+            "passed": self.passes,
             "worst_move": worst if math.isfinite(worst) else str(worst),
             "first_difference": self.first_difference,
             "mechanisms": len(self.mechanisms),
@@ -305,7 +305,7 @@ def replay(
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "fit"
         result = replay_run(fit, table, neighbour, randomness=randomness)
-    if not result.passed:
+    if not result.passes:
         return result
     most = 1.0 if randomness is None else float(randomness.most)
     return replace(

@@ -115,7 +115,7 @@ def summarize_replays(
     ``details`` has ``worst_move`` (the largest change of an input, in sensitivities), ``first_difference`` with its
     neighbouring dataset, and a summary for every kind of neighbouring dataset.
     """
-    differ = [line for line in lines if not line.result.passed]
+    differ = [line for line in lines if not line.result.passes]
     worst = max(line.result.worst_move for line in lines)
     passed = INCONCLUSIVE if worst < MIN_MU_RATIO else NOT_REFUTED
     verdict = REFUTED if differ else passed
@@ -167,11 +167,11 @@ def _by_neighbour(lines: Sequence[NeighbourReplay]) -> list[dict[str, object]]:
                 "neighbour": kind,
                 "about": RECORD_DESCRIPTIONS[kind],
                 "replays": len(results),
-                "differ": sum(not result.passed for result in results),
+                "differ": sum(not result.passes for result in results),
                 "compared": sum(result.compared for result in results),
                 "worst_move": max(result.worst_move for result in results),
                 "first_difference": next(
-                    (r.first_difference for r in results if not r.passed), None
+                    (r.first_difference for r in results if not r.passes), None
                 ),
             }
         )

@@ -135,7 +135,7 @@ def replay_linked(
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "fit"
         result = replay_run(fit, pair.tables, pair.neighbour)
-    if not result.passed:
+    if not result.passes:
         return result
     return replace(result, first_difference=find_misprint(certificates[-1], result.mechanisms, 1.0))
 

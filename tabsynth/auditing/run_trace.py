@@ -287,13 +287,13 @@ class RunTrace:
     ) -> tuple[list[Any], list[Any]]:
         """See :meth:`Recorder.exact_of`: a replay goes on with the recorded labels.
 
-        An entry that one dataset lacks is 0 there. Where the recorded run has it, :meth:`passed` tests that its label
-        does not become an output.
+        An entry that one dataset lacks is 0 there. Where the recorded run has it, :meth:`note_passed` tests that its
+        label does not become an output.
         """
         return self._exact(account, labels, values, stds, 1, units)
 
-    def passed(self, purpose: str, labels: Sequence[Any]) -> None:
-        """See :meth:`Recorder.passed`: none may be a label that only one dataset has.
+    def note_passed(self, purpose: str, labels: Sequence[Any]) -> None:
+        """See :meth:`Recorder.note_passed`: none may be a label that only one dataset has.
 
         Such a label passes the threshold with a probability of at most the threshold's part of δ.
         """

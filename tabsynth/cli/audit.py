@@ -104,7 +104,7 @@ def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **reque
     for result in results:
         say(f"{result.kind}, {result.part}: {result.sentence}")
     say(f"Page: {out / 'audit.html'}")
-    return REFUTED_CODE if any(result.refuted for result in results) else 0
+    return REFUTED_CODE if any(result.is_refuted for result in results) else 0
 
 
 def _write(results: "list[AuditResult]", what: Any, out: Path) -> None:

@@ -88,7 +88,7 @@ def show(
             "delta": ledger.delta,
             "composition": ledger.filter.to_dict(),
             "share": ledger.share,
-            "left": epsilon_to_json(ledger.left()),
+            "left": epsilon_to_json(ledger.epsilon_left()),
             "chain": ledger.journal.chain,
             "runs": [{**vars(e), "epsilon": epsilon_to_json(e.epsilon)} for e in runs],
         }
@@ -131,5 +131,5 @@ def _standing(ledger: "ProjectLedger") -> str:
     return (
         f"Ledger {ledger.name}: all fits and reports together satisfy ({ledger.epsilon:g}, {ledger.delta:g})-"
         f"differential privacy by a {kind['name']}{order}. Used: {ledger.share:.1%} of the budget. Remaining for one"
-        f" more fit: about ε = {ledger.left():.4g}."
+        f" more fit: about ε = {ledger.epsilon_left():.4g}."
     )

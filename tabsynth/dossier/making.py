@@ -152,10 +152,10 @@ def checksums(folder: Path) -> str:
 
 def signature_of(sums: Path, key: "Ed25519PrivateKey", expires: date | None) -> JsonObject:
     """Return a signature over the checksums, and with them over every file."""
-    from tabsynth.privacy.certificate.signing import signed
+    from tabsynth.privacy.certificate.signing import sign
 
     data = {"format": SIGNED, "file": SUMS, "sha256": sha256(sums)}
-    return signed({**data, **({} if expires is None else {"expires": expires.isoformat()})}, key)
+    return sign({**data, **({} if expires is None else {"expires": expires.isoformat()})}, key)
 
 
 def write_template(table: Path, path: Path) -> Path:

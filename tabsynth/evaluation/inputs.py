@@ -14,7 +14,7 @@ from tabsynth.errors import InputError, TableError
 from tabsynth.evaluation.metric import Columns, Metric, Part
 from tabsynth.evaluation.results import Overlap
 from tabsynth.evaluation.utility.constraints import violations
-from tabsynth.privacy.certificate.attached import attached, matching
+from tabsynth.privacy.certificate.attached import find_attached, matching
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
@@ -149,7 +149,7 @@ def certificate_with(
         If it is no certificate, or a verification that refused it.
     """
     if certificate is None:
-        return attached(synthetic), False
+        return find_attached(synthetic), False
     if isinstance(certificate, Verification):
         if not certificate.consistent:
             raise InputError(f"The certificate was refused: {'; '.join(certificate.problems)}.")

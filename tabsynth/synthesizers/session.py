@@ -170,7 +170,7 @@ class FitSession:
             or getattr(self.estimator, "seeded_", False)
             or released.get("seeded")
             or (warm is not None and warm.seeded_)
-            or (self.checkpoint is not None and self.checkpoint.seeded)
+            or (self.checkpoint is not None and self.checkpoint.is_seeded)
         )
 
     @property
@@ -453,7 +453,7 @@ class FitSession:
     @property
     def is_finished(self) -> bool:
         """True where the checkpoint holds the model of a fit that has ended as planned."""
-        return self.checkpoint is not None and self.checkpoint.finished
+        return self.checkpoint is not None and self.checkpoint.is_finished
 
     def _open(self) -> None:
         """Open the files of the fit, and plan it; without a schema there is no plan yet."""
@@ -573,7 +573,7 @@ class FitSession:
         checkpoint = self.checkpoint
         assert checkpoint is not None
         self.ledger = checkpoint.ledger()
-        if checkpoint.finished or self.method is None:
+        if checkpoint.is_finished or self.method is None:
             return
         if checkpoint.plan is None:
             self._check_unspent(self.ledger)

@@ -11,7 +11,7 @@ import pandas as pd
 from tabsynth._files import check_writable, replacing
 from tabsynth._validate import integer, one_of, quote
 from tabsynth.errors import InputError
-from tabsynth.privacy.certificate.attached import KEY, attached
+from tabsynth.privacy.certificate.attached import KEY, find_attached
 from tabsynth.privacy.certificate.certificate import beside, write_beside
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.dtypes import base_dtype
@@ -400,7 +400,7 @@ def write_table(
         raise InputError(f"{path} is no file that takes --sep; leave it out.")
     mark = "." if decimal is None else one_of("decimal", decimal, DECIMAL_MARKS)
     stated = table.attrs.get(KEY)  # of a user's own table it may be anything
-    certificate = attached(table) if isinstance(stated, Mapping) else None
+    certificate = find_attached(table) if isinstance(stated, Mapping) else None
     if certificate is not None:
         check_writable(beside(path))
     if _is_text(base) and formulas == "refuse":

@@ -434,7 +434,7 @@ class Checkpoint(StateFiles):
         for file in self.path.iterdir():  # what a crash left half done
             if OURS.fullmatch(file.name) and file.name not in listed:
                 file.unlink(missing_ok=True)
-        if not self.finished:
+        if not self.is_finished:
             self._index["resumes"] += 1
             self._write_index()
         self._went_on = True
@@ -442,7 +442,7 @@ class Checkpoint(StateFiles):
 
     def _close_others(self) -> None:
         """Close what a plan that was given up, or a fit that has ended, left open in the journal."""
-        keep = {EARLIER} if self.finished else {EARLIER, self.run}
+        keep = {EARLIER} if self.is_finished else {EARLIER, self.run}
         if not self._own:  # the others are not this fit's
             keep |= {entry.run for entry in self.journal.entries.values()} - {*self.runs}
         self.journal.close_all(but=keep)
@@ -470,12 +470,12 @@ class Checkpoint(StateFiles):
         return self._index["plan"]
 
     @property
-    def seeded(self) -> bool:
+    def is_seeded(self) -> bool:
         """True if any part of the fit was seeded."""
         return bool(self._index["seeded"])
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """True if the fit is complete: then only its model is left."""
         return self._index["model"] is not None
 
@@ -511,7 +511,7 @@ class Checkpoint(StateFiles):
     def begin(self, plan: list[JsonObject] | None, *, seeded: bool) -> None:
         """Record the plan (None of a draft), and whether this part of the fit is seeded, before the first account."""
         self._index["plan"] = plan
-        self._index["seeded"] = self.seeded or seeded
+        self._index["seeded"] = self.is_seeded or seeded
         self._write_index()
 
     def start_over(self) -> None:

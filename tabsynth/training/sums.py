@@ -249,7 +249,7 @@ class TensorNoise:
         whole, rest = _parts(values, step)
         if len(self._room) != workspace(len(values)):
             self._room = torch.empty(workspace(len(values)), dtype=torch.float32)
-        multiples = rounded(rest.float(), 1.0, size / step, self.bits, self._room)
+        multiples = draw_rounded(rest.float(), 1.0, size / step, self.bits, self._room)
         # Zero is added to leave no negative zeros: they would reveal on which side of zero it was.
         return whole.add_(multiples).mul_(step).add_(0.0).to(values)
 
@@ -272,7 +272,7 @@ def _parts(values: Tensor, step: float | Tensor) -> tuple[Tensor, Tensor]:
     return whole, steps.sub_(whole)
 
 
-def rounded(
+def draw_rounded(
     values: Tensor, step: float, ratio: float, bits: Bits, room: Tensor | None = None
 ) -> Tensor:
     """See :func:`tabsynth.privacy.noise.samplers.rounded_gaussian`, of ``values / step``: a float32 tensor on the CPU.
@@ -317,7 +317,7 @@ def rounded(
 
 
 def workspace(count: int) -> int:
-    """Return numbers that :func:`rounded` writes to on its way."""
+    """Return numbers that :func:`draw_rounded` writes to on its way."""
     return 9 * ((count + 1) // 2)
 
 

@@ -47,7 +47,7 @@ def test_right_mechanism_is_not_refuted_and_its_epsilon_nearly_found(tmp_path):
 @pytest.mark.parametrize("scale", [0.05, 0.3])
 def test_mechanism_with_too_little_noise_is_refuted(tmp_path, scale):
     audit = audit_black_box(WORST, tmp_path / "a.jsonl", runs=400, fit=mechanism(scale))
-    assert audit.verdict == REFUTED and audit.refuted
+    assert audit.verdict == REFUTED and audit.is_refuted
     assert audit.epsilon_lower > 1
     assert "Refuted" in audit.sentence
 

@@ -129,7 +129,7 @@ def test_replays_in_one_result():
     blind = summarize_replays([line(0.2)], "margnet", 8.0, 1e-5)
     assert blind.verdict == INCONCLUSIVE and "Inconclusive" in blind.sentence
     actual = summarize_replays([line(1), line(2, "<x> is 1, not 0", "null")], "margnet", 8.0, 1e-5)
-    assert actual.refuted and actual.details["worst_move"] == 2
+    assert actual.is_refuted and actual.details["worst_move"] == 2
     assert actual.details["first_difference"] == "null added, seed 0: <x> is 1, not 0"
     assert [n["differ"] for n in actual.details["neighbours"]] == [0, 1]
     page = render([actual], "margnet", 8.0, 1e-5)

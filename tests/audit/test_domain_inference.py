@@ -31,7 +31,9 @@ def without_noise(patch: Patch) -> None:
 def test_a_draft_without_noise_is_refuted(question: str, quick: None, monkeypatch: Patch) -> None:
     without_noise(monkeypatch)
     result = audit_draft(question, 4.0, trials=40)
-    assert result.refuted and result.sentence.startswith("Refuted: the advantage of the guesses is")
+    assert result.is_refuted and result.sentence.startswith(
+        "Refuted: the advantage of the guesses is"
+    )
     assert result.details["advantage"] == 1.0
     assert result.details["advantage_bounds"][0] > result.details["advantage_allowed"]
 
@@ -39,7 +41,7 @@ def test_a_draft_without_noise_is_refuted(question: str, quick: None, monkeypatc
 @pytest.mark.slow
 def test_no_evidence_against_a_draft(quick: None) -> None:
     result = audit_draft("maximum", 4.0, trials=60)
-    assert not result.refuted and result.runs == 30, result.sentence
+    assert not result.is_refuted and result.runs == 30, result.sentence
     # The most that (ε, δ) allows, by an independent computation, and what μ-Gaussian DP allows is less.
     most = (math.exp(4.0) - 1 + 2e-5) / (math.exp(4.0) + 1)
     details = result.details
@@ -58,7 +60,7 @@ def test_a_value_of_nobody_else_is_never_told(quick: None) -> None:
     question = QUESTIONS["diagnosis"]
     drafts = [drafted(question.table(1), 4.0, 1e-5) for _ in range(60)]
     assert not any(question.yes(draft) for draft in drafts)
-    assert not audit_draft("diagnosis", 4.0, alone=True, trials=40).refuted
+    assert not audit_draft("diagnosis", 4.0, alone=True, trials=40).is_refuted
 
 
 def test_what_cannot_be_asked_is_refused() -> None:

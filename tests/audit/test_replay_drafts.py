@@ -45,7 +45,7 @@ def draft(table: pd.DataFrame, neighbour: pd.DataFrame, epsilon: float = 20.0) -
 def test_a_draft_of_neighbours(form: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
     for pair in neighbours(frame(ROWS), SCHEMA)[:: 2 if form is texts else 5]:
         result = draft(form(pair.table), form(pair.neighbour))
-        assert result.passed, (pair.kind, pair.change, result.first_difference)
+        assert result.passes, (pair.kind, pair.change, result.first_difference)
         assert 0.9 < result.worst_move <= 1 + 1e-9
         assert len(result.mechanisms) > 2 and result.compared > 100
 
@@ -63,7 +63,7 @@ def test_values_of_one_table_alone_are_aligned() -> None:
         more = pd.concat([table, pd.DataFrame({"a": [new], "b": [4e9], "c": [-5]})])
         for one, other in ((table, more), (more, table)):
             result = draft(one, other.sample(frac=1, random_state=1))
-            assert result.passed, result.first_difference
+            assert result.passes, result.first_difference
             assert result.worst_move == pytest.approx(1, abs=1e-4)
 
 
@@ -74,7 +74,7 @@ def test_a_fit_that_drafts(kind: str, interrupted: int | None) -> None:
     model = make_tiny_model("margnet, drafts its schema", SCHEMA, epsilon=EPSILON)
     pairs = [pair for pair in neighbours(frame(60), SCHEMA) if pair.kind == kind]
     result = replay(model, pairs[0].table, pairs[0].neighbour, seed=2, interrupted=interrupted)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     purposes = [call.purpose for call in result.mechanisms]
     assert purposes[0] == "schema: formats of columns" and "one-way counts" in purposes
 
@@ -130,5 +130,5 @@ def test_a_mistake_is_named(mistake: str, monkeypatch: Patch) -> None:
     wrong(monkeypatch)
     # The recorded table has the new value: that it passes a threshold shows in this direction.
     result = draft(texts(more), texts(pair.table))
-    assert not result.passed
+    assert not result.passes
     assert (result.first_difference or "").startswith(message), result.first_difference

@@ -245,7 +245,7 @@ def test_one_row_shows_in_noisy_sums_alone(name: str, odd: str, tmp_path: Path) 
     assert frames[0].attrs == frames[1].attrs and len(frames[1]) == ROWS + 1
     for one, other in ((table, neighbour), (neighbour, table)):
         result = drafted(read_table, one, other)
-        assert result.passed, result.first_difference
+        assert result.passes, result.first_difference
         assert 0.9 < result.worst_move <= 1 + 1e-9 and result.compared > 100
 
 
@@ -281,7 +281,7 @@ def test_inferred_dtypes_show_in_nothing(form: str, odd: str, tmp_path: Path) ->
     table, neighbour = pair_of("t.csv", write_texts, odd, tmp_path)
     for one, other in ((table, neighbour), (neighbour, table)):
         result = drafted(INFERRING[form], one, other)
-        assert result.passed, result.first_difference
+        assert result.passes, result.first_difference
         assert 0.9 < result.worst_move <= 1 + 1e-9 and result.compared > 100
 
 
@@ -363,7 +363,7 @@ def test_the_text_of_a_cell_follows_from_that_cell(case: str) -> None:
     tables: list[Any] = [made(cells), made([*cells, more])]
     for one, other in (tables, tables[::-1]):
         result = drafted(lambda table: table, one, other)
-        assert result.passed, result.first_difference
+        assert result.passes, result.first_difference
         assert result.worst_move <= 1 + 1e-9
 
 
@@ -405,7 +405,7 @@ def test_fits_that_draft(form: str, odd: str, tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = replay(model, one, other, sampled=5)
-        assert result.passed, result.first_difference
+        assert result.passes, result.first_difference
         assert 0.9 < result.worst_move <= 1 + 1e-9
 
 

@@ -44,7 +44,7 @@ def draft(kind: str, change: str) -> ReplayResult:
 @pytest.mark.parametrize(("kind", "change"), LISTED[::3])
 def test_a_unit_more_or_less_changes_releases_alone(kind: str, change: str) -> None:
     result = draft(kind, change)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     assert 0.5 < result.worst_move <= 1 + 1e-9 and len(result.mechanisms) > 2
 
 
@@ -56,7 +56,7 @@ def test_a_fit_that_drafts_under_a_unit(kind: str, interrupted: int | None) -> N
     model.set_params(draft_options={"unit": "unit", "max_rows_per_unit": 3})
     pairs = [pair for pair in neighbours(frame(60), UNITS) if pair.kind == kind]
     result = replay(model, pairs[0].table, pairs[0].neighbour, seed=2, interrupted=interrupted)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     purposes = [call.purpose for call in result.mechanisms]
     assert purposes[0] == "schema: formats of columns" and "one-way counts" in purposes
 
@@ -68,7 +68,7 @@ def test_a_gan_that_drafts_under_a_unit() -> None:
     model.set_params(schema=None, draft_options={"unit": "unit", "max_rows_per_unit": 3})
     pairs = [pair for pair in neighbours(frame(60), UNITS) if pair.kind == "outlier"]
     result = replay(model, pairs[0].table, pairs[0].neighbour, seed=2)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     assert {"critic", "autoencoder"} <= {call.purpose for call in result.mechanisms}
 
 

@@ -110,7 +110,7 @@ def test_a_number_of_rows_is_named(leak: str) -> None:
 
 @pytest.mark.slow
 def test_a_fit_that_goes_on_is_looked_at_too() -> None:
-    assert replayed(estimator_of(GoingOn)).passed and replayed(MargNet, interrupted=2).passed
+    assert replayed(estimator_of(GoingOn)).passes and replayed(MargNet, interrupted=2).passes
     result = replayed(estimator_of(GoingOn), interrupted=2).first_difference
     assert result == "model: rows_seen_ is 41, not 40"
 

@@ -97,4 +97,4 @@ def test_replay_of_every_kind_and_rule(name: str, violations: str) -> None:
         model = make_tiny_model(name, schema, epsilon=EPSILON)
         tables = (one.reset_index(drop=True), other.reset_index(drop=True))
         result = replay(model, *tables, seed=3)
-        assert result.passed, (kind, result.first_difference)
+        assert result.passes, (kind, result.first_difference)

@@ -27,7 +27,7 @@ def test_replay_of_a_whole_root_row(kind):
     model = LinkedMargNet(schema(), epsilon=3.0, config=TINY, device="cpu")
     interrupted = 4 if kind == "full" else None
     result = replay_linked(model, pair, seed=len(kind), interrupted=interrupted)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     assert 0.5 < result.worst_move <= 1 + 1e-9
     assert len({m.purpose.split(":")[0] for m in result.mechanisms}) == 3
 
@@ -39,5 +39,5 @@ def test_replay_with_scores_and_a_declared_number():
         schema(), epsilon=3.0, config=config, rows=25, device="cpu", root_share=0.3
     )
     result = replay_linked(model, PAIRS["beyond"], seed=2)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     assert any("scores" in m.purpose for m in result.mechanisms)

@@ -85,7 +85,7 @@ def test_a_copy_less_is_one_teacher(name: str) -> None:
     fewer = table.drop(index=3).reset_index(drop=True)
     with pytest.MonkeyPatch.context() as patch:
         taught = Teaching(patch)
-        assert replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), table, fewer, seed=1).passed
+        assert replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), table, fewer, seed=1).passes
     assert len(differing(taught)) == 1
 
 

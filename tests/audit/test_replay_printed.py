@@ -95,7 +95,7 @@ def test_a_replay_sees_what_is_printed(name: str) -> None:
     item = critic_of(unfitted(name).fit(frame(60)).certificate())
     pair = neighbours(frame(60), SCHEMA, seed=1)[0]
     result = replay(model, pair.table, pair.neighbour, seed=3)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     calls = [call for call in result.mechanisms if call.purpose == "critic"]
     assert len(calls) == item["count"]
     sensitivity = item["sensitivity"]["value"]
@@ -123,7 +123,7 @@ def test_other_mechanisms_print_what_they_use(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(replays, "_compare_with_item", compared)
     pair = neighbours(frame(60), SCHEMA, seed=2)[0]
     result = replay(unfitted(name), pair.table, pair.neighbour, seed=3)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     assert [call.purpose for call in seen] == [call.purpose for call in result.mechanisms]
     assert len({call.purpose for call in seen}) > 1 or name == "pate-gan, paper"
     assert all(math.isfinite(call.deviation) and call.deviation > 0 for call in seen)

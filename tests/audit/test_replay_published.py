@@ -37,7 +37,7 @@ def test_the_charged_report_of_an_empty_table(made: pd.DataFrame) -> None:
     """R25: it is released as that of its neighbour of one row."""
     for table, neighbour in ((frame(0), frame(1)), (frame(1), frame(0))):
         result = replay_published(table, neighbour, made, SCHEMA, epsilon=1.0, seed=2)
-        assert result.passed, result.first_difference
+        assert result.passes, result.first_difference
 
 
 def test_a_charged_report_that_tells_more_is_caught(

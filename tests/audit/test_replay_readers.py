@@ -106,7 +106,7 @@ def test_replays_through_every_reader(form: str, kind: str, tmp_path: Path) -> N
         for name, table in (("table", pair.table), ("neighbour", pair.neighbour))
     ]
     result = replay(model, *tables, sampled=5)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     assert 0.9 < result.worst_move <= 1 + 1e-9
 
 
@@ -118,7 +118,7 @@ def test_an_empty_table_through_every_reader(form: str, tmp_path: Path) -> None:
     tables = [in_form(form, TABLE[:rows], tmp_path / str(rows)) for rows in (0, 1)]
     for one, other in (tables, tables[::-1]):
         result = replay(model, one, other, sampled=5)
-        assert result.passed, result.first_difference
+        assert result.passes, result.first_difference
         assert 0.9 < result.worst_move <= 1 + 1e-9
 
 

@@ -88,7 +88,7 @@ def test_a_tenth_more_rows(name: str) -> None:
     """R14: the number of rows enters nothing; six records more move an input by six at most."""
     more = pd.concat([frame(6, seed=5), frame(60)], ignore_index=True)
     result = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), frame(60), more, seed=4)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     assert 1.5 < result.worst_move <= 6 * (1 + ROUNDING)
 
 
@@ -101,7 +101,7 @@ def test_an_empty_table_and_one_row(name: str) -> None:
     """R25: a fit of no row succeeds as that of its neighbour, and all else is the same."""
     for table, neighbour in ((frame(0), frame(1)), (frame(1), frame(0))):
         result = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), table, neighbour, seed=2)
-        assert result.passed, result.first_difference
+        assert result.passes, result.first_difference
         assert 0.9 < result.worst_move <= 1 + ROUNDING
 
 

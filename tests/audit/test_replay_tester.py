@@ -167,7 +167,7 @@ def test_a_mistake_of_the_library_is_named(mistake: str, monkeypatch: Patch) -> 
     wrong, message = MISTAKES[mistake]
     wrong(monkeypatch)
     result = replayed()
-    assert not result.passed and result.first_difference is not None
+    assert not result.passes and result.first_difference is not None
     assert result.first_difference.startswith(message), result.first_difference
     assert "\n" not in result.first_difference and len(result.first_difference) < 250
 
@@ -186,7 +186,7 @@ def test_groups_that_are_charged_once_are_named(monkeypatch: Patch) -> None:
 
 def test_the_right_ones_pass() -> None:
     for name in (WGAN, "margnet", "pate-acgan"):
-        assert replayed(name).passed
+        assert replayed(name).passes
 
 
 # Mistakes of an estimator, as subclasses.
@@ -306,7 +306,7 @@ def test_the_lines_of_an_audit() -> None:
     count = len(neighbours(frame(30), SCHEMA))
     assert len(lines) == count == 18 and reports[-1] == ("replay", count, count)
     assert {line.kind for line in lines} == {n.kind for n in neighbours(frame(30), SCHEMA)}
-    assert all(line.result.passed and line.result.worst_move > 0.9 for line in lines)
+    assert all(line.result.passes and line.result.worst_move > 0.9 for line in lines)
     facts = lines[0].to_dict()
     assert facts["method"] == "margnet" and facts["seed"] == 5 and facts["mechanisms"] == 3
     assert facts["passed"] is True and json.loads(json.dumps(facts)) == facts

@@ -67,7 +67,7 @@ def test_an_empty_table_and_one_unit() -> None:
     one = frame(4).assign(unit=7)
     for table, neighbour in ((one[:0], one), (one, one[:0])):
         result = replay(make_tiny_model(NAME, SCHEMA, epsilon=EPSILON), table, neighbour, seed=2)
-        assert result.passed, result.first_difference
+        assert result.passes, result.first_difference
         assert 0.5 < result.worst_move <= 1 + 1e-9
 
 
@@ -76,7 +76,7 @@ def test_a_unit_that_changes_is_two() -> None:
     table = frame(40).assign(unit=np.arange(40) // 4)
     more = pd.concat([table, frame(1, seed=9).assign(unit=3)], ignore_index=True)
     result = replay(make_tiny_model(NAME, SCHEMA, epsilon=EPSILON), table, more, seed=1)
-    assert result.passed and result.worst_move <= 2 + 1e-9
+    assert result.passes and result.worst_move <= 2 + 1e-9
 
 
 def test_records_of_a_trace_are_units() -> None:

@@ -24,7 +24,7 @@ from tabsynth.dossier.checking import verify_dossier
 from tabsynth.dossier.making import SIGNATURE, SUMS, checksums
 from tabsynth.errors import TabsynthError
 from tabsynth.privacy.certificate.certificate import beside, certify, read_certificate, write_beside
-from tabsynth.privacy.certificate.signing import make_keys, read_private, signed
+from tabsynth.privacy.certificate.signing import make_keys, read_private, sign
 from tabsynth.privacy.certificate.verification import verify
 
 
@@ -93,7 +93,7 @@ def test_an_expired_signature(tmp_path, made):
     key = read_private(tmp_path / "a.key")
     path = beside(made)
     data = {**json.loads(path.read_text("utf-8")), "expires": "2024-02-29"}
-    path.write_text(json.dumps(signed(data, key)), "utf-8")
+    path.write_text(json.dumps(sign(data, key)), "utf-8")
     for words in ((), ("--key", "a.key.pub")):
         no(tmp_path, made, "expired on 2024-02-29", *words)
     run("verify", made, "--key", "a.key.pub", cwd=tmp_path, code=2)
@@ -106,14 +106,14 @@ def test_an_expired_signature(tmp_path, made):
     edited = {**json.loads(path.read_text("utf-8")), "expires": "3999-01-01"}
     path.write_text(json.dumps(edited), "utf-8")
     assert "invalid" in verify(made).problems[0]
-    path.write_text(json.dumps(signed({**data, "expires": "2026-13-01"}, key)), "utf-8")
+    path.write_text(json.dumps(sign({**data, "expires": "2026-13-01"}, key)), "utf-8")
     assert "no date" in verify(made).problems[0]
 
 
 def test_an_expired_dossier(tmp_path, dossier, whole):
     key = read_private(whole / "a.key")
     data = json.loads((dossier / SIGNATURE).read_text("utf-8"))
-    over = signed({**data, "expires": "2024-02-29"}, key)
+    over = sign({**data, "expires": "2024-02-29"}, key)
     (dossier / SIGNATURE).write_text(json.dumps(over), "utf-8")
     words = ("verify", dossier, "--key", whole / "a.key.pub")
     refused_dossier(*words, cwd=tmp_path, says="expired on 2024-02-29")

@@ -97,7 +97,7 @@ def test_replay_of_a_whole_root_row_with_gaps(few_contexts, accounting_in_no_tim
     pairs = {pair.kind: pair for pair in linked_neighbours(tables(12), with_gap(), seed=1)}
     model = LinkedMargNet(with_gap(), epsilon=3.0, config=TINY, device="cpu")
     result = replay_linked(model, pairs["beyond"], seed=3)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     assert 0.5 < result.worst_move <= 1 + 1e-9
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from tabsynth.errors import InputError
-from tabsynth.privacy.certificate.attached import attach, attached, content_sha256, matching
+from tabsynth.privacy.certificate.attached import attach, content_sha256, find_attached, matching
 from tabsynth.tables.files import write_table
 
 
@@ -72,7 +72,7 @@ def test_an_edit_takes_the_certificate_away(edit: str, caplog: pytest.LogCapture
     changed = EDITS[edit](bound())
     changed.attrs = bound().attrs
     with caplog.at_level(logging.WARNING):
-        assert attached(changed) is None
+        assert find_attached(changed) is None
     (record,) = caplog.records
     assert "is not used: the columns, dtypes, cells or order of rows" in record.getMessage()
     assert "\n" not in record.getMessage()
@@ -80,21 +80,21 @@ def test_an_edit_takes_the_certificate_away(edit: str, caplog: pytest.LogCapture
 
 def test_what_is_as_it_was_keeps_it(caplog: pytest.LogCaptureFixture) -> None:
     for same in (bound(), bound().copy(), bound().set_axis([9, 8, 7, 6]), bound().iloc[:]):
-        result = attached(same)
+        result = find_attached(same)
         assert result is not None and result["epsilon"] == 1.0 and result["table"]["rows"] == 4
-    assert attached(frame()) is None and attached([1]) is None
+    assert find_attached(frame()) is None and find_attached([1]) is None
     assert caplog.records == []
     with pytest.raises(InputError, match="'yes'"):
         table = frame()
         table.attrs["certificate"] = "yes"
-        attached(table)
+        find_attached(table)
 
 
 def test_a_certificate_without_a_hash_is_none(caplog: pytest.LogCaptureFixture) -> None:
     table = frame()
     for unbound in ({"epsilon": 1.0}, {"table": None}, {"table": {"rows": 4, "sha256": "00"}}):
         table.attrs["certificate"] = unbound
-        assert attached(table) is None
+        assert find_attached(table) is None
         assert "it has no hash of the table's content" in caplog.records[-1].getMessage()
         # Given by hand it is the caller's word; one that names other content is not taken all the same.
         assert matching(table, unbound) == unbound

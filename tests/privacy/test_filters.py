@@ -106,7 +106,7 @@ def test_the_order_follows_from_the_budget_alone() -> None:
     )
     for spends in lists:
         used = math.fsum(n * rdp(mechanism, kept.order) for mechanism, n in spends)
-        assert kept.used(spends) == pytest.approx(used, rel=1e-12)
+        assert kept.use_of(spends) == pytest.approx(used, rel=1e-12)
         assert kept.share(spends) == pytest.approx(used / rdp_budget(1.0, DELTA, kept.order))
         for other in (kept.order * 1.5, 2.0):  # where another order would have admitted more
             assert kept.accountant()["order"] == kept.order != other
@@ -250,7 +250,7 @@ def test_the_product_admits_no_such_choice(tmp_path: Path) -> None:
         project.begin(ledger.run, "margnet")
         ledger.spend(ledger.open("counts", full(1 / first * (1 + 1e-9)), 1))
         ledger.close()
-        left = project.left()
+        left = project.epsilon_left()
         project.check("a", [(full(1 / gaussian_mu(left, DELTA)), 1)])
         # What passed before: by PRV the realised list is within (1, 1e-5).
         step = sampled(0.2, rate)

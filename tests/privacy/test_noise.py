@@ -27,7 +27,7 @@ from tabsynth.privacy.noise.samplers import (
     uniform,
 )
 from tabsynth.training import sums as noising
-from tabsynth.training.sums import TensorNoise, rounded
+from tabsynth.training.sums import TensorNoise, draw_rounded
 
 torch.set_num_threads(1)
 DRAWS = 101_000
@@ -103,7 +103,7 @@ def test_the_law_between_the_points_of_the_grid(centre: float) -> None:
     for ratio in (0.6, 3.0):
         roads = [rounded_gaussian(np.full(DRAWS, centre), ratio, Keystream(bytes(32)))]
         single = torch.full((DRAWS,), centre)
-        roads.append(rounded(single, 1.0, ratio, Keystream(bytes(32))).numpy().astype(float))
+        roads.append(draw_rounded(single, 1.0, ratio, Keystream(bytes(32))).numpy().astype(float))
         for result, exact in zip(roads, (centre, float(single[0])), strict=True):
             steps = np.arange(result.min(), result.max() + 1)
             seen = np.array([(result == k).sum() for k in steps])
@@ -217,7 +217,7 @@ def test_doubt_in_single_precision_is_settled_in_double() -> None:
     """All of float32's answers are those of float64 on the same digits, both sides of the right angle."""
     count, ratio, key = 40_001, 100.0, bytes(32)
     centres = torch.linspace(-3000, 3000, count)
-    result = rounded(centres, 1.0, ratio, Keystream(key)).numpy()
+    result = draw_rounded(centres, 1.0, ratio, Keystream(key)).numpy()
     half = (count + 1) // 2
     words = np.frombuffer(Keystream(key).bytes(8 * half), dtype="<i4").reshape(2, half).astype(int)
     radius = ratio * np.sqrt(-2 * np.log(((words[0] & 2**31 - 1) + 0.5) * 2.0**-31))

@@ -62,7 +62,11 @@ def test_made_once_and_never_by_a_slip(tmp_path: Path) -> None:
         project_ledger.table,
         project_ledger.name,
     ) == (3.0, 1e-6, "patients", "l")
-    assert (project_ledger.share, project_ledger.left(), project_ledger.runs()) == (0.0, 3.0, [])
+    assert (project_ledger.share, project_ledger.epsilon_left(), project_ledger.runs()) == (
+        0.0,
+        3.0,
+        [],
+    )
     # A tenth of δ is set aside for thresholds of drafts.
     assert project_ledger.filter == PrivacyFilter.of(3.0, 1e-6 - 1e-7)
     assert project_ledger.filter.order == order_of(3.0, 1e-6 - 1e-7)
@@ -124,7 +128,7 @@ def test_fits_add_up_in_the_filter_s_unit(tmp_path: Path, composition: str) -> N
     assert [item.epsilon for item in entered] == pytest.approx(plans)
     # What is left is as large as one more Gaussian may be, but for the rounding down.
     rest = math.sqrt(whole - squared)
-    assert 0.998 * rest < gaussian_mu(project_ledger.left(), 1e-6) <= rest
+    assert 0.998 * rest < gaussian_mu(project_ledger.epsilon_left(), 1e-6) <= rest
 
 
 def test_a_gaussian_filter_takes_nothing_else(tmp_path: Path) -> None:
@@ -159,7 +163,7 @@ def test_the_first_fit_may_take_the_whole_budget_and_is_then_alone(tmp_path: Pat
     project_ledger = ProjectLedger.read(path)
     assert (
         project_ledger.share == project_ledger.runs()[0].share == 1.0
-        and project_ledger.left() == 0.0
+        and project_ledger.epsilon_left() == 0.0
     )
     small = Gaussian(noise_multiplier=1e3)
     with ProjectLedger(path) as project:
@@ -189,7 +193,11 @@ def test_what_would_pass_the_limit_is_refused_before_it_is_read(tmp_path: Path) 
         large = Gaussian(noise_multiplier=1.4 / gaussian_mu(1.0, DELTA))
         with pytest.raises(BudgetError) as error:
             project.check(ledger.run, [(large, 1)])
-        for text in ("exceed its limit of 1 ", "Nothing was read", f"{project.left():.4g} is left"):
+        for text in (
+            "exceed its limit of 1 ",
+            "Nothing was read",
+            f"{project.epsilon_left():.4g} is left",
+        ):
             assert text in str(error.value)
         assert "\n" not in str(error.value)
         with pytest.raises(
@@ -197,12 +205,12 @@ def test_what_would_pass_the_limit_is_refused_before_it_is_read(tmp_path: Path) 
         ):  # asked by no plan at all
             ledger.open("critic", large, 1)
         table = PrivateTable(np.arange(3), ledger)
-        fits = Gaussian(noise_multiplier=1 / gaussian_mu(project.left(), DELTA))
+        fits = Gaussian(noise_multiplier=1 / gaussian_mu(project.epsilon_left(), DELTA))
         account = ledger.open("critic", fits, 1)
         assert table.reads == 0
         table.read(account)
         ledger.close()
-        assert 0.98 < project.share <= 1.0 and project.left() < 0.1
+        assert 0.98 < project.share <= 1.0 and project.epsilon_left() < 0.1
     assert path.read_bytes().startswith(before)
 
 
@@ -218,7 +226,7 @@ def test_without_noise_and_without_a_limit(tmp_path: Path) -> None:
         project.check(ledger.run, [(NoPrivacy(), 1)])
         ledger.spend(ledger.open("autoencoder", NoPrivacy(), 1))
     project_ledger = ProjectLedger.read(path)
-    assert (project_ledger.share, project_ledger.left(), project_ledger.epsilon) == (
+    assert (project_ledger.share, project_ledger.epsilon_left(), project_ledger.epsilon) == (
         0.0,
         math.inf,
         math.inf,

@@ -23,7 +23,7 @@ from tabsynth.privacy.certificate.signing import (
     make_keys,
     read_private,
     read_public,
-    signed,
+    sign,
 )
 from tabsynth.privacy.certificate.verification import State, conditions, verify
 from tabsynth.privacy.ledger.ledger import Ledger
@@ -123,7 +123,7 @@ def test_a_certificate_moved_to_real_rows_is_not_authenticated(table: Path, keys
     assert done.exit_code == 2 and "not signed" in done.stderr and "Private" not in done.stdout
 
     data = json.loads(beside(table).read_text())
-    beside(table).write_text(json.dumps(signed(data, read_private(keys / "evil"))))
+    beside(table).write_text(json.dumps(sign(data, read_private(keys / "evil"))))
     done = told("verify", table)
     evil = fingerprint(read_public(keys / "evil.pub"))
     assert done.exit_code == 4 and "Private" not in done.stdout
@@ -144,7 +144,7 @@ def test_the_key_of_the_signer_authenticates(table: Path, keys: Path) -> None:
     assert (facts["state"], facts["authenticated"]) == ("authenticated", True)
     # A signature that belongs to it does not mend a certificate that is wrong.
     wrong = {**made(), "epsilon": 0.1, "table": json.loads(beside(table).read_text())["table"]}
-    beside(table).write_text(json.dumps(signed(wrong, read_private(keys / "ours"))))
+    beside(table).write_text(json.dumps(sign(wrong, read_private(keys / "ours"))))
     verification = verify(table, keys / "ours.pub")
     assert verification.state is State.REFUSED and not verification.authenticated
 
@@ -233,7 +233,7 @@ def test_incomplete_lists_are_refused_signed_or_not(
         certify(table, key=read_private(keys / "ours"))
     data = json.loads(beside(table).read_text())
     assert "signature" not in data
-    beside(table).write_text(json.dumps(signed(data, read_private(keys / "ours"))))
+    beside(table).write_text(json.dumps(sign(data, read_private(keys / "ours"))))
     done = told("verify", table, "--key", keys / "ours.pub")
     assert done.exit_code == 2 and lacks in done.stderr and "Private" not in done.stdout
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tabsynth import InputError, MargNet
 from tabsynth.cli import app
-from tabsynth.privacy.certificate.attached import attached
+from tabsynth.privacy.certificate.attached import find_attached
 from tabsynth.privacy.certificate.completeness import find_missing_mechanisms
 from tabsynth.privacy.certificate.signing import make_keys
 from tabsynth.privacy.certificate.verification import verify
@@ -106,8 +106,8 @@ def test_sampled_tables_are_bound_and_samples_of_a_condition_too() -> None:
     plain, given = model.sample(40), model.sample(40, where={"k": "x"})
     acgan = fitted(small_acgan()).sample(40, class_value="y")
     for table in (plain, given, acgan):
-        assert attached(table) is table.attrs["certificate"]
-        assert attached(table.head(39)) is None
+        assert find_attached(table) is table.attrs["certificate"]
+        assert find_attached(table.head(39)) is None
     assert given.attrs["certificate"]["condition"] == {"k": ["x"]}
 
 

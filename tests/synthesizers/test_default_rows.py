@@ -55,7 +55,7 @@ def test_the_number_is_that_of_the_releases_alone(make: Any) -> None:
     """Replayed on a table of one row less, with the same releases, all is the same, the default size included."""
     table = frame(60)
     result = replay(make(epsilon=1.0), table, table[1:], seed=1)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
 
 
 def test_a_table_of_no_rows_has_a_sample_of_one_at_least() -> None:

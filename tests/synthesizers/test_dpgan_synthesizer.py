@@ -155,7 +155,7 @@ def test_a_declared_public_table_is_not_compared_with_private_rows() -> None:
     model = small_dpgan(public=frame(), public_source="declared by its steward", epsilon=60.0)
     for one, other in ((table, more), (more, table)):
         result = replay(model, one, other)
-        assert result.passed, result.first_difference
+        assert result.passes, result.first_difference
     public_facts = model.fit(table).certificate()["public"]["public_table"]
     index = np.ascontiguousarray(model.model_.encoder.to_index(frame()), dtype="<i8")
     assert public_facts == {

@@ -394,6 +394,6 @@ def test_a_row_more_changes_releases_alone(kind: str) -> None:
     frame = table(related=True, rows=150)
     pair = next(p for p in neighbours(frame, SCHEMA) if p.kind == kind)
     result = replay(model, pair.table, pair.neighbour, seed=1)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     moves = {call.purpose: call.move for call in result.mechanisms}
     assert list(moves) == STAGES and moves[INTERACTIONS] == pytest.approx(1)

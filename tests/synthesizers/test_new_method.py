@@ -167,7 +167,7 @@ def test_it_is_planned_and_offered_at_the_command_line() -> None:
 @pytest.mark.slow
 def test_it_is_replayed() -> None:
     assert list_kinds(NAME) == ("replay", "black-box")
-    assert not audit_by_replay(AuditRequest(method=NAME, epsilon=3.0)).refuted
+    assert not audit_by_replay(AuditRequest(method=NAME, epsilon=3.0)).is_refuted
     assert systems.system_names(NAME) == [NAME, f"{NAME}, rows declared"]
     assert systems.system_names()[-2:] == systems.system_names(
         NAME
@@ -176,7 +176,7 @@ def test_it_is_replayed() -> None:
     assert type(declared) is Independent and declared.rows == 60
     first = neighbours(frame(), SCHEMA, seed=0)[0]
     replayed = replay(declared, first.table, first.neighbour, seed=0)
-    assert replayed.passed and 0.9 < replayed.worst_move <= 1 + 1e-4
+    assert replayed.passes and 0.9 < replayed.worst_move <= 1 + 1e-4
 
 
 def test_its_fixture_makes_the_fits_of_a_black_box_audit(
@@ -190,7 +190,7 @@ def test_its_fixture_makes_the_fits_of_a_black_box_audit(
 
     monkeypatch.setattr(Independent, "fit", fit)
     (result,) = tabsynth.audit(NAME, 1.0, folder=tmp_path, kinds=["black-box"], runs=20)
-    assert not result.refuted and limits == [60.0] * 40
+    assert not result.is_refuted and limits == [60.0] * 40
     assert result.mu_claimed == gaussian_mu(1.0, 1e-5)  # as its fixture says
 
 

@@ -101,7 +101,7 @@ def test_every_method_takes_a_ledger(build: Any, project: Path) -> None:
 def test_a_fit_past_the_limit_reads_nothing(project: Path, reads: list[str]) -> None:
     margnet(3.0).fit(frame(), ledger=project)
     before, count = project.read_bytes(), len(reads)
-    left = ProjectLedger.read(project).left()
+    left = ProjectLedger.read(project).epsilon_left()
     for model in (margnet(3.5), small(epsilon=3.5), margnet(math.inf)):
         with pytest.raises(BudgetError) as error:
             model.fit(frame(), ledger=project)
@@ -302,7 +302,7 @@ def test_a_gaussian_ledger_takes_margnet_and_reports_alone(
         small(rate=0.2).fit(frame(), ledger=path)
     assert (len(reads), path.read_bytes()) == (count, lines)
     evaluate_private(frame(), model.sample(20), schema=SCHEMA, epsilon=0.5, ledger=path)
-    left = ProjectLedger.read(path).left()
+    left = ProjectLedger.read(path).epsilon_left()
     rest = margnet(left).fit(frame(), ledger=path)
     assert 0.999 < ProjectLedger.read(path).share <= 1 + 1e-9
     stated = rest.certificate()["project"]

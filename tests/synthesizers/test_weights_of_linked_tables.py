@@ -122,7 +122,7 @@ def test_a_root_row_more_or_less_changes_releases_alone(kind: str) -> None:
     """R1: a new root row has twice the largest weight; counts by weight move by the cap."""
     pairs = {pair.kind: pair for pair in linked_neighbours(tables(25), linked(), seed=1)}
     result = replay_linked(model(epsilon=3.0), pairs[kind], seed=2)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     assert 0.3 < result.worst_move <= 1 + 1e-9
 
 

@@ -165,7 +165,7 @@ def test_a_replay_over_spark(session: Any, tmp_path: Path) -> None:
     rows = some_rows(40)
     one, other = (in_spark(session, rows[:n], tmp_path / str(n)) for n in (39, 40))
     result = replay(MargNet(SMALL, epsilon=60.0, device="cpu", config=FEW), one, other, sampled=5)
-    assert result.passed, result.first_difference
+    assert result.passes, result.first_difference
     assert 0.9 < result.worst_move <= 1 + 1e-9
 
 

@@ -24,7 +24,7 @@ from tabsynth import (
 )
 from tabsynth.drafting.drafts import draft_schema
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.certificate.attached import attached
+from tabsynth.privacy.certificate.attached import find_attached
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables.frames import TableKind, in_kind, to_pandas
 
@@ -226,7 +226,7 @@ def test_a_model_returns_the_kind_that_it_was_fitted_to(library: str, tmp_path) 
         if library == "pandas":
             assert (made.dtypes == table.dtypes).all()
             assert made.attrs["certificate"]["table"]["rows"] == 30
-            assert attached(made) is not None
+            assert find_attached(made) is not None
         else:
             assert made.schema == table.schema
         plain = fitted.sample(30, random_state=1, dataframe="pandas")

@@ -215,7 +215,7 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == 0o700
     files = {p.name: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "c").iterdir()}
     assert files == {INDEX: 0o600, LEDGER: 0o600, "model.tabsynth": 0o600}
-    assert checkpoint.finished and checkpoint.model().read_bytes() == b"model"
+    assert checkpoint.is_finished and checkpoint.model().read_bytes() == b"model"
     checkpoint.model().write_bytes(b"other")
     with pytest.raises(FileFormatError, match="not the model"):
         checkpoint.model()

@@ -475,13 +475,13 @@ class PrivacyFilter:
             )
         return 1 / noise**2
 
-    def used(self, spends: Iterable[Spend]) -> float:
+    def use_of(self, spends: Iterable[Spend]) -> float:
         """Return Σ of costs, in the unit of :attr:`budget`."""
         return math.fsum(count * self.cost(mechanism) for mechanism, count in spends if count)
 
     def share(self, spends: Iterable[Spend]) -> float:
         """Return the part of the budget that ``spends`` take: 1 is all of it."""
-        used = self.used(spends)
+        used = self.use_of(spends)
         if math.isinf(self.epsilon):
             return 0.0
         return used / self.budget
@@ -497,7 +497,7 @@ class PrivacyFilter:
         """
         if self.admits(spends):
             return self.epsilon if any(count for _, count in spends) else 0.0
-        used = self.used(spends)
+        used = self.use_of(spends)
         if not math.isfinite(used):
             return math.inf
         if self.order is None:
@@ -506,7 +506,7 @@ class PrivacyFilter:
 
     def mu_left(self, spends: Iterable[Spend]) -> float:
         """Return 1/σ of the largest Gaussian on the whole table that the filter still admits; 0 for none."""
-        left = self.budget - self.used(spends)
+        left = self.budget - self.use_of(spends)
         if left <= 0 or math.isinf(left):
             return max(0.0, left)
         return math.sqrt(left if self.order is None else 2 * left / self.order)

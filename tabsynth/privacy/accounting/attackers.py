@@ -329,7 +329,7 @@ def _filter_bounds(
     kept_by: PrivacyFilter, spends: Sequence[Spend], epsilons: np.ndarray
 ) -> tuple[np.ndarray, str]:
     """Return δ at each ε of all that a filter admits."""
-    used = max(kept_by.budget, kept_by.used(spends))
+    used = max(kept_by.budget, kept_by.use_of(spends))
     if kept_by.composition == GAUSSIAN_FILTER:
         return np.array([gaussian_delta(math.sqrt(used), e) for e in epsilons]), EXACT
     order = float(kept_by.order or 2.0)

@@ -32,7 +32,7 @@ def attach(table: pd.DataFrame, certificate: Mapping[str, Any]) -> None:
     table.attrs[KEY] = {**certificate, "table": entry}
 
 
-def attached(table: Any) -> Mapping[str, Any] | None:
+def find_attached(table: Any) -> Mapping[str, Any] | None:
     """Return the certificate in ``table.attrs``; None if there is none, or if it is not bound to this content.
 
     A certificate of other content, or without a hash of it, is not used, and a warning says so.

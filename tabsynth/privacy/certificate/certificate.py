@@ -414,10 +414,10 @@ def certify(
 
 def _write(data: JsonObject, path: Path, key: "Ed25519PrivateKey | None") -> Path:
     if key is not None:
-        from tabsynth.privacy.certificate.signing import signed
+        from tabsynth.privacy.certificate.signing import sign
 
         check_complete(data, str(path))
-        data = signed(data, key)
+        data = sign(data, key)
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
     return path
 

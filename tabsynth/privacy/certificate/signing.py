@@ -132,7 +132,7 @@ def fingerprint(key: Ed25519PublicKey) -> str:
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()
 
 
-def signed(data: Mapping[str, Any], key: Ed25519PrivateKey) -> JsonObject:
+def sign(data: Mapping[str, Any], key: Ed25519PrivateKey) -> JsonObject:
     """Return ``data`` with a signature over all of it."""
     signature = {
         "algorithm": ALGORITHM,

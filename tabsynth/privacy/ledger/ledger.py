@@ -495,7 +495,7 @@ class Recorder(Protocol):
     ) -> tuple[list[Any], list[Any]]:
         """See :func:`exact_of`."""
 
-    def passed(self, purpose: str, labels: Sequence[Any]) -> None:
+    def note_passed(self, purpose: str, labels: Sequence[Any]) -> None:
         """See :func:`note_passed`."""
 
     def batch(self, rows: int, rate: float, generator: "torch.Generator") -> "Tensor":
@@ -611,7 +611,7 @@ def exact_of(
 def note_passed(purpose: str, labels: Sequence[Sequence[Any]]) -> None:
     """Tell a recorder, if there is one, which labels of :func:`exact_of` a threshold on noisy values has released."""
     if (active := _RECORDER.get()) is not None:
-        active.passed(purpose, labels)
+        active.note_passed(purpose, labels)
 
 
 T = TypeVar("T")

@@ -106,7 +106,7 @@ class SharedJournal(Journal):
         entries = self.entries.values()
         return [(e.mechanism, e.spent) for e in entries if e.spent and e.run != but]
 
-    def taken(self, but: str | None = None) -> bool:
+    def is_taken(self, but: str | None = None) -> bool:
         """Return True if a first run, other than ``but``, took the whole budget for itself."""
         spent = {e.run for e in self.entries.values() if e.spent and e.run != but}
         return any(self.runs.get(run, {}).get(ALONE) is True for run in spent)
@@ -121,13 +121,13 @@ class SharedJournal(Journal):
         """Return what is left of ``threshold_delta``."""
         return max(0.0, self.threshold_delta - thresholds_of(self.spends(but)))
 
-    def left(self, but: str | None = None) -> float:
+    def epsilon_left(self, but: str | None = None) -> float:
         """Return ε of one more fit that spends by Gaussians on the whole table, as margnet does; rounded down."""
         epsilon, delta = self.limit
         spends = self.spends(but)
         if math.isinf(epsilon) or not spends:
             return epsilon
-        mu = 0.0 if self.taken(but) else self.filter.mu_left(spends)
+        mu = 0.0 if self.is_taken(but) else self.filter.mu_left(spends)
         unrounded = gaussian_epsilon(mu, delta) if mu > 0 else 0.0
         return math.floor(unrounded * 1e3) / 1e3
 
@@ -160,7 +160,7 @@ class SharedJournal(Journal):
                 " Nothing was read."
             )
         try:
-            if not self.taken(but=run) and self.filter.admits([*others, *spends]):
+            if not self.is_taken(but=run) and self.filter.admits([*others, *spends]):
                 return
             needed = self.filter.share(spends)
         except BudgetError as error:
@@ -169,8 +169,8 @@ class SharedJournal(Journal):
             alone = self.runs.get(run, {}).get(ALONE) is True
         if alone and self.fits_alone(spends, run):
             return
-        used = 1.0 if self.taken(but=run) else self.filter.share(others)
-        left = self.left(but=run)
+        used = 1.0 if self.is_taken(but=run) else self.filter.share(others)
+        left = self.epsilon_left(but=run)
         remedy = f"about {left:.4g} is left for another fit: ask for less (--epsilon)"
         if left < LEAST_LEFT:
             remedy = "nothing is left for another fit"
@@ -430,14 +430,14 @@ class ProjectLedger:
     @property
     def share(self) -> float:
         """The part of the filter's budget that is used, what is reserved included; 1 is all. Not an ε."""
-        return 1.0 if self.journal.taken() else self.filter.share(self.journal.spends())
+        return 1.0 if self.journal.is_taken() else self.filter.share(self.journal.spends())
 
-    def left(self) -> float:
+    def epsilon_left(self) -> float:
         """Return ε of one more fit that spends by full-batch Gaussians, as margnet does.
 
         Rounded down; of fits with other mechanisms it is an estimate, for they compose a little otherwise.
         """
-        return self.journal.left()
+        return self.journal.epsilon_left()
 
     def runs(self) -> list[LedgerRun]:
         """Return all fits and reports on the ledger, in order."""

@@ -240,7 +240,7 @@ def signed_sums(counts: np.ndarray, signs: Sequence[np.ndarray]) -> np.ndarray:
     return sums
 
 
-def averaged(one: Measured, other: Measured) -> Measured:
+def average(one: Measured, other: Measured) -> Measured:
     """Return two noisy counts of the same cells as one: weighted by the inverse of their variances."""
     if not (one.std and other.std):
         return one if not one.std else other

@@ -22,7 +22,7 @@ from tabsynth.privacy.noise.counts import (
     Groups,
     Measured,
     NoisyCounts,
-    averaged,
+    average,
     cells_of,
     count_rows,
     count_sets,
@@ -422,7 +422,7 @@ class PrivateMarginals:
             )
         joint = self._joint(one_way.rows, selection)
         repeated: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
-        singles = [averaged(m, repeated[m.columns]) if repeated else m for m in one_way.counts]
+        singles = [average(m, repeated[m.columns]) if repeated else m for m in one_way.counts]
         singles = in_agreement(singles, one_way.derived)
         counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
         paired = {j for pair in selection.pairs for j in pair}
