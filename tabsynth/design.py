@@ -43,9 +43,9 @@ class DeclaredDesign:
             ("unit", self.unit, "max_rows_per_unit", self.max_rows_per_unit),
         ):
             if (name is None) != (most is None):
-                given, other = (what, limit) if most is None else (limit, what)
+                present, absent = (f"a {what}", limit) if most is None else (limit, what)
                 raise InputError(
-                    f"The schema has {given} and no {other}; declare both, the limit from public knowledge."
+                    f"The schema has {present} and no {absent}; declare both, the limit from public knowledge."
                 )
             if name is not None and (not isinstance(name, str) or not name):
                 raise InputError(f"Expected {what} to be the name of a column, got {quote(name)}.")

@@ -42,6 +42,7 @@ COMMANDS = COMMAND.commands
 EXIT_CODES = {0, 1, 2, INTERRUPTED, *EXIT.values()}
 # Options of other programs that pages name, and where they are.
 OTHER_OPTIONS = {
+    "--list": "tests/form.py",
     "--fresh": "tests/mutants/gate.py",
     "--write": "reports/harness.py",
     "--only": "reports/harness.py",

@@ -52,7 +52,7 @@ def test_the_demo_says_what_its_table_is_and_what_to_do_next(small, tmp_path):
 
 
 def test_a_demo_with_a_wrong_budget_makes_nothing(tmp_path):
-    refused("demo", "--epsilon", "-1", "-o", "results", cwd=tmp_path, says="epsilon=-1")
+    refused("demo", "--epsilon", "-1", "-o", "results", cwd=tmp_path, says="--epsilon > 0, got -1")
     (tmp_path / "file").write_text("")
     refused("demo", "-o", "file/results", cwd=tmp_path, says="file/results")
 

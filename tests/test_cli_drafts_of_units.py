@@ -80,8 +80,8 @@ def test_a_fit_without_a_schema_protects_the_unit(folder):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((*FIT, "--unit", "patient"), "has unit and no max_rows_per_unit; declare both"),
-        ((*FIT, "--max-weight", 3), "has max_weight and no weight"),
+        ((*FIT, "--unit", "patient"), "has a unit and no --max-rows-per-unit; declare both"),
+        ((*FIT, "--max-weight", 3), "has --max-weight and no weight"),
         ((*FIT, *UNIT[2:], "--unit", "who"), "lacks column 'who', the unit of the schema"),
         ((*FIT, "--schema", "s.json", *UNIT), "--unit goes without --schema"),
         ((*FIT, "--schema", "s.json", *WEIGHT), "--weight goes without --schema"),

@@ -95,7 +95,7 @@ def test_what_is_no_ledger(folder):
         ("ledger", "show", "people.csv"),
     ):
         refused(*words, cwd=folder, says="people.csv is damaged")
-    refused("ledger", "create", "l", "--epsilon", -1, cwd=folder, says="epsilon=-1")
+    refused("ledger", "create", "l", "--epsilon", -1, cwd=folder, says="--epsilon > 0, got -1")
     refused("ledger", "create", "no/l", "--epsilon", 1, cwd=folder, says="no/l")
     done("ledger", "create", "l", "--epsilon", 1, cwd=folder)
     assert "Used: 0.0% of the budget" in done("ledger", "show", "l", cwd=folder)

@@ -148,7 +148,7 @@ def test_edit_in_place_changes_kinds(folder):
         (("declare", "schema.json", "--kind", "age=text", "--kind", "age=date"), "'age' twice"),
         (("declare", "schema.json", "--kind", "sex=numeric", "--kind", "age=date"), "2 column(s)"),
         (("declare", "schema.json", "--accept-suggested", "first"), "the number of a rule or all"),
-        (("import", "c.csv", "-o", "x.json", "--bounds", "age=0-120"), "Expected bounds like"),
+        (("import", "c.csv", "-o", "x.json", "--bounds", "age=0-120"), "Expected --bounds like"),
         (("declare", "schema.json", "--drop", "age", "--drop", "sex"), "at least one column"),
         (("declare", "none.json", "--drop", "age"), "none.json"),
         (("diff", "schema.json", "none.json"), "none.json"),

@@ -44,7 +44,7 @@ CONFIDENTIAL = {
 OWNER_ALWAYS = {  # a descriptor that is opened with mode 0600, with tests beside those of the module
     ("app/run.py", "upload"),
     ("app/server.py", "open_browser"),
-    ("encoding/rows.py", "stored"),
+    ("encoding/rows.py", "store_records"),
     ("privacy/certificate/signing.py", "make_keys"),
     ("training/checkpoint.py", "finish"),
     ("training/checkpoint.py", "write_durably"),

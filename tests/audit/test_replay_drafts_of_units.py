@@ -77,7 +77,9 @@ def test_a_gan_that_drafts_under_a_unit() -> None:
 
 def all_rows(patch: Patch) -> None:
     """Every row is used, and counts as a third of one."""
-    patch.setattr(private_schema, "bounded", lambda names, most, key: np.ones(len(names), bool))
+    patch.setattr(
+        private_schema, "rows_within_bound", lambda names, most, key: np.ones(len(names), bool)
+    )
     right = private_schema._of_units
 
     def of_units(*given: Any) -> Any:

@@ -192,7 +192,7 @@ def test_the_command_line(folders):
     ("words", "says"),
     [
         (("linked.json", "--weight", "none"), "table homes of the real tables has no column 'none'"),
-        (("plain.json", "--replicate-weights", "w"), "replicate_weights goes with weights"),
+        (("plain.json", "--replicate-weights", "w"), "--replicate-weights goes with weights"),
         (("linked.json", "--strata", "town"), "Linked tables are evaluated without --strata"),
         (("linked.json", "--clusters", "town"), "Linked tables are evaluated without --clusters"),
         (("linked.json", "--replicate-weights", "x"), "no columns 'x1', 'x2'"),

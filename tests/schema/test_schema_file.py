@@ -141,7 +141,7 @@ def test_a_file_that_is_no_json_names_the_place(tmp_path: Path) -> None:
     ("fact", "error", "says"),
     [
         ('"kind": "numeric", "low": 9, "high": 1', InputError, "low=9 is above high=1"),
-        ('"kind": "ordinal", "categories": [1, [2]]', FileFormatError, "has category [2]"),
+        ('"kind": "ordinal", "categories": [1, [2]]', InputError, "category [2] is not text"),
     ],
 )
 def test_facts_that_contradict_each_other_name_the_line(

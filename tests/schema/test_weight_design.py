@@ -86,7 +86,7 @@ def test_the_column_is_needed_by_fits_and_not_by_samples() -> None:
 @pytest.mark.parametrize(
     ("given_", "says"),
     [
-        ({"weight": "w"}, "has weight and no max_weight"),
+        ({"weight": "w"}, "has a weight and no max_weight"),
         ({"max_weight": 3}, "has max_weight and no weight"),
         ({"weight": "w", "max_weight": 0}, "max_weight"),
         ({"weight": "w", "max_weight": -3}, "max_weight"),

@@ -31,7 +31,7 @@ from tabsynth.synthesizers.margnet.selection import (
     weighted_tree,
     worth_counting,
 )
-from tabsynth.table_errors import _counted
+from tabsynth.table_errors import _counts_of_fit
 
 CONFIG = MargNetConfig()
 
@@ -189,7 +189,7 @@ def test_groups_at_much_noise() -> None:
     """However high the noise: in pairs groups need no more than 3% of the rows, in triples no more than 5%."""
     values = tuple(range(100))
     columns = [Column(name=n, kind="ordinal", dtype="int64", categories=values) for n in "abcd"]
-    _, by = _counted(Schema(columns), 1000, 0.1, 1e-5, [])
+    _, by = _counts_of_fit(Schema(columns), 1000, 0.1, 1e-5, [])
     for pairs, triples in zip(by.pairs, by.triples, strict=True):
         assert np.bincount(pairs).tolist() == [3] * 32 + [4]
         assert np.bincount(triples).tolist() == [5] * 20
