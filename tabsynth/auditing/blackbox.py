@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -44,7 +44,7 @@ FORMAT = "tabsynth-audit-runs/2"
 Codes = (
     np.ndarray | Mapping[str, np.ndarray]
 )  # of rows; of linked tables those of each table's records
-Fit = Callable[[Any], Codes]
+Fit = Callable[[object], Codes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,7 +281,7 @@ def make_small_fit(setting: Setting, datasets: NeighbouringDatasets | LinkedData
     parameters_of_fit |= {"rows": setting.rows, "device": "cpu", **parameters}
     estimator = (LINKED if setting.is_linked else METHODS)[setting.method]
 
-    def fit(table: Any) -> Codes:
+    def fit(table: object) -> Codes:
         model: Synthesizer = estimator(datasets.schema, **parameters_of_fit)
         model.fit(table)
         drawn = model.model_.generator.sample(setting.rows, Randomness().torch())

@@ -11,7 +11,7 @@ claims and results of this module.
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -110,7 +110,7 @@ class StepObserver:
             batch: Tensor,
             keep: Tensor,
             reference: Any,
-            _: Any,
+            _: object,
             units: UnitPlaces | None,
         ) -> tuple[list[Tensor], Tensor]:
             clipped = sums(step, losses, batch, keep, reference, None, units)
@@ -140,7 +140,9 @@ class StepObserver:
         with patch.multiple(PrivateStep, clipped_sums=observe_sums, noisy_mean=observe_noise):
             yield self
 
-    def _observe_step(self, step: PrivateStep, noised: Any) -> None:
+    def _observe_step(
+        self, step: PrivateStep, noised: Callable[[PrivateStep, list[Tensor]], list[Tensor]]
+    ) -> None:
         """Add the log-likelihood ratio of one released step to every replicate."""
         assert self._exact_parts is not None
         without, part = self._exact_parts

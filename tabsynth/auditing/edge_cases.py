@@ -1,7 +1,6 @@
 """Values that a record may have to test code that reads tables."""
 
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ LONG_TEXT = "long " * 1000
 LARGE_INTEGER = 2**53 + 1  # the first whole number that is no float
 
 
-def edge_cases(column: Column, counts: np.ndarray, above: bool) -> dict[str, Any]:
+def edge_cases(column: Column, counts: np.ndarray, above: bool) -> dict[str, object]:
     """Return values that a record may have to test code that reads tables.
 
     Parameters
@@ -39,14 +38,14 @@ def edge_cases(column: Column, counts: np.ndarray, above: bool) -> dict[str, Any
 
 
 @singledispatch
-def of_kind(column: Column, counts: np.ndarray, above: bool) -> dict[str, Any]:
+def of_kind(column: Column, counts: np.ndarray, above: bool) -> dict[str, object]:
     """Return :func:`edge_cases` of a kind; ``counts`` are those of values."""
     return {}
 
 
 @of_kind.register
-def _(column: Categorical, counts: np.ndarray, above: bool) -> dict[str, Any]:
-    cases: dict[str, Any] = {"outlier": column.categories[counts.argmin()]}
+def _(column: Categorical, counts: np.ndarray, above: bool) -> dict[str, object]:
+    cases: dict[str, object] = {"outlier": column.categories[counts.argmin()]}
     if column.other is not None:
         extreme = LONG_TEXT if column.value_type == "text" else LARGE_INTEGER
         cases |= {"undeclared": UNDECLARED_TEXT, "extreme": extreme}
@@ -56,8 +55,8 @@ def _(column: Categorical, counts: np.ndarray, above: bool) -> dict[str, Any]:
 
 
 @of_kind.register
-def _(column: Hierarchical, counts: np.ndarray, above: bool) -> dict[str, Any]:
-    cases: dict[str, Any] = {
+def _(column: Hierarchical, counts: np.ndarray, above: bool) -> dict[str, object]:
+    cases: dict[str, object] = {
         "outlier": column.codes[int((column.nodes[1] == counts.argmin()).argmax())]
     }
     if column.other is not None and column.value_type == "text":
@@ -66,9 +65,9 @@ def _(column: Hierarchical, counts: np.ndarray, above: bool) -> dict[str, Any]:
 
 
 @of_kind.register
-def _(column: Numeric, counts: np.ndarray, above: bool) -> dict[str, Any]:
+def _(column: Numeric, counts: np.ndarray, above: bool) -> dict[str, object]:
     low, high = column.bounds
-    cases: dict[str, Any] = {"outlier": high if above else low, "lowest": low, "highest": high}
+    cases: dict[str, object] = {"outlier": high if above else low, "lowest": low, "highest": high}
     if column.clip:
         beyond = high - low + 1
         cases["undeclared"] = high + beyond if above else low - beyond
@@ -77,7 +76,7 @@ def _(column: Numeric, counts: np.ndarray, above: bool) -> dict[str, Any]:
 
 
 @of_kind.register
-def _(column: Temporal, counts: np.ndarray, above: bool) -> dict[str, Any]:
+def _(column: Temporal, counts: np.ndarray, above: bool) -> dict[str, object]:
     ends = column.from_amounts(np.array(column.units.bounds, dtype=float))
     lowest, highest = ends.iloc[0], ends.iloc[1]
     return {"outlier": highest if above else lowest, "lowest": lowest, "highest": highest}

@@ -219,8 +219,8 @@ def observe_steps(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
     step_inputs: list[Any] = []
 
     def observe_sums(
-        step: PrivateStep, losses: Any, batch: Tensor, keep: Any, reference: Any, *_: Any
-    ) -> Any:
+        step: PrivateStep, losses: Any, batch: Tensor, keep: Tensor, reference: Any, *_: object
+    ) -> tuple[list[Tensor], Tensor]:
         clipped = sums(step, losses, batch, keep, reference)
         other_rows = torch.tensor([row.tobytes() not in keys for row in batch.numpy()])
         step_inputs[:] = [

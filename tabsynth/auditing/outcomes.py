@@ -2,15 +2,14 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from tabsynth._files import json_ready, write_text
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import code
@@ -115,8 +114,8 @@ def write_json(results: Sequence[AuditResult], path: str | Path) -> None:
 
 
 def certificate_entries(
-    data: Mapping[str, Any], path: str | Path, method: str, epsilon: float, delta: float
-) -> list[Mapping[str, Any]]:
+    data: JsonMapping, path: str | Path, method: str, epsilon: float, delta: float
+) -> list[JsonMapping]:
     """Return the results of a file that ``tabsynth audit`` wrote as entries of a fit's certificate.
 
     An audit of a whole fit must be of the certified claim; an audit of a part must not be of a larger claim.
@@ -178,6 +177,6 @@ def certificate_entries(
     ]
 
 
-def _of_whole_fit(item: Mapping[str, Any]) -> bool:
+def _of_whole_fit(item: JsonMapping) -> bool:
     """Return True for an audit of all releases of a fit, in any mode."""
     return item.get("kind") in WHOLE_KINDS or str(item.get("part")).split(",")[0] == WHOLE

@@ -19,16 +19,15 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.run_trace import (
     ROUNDING,
@@ -53,7 +52,7 @@ from tabsynth.training import checkpoint as index
 DRAFTS = "schema: "  # with which purposes of drafts begin
 CHECKPOINT, LEDGER = "checkpoint", "project.ledger"
 LEDGERS = (LEDGER, index.LEDGER)
-Note = Callable[[str, Any], None]
+Note = Callable[[str, object], None]
 
 
 def make_files(model: Synthesizer, place: Path) -> JsonObject:
@@ -87,7 +86,7 @@ def note_files(place: Path, note: Note) -> None:
 
 def fit_with_files(
     fresh: Callable[[], Synthesizer],
-    table: Any,
+    table: object,
     place: Path,
     note: Note,
     *,
@@ -101,7 +100,7 @@ def fit_with_files(
     """
     reports = 0
 
-    def progress(*report: Any) -> None:
+    def progress(*report: object) -> None:
         nonlocal reports
         note("progress", report)
         reports += 1
@@ -131,7 +130,7 @@ FLOAT32 = 1e-5  # relative; bounds and standard deviations are float32
 
 
 def find_misprint(
-    certificate: Mapping[str, Any], mechanisms: Sequence[MechanismCall], most: float = 1.0
+    certificate: JsonMapping, mechanisms: Sequence[MechanismCall], most: float = 1.0
 ) -> str | None:
     """Describe the first number of a certificate that disagrees with the run; None if all agree.
 
@@ -165,7 +164,7 @@ def find_misprint(
     return None
 
 
-def _compare_with_item(item: Mapping[str, Any], call: MechanismCall, most: float) -> str | None:
+def _compare_with_item(item: JsonMapping, call: MechanismCall, most: float) -> str | None:
     sensitivity, deviation = item["sensitivity"]["value"], item["noise_added"]["standard_deviation"]
     unit = item["sensitivity"]["unit"]
     if sensitivity is None or deviation is None:
@@ -239,8 +238,8 @@ class ReplayResult:
 
 def replay(
     model: Synthesizer,
-    table: Any,
-    neighbour: Any,
+    table: object,
+    neighbour: object,
     *,
     seed: int = 0,
     sampled: int = SAMPLED,
@@ -294,7 +293,7 @@ def replay(
 
     certificates: list[JsonObject] = []
 
-    def fit(rows: Any, note: Note) -> None:
+    def fit(rows: object, note: Note) -> None:
         def inspect(fitted: Synthesizer) -> None:
             for what, value in visible_outputs(fitted, sampled):
                 note(what, value)
@@ -313,7 +312,9 @@ def replay(
     )
 
 
-def _units_changed(design: Design, tables: Sequence[tuple[np.ndarray, pd.DataFrame, Any]]) -> int:
+def _units_changed(
+    design: Design, tables: Sequence[tuple[np.ndarray, pd.DataFrame, str | None]]
+) -> int:
     """Return the number of units that only one of two tables has, by their names as they are and all their rows.
 
     Which rows are used, and what a unit is called, is tested, and does not tell it.
@@ -324,7 +325,7 @@ def _units_changed(design: Design, tables: Sequence[tuple[np.ndarray, pd.DataFra
         if design.weight is not None:
             weights = design.weights(kept, mark)
             contents = np.column_stack([contents, weights.view(np.int64)])
-        units: dict[Any, list[bytes]] = {}
+        units: dict[object, list[bytes]] = {}
         for name, row in zip(kept[design.unit].astype(object), contents, strict=True):
             units.setdefault(name, []).append(row.tobytes())
         both.append({(name, tuple(rows)) for name, rows in units.items()})
@@ -340,9 +341,9 @@ def _contents(table: pd.DataFrame, neighbour: pd.DataFrame) -> list[np.ndarray]:
 
 
 def replay_run(
-    run: Callable[[Any, Note], None],
-    table: Any,
-    neighbour: Any,
+    run: Callable[[object, Note], None],
+    table: object,
+    neighbour: object,
     *,
     randomness: RecordRandomness | None = None,
 ) -> ReplayResult:
@@ -369,13 +370,13 @@ def replay_run(
     )
 
 
-def _play(run: Callable[[Any, Note], None], table: Any, trace: RunTrace) -> None:
+def _play(run: Callable[[object, Note], None], table: object, trace: RunTrace) -> None:
     with recorded_by(trace), record_logs(trace):
         run(table, trace.note)
         trace.end()
 
 
-def visible_outputs(model: Synthesizer, sampled: int = SAMPLED) -> Iterable[tuple[str, Any]]:
+def visible_outputs(model: Synthesizer, sampled: int = SAMPLED) -> Iterable[tuple[str, object]]:
     """Yield all outputs of a fitted model: its attributes, certificate, file and a sample."""
     yield "model", vars(model)
     yield "certificate", model.certificate()
@@ -405,7 +406,7 @@ class NeighbourReplay:
 def replay_on_neighbours(
     name: str,
     model: Synthesizer,
-    table: Any,
+    table: object,
     schema: Schema,
     seeds: Sequence[int] = (0,),
     *,

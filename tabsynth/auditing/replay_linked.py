@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +23,7 @@ from tabsynth.auditing.replay import (
 )
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.schema.linked import LinkedSchema
+from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 from tabsynth.training.loop import Progress
 
 REMOVED, ALONE, FULL, BEYOND = "removed", "alone", "full", "beyond"
@@ -60,7 +60,7 @@ def linked_neighbours(tables: Tables, schema: LinkedSchema, seed: int = 0) -> li
     return out
 
 
-def _without(tables: Tables, schema: LinkedSchema, root: Any) -> dict[str, pd.DataFrame]:
+def _without(tables: Tables, schema: LinkedSchema, root: object) -> dict[str, pd.DataFrame]:
     gone = {schema.root: [root]}
     out = {}
     for name in schema.names:
@@ -80,7 +80,7 @@ def _with_root(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables with one more root row; ``excess`` children beyond the bounds, or None for no children."""
     encoder, out = LinkedEncoder(schema), {}
-    parents: dict[str, list[Any]] = {}
+    parents: dict[str, list[int]] = {}
     for name in schema.names:
         keys, coder = schema.keys[name], encoder.encoders[name]
         of = [None] if keys.parent is None else parents[keys.parent]
@@ -105,7 +105,7 @@ def _with_root(
 
 
 def replay_linked(
-    model: Any, pair: LinkedNeighbour, *, seed: int = 0, interrupted: int | None = None
+    model: LinkedMargNet, pair: LinkedNeighbour, *, seed: int = 0, interrupted: int | None = None
 ) -> ReplayResult:
     """Fit a clone of a model of linked tables, and replay the fit on neighbouring tables.
 
@@ -121,13 +121,13 @@ def replay_linked(
     """
     certificates: list[JsonObject] = []
 
-    def fit(tables: Any, note: Note) -> None:
-        def inspect(fitted: Any) -> None:
+    def fit(tables: object, note: Note) -> None:
+        def inspect(fitted: LinkedMargNet) -> None:
             for what, value in visible_outputs(fitted, SAMPLED):
                 note(what, value)
             certificates.append(fitted.certificate())
 
-        def fresh() -> Any:
+        def fresh() -> LinkedMargNet:
             return clone(model).set_params(random_state=seed)
 
         fit_with_files(fresh, tables, place, note, interrupted=interrupted, inspect=inspect)
@@ -141,7 +141,7 @@ def replay_linked(
 
 
 def replay_linked_neighbours(
-    name: str, model: Any, seed: int, *, progress: Progress | None = None
+    name: str, model: LinkedMargNet, seed: int, *, progress: Progress | None = None
 ) -> list[NeighbourReplay]:
     """Replay a model on every kind of neighbour of made-up linked tables.
 

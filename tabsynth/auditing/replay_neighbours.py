@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,7 +48,7 @@ class Neighbour:
     neighbour: pd.DataFrame
 
 
-def neighbours(table: Any, schema: Schema, *, seed: int = 0) -> list[Neighbour]:
+def neighbours(table: object, schema: Schema, *, seed: int = 0) -> list[Neighbour]:
     """Return every kind of neighbour that table and schema allow, each added and removed.
 
     * ``outlier``: every column's rarest value, numbers at alternating bounds;
@@ -151,11 +150,11 @@ def _record(
     return None if record is None else (frame, record)
 
 
-def _edits(kind: str, schema: Schema, index: np.ndarray, frame: pd.DataFrame) -> dict[str, Any]:
+def _edits(kind: str, schema: Schema, index: np.ndarray, frame: pd.DataFrame) -> dict[str, object]:
     """Return the cells of a record of that kind."""
     if kind == "null":
         return {c.name: None for c in schema.columns if c.nulls and c.name in frame}
-    edits: dict[str, Any] = {}
+    edits: dict[str, object] = {}
     for j, column in enumerate(schema.columns):
         counts = np.bincount(index[:, j], minlength=column.size)
         cases = edge_cases(column, counts, above=j % 2 == 0)
@@ -193,7 +192,7 @@ def _minority_column(schema: Schema, index: np.ndarray) -> int | None:
 
 
 def _edit_record(
-    record: pd.DataFrame, edits: Mapping[str, Any], encoder: TableEncoder
+    record: pd.DataFrame, edits: Mapping[str, object], encoder: TableEncoder
 ) -> pd.DataFrame | None:
     """Return the record with those cells that its dtypes hold and the schema allows; None if none of them."""
     changed = None

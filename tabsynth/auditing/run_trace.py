@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tabsynth.encoding.rows import PrivateRows, codes_of, units_of, weights_of
 from tabsynth.privacy.accounting.mechanisms import NoisyVote, is_private, of_sum
-from tabsynth.privacy.ledger.ledger import Account
+from tabsynth.privacy.ledger.ledger import Account, Labels, Values
 
 Leaf = tuple[str, str]  # the path of a value, and its short text or the digest of its bytes
 
@@ -29,7 +29,7 @@ _INNER = ("_parameters", "_buffers", "_modules")
 _DATED = ("created",)  # of a certificate; the time is public
 
 
-def leaves(value: Any, path: str = "") -> list[Leaf]:
+def leaves(value: object, path: str = "") -> list[Leaf]:
     """Return the leaves of nested dicts, lists, arrays, tensors, frames, modules and plain objects, in order."""
     return list(_walk(value, path, ()))
 
@@ -52,7 +52,7 @@ def _cut(text: str) -> str:
     return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
 
 
-def _walk(value: Any, path: str, above: tuple[int, ...]) -> Iterator[Leaf]:
+def _walk(value: object, path: str, above: tuple[int, ...]) -> Iterator[Leaf]:
     text = _plain(value)
     if text is not None:
         yield path, text
@@ -67,7 +67,7 @@ def _walk(value: Any, path: str, above: tuple[int, ...]) -> Iterator[Leaf]:
             yield _join(path, str(name)), _column(value[name])
         return
     if isinstance(value, list | tuple):
-        parts: Any = ((f"[{i}]", part) for i, part in enumerate(value))
+        parts: Iterator[tuple[str, object]] = ((f"[{i}]", part) for i, part in enumerate(value))
     elif isinstance(value, Mapping):
         parts = ((str(name), part) for name, part in value.items())
     else:
@@ -78,7 +78,7 @@ def _walk(value: Any, path: str, above: tuple[int, ...]) -> Iterator[Leaf]:
             yield from _walk(part, path if name in _INNER else _join(path, name), above)
 
 
-def _plain(value: Any) -> str | None:
+def _plain(value: object) -> str | None:
     """Return the text of a leaf; None of what has parts."""
     if value is None or isinstance(value, bool | int | float | complex | str | np.generic):
         return repr(value)
@@ -105,7 +105,7 @@ def _plain(value: Any) -> str | None:
     return None
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
     yield from getattr(value, "__dict__", {}).items()
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
@@ -114,12 +114,12 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
                 yield name, getattr(value, name)
 
 
-def _column(values: Any) -> str:
+def _column(values: pd.Series | pd.Index) -> str:
     cells = repr(np.asarray(values, dtype=object).tolist()).encode()
     return f"{values.dtype} {len(values)} {_digest(cells)}"
 
 
-def _digest(data: Any) -> str:
+def _digest(data: bytes | bytearray) -> str:
     return blake2b(data, digest_size=8).hexdigest()
 
 
@@ -247,7 +247,7 @@ class RunTrace:
         self.events: list[tuple[str, list[Leaf]]] = []
         self.values: list[list[Any]] = []
         self.labels: list[list[Any]] = []
-        self._unmatched_labels: dict[str, list[set[Any]]] = {}
+        self._unmatched_labels: dict[str, list[set[object]]] = {}
         self.teacher_data: list[list[Tensor]] = []
         self.mechanisms: list[MechanismCall] = []
         self.difference: str | None = None
@@ -269,7 +269,7 @@ class RunTrace:
     def exact(
         self,
         account: Account,
-        values: Sequence[Any],
+        values: Values,
         stds: Sequence[float],
         uses: int,
         units: Sequence[float],
@@ -280,8 +280,8 @@ class RunTrace:
     def exact_of(
         self,
         account: Account,
-        labels: Sequence[Any],
-        values: Sequence[Any],
+        labels: Labels,
+        values: Values,
         stds: Sequence[float],
         units: Sequence[float],
     ) -> tuple[list[Any], list[Any]]:
@@ -292,7 +292,7 @@ class RunTrace:
         """
         return self._exact(account, labels, values, stds, 1, units)
 
-    def note_passed(self, purpose: str, labels: Sequence[Any]) -> None:
+    def note_passed(self, purpose: str, labels: Labels) -> None:
         """See :meth:`Recorder.note_passed`: none may be a label that only one dataset has.
 
         Such a label passes the threshold with a probability of at most the threshold's part of δ.
@@ -307,8 +307,8 @@ class RunTrace:
     def _exact(
         self,
         account: Account,
-        labels: Sequence[Any],
-        values: Sequence[Any],
+        labels: Labels,
+        values: Values,
         stds: Sequence[float],
         uses: int,
         units: Sequence[float],
@@ -406,7 +406,7 @@ class RunTrace:
                 f"{label}: {count} of {len(changed)} changed, not {self._max_changed} at most"
             )
 
-    def note(self, what: str, value: Any) -> None:
+    def note(self, what: str, value: object) -> None:
         """See :meth:`Recorder.note`."""
         for purpose, unreleased in self._unreleased_uses.items():
             if unreleased:
@@ -503,7 +503,7 @@ def _common_deviation(stds: Sequence[float], units: Sequence[float]) -> float:
     return float(ratios[0]) if equal else math.nan
 
 
-def _array(value: Any) -> np.ndarray:
+def _array(value: object) -> np.ndarray:
     return np.asarray(value.cpu() if isinstance(value, Tensor) else value, dtype=np.float64)
 
 

@@ -18,7 +18,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 
@@ -555,7 +554,7 @@ def order_of(epsilon: float, delta: float) -> float:
     return float(orders[best])
 
 
-def check_order(order: Any, epsilon: float) -> float | None:
+def check_order(order: object, epsilon: float) -> float | None:
     """Return the order that a ledger's first line has; FileFormatError if there can be no such one."""
     if order is None and math.isinf(epsilon):
         return None

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import in_range, integer, one_of, quote
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 
@@ -215,7 +214,7 @@ def _releases(count: int) -> str:
     return "1 release" if count == 1 else f"{count:,} releases"
 
 
-def mechanism_from(item: JsonObject) -> Mechanism:
+def mechanism_from(item: JsonMapping) -> Mechanism:
     """Return the mechanism that a certificate lists."""
     try:
         name = item["mechanism"]
@@ -242,7 +241,7 @@ def mechanism_from(item: JsonObject) -> Mechanism:
     raise FileFormatError(f"Unknown or incomplete mechanism {quote(item)}.")
 
 
-def check_listed(items: Iterable[Any]) -> None:
+def check_listed(items: Iterable[JsonMapping]) -> None:
     """Refuse a list from a file that would keep the accountant busy for minutes.
 
     Raises
@@ -308,7 +307,7 @@ def is_private(mechanism: Mechanism) -> bool:
     return not isinstance(mechanism, NoPrivacy)
 
 
-def finite(value: Any) -> float | None:
+def finite(value: object) -> float | None:
     """Return a number as a float; None for other values."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

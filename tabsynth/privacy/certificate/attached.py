@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth._typing import JsonMapping
 from tabsynth._validate import quote
 from tabsynth.errors import InputError
 
@@ -26,13 +27,13 @@ CONTENT_FORMAT = b"tabsynth-content/1\n"
 logger = logging.getLogger(__name__)
 
 
-def attach(table: pd.DataFrame, certificate: Mapping[str, Any]) -> None:
+def attach(table: pd.DataFrame, certificate: JsonMapping) -> None:
     """Put a certificate into ``table.attrs``, with the hash of the table's content."""
     entry = {"rows": len(table), "content_sha256": content_sha256(table)}
     table.attrs[KEY] = {**certificate, "table": entry}
 
 
-def find_attached(table: Any) -> Mapping[str, Any] | None:
+def find_attached(table: object) -> JsonMapping | None:
     """Return the certificate in ``table.attrs``; None if there is none, or if it is not bound to this content.
 
     A certificate of other content, or without a hash of it, is not used, and a warning says so.
@@ -50,12 +51,12 @@ def find_attached(table: Any) -> Mapping[str, Any] | None:
     return certificate if _bound(table, certificate, required=True) else None
 
 
-def matching(table: Any, certificate: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def matching(table: object, certificate: JsonMapping) -> JsonMapping | None:
     """Return a certificate that was given for a table; None, with a warning, if it is bound to other content."""
     return certificate if _bound(table, certificate, required=False) else None
 
 
-def _bound(table: Any, certificate: Mapping[str, Any], *, required: bool) -> bool:
+def _bound(table: object, certificate: JsonMapping, *, required: bool) -> bool:
     entry = certificate.get("table")
     recorded = entry.get("content_sha256") if isinstance(entry, Mapping) else None
     if recorded is None and not required:

@@ -18,10 +18,10 @@ from datetime import UTC, date, datetime
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tabsynth._files import read_json, sha256, write_text
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote
 from tabsynth.design import UNCHANGED, DeclaredDesign, design_from
 from tabsynth.errors import FileFormatError, InputError
@@ -73,7 +73,7 @@ ON_GPU = {
 }
 
 
-def describe_mechanism(item: Mapping[str, Any]) -> JsonObject:
+def describe_mechanism(item: JsonMapping) -> JsonObject:
     """Return a ledger's line with what follows from it: sampling, sensitivity and noise, each in its unit.
 
     A ledger counts noise in units of the sensitivity; the sensitivity itself is among the details, where
@@ -142,7 +142,7 @@ ALIKE = {"variant": "(epsilon, delta)-differential privacy", "trust_model": "cen
 
 
 def make_certificate(
-    ledger: Ledger, facts: Mapping[str, Any], *, method: str, seeded: bool
+    ledger: Ledger, facts: JsonMapping, *, method: str, seeded: bool
 ) -> JsonObject:
     """Return the certificate of everything that ``ledger`` has spent; JSON-ready.
 
@@ -192,16 +192,16 @@ def make_certificate(
     }
 
 
-def _optional(facts: Mapping[str, Any], name: str) -> JsonObject:
+def _optional(facts: JsonMapping, name: str) -> JsonObject:
     return {name: facts[name]} if facts.get(name) is not None else {}
 
 
-def inexact_by(noise: Any) -> float:
+def inexact_by(noise: object) -> float:
     """Return the total variation distance of a fit's noise from the noise that is accounted for; ``noise`` is that part."""
     return GPU_DISTANCE if isinstance(noise, Mapping) and noise.get("exact") is False else 0.0
 
 
-def design_of(public: Any) -> DeclaredDesign:
+def design_of(public: object) -> DeclaredDesign:
     """Return the weight and the unit that ``public``, that part of a certificate, declares.
 
     Raises
@@ -213,7 +213,7 @@ def design_of(public: Any) -> DeclaredDesign:
     return DeclaredDesign(**design_from(declared if isinstance(declared, Mapping) else {}))
 
 
-def protected_by(public: Any, *, records: str = RECORDS) -> dict[str, str]:
+def protected_by(public: object, *, records: str = RECORDS) -> dict[str, str]:
     """Return which tables are neighbours, and the unit of privacy, in words: a row, or a unit with a bounded number of rows.
 
     ``records``: the words for what belongs to a row of the root of linked tables.
@@ -231,7 +231,7 @@ def protected_by(public: Any, *, records: str = RECORDS) -> dict[str, str]:
     return {"adjacency": design.adjacency, "privacy_unit": unit}
 
 
-def neighbour_in(public: Any) -> str:
+def neighbour_in(public: object) -> str:
     """Return what only one of two neighbouring tables has, in words, by that part of a certificate."""
     tables = public.get("tables") if isinstance(public, Mapping) else None
     if isinstance(tables, Mapping) and tables:
@@ -239,13 +239,13 @@ def neighbour_in(public: Any) -> str:
     return design_of(public).neighbour
 
 
-def _root_of(tables: Mapping[str, Any]) -> str:
+def _root_of(tables: JsonMapping) -> str:
     """Return the table without a parent."""
     roots = (t for t in tables if section(tables, t).get("parent") is None)
     return str(next(roots, next(iter(tables))))
 
 
-def _unit_of_tables(tables: Mapping[str, Any], records: str) -> str:
+def _unit_of_tables(tables: JsonMapping, records: str) -> str:
     """Return the unit of linked tables in words."""
     root = _root_of(tables)
     others = [name for name in tables if name != root]
@@ -257,7 +257,7 @@ def _unit_of_tables(tables: Mapping[str, Any], records: str) -> str:
     return f"one row of table {root} with {records}, of which were used: {'; '.join(bounds)}"
 
 
-def conditional_of(public: Any) -> list[str]:
+def conditional_of(public: object) -> list[str]:
     """Return the columns on which a claim depends: those whose facts were copied from the rows of a table.
 
     ``public`` is that part of a certificate. Bounds of a numeric column are such facts as categories are.
@@ -283,7 +283,7 @@ def unchanged_facts(facts: Mapping[str, Sequence[str]]) -> JsonObject:
     return {UNCHANGED_FACTS: dict(facts)} if facts else {}
 
 
-def unchanged_of(public: Any) -> str:
+def unchanged_of(public: object) -> str:
     """Return the sentence on declared facts that stand as a draft read them off rows; empty where there are none."""
     facts = public.get(UNCHANGED_FACTS) if isinstance(public, Mapping) else None
     if not isinstance(facts, Mapping) or not facts:
@@ -295,7 +295,7 @@ def unchanged_of(public: Any) -> str:
 
 
 def statement_of(
-    epsilon: float, delta: float, seeded: bool, public: Any, *, names: str = NAMES_AND_TYPES
+    epsilon: float, delta: float, seeded: bool, public: object, *, names: str = NAMES_AND_TYPES
 ) -> str:
     """Return the claim in a sentence. One that depends on drafted columns begins with ``CONDITIONAL``.
 
@@ -317,8 +317,8 @@ def statement_of(
             f"CONDITIONAL: {claim} holds only if {condition(drafted)}. It was copied from the rows of a"
             f" table, and these real values appear as they are.{unchanged}"
         )
-    released = public.get("released") if isinstance(public, Mapping) else None
-    schema = names if released and not public.get("declared") else "the schema"
+    listed: JsonMapping = public if isinstance(public, Mapping) else {}
+    schema = names if listed.get("released") and not listed.get("declared") else "the schema"
     return (
         f"Private: {claim}, if {schema} and all else listed under 'public' are public.{unchanged}"
     )
@@ -333,7 +333,7 @@ def rounded_up(epsilon: float, digits: int = 4) -> str:
     return f"{math.ceil(epsilon / unit - 1e-9) * unit:.{digits}g}"
 
 
-def interrupted_claim(epsilon: float, project: Mapping[str, Any] | None) -> str:
+def interrupted_claim(epsilon: float, project: JsonMapping | None) -> str:
     """Return a clause on what an interrupted fit claims, and on what its project's ledger counts.
 
     ``project``: what a certificate states of the ledger. It has a privacy filter, which covers what was charged whenever
@@ -362,7 +362,7 @@ def beside(table: str | Path) -> Path:
 
 
 def write_beside(
-    certificate: Mapping[str, Any],
+    certificate: JsonMapping,
     table: str | Path,
     rows: int,
     key: "Ed25519PrivateKey | None" = None,
@@ -374,7 +374,7 @@ def write_beside(
 
 def certify(
     table: str | Path,
-    audits: Sequence[Mapping[str, Any]] = (),
+    audits: Sequence[JsonMapping] = (),
     key: "Ed25519PrivateKey | None" = None,
     expires: date | None = None,
 ) -> Path:
@@ -440,7 +440,7 @@ def schema() -> JsonObject:
     return dict(json.loads(Path(__file__).with_name("certificate.schema.json").read_text("utf-8")))
 
 
-def check_form(data: Mapping[str, Any], path: Path) -> None:
+def check_form(data: JsonMapping, path: Path) -> None:
     """Refuse what the schema does not allow.
 
     Raises

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tabsynth._typing import JsonMapping
 from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.methods import DRAFT, LINKED, METHODS, OVERLAP, STEPS, Fit, Method, Required
@@ -28,7 +29,7 @@ NO_PLAN = "it does not state its plan, so a mechanism that no public fact implie
 SPARE = 5e-3  # of the budget, which another build of an accountant may leave
 
 
-def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
+def find_missing_mechanisms(certificate: JsonMapping) -> list[str]:
     """Return what the list of mechanisms lacks, a sentence each; empty if a fit of the method can have made it.
 
     Parameters
@@ -67,8 +68,8 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
 
 def _requirements(
     method: Method,
-    public: Mapping[str, Any],
-    settings: Mapping[str, Any],
+    public: JsonMapping,
+    settings: JsonMapping,
     columns: int | None,
     *,
     stopped: bool,
@@ -84,9 +85,7 @@ def _requirements(
     return [*required, *((purpose,) for purpose in dict.fromkeys(purposes))]
 
 
-def _fit(
-    public: Mapping[str, Any], settings: Mapping[str, Any], columns: int | None, *, stopped: bool
-) -> Fit:
+def _fit(public: JsonMapping, settings: JsonMapping, columns: int | None, *, stopped: bool) -> Fit:
     """Return what settings and public facts say of a fit."""
     return Fit(
         columns=columns,
@@ -101,7 +100,7 @@ def _fit(
     )
 
 
-def _impossible_plan(certificate: Mapping[str, Any], method: str, required: Required) -> list[str]:
+def _impossible_plan(certificate: JsonMapping, method: str, required: Required) -> list[str]:
     """Return what the stated plan lacks of what each fit of the method plans, whatever stops it later."""
     if "plan" not in certificate:
         return []
@@ -117,10 +116,10 @@ def _impossible_plan(certificate: Mapping[str, Any], method: str, required: Requ
 
 
 def _below_curves(
-    certificate: Mapping[str, Any],
+    certificate: JsonMapping,
     method: Method,
     required: Required,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[JsonMapping],
 ) -> list[str]:
     """Return mechanisms that are listed, or planned, with fewer uses than the curves have steps.
 
@@ -151,7 +150,7 @@ def _below_curves(
     return list(dict.fromkeys(problems))
 
 
-def _uses(items: Sequence[Mapping[str, Any]]) -> Counter[str]:
+def _uses(items: Sequence[JsonMapping]) -> Counter[str]:
     """Return how often mechanisms were used, by purpose."""
     uses = Counter[str]()
     for item in items:
@@ -159,9 +158,7 @@ def _uses(items: Sequence[Mapping[str, Any]]) -> Counter[str]:
     return uses
 
 
-def _missing_of_plan(
-    certificate: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
-) -> list[str]:
+def _missing_of_plan(certificate: JsonMapping, items: Sequence[JsonMapping]) -> list[str]:
     """Return what the list lacks of the stated plan: each mechanism, by its purpose and figures, with its number of uses.
 
     A fit may have spent more, where a later one of the same object failed. A time limit may leave out steps.
@@ -183,12 +180,12 @@ def _missing_of_plan(
     return [below + ", ".join(lacking)] if lacking else []
 
 
-def _figures(item: Mapping[str, Any]) -> str:
+def _figures(item: JsonMapping) -> str:
     """Return the purpose and the figures of a mechanism as JSON."""
     return json.dumps({name: item.get(name) for name in LISTED}, default=str)
 
 
-def _tables_with_counts(public: Mapping[str, Any]) -> tuple[str, ...]:
+def _tables_with_counts(public: JsonMapping) -> tuple[str, ...]:
     """Return the linked tables whose records a fit must have counted: the root, and where a row may have two children."""
     tables = section(public, "tables")
     return tuple(
@@ -196,7 +193,7 @@ def _tables_with_counts(public: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def columns_of(certificate: Mapping[str, Any]) -> int | None:
+def columns_of(certificate: JsonMapping) -> int | None:
     """Return the number of columns of the table, by its certificate, or None."""
     public = section(certificate, "public")
     if "tables" in public:
@@ -209,7 +206,7 @@ def columns_of(certificate: Mapping[str, Any]) -> int | None:
 
 
 def _of_warm_start(
-    warm: Mapping[str, Any], items: Sequence[Mapping[str, Any]], columns: int | None
+    warm: JsonMapping, items: Sequence[JsonMapping], columns: int | None
 ) -> list[str]:
     """Return what lacks of the mechanisms of a warm start, which are listed under its name."""
     method, public = warm.get("method"), section(warm, "public")
@@ -234,14 +231,14 @@ def _lacking(
     return [incomplete + ", ".join(lacking)] if lacking else []
 
 
-def _used_mechanisms(items: Any) -> list[Mapping[str, Any]]:
+def _used_mechanisms(items: Any) -> list[JsonMapping]:
     """Return the mechanisms that were used at least once."""
     entries = items if isinstance(items, list) else []
     counted = [item for item in entries if isinstance(item, Mapping)]
     return [i for i in counted if isinstance(n := i.get("count"), int) and n > 0]
 
 
-def _unstated_plan(certificate: Mapping[str, Any]) -> list[str]:
+def _unstated_plan(certificate: JsonMapping) -> list[str]:
     """Return the problem of a certificate that states no plan though the version that wrote it does."""
     written = str(section(certificate, "versions").get("tabsynth"))
     if "plan" in certificate or written.startswith(UNSTATED):
@@ -249,7 +246,7 @@ def _unstated_plan(certificate: Mapping[str, Any]) -> list[str]:
     return [f"it does not state its plan, and version {quote(written)} states it"]
 
 
-def list_unspent(data: Mapping[str, Any]) -> list[str]:
+def list_unspent(data: JsonMapping) -> list[str]:
     """Return notes on what the plan, or else the list of mechanisms, leaves of the budget beyond what calibration does."""
     plan, budget = data.get("plan"), float(data["epsilon_asked"])
     notes, items = [], data["mechanisms"]
@@ -267,7 +264,7 @@ def list_unspent(data: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def check_complete(certificate: Mapping[str, Any], what: str) -> None:
+def check_complete(certificate: JsonMapping, what: str) -> None:
     """Refuse to sign a certificate whose list of mechanisms is empty or incomplete.
 
     Raises
@@ -279,7 +276,7 @@ def check_complete(certificate: Mapping[str, Any], what: str) -> None:
         raise InputError(f"{what} cannot be signed: {'; '.join(problems)}.")
 
 
-def section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def section(data: JsonMapping, name: str) -> JsonMapping:
     """Return an object of a certificate; an empty one for other values."""
     value = data.get(name)
     return value if isinstance(value, Mapping) else {}

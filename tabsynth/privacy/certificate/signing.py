@@ -3,16 +3,14 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from tabsynth._files import check_writable, replacing
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth.errors import FileFormatError, InputError
 
 ALGORITHM = "Ed25519"
@@ -24,7 +22,7 @@ _ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 SMALL_ORDER = frozenset({0, 1, PRIME - 1, _ORDER_8, PRIME - _ORDER_8})
 
 
-def canonical(data: Mapping[str, Any]) -> bytes:
+def canonical(data: JsonMapping) -> bytes:
     """Return what is signed: all but ``signature``, keys sorted, no whitespace, ASCII, numbers as Python has them.
 
     Raises
@@ -132,7 +130,7 @@ def fingerprint(key: Ed25519PublicKey) -> str:
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()
 
 
-def sign(data: Mapping[str, Any], key: Ed25519PrivateKey) -> JsonObject:
+def sign(data: JsonMapping, key: Ed25519PrivateKey) -> JsonObject:
     """Return ``data`` with a signature over all of it."""
     signature = {
         "algorithm": ALGORITHM,
@@ -142,7 +140,7 @@ def sign(data: Mapping[str, Any], key: Ed25519PrivateKey) -> JsonObject:
     return {**data, "signature": signature}
 
 
-def signer(data: Mapping[str, Any]) -> Ed25519PublicKey:
+def signer(data: JsonMapping) -> Ed25519PublicKey:
     """Return who signed ``data``, by the public key that its signature names.
 
     Raises

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from tabsynth._files import sha256
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote
 from tabsynth.design import UNCHANGED
 from tabsynth.errors import BudgetError, FileFormatError, InputError
@@ -209,7 +208,7 @@ class State(StrEnum):
     """It is consistent, its claim has no such condition, and the signer whose key was given has signed it."""
 
 
-def conditions(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+def conditions(certificate: JsonMapping) -> tuple[str, ...]:
     """Return columns whose domain was drafted from a table: the claim holds only if those domains are public.
 
     A certificate without the field ``conditional`` lists them as ``public.drafted``.
@@ -369,7 +368,7 @@ def _claim(data: JsonObject, path: Path) -> tuple[float, Ledger]:
     return claimed, Ledger.from_list(budget or math.inf, delta, items)
 
 
-def _check_former_format(data: Mapping[str, Any]) -> list[str]:
+def _check_former_format(data: JsonMapping) -> list[str]:
     """Return the problem of a certificate that states the former format, and was not written by a version that wrote it."""
     versions = data.get("versions")
     written = str(versions.get("tabsynth")) if isinstance(versions, Mapping) else ""
@@ -380,7 +379,7 @@ def _check_former_format(data: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     if value == "inf":
         return math.inf
     try:
@@ -411,7 +410,7 @@ def _table(data: JsonObject, table: Path) -> list[str]:
     return problems
 
 
-def _shape(table: Path, rows: Any, columns: int | None) -> tuple[int, int]:
+def _shape(table: Path, rows: object, columns: int | None) -> tuple[int, int]:
     """Return the rows and columns of a table; a CSV file with the stated ones needs no reader of tables, nor pandas."""
     if table.suffix == ".csv":
         with suppress(csv.Error, UnicodeError), table.open(encoding="utf-8", newline="") as file:
@@ -437,7 +436,7 @@ def _epsilons(claimed: float, accountants: Sequence[AccountantResult]) -> list[s
     return problems
 
 
-def _attacker(stated: Any, bounds: AttackBounds | None) -> list[str]:
+def _attacker(stated: JsonMapping | None, bounds: AttackBounds | None) -> list[str]:
     """Return bounds on an attacker that are stated, and are below those that the mechanisms give."""
     if stated is None:
         return []
@@ -454,7 +453,7 @@ def _attacker(stated: Any, bounds: AttackBounds | None) -> list[str]:
     ]
 
 
-def expiry_problems(data: Mapping[str, Any]) -> list[str]:
+def expiry_problems(data: JsonMapping) -> list[str]:
     """Return what is wrong with the last day on which the signature holds; empty if there is none or it is to come."""
     if data.get("expires") is None:
         return []
@@ -540,7 +539,7 @@ def _too_many(data: JsonObject) -> list[str]:
     return []
 
 
-def _sensitivities(data: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def _sensitivities(data: JsonMapping) -> tuple[list[str], list[str]]:
     """Return problems and notes on the sensitivities of mechanisms: each is at least what one unit of privacy may add.
 
     A certificate that states no plan is of an earlier version, which may have had other units. A note names them.
@@ -563,7 +562,7 @@ def _sensitivities(data: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     return problems, notes
 
 
-def _least_sensitivity(item: Mapping[str, Any], data: Mapping[str, Any]) -> float | None:
+def _least_sensitivity(item: JsonMapping, data: JsonMapping) -> float | None:
     """Return the most that one unit of privacy adds, by the unit of a sensitivity; None if a fit states no such unit for it.
 
     Earlier fits may have had smaller bounds of the same unit, but at least one row.
@@ -583,7 +582,7 @@ def _least_sensitivity(item: Mapping[str, Any], data: Mapping[str, Any]) -> floa
     return CONTRIBUTIONS[kind](rows, bound, math.sqrt(sets if kind in COUNTS else 1))
 
 
-def _of_groups(details: Mapping[str, Any]) -> float | None:
+def _of_groups(details: JsonMapping) -> float | None:
     """Return √G C, by which a row can move a sum of G groups that are clipped at C each.
 
     None where the certificate does not state it.
@@ -611,7 +610,7 @@ def _accountant(data: JsonObject, name: JsonObject) -> list[str]:
     return []
 
 
-def _order(stated: Mapping[str, Any]) -> float | None:
+def _order(stated: JsonMapping) -> float | None:
     """Return the order that a filter states, if it is a number."""
     order = stated.get("order")
     return order if isinstance(order, int | float) else None

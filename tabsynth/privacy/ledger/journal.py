@@ -19,13 +19,13 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tabsynth._files import fsync_folder
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.mechanisms import Mechanism, mechanism_from
@@ -163,7 +163,7 @@ class Journal:
         """Return what a project has left of δ for thresholds of drafts; the journal of one fit leaves that to the fit."""
         return math.inf
 
-    def begin(self, run: str, about: Mapping[str, Any]) -> None:
+    def begin(self, run: str, about: JsonMapping) -> None:
         """Note what a run is, once; ``about`` is JSON-ready."""
         if run not in self.runs:
             self._append({"record": "run", "run": run, "about": dict(about)})
@@ -195,7 +195,7 @@ class Journal:
         """See :meth:`settle`; the account will not be used again."""
         self._append({"record": "close", "account": number, "spent": spent})
 
-    def note_spent(self, run: str, items: Sequence[Mapping[str, Any]]) -> None:
+    def note_spent(self, run: str, items: Sequence[JsonMapping]) -> None:
         """Note what was spent elsewhere, as :meth:`Ledger.to_list` gives it.
 
         Where a crash cut an earlier call with the same items short, this one goes on.
@@ -344,7 +344,7 @@ class Journal:
                 )
 
 
-def _uses(value: Any, most: int) -> int:
+def _uses(value: object, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise ValueError(f"{value} uses")
     return value

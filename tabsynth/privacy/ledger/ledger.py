@@ -7,14 +7,14 @@ An audit can record the exact value of each mechanism just before its noise and 
 import math
 import os
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import in_range, integer, positive, quote
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.accounting.accountants import (
@@ -408,7 +408,7 @@ class Ledger:
 
     @classmethod
     def from_list(
-        cls, epsilon: float, delta: float, items: Sequence[Any], **on_disk: Any
+        cls, epsilon: float, delta: float, items: Sequence[JsonMapping], **on_disk: Any
     ) -> "Ledger":
         """Return a ledger on which ``items`` are already spent; the rest as of the constructor."""
         ledger = cls(epsilon, delta, **on_disk)
@@ -454,7 +454,7 @@ def check_process(process: int, purpose: str) -> None:
         )
 
 
-def as_earlier(items: Iterable[Mapping[str, Any]]) -> list[JsonObject]:
+def as_earlier(items: Iterable[JsonMapping]) -> list[JsonObject]:
     """Return ``items`` as a ledger lists them, marked as spent before the plan of the next fit is made."""
     return [{**item, EARLIER: True} for item in items]
 
@@ -469,6 +469,10 @@ def past(epsilon: float, delta: float, spends: Sequence[Spend]) -> float | None:
     return total if total > limit else None
 
 
+Labels: TypeAlias = Sequence[Any]  # for each array the values that its entries are of, or None
+Values: TypeAlias = Sequence[Any]  # arrays, tensors or floats
+
+
 class Recorder(Protocol):
     """The observer of reads of private rows, in a recorded run."""
 
@@ -478,7 +482,7 @@ class Recorder(Protocol):
     def exact(
         self,
         account: "Account",
-        values: Sequence[Any],
+        values: Values,
         stds: Sequence[float],
         uses: int,
         units: Sequence[float],
@@ -488,14 +492,14 @@ class Recorder(Protocol):
     def exact_of(
         self,
         account: "Account",
-        labels: Sequence[Any],
-        values: Sequence[Any],
+        labels: Labels,
+        values: Values,
         stds: Sequence[float],
         units: Sequence[float],
     ) -> tuple[list[Any], list[Any]]:
         """See :func:`exact_of`."""
 
-    def note_passed(self, purpose: str, labels: Sequence[Any]) -> None:
+    def note_passed(self, purpose: str, labels: Labels) -> None:
         """See :func:`note_passed`."""
 
     def batch(self, rows: int, rate: float, generator: "torch.Generator") -> "Tensor":
@@ -513,7 +517,7 @@ class Recorder(Protocol):
     def teachers(self, numbers: "Sequence[Tensor]") -> None:
         """Return the data of each teacher, one row of each tensor: a record may change one teacher only."""
 
-    def note(self, what: str, value: Any) -> None:
+    def note(self, what: str, value: object) -> None:
         """Record a value that must follow from releases alone: a release, a file, or the state after a step."""
 
     def name(self) -> str:
@@ -528,7 +532,7 @@ def recorder() -> Recorder | None:
     return _RECORDER.get()
 
 
-def note(what: str, value: Any) -> None:
+def note(what: str, value: object) -> None:
     """Tell a recorder, if there is one, of what must follow from releases alone."""
     if (active := _RECORDER.get()) is not None:
         active.note(what, value)
@@ -558,7 +562,7 @@ def recorded_by(observer: Recorder) -> Iterator[None]:
 
 def exact(
     account: "Account",
-    values: Sequence[Any],
+    values: Values,
     stds: Sequence[float],
     uses: int = 1,
     units: Sequence[float] | None = None,
@@ -589,7 +593,7 @@ def exact(
 def exact_of(
     account: "Account",
     labels: Sequence[Sequence[Any] | None],
-    values: Sequence[Any],
+    values: Values,
     stds: Sequence[float],
     units: Sequence[float],
 ) -> tuple[list[Sequence[Any] | None], list[Any]]:

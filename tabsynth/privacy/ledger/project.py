@@ -17,14 +17,14 @@ hash of its time, which an older copy lacks.
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import in_range, positive, quote
 from tabsynth.design import neighbour_of
 from tabsynth.errors import BudgetError, FileFormatError, InputError
@@ -86,9 +86,7 @@ class SharedJournal(Journal):
 
     shared: ClassVar[bool] = True
 
-    def __init__(
-        self, path: Path, new: Mapping[str, Any] | None = None, *, locked: bool = True
-    ) -> None:
+    def __init__(self, path: Path, new: JsonMapping | None = None, *, locked: bool = True) -> None:
         self._new = new
         self.project, self.table, self.unit = "", "", None
         self._start(path, _open_file(path, new is not None, locked))
@@ -465,7 +463,7 @@ class ProjectLedger:
         epsilon: float,
         delta: float,
         *,
-        earlier: Sequence[Mapping[str, Any]] = (),
+        earlier: Sequence[JsonMapping] = (),
     ) -> Ledger:
         """Return the ledger of a new run, kept in this file; ``earlier`` counts against its own budget too."""
         before = as_earlier(earlier)
@@ -548,7 +546,7 @@ class ProjectLedger:
             f"{what} is not private, so ledger {self.name} cannot count it; leave out the seed, or the ledger."
         )
 
-    def check_on_it(self, what: str, project: Any, run: Any) -> None:
+    def check_on_it(self, what: str, project: object, run: object) -> None:
         """Refuse to build on what was made outside of this ledger, for it counts on it too."""
         if project != self.project or run not in self.journal.runs:
             raise InputError(
@@ -579,7 +577,7 @@ class ProjectLedger:
 
 
 def check_same_ledger(
-    what: str, project_id: Any, run: Any, project: ProjectLedger | None, this: str = "fit"
+    what: str, project_id: object, run: object, project: ProjectLedger | None, this: str = "fit"
 ) -> None:
     """Refuse to build on what another ledger counts than ``project``, or none; with None, on what any ledger counts.
 

@@ -33,6 +33,7 @@ from typing import Any, Protocol
 
 import mpmath
 import numpy as np
+import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 STEP = 2.0**-20  # of public numbers among counts
@@ -98,7 +99,7 @@ def uniform(count: int, bits: Bits) -> np.ndarray:
 
 
 def noisy(
-    values: Any, std: float, bits: Bits, *, whole: bool = False, fineness: int = FINENESS
+    values: npt.ArrayLike, std: float, bits: Bits, *, whole: bool = False, fineness: int = FINENESS
 ) -> np.ndarray:
     """Return values plus Gaussian noise, on a public grid.
 
