@@ -54,7 +54,7 @@ def test_encodings_of_the_messy_file_read_alike(table, tmp_path):
 def test_the_declared_schema_fits_the_table(table):
     schema = made_up.schema()
     assert schema.validate(table) == [] and table["trial_arm"].isna().all()
-    assert not any(rule.broken(table).any() for rule in schema.rules)
+    assert not any(rule.violations(table).any() for rule in schema.rules)
     assert Schema.from_dict(schema.to_dict()) == schema
     kinds = {column.kind for column in schema.columns}
     assert kinds >= {
@@ -73,6 +73,6 @@ def test_the_declared_schema_fits_the_table(table):
 def test_a_declared_fit_keeps_rules_and_dtypes(table):
     schema = made_up.schema()
     made = MargNet(schema, epsilon=1, random_state=0).fit(table).sample(500)
-    assert not any(rule.broken(made).any() for rule in schema.rules)
+    assert not any(rule.violations(made).any() for rule in schema.rules)
     assert (made.dtypes == table.dtypes.reindex(made.columns)).all()
     assert not set(table["mrn"]) & set(made["mrn"]) and made["encounter_id"].is_unique

@@ -116,7 +116,10 @@ def test_edit_and_diff(folder):
     said = run("schema", "declare", "draft.json", *words, "-o", "new.json", cwd=folder).stdout
     assert "Facts of columns 'age', 'sex' are declared, unchanged from a draft of the rows" in said
     schema = Schema.load(folder / "new.json")
-    assert "high" not in schema["age"].copied and "categories" in schema["sex"].copied
+    assert (
+        "high" not in schema["age"].facts_from_rows
+        and "categories" in schema["sex"].facts_from_rows
+    )
     assert schema.drafted == () and {c.source for c in schema.columns} == {"codebook 2019"}
     assert schema.names == ("age", "sex") and set(schema.names_left_out) == {"id", "code"}
     assert schema["age"].to_dict()["high"] == 120

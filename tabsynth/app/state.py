@@ -68,7 +68,7 @@ class ColumnView:
         texts = {**facts, "nulls": "yes" if column.nulls else "no"}
         if "categories" in facts:
             texts["categories"] = steps.values_text(facts["categories"])
-        unchanged = column.provenance == "declared" and column.copied
+        unchanged = column.provenance == "declared" and column.facts_from_rows
         return cls(
             name=column.name,
             kind=column.kind,
@@ -81,7 +81,7 @@ class ColumnView:
             provenance=column.provenance,
             words=provenance_in_words(column) if unchanged else PROVENANCES[column.provenance],
             source=column.source or "",
-            copied=tuple((fact, str(texts.get(fact))) for fact in column.copied),
+            copied=tuple((fact, str(texts.get(fact))) for fact in column.facts_from_rows),
             others=tuple((k, quote(v, 200)) for k, v in facts.items() if k not in shown_apart),
         )
 

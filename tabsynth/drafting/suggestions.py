@@ -34,7 +34,7 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.schema.cells import plain
 from tabsynth.schema.column import Column
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema import Schema
@@ -151,7 +151,7 @@ def _index(
     table: object, schema: Schema, columns: Sequence[Column], seed: int | None
 ) -> np.ndarray:
     """Return category codes of the rows that are used, shape (rows, columns); refuse a table that does not fit the schema."""
-    frame = conformed(table, schema) if schema.released is not None else to_pandas(table)
+    frame = conform(table, schema) if schema.released is not None else to_pandas(table)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     schema.check_columns(frame)
     check_design(frame, schema.design, schema.decimal)

@@ -36,19 +36,21 @@ class CodeRule:
         The modelled columns.
     numbers : tuple of int
         Their numbers.
-    broken : callable
+    violations : callable
         From codes by column name, shape (n,) each, to which rows break the rule, bool.
     text : str
     """
 
     names: tuple[str, ...]
     numbers: tuple[int, ...]
-    broken: Callable[[Codes], np.ndarray]
+    violations: Callable[[Codes], np.ndarray]
     text: str
 
     def broken_in(self, index: np.ndarray) -> np.ndarray:
         """Return which rows of modelled codes, shape (n, columns), break the rule."""
-        return self.broken({n: index[:, j] for n, j in zip(self.names, self.numbers, strict=True)})
+        return self.violations(
+            {n: index[:, j] for n, j in zip(self.names, self.numbers, strict=True)}
+        )
 
 
 class CodeRules:
@@ -86,7 +88,7 @@ class CodeRules:
         if isinstance(rule, Implication):
             implied = rule
 
-            def broken(codes: Codes) -> np.ndarray:
+            def violations(codes: Codes) -> np.ndarray:
                 return implied.broken_codes([self._codes(n, codes) for n in implied.names])
 
         else:
@@ -105,7 +107,7 @@ class CodeRules:
                 for c, pair in zip(order.columns, cells, strict=True)
             ]
 
-            def broken(codes: Codes) -> np.ndarray:
+            def violations(codes: Codes) -> np.ndarray:
                 of = [self._codes(name, codes) for name in order.names]
                 lows, highs = (
                     np.stack([e[i][c] for e, c in zip(ends, of, strict=True)], axis=1)
@@ -113,7 +115,7 @@ class CodeRules:
                 )
                 return ~order.feasible(lows, highs)
 
-        return CodeRule(names, numbers, broken, rule.text)
+        return CodeRule(names, numbers, violations, rule.text)
 
     def _detail_rule(self, column: Column, detail: Column) -> CodeRule:
         """Return the rule that the code of a column has a value which is as its detail says."""
@@ -161,7 +163,7 @@ class CodeRules:
             grid = dict(zip(numbers, np.indices(shape).reshape(len(shape), -1), strict=True))
             table = np.zeros(math.prod(shape), dtype=bool)
             for rule in rules:
-                table |= rule.broken(
+                table |= rule.violations(
                     {n: grid[j] for n, j in zip(rule.names, rule.numbers, strict=True)}
                 )
             if table.all():
@@ -171,7 +173,7 @@ class CodeRules:
             out.append(_table_rule(rules, numbers, self._schema.learned.names, table, shape))
         return out
 
-    def broken(self, index: np.ndarray) -> np.ndarray:
+    def violations(self, index: np.ndarray) -> np.ndarray:
         """Return which rows of codes, shape (n, columns), break a rule; bool, shape (n,)."""
         return _count(index, self.merged_rules) > 0
 
@@ -314,7 +316,7 @@ def _table_rule(
     """Return rules about the same columns as one, by a flat table of the codes that break one of them."""
     named = tuple(names[j] for j in numbers)
 
-    def broken(codes: Codes) -> np.ndarray:
+    def violations(codes: Codes) -> np.ndarray:
         return table[np.ravel_multi_index([codes[n] for n in named], shape)]
 
-    return CodeRule(named, numbers, broken, rules[0].text)
+    return CodeRule(named, numbers, violations, rules[0].text)

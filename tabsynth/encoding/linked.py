@@ -616,7 +616,7 @@ class LinkedEncoder:
         for name in self.schema.names:
             table, encoder, keys = tables[name], self.encoders[name], self.schema.keys[name]
             index = table.codes[:, : len(encoder.schema.columns)]
-            if len(index) and encoder.whole.ruled and encoder.rules.broken(index).any():
+            if len(index) and encoder.whole.has_rules and encoder.rules.violations(index).any():
                 index = encoder.rules.hold(index, rng)
             frame = encoder.from_index(index, rng, within if keys.parent is None else None)
             numbers: dict[str, np.ndarray] = {}

@@ -279,15 +279,15 @@ class TableEncoder:
         """Return category codes of a synthetic table, shape (rows, columns) int64, whatever rules its rows break."""
         return np.stack([self._codes(column, table) for column in self.schema.columns], axis=1)
 
-    def broken(self, table: pd.DataFrame) -> np.ndarray:
+    def violations(self, table: pd.DataFrame) -> np.ndarray:
         """Return which rows of a table break a rule or have an impossible combination, bool, shape (n,)."""
         named = table.set_axis([str(name) for name in table.columns], axis=1)
         wrong = np.zeros(len(named), dtype=bool)
-        for _, broken in self._broken(named):
+        for _, broken in self._violations(named):
             wrong |= broken
         return wrong
 
-    def _broken(self, table: pd.DataFrame) -> Iterator[tuple[Rule, np.ndarray]]:
+    def _violations(self, table: pd.DataFrame) -> Iterator[tuple[Rule, np.ndarray]]:
         """Return each rule with the rows that break it."""
         codes: dict[str, np.ndarray] = {}
         for rule in self.whole.row_rules:
@@ -297,7 +297,7 @@ class TableEncoder:
                         codes[column.name] = column.encode(table[column.name])
                 yield rule, rule.broken_codes([codes[name] for name in rule.names])
             else:
-                yield rule, rule.broken(table)
+                yield rule, rule.violations(table)
 
     def keeping_rules(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
         """Return the rows that satisfy all rules; an error names the first rule that one breaks."""
@@ -305,9 +305,9 @@ class TableEncoder:
         if repair:
             for rule in self.whole.rules:
                 if isinstance(rule, Order):
-                    table = rule.repaired(table)
+                    table = rule.repair(table)
         satisfying = np.ones(len(table), dtype=bool)
-        for rule, broken in self._broken(table):
+        for rule, broken in self._violations(table):
             if repair and isinstance(rule, Derived):
                 continue  # the column is not read
             if broken.any() and self.whole.violations == "refuse":
@@ -367,7 +367,7 @@ class TableEncoder:
                 )
         if self.whole is not self.schema:
             self._complete(series, codes, len(index), rng)
-        return pd.DataFrame(series, columns=[c.name for c in self.whole.generated])
+        return pd.DataFrame(series, columns=[c.name for c in self.whole.generated_columns])
 
     def _complete(
         self,
@@ -396,7 +396,7 @@ class TableEncoder:
                 apart = rule.difference.decode(codes[rule.difference.name], rng)
                 amounts = first.amounts(series[first.name]) + rule.difference.amounts(apart)
                 series[name] = second.from_amounts(amounts).rename(name)
-        for column in self.whole.generated:
+        for column in self.whole.generated_columns:
             if not column.learned:
                 series[column.name] = column.decode(np.zeros(rows, dtype=np.int64), rng)
 
@@ -431,7 +431,7 @@ def _draw_within(
             return None
     names = [*dict.fromkeys(name for rule in rules for name in rule.names)]
     table = pd.DataFrame({name: series[name] for name in names})
-    broken = np.any([rule.broken(table) for rule in rules], axis=0)
+    broken = np.any([rule.violations(table) for rule in rules], axis=0)
     if not broken.any():
         return None
     if broken.all():
@@ -451,7 +451,7 @@ def _redraw(
     rng: np.random.Generator,
 ) -> bool:
     """Draw values again in the rows that break a rule; whether there were any."""
-    broken = rule.broken(pd.DataFrame({name: series[name] for name in rule.names}))
+    broken = rule.violations(pd.DataFrame({name: series[name] for name in rule.names}))
     if not broken.any():
         return False
     cells = [c.code_amounts() for c in rule.columns]
@@ -465,7 +465,7 @@ def _redraw(
         )
         for i in (0, 1)
     ]
-    drawn = rule.drawn(bounds[0], bounds[1], rng)
+    drawn = rule.draw_amounts(bounds[0], bounds[1], rng)
     for j, column in enumerate(rule.columns):
         present = ~np.isnan(drawn[:, j])
         values = column.from_amounts(drawn[present, j])

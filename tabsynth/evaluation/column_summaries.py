@@ -17,7 +17,7 @@ import pandas as pd
 
 from tabsynth.evaluation.results import ColumnSummary, Heaping, Moments, Share
 from tabsynth.evaluation.weighting import mean_share, quantiles, shares
-from tabsynth.schema.column import Column, labelled
+from tabsynth.schema.column import Column, label_of
 from tabsynth.schema.numeric import STEP_TOLERANCE, Numeric
 from tabsynth.schema.schema import Schema
 
@@ -224,7 +224,7 @@ def heaping(
     first = np.argsort(-of_values, kind="stable")[:COMMON]
     common = [
         Share(
-            labelled(column.labels, f"{distinct[i]:.10g}"),
+            label_of(column.labels, f"{distinct[i]:.10g}"),
             float(of_values[i]),
             mean_share(np.isclose(numbers[1], distinct[i]), each[1]),
         )

@@ -35,7 +35,7 @@ from tabsynth.evaluation.suite import measure
 from tabsynth.evaluation.survey_columns import DesignColumns, Survey, SurveyReader, apart
 from tabsynth.evaluation.utility.constraints import rule_checks
 from tabsynth.evaluation.utility.marginals import column_sets, distance
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema, refuse_no_rows
 from tabsynth.tables.frames import to_pandas
@@ -74,9 +74,9 @@ def evaluate_table(
     drafted = None
     if schema is None:
         schema, rows, drafted = drafted_for(rows, TABLES[: len(rows)])
-    columns = meaning(schema.coded, target, by)
+    columns = meaning(schema.comparable, target, by)
     drawn = _weights(survey, schema.decimal, columns_of_survey)
-    created = indexed_synthetic(schema.coded, rows[1], schema.rules, drawn.weights[1])
+    created = indexed_synthetic(schema.comparable, rows[1], schema.rules, drawn.weights[1])
     train, train_rows = kept_index(schema, rows[0], REAL)
     refuse_no_rows(len(train), REAL)
     controls, of_controls = None, None
@@ -103,7 +103,7 @@ def evaluate_table(
     extra = [created.violations]
     if config.shadow is not None:
         _refuse_shadow(config.shadow, schema)
-        extra.append(shadow_attack(schema.coded, train, controls, config))
+        extra.append(shadow_attack(schema.comparable, train, controls, config))
     totals = checked_totals(config.sampled_from or {}, [len(table) for table in rows])
     measured = measure(
         train,
@@ -115,7 +115,7 @@ def evaluate_table(
         config=config,
         extra=extra,
     )
-    real_rows = named_by_text(conformed(rows[0], schema))
+    real_rows = named_by_text(conform(rows[0], schema))
     both = of_real, of_synthetic
     heaped = {
         column.name: heaps
@@ -127,7 +127,7 @@ def evaluate_table(
     return replace(
         measured,
         columns=column_summaries(
-            schema.coded,
+            schema.comparable,
             train,
             created.index,
             columns.scores,
@@ -195,7 +195,7 @@ def _place_of_weights(schema: Schema, survey: Survey) -> int | None:
     """Return the column of codes that holds the weights, where it is learned; −1 if it has no codes."""
     if not isinstance(survey.weights, str) or survey.weights not in schema.names:
         return None
-    names = schema.coded.names
+    names = schema.comparable.names
     return names.index(survey.weights) if survey.weights in names else -1
 
 

@@ -17,7 +17,7 @@ from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.privacy.certificate.attached import find_attached, matching
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.column import Column
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.schema.constraints import Rule
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema, refuse_no_rows, zeros
@@ -45,8 +45,8 @@ def kept_index(schema: Schema, table: object, what: str) -> tuple[np.ndarray, np
 
     Values that the schema does not declare are refused. Rows that break a rule are left out or repaired where a fit does so.
     """
-    frame = named_by_text(conformed(to_pandas(table, what), schema)).reset_index(drop=True)
-    coded = schema.coded
+    frame = named_by_text(conform(to_pandas(table, what), schema)).reset_index(drop=True)
+    coded = schema.comparable
     try:
         if schema.violations != "refuse":
             coded.check_columns(frame, what)
@@ -130,7 +130,7 @@ def indexed_synthetic(
     for i, zero in enumerate(combinations):
         impossible[:, i] = np.all([mask[index[:, j]] for j, mask in zero.items()], axis=0)
     names = [" and ".join(f"{n} in {_short(v)}" for n, v in c.items()) for c in schema.impossible]
-    broken = [rule.broken(fitting) for rule in rules]
+    broken = [rule.violations(fitting) for rule in rules]
     impossible = np.column_stack([impossible, *broken])
     names += [rule.text for rule in rules]
     left_out = len(frame) - len(index)

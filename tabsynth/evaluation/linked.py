@@ -242,7 +242,7 @@ def _weights_used(column: str, levels: Compared[Levels]) -> WeightsUsed:
 
 def columns_of(schema: LinkedSchema, name: str) -> LevelColumns:
     """Return the meaning of the category codes of a table."""
-    coded, keys = schema.tables[name].coded.columns, schema.keys[name]
+    coded, keys = schema.tables[name].comparable.columns, schema.keys[name]
     return LevelColumns(
         names=tuple(column.name for column in coded),
         sizes=tuple(column.size for column in coded),
@@ -305,7 +305,7 @@ def levels_of(
     left_out: dict[str, int] = {}
     place: dict[str, pd.Series] = {}  # of each table with a key: the row of its level, by key
     for name in schema.names:
-        frame, keys, table = frames[name], schema.keys[name], schema.tables[name].coded
+        frame, keys, table = frames[name], schema.keys[name], schema.tables[name].comparable
         where = f"table {name} of the {what}"
         values = frame[[c for c in frame.columns if c in table.names]]
         codes, rows = np.zeros((0, len(table.names)), dtype=np.int64), np.arange(0)

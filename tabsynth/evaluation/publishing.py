@@ -109,7 +109,7 @@ def release(
         raise InputError(f"Expected schema to be a Schema, got {quote(schema)}.")
     stated, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
-    declared, schema = schema, schema.coded
+    declared, schema = schema, schema.comparable
     table, public = _public(declared, synthetic)
     _check_certificate(stated, declared.fingerprint())
     assert stated is not None
@@ -185,7 +185,7 @@ def _public(schema: Schema, synthetic: object) -> tuple[Synthetic, WeightedRows]
         reader = SurveyReader(survey, schema.decimal)
         weights = reader.weights(aside, len(frame), SYNTHETIC)
         reader.refuse()
-    table = indexed_synthetic(schema.coded, frame, schema.rules, weights)
+    table = indexed_synthetic(schema.comparable, frame, schema.rules, weights)
     if weights is None:
         return table, WeightedRows(table.index)
     if not weights[table.fits].any():

@@ -15,7 +15,7 @@ from tabsynth.schema.column import (
     JsonTypes,
     check_nulls,
     domain_with_missing,
-    labelled,
+    label_of,
 )
 from tabsynth.schema.dtypes import base_dtype, check_range
 from tabsynth.schema.facts import Value
@@ -112,7 +112,7 @@ class Categorical(Column):
         """Return the category or what ``labels`` says of it."""
         if code >= self.cells:
             return super().label(code)
-        return labelled(self.labels, str(self.categories[code]))
+        return label_of(self.labels, str(self.categories[code]))
 
     def domain(self, limit: int = 8) -> str:
         """Implement :meth:`Column.domain`."""
@@ -140,12 +140,14 @@ class Categorical(Column):
             table[i] = code
         return table[rows]
 
-    def placing(self, held: str) -> Listed | None:
+    def placing(self, database_type: str) -> Listed | None:
         """Implement :meth:`Column.placing`: where the type holds just what is listed."""
         types = {"text": str, "int": int, "bool": bool}
-        if held not in types or any(type(v) is not types[held] for v in self.categories):
+        if database_type not in types or any(
+            type(v) is not types[database_type] for v in self.categories
+        ):
             return None
-        if held != self.value_type:
+        if database_type != self.value_type:
             return None
         other = None if self.other is None else self.positions[self.other]
         return Listed(self.positions, other)

@@ -234,7 +234,7 @@ class Column:
 
     # What most kinds take as it is.
 
-    def placing(self, held: str) -> Placing | None:
+    def placing(self, database_type: str) -> Placing | None:
         """Return how a database finds the codes of values without reasons for missing that it holds in a type.
 
         Parameters
@@ -290,7 +290,9 @@ class Column:
 
     def scores(self) -> np.ndarray | None:
         """Return a number for each code, shape (size,), NaN for missing values: ranks. None where codes have no order."""
-        return padded(self, np.arange(self.cells, dtype=float), np.nan) if self.ordered else None
+        return (
+            fill_missing(self, np.arange(self.cells, dtype=float), np.nan) if self.ordered else None
+        )
 
     def axis(self) -> tuple[str, np.ndarray] | None:
         """Return the kind of axis that the values have, and the edges of the codes on it, shape (cells + 1,).
@@ -300,7 +302,7 @@ class Column:
         """
         return None
 
-    def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    def groups(self, shares: np.ndarray, min_share: float, merged: float) -> np.ndarray:
         """Return the number of the group of each code, shape (size,), for coarser counts. Each reason for missing has its own.
 
         Parameters
@@ -313,16 +315,16 @@ class Column:
             Without an order: the largest share of the rows that may be merged.
         """
         reasons = self.cells + np.arange(len(self.missing))
-        groups = self._groups(np.delete(shares, reasons), least, merged)
+        groups = self._groups(np.delete(shares, reasons), min_share, merged)
         apart = groups.max(initial=-1) + 1 + np.arange(len(reasons))
         return np.insert(groups, self.cells, apart)
 
-    def _groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    def _groups(self, shares: np.ndarray, min_share: float, merged: float) -> np.ndarray:
         """Return :meth:`groups` of values and null."""
         if not self.ordered:
-            return merge_rare(shares, least, merged)
+            return merge_rare(shares, min_share, merged)
         groups = np.empty(len(shares), dtype=np.int64)
-        groups[: self.cells] = _merge_neighbours(shares[: self.cells], least)
+        groups[: self.cells] = _merge_neighbours(shares[: self.cells], min_share)
         groups[self.cells :] = groups[: self.cells].max(initial=-1) + 1
         return groups
 
@@ -360,10 +362,10 @@ class Column:
             return self._decode(codes, rng, within, details)
         places = np.where(codes < self.cells + len(self.missing), codes - self.cells, -1)
         places = np.maximum(places, -1)
-        own = places < 0
+        without_reason = places < 0
         if details is not None:
-            details = details[own]
-        values = self._decode(np.minimum(codes[own], self.cells), rng, within, details)
+            details = details[without_reason]
+        values = self._decode(np.minimum(codes[without_reason], self.cells), rng, within, details)
         return with_reasons(self, values, places)
 
     # A column beside it, where codes leave open what should be learned.
@@ -432,8 +434,8 @@ class Column:
             For an undeclared value, beginning with ``where``.
         """
         places = [reason_place(self, value) for value in values]
-        own = [value for value, place in zip(values, places, strict=True) if place < 0]
-        part = self._restriction(own, where)
+        ordinary = [value for value, place in zip(values, places, strict=True) if place < 0]
+        part = self._restriction(ordinary, where)
         reasons = np.isin(np.arange(len(self.missing)), places)
         if part.details is not None and reasons.any():
             part.details[-1] = True
@@ -507,15 +509,15 @@ class Column:
             }
             converted[~nulls] = [distinct[text] for text in cells[~nulls]]
             return self.to_series(converted, nulls)
-        base, wanted = base_dtype(str(values.dtype)), base_dtype(self.value_dtype)
+        base, target = base_dtype(str(values.dtype)), base_dtype(self.value_dtype)
         if str(values.dtype) == self.dtype == self.value_dtype:
             return values
-        if wanted == "text":
+        if target == "text":
             anything = self.dtype.lower() == "object"
             # The encoder refuses what is no text, by name.
             all_texts = anything or all(isinstance(v, str) for v in cells[~nulls])
             return self.to_series(cells, nulls) if all_texts else values
-        if base == wanted == "bool" or (base == wanted == "int" and all_within(self, values)):
+        if base == target == "bool" or (base == target == "int" and all_within(self, values)):
             check_nulls(self, nulls)
             return values.astype(self.value_dtype)
         converted[~nulls] = each(self, cells[~nulls], partial(convert_value, self))
@@ -537,7 +539,7 @@ class Column:
     # Schema files.
 
     @property
-    def copied(self) -> tuple[str, ...]:
+    def facts_from_rows(self) -> tuple[str, ...]:
         """The facts that stand as a draft read them off the rows of a table."""
         if self.copied_from_private_rows is not None:
             return tuple(self.copied_from_private_rows)
@@ -546,7 +548,7 @@ class Column:
     def to_dict(self, *, copied: bool = True) -> JsonObject:
         """Return the facts that are no defaults, JSON-ready.
 
-        ``copied``: with :attr:`copied`, also where it follows from the provenance.
+        ``copied``: with :attr:`facts_from_rows`, also where it follows from the provenance.
         """
         out: JsonObject = {}
         defaults = {f.name: f.default for f in dataclasses.fields(self)}
@@ -557,8 +559,8 @@ class Column:
                 if isinstance(value, tuple):
                     value = list(value)
                 out[name] = dict(value) if default == {} else value
-        if copied and self.copied:
-            out[COPIED] = list(self.copied)
+        if copied and self.facts_from_rows:
+            out[COPIED] = list(self.facts_from_rows)
         return out
 
 
@@ -596,7 +598,7 @@ def check_nulls(column: Column, nulls: np.ndarray) -> np.ndarray:
     return nulls
 
 
-def padded(column: Column, of_values: np.ndarray, fill: Any) -> np.ndarray:
+def fill_missing(column: Column, of_values: np.ndarray, fill: Any) -> np.ndarray:
     """Return what each code of a value has, and ``fill`` for the codes of reasons for missing and null."""
     return np.concatenate([of_values, np.repeat([fill], column.size - column.cells, axis=0)])
 
@@ -607,7 +609,7 @@ def domain_with_missing(column: Column, domain: str, limit: int) -> str:
     return domain + " and None" * column.nulls + f", and for missing values {keys}" * bool(keys)
 
 
-def labelled(labels: Mapping[str, str], text: str) -> str:
+def label_of(labels: Mapping[str, str], text: str) -> str:
     """Return what labels say of a value that is written as ``text``; ``text`` itself if they say nothing.
 
     Where they say the same of several values, the value follows.
@@ -632,35 +634,35 @@ def facts_of_drafts(column: Column) -> tuple[str, ...]:
 
 def provenance_in_words(column: Column) -> str:
     """Return the provenance, with the facts of a declared column that no person has changed since a draft."""
-    if column.provenance != "declared" or not column.copied:
+    if column.provenance != "declared" or not column.facts_from_rows:
         return column.provenance
-    return f"{UNCHANGED} ({', '.join(column.copied)})"
+    return f"{UNCHANGED} ({', '.join(column.facts_from_rows)})"
 
 
-def merge_rare(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+def merge_rare(shares: np.ndarray, min_share: float, merged: float) -> np.ndarray:
     """Return groups of codes without an order, shape (size,): rare codes, together at most ``merged`` of the rows, with rare neighbours.
 
     Codes of a classification are often declared in its order, so that neighbours are alike; where they are not, such groups are as good as others.
     """
     order = np.argsort(shares, kind="stable")
-    rare = np.sort(order[(shares[order] < least) & (shares[order].cumsum() <= merged)])
-    kept = np.setdiff1d(np.arange(len(shares)), rare)
+    rare = np.sort(order[(shares[order] < min_share) & (shares[order].cumsum() <= merged)])
+    frequent = np.setdiff1d(np.arange(len(shares)), rare)
     groups = np.empty(len(shares), dtype=np.int64)
-    groups[kept] = np.arange(len(kept))
-    groups[rare] = len(kept) + _merge_neighbours(shares[rare], least)
+    groups[frequent] = np.arange(len(frequent))
+    groups[rare] = len(frequent) + _merge_neighbours(shares[rare], min_share)
     return groups
 
 
-def _merge_neighbours(shares: np.ndarray, least: float) -> np.ndarray:
+def _merge_neighbours(shares: np.ndarray, min_share: float) -> np.ndarray:
     """Return groups of neighbouring codes that have at least ``least`` of the rows each."""
     groups = np.zeros(len(shares), dtype=np.int64)
     group, total = 0, 0.0
     for code, share in enumerate(shares):
-        if code and total >= least:
+        if code and total >= min_share:
             group, total = group + 1, 0.0
         groups[code] = group
         total += share
-    if total < least and group:
+    if total < min_share and group:
         groups[groups == group] = group - 1
     return groups
 
@@ -696,7 +698,7 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
     chosen = values.get("kind")
     kind = KINDS.get(chosen) if isinstance(chosen, str) else None
     kinds = list(KINDS.values()) if kind is None else [kind]
-    names = list(dict.fromkeys(name for one in kinds for name in fact_names(one)))
+    names = list(dict.fromkeys(name for kind_class in kinds for name in fact_names(kind_class)))
     unknown = set(values) - set(names)
     if unknown:
         raise FileFormatError(
@@ -712,8 +714,8 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
         "description": str,
         COPIED: list,
     }
-    for one in kinds:
-        types.update(one.json_types)
+    for kind_class in kinds:
+        types.update(kind_class.json_types)
     for key, allowed in types.items():
         if key in values and not _is_of(values[key], allowed):
             raise FileFormatError(

@@ -38,7 +38,7 @@ class Restriction:
     details: np.ndarray | None = None
     admits: Callable[[pd.Series], np.ndarray] | None = None
 
-    def satisfied(self, column: ColumnFacts, values: pd.Series) -> np.ndarray:
+    def allows(self, column: ColumnFacts, values: pd.Series) -> np.ndarray:
         """Return which values of a column, all of them declared, it allows; bool, shape (n,)."""
         allowed = self.shares[column.encode(values)] > 0
         return allowed if self.admits is None else allowed & self.admits(values)
@@ -100,7 +100,7 @@ def has_no(column: ColumnFacts, value: Any, argument: str = "where", null: str =
     )
 
 
-def stated(column: ColumnFacts, value: Any) -> Any:
+def condition_value(column: ColumnFacts, value: Any) -> Any:
     """Return a value or range of a condition as a certificate names it, JSON-ready: None for null.
 
     A reason for missing is named by its text, and a number of a column without steps by the range that it stands for.

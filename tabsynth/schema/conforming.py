@@ -27,7 +27,7 @@ def truths_of(values: pd.Series) -> np.ndarray:
     return np.where(lower == "true", 1.0, np.where(lower == "false", 0.0, np.nan))
 
 
-def conformed(table: Any, schema: Schema) -> pd.DataFrame:
+def conform(table: Any, schema: Schema) -> pd.DataFrame:
     """Return a table whose released columns hold declared values only; what a row becomes depends on that row alone.
 
     Of a released column a draft promises nothing for every row: a value that is none of its kind becomes null, or
@@ -38,7 +38,7 @@ def conformed(table: Any, schema: Schema) -> pd.DataFrame:
     if not released:
         return frame
     series = {
-        i: _conformed(released[name], frame.iloc[:, i], schema.null_values, schema.decimal)
+        i: _conform_column(released[name], frame.iloc[:, i], schema.null_values, schema.decimal)
         if name in released
         else frame.iloc[:, i]
         for i, name in enumerate(map(str, frame.columns))
@@ -46,7 +46,7 @@ def conformed(table: Any, schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(series, index=frame.index).set_axis(frame.columns, axis=1)
 
 
-def _conformed(
+def _conform_column(
     column: Column, values: pd.Series, nulls: Sequence[str], decimal: str | None
 ) -> pd.Series:
     if isinstance(column, Numeric):
@@ -55,10 +55,10 @@ def _conformed(
             numbers = np.where(np.isnan(numbers), column.bounds[0], numbers)
         return column.from_amounts(numbers).set_axis(values.index)
     if isinstance(column, Temporal):
-        kept = values
+        present = values
         if base_dtype(str(values.dtype)) in ("text", "category"):
-            kept = values.astype(object).where(~values.isin(list(nulls)), None)
-        amounts = column.amounts(kept)
+            present = values.astype(object).where(~values.isin(list(nulls)), None)
+        amounts = column.amounts(present)
         if not column.nulls:
             amounts = np.where(np.isnan(amounts), column.units.bounds[0], amounts)
         return column.from_amounts(amounts).set_axis(values.index)
@@ -71,11 +71,11 @@ def _conformed(
     texts = texts_of(values)
     null_texts = frozenset(nulls)
     missing = values.isna().to_numpy() | np.array([t in null_texts for t in texts], dtype=bool)
-    known = column.positions
+    positions = column.positions
     if column.value_type == "int":
         texts = numbers_of(values, nulls, decimal).astype(object)
         texts = np.array([int(t) if t == t and t == int(t) else None for t in texts], dtype=object)
-    texts = np.array([t if t in known else column.other for t in texts], dtype=object)
+    texts = np.array([t if t in positions else column.other for t in texts], dtype=object)
     if not column.nulls:
         texts[missing] = column.other
     return column.to_series(texts, missing & column.nulls).set_axis(values.index)

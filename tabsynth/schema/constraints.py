@@ -57,7 +57,7 @@ class Rule:
         """The rule for people."""
         raise NotImplementedError
 
-    def broken(self, table: pd.DataFrame) -> np.ndarray:
+    def violations(self, table: pd.DataFrame) -> np.ndarray:
         """Return which rows of a table in the schema's dtypes break the rule, bool, shape (n,)."""
         raise NotImplementedError
 
@@ -119,15 +119,15 @@ class Derived(Rule):
             )
         return result
 
-    def broken(self, table: pd.DataFrame) -> np.ndarray:
-        """See :meth:`Rule.broken`; of a computed number up to its resolution."""
+    def violations(self, table: pd.DataFrame) -> np.ndarray:
+        """See :meth:`Rule.violations`; of a computed number up to its resolution."""
         if self.expression is None:
             codes = self.codes([c.encode(table[c.name]) for c in self.sources])
             return np.asarray(codes != self.target.encode(table[self.target.name]))
-        wanted = self.target.amounts(self.values(table))
-        given = self.target.amounts(table[self.target.name])
-        near = np.abs(wanted - given) <= TOLERANCE * np.maximum(1, np.abs(wanted))
-        return ~(near | (np.isnan(wanted) & np.isnan(given)))
+        expected = self.target.amounts(self.values(table))
+        actual = self.target.amounts(table[self.target.name])
+        near = np.abs(expected - actual) <= TOLERANCE * np.maximum(1, np.abs(expected))
+        return ~(near | (np.isnan(expected) & np.isnan(actual)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +156,8 @@ class Order(Rule):
         """As :attr:`Rule.text`."""
         return (" < " if self.strict else " <= ").join(self.names)
 
-    def broken(self, table: pd.DataFrame) -> np.ndarray:
-        """See :meth:`Rule.broken`."""
+    def violations(self, table: pd.DataFrame) -> np.ndarray:
+        """See :meth:`Rule.violations`."""
         last = np.full(len(table), -np.inf)
         wrong = np.zeros(len(table), dtype=bool)
         for column in self.columns:
@@ -166,9 +166,9 @@ class Order(Rule):
             last = np.where(np.isnan(amounts), last, np.maximum(last, amounts))
         return wrong
 
-    def repaired(self, table: pd.DataFrame) -> pd.DataFrame:
+    def repair(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table whose broken rows have the values of these columns sorted; equal ones of a strict order stay."""
-        wrong = self.broken(table)
+        wrong = self.violations(table)
         if not wrong.any():
             return table
         rows = table[wrong]
@@ -196,12 +196,14 @@ class Order(Rule):
         possible = np.ones(len(lows), dtype=bool)
         for j, column in enumerate(self.columns):
             null = np.isnan(lows[:, j])
-            least = self._after(column, last, lows[:, j])
-            possible &= null | (least <= highs[:, j] + self._slack(column))
-            last = np.where(null, last, least)
+            minimum = self._after(column, last, lows[:, j])
+            possible &= null | (minimum <= highs[:, j] + self._slack(column))
+            last = np.where(null, last, minimum)
         return possible
 
-    def drawn(self, lows: np.ndarray, highs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def draw_amounts(
+        self, lows: np.ndarray, highs: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
         """Return amounts in cells that satisfy the order, uniform from left to right; shape of ``lows``."""
         count, width = lows.shape
         # The largest amounts that leave room for the columns to the right.
@@ -215,13 +217,13 @@ class Order(Rule):
         last = np.full(count, -np.inf)
         for j, column in enumerate(self.columns):
             null = np.isnan(lows[:, j])
-            least = self._after(column, last, lows[:, j])
-            span = np.maximum(np.where(null, 0, room[:, j] - least), 0)
+            minimum = self._after(column, last, lows[:, j])
+            span = np.maximum(np.where(null, 0, room[:, j] - minimum), 0)
             step = column.amount_step
             if step is None:
-                amounts = least + span * rng.random(count)
+                amounts = minimum + span * rng.random(count)
             else:
-                amounts = least + step * np.floor(
+                amounts = minimum + step * np.floor(
                     rng.random(count) * (np.floor(span / step + 1e-9) + 1)
                 )
             drawn[:, j] = np.where(null, np.nan, amounts)
@@ -265,32 +267,34 @@ class Sum(Rule):
         """As :attr:`Rule.text`."""
         return f"{' + '.join(self.names[:-1])} <= {self.names[-1]}"
 
-    def broken(self, table: pd.DataFrame) -> np.ndarray:
-        """See :meth:`Rule.broken`; up to the rounding of a sum of floats."""
+    def violations(self, table: pd.DataFrame) -> np.ndarray:
+        """See :meth:`Rule.violations`; up to the rounding of a sum of floats."""
         *parts, total = (column.amounts(table[column.name]) for column in self.columns)
-        whole = np.sum([np.nan_to_num(part) for part in parts], axis=0)
-        return np.asarray(whole > total + self._rounding(total))
+        part_sum = np.sum([np.nan_to_num(part) for part in parts], axis=0)
+        return np.asarray(part_sum > total + self._rounding(total))
 
     def feasible(self, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
         """See :meth:`Order.feasible`."""
-        least, most = np.nan_to_num(lows[:, :-1]).sum(axis=1), highs[:, -1]
-        return ~(least > most + self._rounding(most))
+        part_sum, limit = np.nan_to_num(lows[:, :-1]).sum(axis=1), highs[:, -1]
+        return ~(part_sum > limit + self._rounding(limit))
 
-    def drawn(self, lows: np.ndarray, highs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """See :meth:`Order.drawn`: the total first, then each part within what the others leave."""
+    def draw_amounts(
+        self, lows: np.ndarray, highs: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """See :meth:`Order.draw_amounts`: the total first, then each part within what the others leave."""
         null = np.isnan(lows)
         lows, highs = np.nan_to_num(lows), np.nan_to_num(highs)
         drawn = np.empty_like(lows)
-        least = lows[:, :-1].sum(axis=1)
+        part_sum = lows[:, :-1].sum(axis=1)
         total = self.columns[-1]
         drawn[:, -1] = _on_steps(
-            total, np.maximum(lows[:, -1], least), lows[:, -1], highs[:, -1], rng
+            total, np.maximum(lows[:, -1], part_sum), lows[:, -1], highs[:, -1], rng
         )
-        left = np.where(null[:, -1], np.inf, drawn[:, -1] - least)
+        room = np.where(null[:, -1], np.inf, drawn[:, -1] - part_sum)
         for j in rng.permutation(len(self.columns) - 1):
-            most = np.minimum(highs[:, j], lows[:, j] + np.maximum(left, 0))
-            drawn[:, j] = _on_steps(self.columns[j], lows[:, j], lows[:, j], most, rng)
-            left = left - (drawn[:, j] - lows[:, j])
+            limit = np.minimum(highs[:, j], lows[:, j] + np.maximum(room, 0))
+            drawn[:, j] = _on_steps(self.columns[j], lows[:, j], lows[:, j], limit, rng)
+            room = room - (drawn[:, j] - lows[:, j])
         return np.where(null, np.nan, drawn)
 
     @staticmethod
@@ -300,18 +304,18 @@ class Sum(Rule):
 
 def _on_steps(
     column: Column,
-    least: np.ndarray,
+    low: np.ndarray,
     origin: np.ndarray,
-    most: np.ndarray,
+    high: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Return amounts from ``least`` to ``most``, uniform over the column's steps, of which ``origin`` is one; shape (n,)."""
+    """Return amounts from ``low`` to ``high``, uniform over the column's steps, of which ``origin`` is one; shape (n,)."""
     step = column.amount_step
     if step is None:
-        return least + np.maximum(most - least, 0) * rng.random(len(least))
-    first = np.ceil((least - origin) / step - TOLERANCE)
-    last = np.maximum(np.floor((most - origin) / step + TOLERANCE), first)
-    return origin + step * (first + np.floor(rng.random(len(least)) * (last - first + 1)))
+        return low + np.maximum(high - low, 0) * rng.random(len(low))
+    first = np.ceil((low - origin) / step - TOLERANCE)
+    last = np.maximum(np.floor((high - origin) / step + TOLERANCE), first)
+    return origin + step * (first + np.floor(rng.random(len(low)) * (last - first + 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,11 +351,11 @@ class Implication(Rule):
         """Return which rows of codes, by column, break the rule; bool, shape (n,)."""
         split = len(self.conditions)
         met = [m[c] for m, c in zip(self.conditions, codes[:split], strict=True)]
-        kept = [m[c] for m, c in zip(self.consequences, codes[split:], strict=True)]
-        return np.all(met, axis=0) & ~np.all(kept, axis=0)
+        holds = [m[c] for m, c in zip(self.consequences, codes[split:], strict=True)]
+        return np.all(met, axis=0) & ~np.all(holds, axis=0)
 
-    def broken(self, table: pd.DataFrame) -> np.ndarray:
-        """See :meth:`Rule.broken`."""
+    def violations(self, table: pd.DataFrame) -> np.ndarray:
+        """See :meth:`Rule.violations`."""
         return self.broken_codes([c.encode(table[c.name]) for c in self.columns])
 
 
@@ -437,7 +441,7 @@ def rule_from(columns: Columns, item: Any, where: str) -> Rule:
             f"{where}: expected derive with from and table, derive with expression, order, sum with at_most, or if with then;"
             f" got {quote(item)}."
         )
-    make = {"derive": _derived, "order": _order, "sum": _sum, "if": _implication}[form]
+    make = {"derive": _derivation, "order": _order, "sum": _sum, "if": _implication}[form]
     return make(columns, item, where)
 
 
@@ -456,7 +460,7 @@ def _column(columns: Columns, name: Any, where: str) -> Column:
     return column
 
 
-def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
+def _derivation(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
     target = _column(columns, item["derive"], where)
     if "expression" in item:
         expression = Expression(item["expression"], where)
@@ -478,14 +482,14 @@ def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
     if np.prod(shape, dtype=float) > MAX_LOOKUP:
         raise InputError(f"{where}: the table would have more than {MAX_LOOKUP:,} entries.")
     lookup, values = np.full(shape, -1, dtype=np.int64), np.full(shape, None, dtype=object)
-    given = item["table"]
-    if isinstance(given, Mapping):
+    table = item["table"]
+    if isinstance(table, Mapping):
         if len(sources) != 1:
             raise InputError(f"{where}: a table as a dict is for one source; list rows instead.")
-        given = [[*pair] for pair in given.items()]
-    if not isinstance(given, list | tuple):
+        table = [[*pair] for pair in table.items()]
+    if not isinstance(table, list | tuple):
         raise InputError(f"{where}: expected table to be a dict or a list of rows.")
-    for row in given:
+    for row in table:
         if not isinstance(row, list | tuple) or len(row) != len(sources) + 1:
             raise InputError(
                 f"{where}: a row of the table needs {len(sources) + 1} values, got {quote(row)}."
@@ -570,8 +574,8 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         )
     if len(ordered) != 2:
         raise InputError(f"{where}: a difference is of two columns; write a rule for each pair.")
-    given = item["difference"]
-    facts = {"low": 1 if strict else 0, **(given if isinstance(given, Mapping) else {})}
+    declared = item["difference"]
+    facts = {"low": 1 if strict else 0, **(declared if isinstance(declared, Mapping) else {})}
     first, second = ordered
     allowed = {f.name for f in fields(Numeric)} - {
         "name",
@@ -597,11 +601,11 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         ) from None
     if facts["low"] < 0 or (strict and facts["low"] <= 0):
         raise InputError(f"{where}: low of the difference contradicts the order; leave it out.")
-    whole = first.amount_step == second.amount_step == 1
+    is_whole = first.amount_step == second.amount_step == 1
     facts["breaks"] = tuple(facts.get("breaks", ()))
     difference = Numeric(
         name=f"{second.name} - {first.name}",
-        dtype="Int64" if whole else "Float64",
+        dtype="Int64" if is_whole else "Float64",
         nulls=first.nulls or second.nulls,
         **facts,
     )
@@ -651,8 +655,8 @@ def _implication(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         masks = {}
         for name, values in side.items():
             column = _column(columns, name, where)
-            given = values if isinstance(values, list | tuple | Mapping) else [values]
-            masks[name] = column.mask(given, where)
+            side_values = values if isinstance(values, list | tuple | Mapping) else [values]
+            masks[name] = column.mask(side_values, where)
         sides.append(masks)
     if not all(mask.any() for mask in sides[1].values()):
         raise InputError(f"{where}: then allows no value; list some.")
@@ -666,19 +670,19 @@ def _implication(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
 
 
 def _words(side: Mapping[str, Any]) -> str:
-    def one(values: Any) -> str:
+    def side_words(values: Any) -> str:
         if isinstance(values, Mapping):
             return f"from {values['low']} to {values['high']}"
-        given = values if isinstance(values, list | tuple) else [values]
-        texts = ["null" if v is None else str(v) for v in given]
+        items = values if isinstance(values, list | tuple) else [values]
+        texts = ["null" if v is None else str(v) for v in items]
         return ", ".join(texts[:4]) + (", …" if len(texts) > 4 else "")
 
-    return " and ".join(f"{name} in {one(values)}" for name, values in side.items())
+    return " and ".join(f"{name} in {side_words(values)}" for name, values in side.items())
 
 
 def _check_together(rules: Sequence[Rule]) -> None:
     """Raise InputError for rules that derive a column twice, or in a circle."""
-    made: dict[str, tuple[str, ...]] = {}
+    sources_of: dict[str, tuple[str, ...]] = {}
     for rule in rules:
         if isinstance(rule, Derived):
             target, sources = rule.target.name, rule.names[:-1]
@@ -686,20 +690,20 @@ def _check_together(rules: Sequence[Rule]) -> None:
             target, sources = rule.names[1], rule.names[:1]
         else:
             continue
-        if target in made:
+        if target in sources_of:
             raise InputError(f"Two constraints derive column {quote(target)}; keep one.")
-        made[target] = sources
-    for start in made:
-        seen, left = set(), list(made[start])
-        while left:
-            name = left.pop()
+        sources_of[target] = sources
+    for start in sources_of:
+        seen, pending = set(), list(sources_of[start])
+        while pending:
+            name = pending.pop()
             if name == start:
                 raise InputError(
                     f"The constraints derive column {quote(start)} from itself, by way of others; leave one out."
                 )
             if name not in seen:
                 seen.add(name)
-                left += made.get(name, ())
+                pending += sources_of.get(name, ())
 
 
 def made_by(rules: Sequence[Rule]) -> dict[str, Rule]:

@@ -37,10 +37,10 @@ class Design(DeclaredDesign):
                     )
                 )
         if self.weight in names:
-            given = table.iloc[:, names.index(self.weight)]
-            wrong = ~(self._numbers(given, decimal) >= 0)  # NaN is wrong, too
+            weights = table.iloc[:, names.index(self.weight)]
+            wrong = ~(self._numbers(weights, decimal) >= 0)  # NaN is wrong, too
             if wrong.any():
-                value = given.iloc[int(wrong.argmax())]
+                value = weights.iloc[int(wrong.argmax())]
                 out.append(
                     (
                         self.weight,
@@ -75,14 +75,16 @@ class Design(DeclaredDesign):
 
     def weights(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
         """Return weights of a table without problems, clipped at the cap, in multiples of :attr:`step`, shape (n,) float64."""
-        most, step = float(self.max_weight or 0), self.step or 1.0
-        return np.asarray(np.floor(np.minimum(self._given(table, decimal), most) / step) * step)
+        cap, step = float(self.max_weight or 0), self.step or 1.0
+        return np.asarray(
+            np.floor(np.minimum(self._read_weights(table, decimal), cap) / step) * step
+        )
 
-    def clipped(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
+    def above_cap(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
         """Return which rows of a table without problems have a weight above the cap, bool, shape (n,)."""
-        return np.asarray(self._given(table, decimal) > float(self.max_weight or 0))
+        return np.asarray(self._read_weights(table, decimal) > float(self.max_weight or 0))
 
-    def _given(self, table: pd.DataFrame, decimal: str | None) -> np.ndarray:
+    def _read_weights(self, table: pd.DataFrame, decimal: str | None) -> np.ndarray:
         names = [str(name) for name in table.columns]
         return self._numbers(table.iloc[:, names.index(str(self.weight))], decimal)
 

@@ -102,7 +102,9 @@ def to_frictionless(schema: Schema) -> dict[str, Any]:
 def _trace(column: Column) -> dict[str, Any]:
     """Return where the facts of a column are from, unless a person declared all of them."""
     provenance = {} if column.provenance == "declared" else {PROVENANCE: column.provenance}
-    return provenance | ({f"{OWN}{COPIED}": list(column.copied)} if column.copied else {})
+    return provenance | (
+        {f"{OWN}{COPIED}": list(column.facts_from_rows)} if column.facts_from_rows else {}
+    )
 
 
 def _field(column: Column) -> dict[str, Any]:

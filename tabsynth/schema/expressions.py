@@ -122,7 +122,7 @@ class Expression:
                 return self._read(node.comparators[0], depth + 1)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             if node.func.id == "col":
-                self.names = tuple(dict.fromkeys((*self.names, self._named(node))))
+                self.names = tuple(dict.fromkeys((*self.names, self._column_name(node))))
                 return
             arity = _FUNCTIONS.get(node.func.id, (-1, None))[0]
             if len(node.args) == arity:
@@ -134,10 +134,10 @@ class Expression:
             f" + - * / // %, comparisons, col('a name') and {', '.join(sorted(_FUNCTIONS))}."
         )
 
-    def _named(self, node: ast.Call) -> str:
-        one = node.args[0] if len(node.args) == 1 else None
-        if isinstance(one, ast.Constant) and isinstance(one.value, str):
-            return one.value
+    def _column_name(self, node: ast.Call) -> str:
+        argument = node.args[0] if len(node.args) == 1 else None
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            return argument.value
         raise InputError(f"{self._where}: write col('name of a column').")
 
     def __call__(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -153,13 +153,13 @@ class Expression:
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.BinOp):
-            left, right = self._of(node.left, columns), self._of(node.right, columns)
-            return _OPERATORS[type(node.op)](left, right)
+            first, second = self._of(node.left, columns), self._of(node.right, columns)
+            return _OPERATORS[type(node.op)](first, second)
         if isinstance(node, ast.UnaryOp):
             return -self._of(node.operand, columns)
         if isinstance(node, ast.Compare):
-            left, right = self._of(node.left, columns), self._of(node.comparators[0], columns)
-            return _COMPARISONS[type(node.ops[0])](left, right)
+            first, second = self._of(node.left, columns), self._of(node.comparators[0], columns)
+            return _COMPARISONS[type(node.ops[0])](first, second)
         if node.func.id == "col":
-            return columns[self._named(node)]
+            return columns[self._column_name(node)]
         return _FUNCTIONS[node.func.id][1](*(self._of(part, columns) for part in node.args))

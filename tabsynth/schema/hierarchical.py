@@ -21,9 +21,9 @@ from tabsynth.schema.column import (
     Column,
     JsonTypes,
     domain_with_missing,
-    labelled,
+    fill_missing,
+    label_of,
     merge_rare,
-    padded,
 )
 from tabsynth.schema.conditions import Restriction, has_no
 from tabsynth.schema.dtypes import base_dtype
@@ -108,7 +108,7 @@ class Hierarchical(Column):
         for code in self.codes:
             if isinstance(code, bool) or not isinstance(code, str | int):
                 raise InputError(f"{where}: code {quote(code)} is neither text nor a whole number.")
-        if len(self.listed.categories) != len({str(code) for code in self.codes}):
+        if len(self.code_list.categories) != len({str(code) for code in self.codes}):
             raise InputError(f"{where}: a code is listed as text and as a number; keep one.")
         if self.parents is not None:
             homeless = next((c for c in self.codes if str(c) not in self.parents), None)
@@ -121,15 +121,15 @@ class Hierarchical(Column):
         assert self.parents is not None
         above = set(self.parents.values())
         leaves = [node for node in self.parents if node not in above]
-        whole = base_dtype(self.dtype) == "int"
-        if whole and not all(node.lstrip("-").isdecimal() for node in leaves):
+        is_whole = base_dtype(self.dtype) == "int"
+        if is_whole and not all(node.lstrip("-").isdecimal() for node in leaves):
             raise InputError(
                 f"column {quote(self.name)}: dtype {self.dtype} cannot hold the nodes of parents; list codes."
             )
-        return tuple(int(node) if whole else node for node in leaves)
+        return tuple(int(node) if is_whole else node for node in leaves)
 
     @cached_property
-    def listed(self) -> Categorical:
+    def code_list(self) -> Categorical:
         """The codes as a column without a hierarchy, whose category codes are their places in the list."""
         return Categorical(
             name=self.name,
@@ -251,18 +251,18 @@ class Hierarchical(Column):
     @property
     def value_type(self) -> str:
         """The :attr:`Column.value_type`."""
-        return self.listed.value_type
+        return self.code_list.value_type
 
     def label(self, code: int) -> str:
         """Return the code or node, or what ``labels`` says of it."""
         if code >= self.cells:
             return super().label(code)
         name = self.nodes[0][code][-1]
-        return labelled(self.labels, name)
+        return label_of(self.labels, name)
 
     def domain(self, limit: int = 8) -> str:
         """Implement :meth:`Column.domain`."""
-        return domain_with_missing(self, replace(self.listed, nulls=False).domain(limit), limit)
+        return domain_with_missing(self, replace(self.code_list, nulls=False).domain(limit), limit)
 
     def strict(self) -> Self:
         """Implement :meth:`Column.strict`: without ``other`` and ``shorten``."""
@@ -272,9 +272,9 @@ class Hierarchical(Column):
         """Implement :meth:`Column.encode`."""
         return self.nodes[1][self._listed_places(values)]
 
-    def placing(self, held: str) -> Listed | None:
+    def placing(self, database_type: str) -> Listed | None:
         """Implement :meth:`Column.placing`; codes that are shortened are found by :meth:`encode` only."""
-        listed = None if self.shorten else self.listed.placing(held)
+        listed = None if self.shorten else self.code_list.placing(database_type)
         if listed is None:
             return None
         of = self.nodes[1]
@@ -283,24 +283,26 @@ class Hierarchical(Column):
 
     def _listed_places(self, values: pd.Series) -> np.ndarray:
         """Return the place in the list of each value, shape (n,)."""
-        return self.listed.encode(self._shortened(values))
+        return self.code_list.encode(self._shorten_codes(values))
 
-    def _shortened(self, values: pd.Series) -> pd.Series:
+    def _shorten_codes(self, values: pd.Series) -> pd.Series:
         """Return values with unlisted codes replaced by the longest listed code that they begin with, value by value."""
         if not self.shorten:
             return values
-        known = {str(code): code for code in self.codes}
-        shortest, longest = min(map(len, known)), max(map(len, known))
+        code_of_text = {str(code): code for code in self.codes}
+        shortest, longest = min(map(len, code_of_text)), max(map(len, code_of_text))
 
-        def shortened(value: Any) -> Any:
+        def ancestor(value: Any) -> Any:
             text = str(native(value)) if isinstance(native(value), str | int) else ""
-            if not text or text in known:
+            if not text or text in code_of_text:
                 return value
             ends = range(min(len(text) - 1, longest), shortest - 1, -1)
-            return next((known[text[:end]] for end in ends if text[:end] in known), value)
+            return next(
+                (code_of_text[text[:end]] for end in ends if text[:end] in code_of_text), value
+            )
 
         before = values.to_numpy(dtype=object)
-        cells = each(self, before, shortened)
+        cells = each(self, before, ancestor)
         if all(after is value for after, value in zip(cells, before, strict=True)):
             return values
         return pd.Series(cells, index=values.index, name=values.name, dtype=object)
@@ -313,13 +315,13 @@ class Hierarchical(Column):
         Else every code is as likely.
         """
         if details is None:
-            return self.listed.decode(self._draw(codes, rng, within), rng)
+            return self.code_list.decode(self._draw(codes, rng, within), rng)
         nulls = codes == self.cells
         places = np.where(nulls, len(self.codes), self._places[np.where(nulls, 0, codes), details])
         lost = places < 0 if within is None else (places < 0) | ~(within[places] | nulls)
         if lost.any():
             places[lost] = self._draw(codes[lost], rng, within)
-        return self.listed.decode(places, rng)
+        return self.code_list.decode(places, rng)
 
     def _draw(self, codes: np.ndarray, rng: np.random.Generator, within: Any) -> np.ndarray:
         """Return a place in the list for each code; that after the last for null."""
@@ -352,11 +354,11 @@ class Hierarchical(Column):
     def detail_possible(self) -> np.ndarray:
         """Implement :meth:`Column.detail_possible`."""
         possible = self._places >= 0
-        return padded(self, possible, np.arange(possible.shape[1]) == possible.shape[1] - 1)
+        return fill_missing(self, possible, np.arange(possible.shape[1]) == possible.shape[1] - 1)
 
     # Groups: rare codes are counted with what is beside and below their nodes.
 
-    def _groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    def _groups(self, shares: np.ndarray, min_share: float, merged: float) -> np.ndarray:
         """Implement :meth:`Column.groups`: codes of fewer rows are one group with the others of their node, level by level.
 
         What is rare at the top is merged as values without an order are. The shares are released ones.
@@ -367,14 +369,14 @@ class Hierarchical(Column):
         for depth in range(max(map(len, paths)) - 1, 0, -1):
             inside: dict[tuple[str, ...], list[int]] = {}
             for code, path in enumerate(paths):
-                if len(path) >= depth and groups[code] == code and totals[code] < least:
+                if len(path) >= depth and groups[code] == code and totals[code] < min_share:
                     inside.setdefault(path[:depth], []).append(code)
             for rare in inside.values():
                 groups[np.isin(groups, rare[1:])] = rare[0]
                 totals[rare[0]] += totals[rare[1:]].sum()
-        kept = np.flatnonzero(groups == np.arange(len(shares)))
-        of = merge_rare(totals[kept], least, merged)
-        return of[np.searchsorted(kept, groups)]
+        heads = np.flatnonzero(groups == np.arange(len(shares)))
+        of = merge_rare(totals[heads], min_share, merged)
+        return of[np.searchsorted(heads, groups)]
 
     # Conditions and combinations of values.
 
@@ -417,12 +419,12 @@ class Hierarchical(Column):
 
     def _convert(self, values: pd.Series, texts: bool) -> pd.Series:
         """Implement :meth:`Column.convert`."""
-        values = self._shortened(values)
-        return self.listed.parse(values) if texts else self.listed.convert(values)
+        values = self._shorten_codes(values)
+        return self.code_list.parse(values) if texts else self.code_list.convert(values)
 
     def to_series(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
         """Implement :meth:`Column.to_series`."""
-        return self.listed.to_series(values, nulls)
+        return self.code_list.to_series(values, nulls)
 
 
 def _tree(parents: Any, where: str) -> dict[str, str | None]:

@@ -74,14 +74,14 @@ class TableKeys:
                     raise InputError(f"Expected {name} of keys to be text, got {quote(value)}.")
                 check_text(name, value)
         for name in ("increasing", "gaps"):
-            given = getattr(self, name)
-            if given is None:
+            names = getattr(self, name)
+            if names is None:
                 continue
-            if not isinstance(given, list | tuple) or not all(isinstance(n, str) for n in given):
+            if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
                 raise InputError(
-                    f"Expected {name} of keys to be a list of columns, got {quote(given)}."
+                    f"Expected {name} of keys to be a list of columns, got {quote(names)}."
                 )
-            object.__setattr__(self, name, tuple(given))
+            object.__setattr__(self, name, tuple(names))
         needed = ("parent_key", "max_children")
         if self.parent is None:
             for name in (*needed, "order", "increasing", "gaps"):
@@ -124,10 +124,10 @@ class TableKeys:
         """Return what a dict from :meth:`to_dict` describes."""
         if isinstance(data, cls):
             return data
-        known = [field.name for field in fields(cls)]
-        if not isinstance(data, Mapping) or set(data) - set(known):
+        allowed = [field.name for field in fields(cls)]
+        if not isinstance(data, Mapping) or set(data) - set(allowed):
             raise InputError(
-                f"Expected the keys of {where} to be TableKeys or a dict with some of {', '.join(known)}, got"
+                f"Expected the keys of {where} to be TableKeys or a dict with some of {', '.join(allowed)}, got"
                 f" {quote(data)}."
             )
         try:
@@ -394,8 +394,8 @@ class LinkedSchema:
         FileFormatError, InputError
         """
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            given = data.get("format") if isinstance(data, dict) else type(data).__name__
-            raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {quote(given)}.")
+            form = data.get("format") if isinstance(data, dict) else type(data).__name__
+            raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {quote(form)}.")
         tables = data.get("tables")
         if set(data) - {"format", "tables"} or not isinstance(tables, dict):
             raise FileFormatError(f"{where}: expected 'tables', a dict by table, and nothing else.")

@@ -155,10 +155,12 @@ def with_reasons(column: ColumnFacts, values: pd.Series, places: np.ndarray) -> 
     reasons = np.empty(len(column.reasons) + 1, dtype=object)
     reasons[:-1] = column.reasons
     cells[:] = reasons[places]
-    own = values.astype(object).to_numpy()
+    plain_cells = values.astype(object).to_numpy()
     if base_dtype(column.dtype) == "text" and column.value_dtype != column.dtype:
-        own = np.array([_written(v, column.dtype) for v in own] + [None], dtype=object)[:-1]
-    cells[places < 0] = own
+        plain_cells = np.array(
+            [_number_cell(v, column.dtype) for v in plain_cells] + [None], dtype=object
+        )[:-1]
+    cells[places < 0] = plain_cells
     if column.dtype == "category":
         dtype = pd.CategoricalDtype([*column.categories, *column.reasons], ordered=column.ordered)
         cells[pd.isna(cells)] = None
@@ -166,7 +168,7 @@ def with_reasons(column: ColumnFacts, values: pd.Series, places: np.ndarray) -> 
     return in_dtype(pd.Series(cells, dtype=object, name=column.name), column.dtype)
 
 
-def _written(value: object, dtype: str) -> object:
+def _number_cell(value: object, dtype: str) -> object:
     """Return a number in a column of texts, or of any values where the dtype is ``object``."""
     value = plain(value)
     if value is None or dtype == "object":
@@ -174,20 +176,22 @@ def _written(value: object, dtype: str) -> object:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
-def placing_of(column: ColumnFacts, placing: Placing | None, held: str) -> Placing | None:
+def placing_of(column: ColumnFacts, placing: Placing | None, database_type: str) -> Placing | None:
     """Return how a database finds codes, of a column whose values without reasons it finds by ``placing``.
 
     Where reasons are numbers among numbers, or texts among texts.
     """
     codes = {reason: column.cells + place for place, reason in enumerate(column.reasons)}
-    whole = base_dtype(column.dtype)
-    numbers = all(type(r) in (int, float) and abs(r) <= EXACT for r in codes) and whole in NUMBERS
+    value_base = base_dtype(column.dtype)
+    numbers = (
+        all(type(r) in (int, float) and abs(r) <= EXACT for r in codes) and value_base in NUMBERS
+    )
     if not codes or placing is None:
         return placing
     if isinstance(placing, Listed):
-        texts = held == "text" and all(isinstance(reason, str) for reason in codes)
-        if texts or (numbers and held == whole == "int"):
+        texts = database_type == "text" and all(isinstance(reason, str) for reason in codes)
+        if texts or (numbers and database_type == value_base == "int"):
             return Listed({**placing.codes, **codes}, placing.other)
-    elif numbers and isinstance(placing, Cells) and held in ("int", "float64"):
+    elif numbers and isinstance(placing, Cells) and database_type in ("int", "float64"):
         return replace(placing, apart=codes)
     return None

@@ -55,7 +55,7 @@ def decimal_mark(text: str) -> str | None:
 
 def one_group(text: str) -> str | None:
     """Return the mark of a number such as ``1,234`` or ``1.234``, which may be a decimal mark or one of thousands; else None."""
-    signed = _signed(text)
+    signed = _split_sign(text)
     match = _ONE_GROUP.fullmatch(signed[1]) if signed else None
     return match[1] if match else None
 
@@ -68,11 +68,11 @@ def with_plain_numbers(values: pd.Series, decimal: str | None) -> pd.Series:
         lambda value: plain_number(value, decimal) if isinstance(value, str) else None
     )
 
-    def changed(value: Any) -> Any:
+    def plain_or_same(value: Any) -> Any:
         number = plain(value)
         return value if number is None else number
 
-    return values.astype(object).map(changed)
+    return values.astype(object).map(plain_or_same)
 
 
 def number_of(value: Any, decimal: str | None = None) -> float:
@@ -128,17 +128,17 @@ def once_each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a function of texts that remembers what it gave, as long as it is kept itself; other values are asked each time."""
     answers: dict[str, Any] = {}
 
-    def remembered(value: Any) -> Any:
+    def recall(value: Any) -> Any:
         if not isinstance(value, str):
             return function(value)
         if value not in answers:
             answers[value] = function(value)
         return answers[value]
 
-    return remembered
+    return recall
 
 
-def _signed(text: str) -> tuple[str, str] | None:
+def _split_sign(text: str) -> tuple[str, str] | None:
     """Return the sign and the digits with their marks; None for what is no number."""
     if len(text) > LONGEST:
         return None
@@ -152,7 +152,7 @@ def _parts(text: str, decimal: str | None) -> tuple[str | None, str | None]:
     """Return the plain number, and the decimal mark that the text shows."""
     if decimal is None and len(text) <= LONGEST and _PLAIN.fullmatch(text):
         return text, "." if one_group(text) is None and "." in text else None
-    signed = _signed(text)
+    signed = _split_sign(text)
     if signed is None:
         return None, None
     sign, digits = signed
@@ -160,22 +160,22 @@ def _parts(text: str, decimal: str | None) -> tuple[str | None, str | None]:
         return sign + digits, None
     if match := _SPACED.fullmatch(digits):
         mark = None if match[3] is None else digits[-len(match[3]) - 1]
-        return _joined(sign, match[1], match[3]), mark
+        return _join(sign, match[1], match[3]), mark
     if match := _BOTH.fullmatch(digits):
-        return _joined(sign, match[1], match[3]), "," if match[2] == "." else "."
+        return _join(sign, match[1], match[3]), "," if match[2] == "." else "."
     if match := _GROUPS.fullmatch(digits):
-        return _joined(sign, digits, None), "," if match[1] == "." else "."
+        return _join(sign, digits, None), "," if match[1] == "." else "."
     if match := _ONE_GROUP.fullmatch(digits):
         if decimal is None and match[1] == ",":
             return None, None
         before, _, after = digits.partition(match[1])
         as_fraction = match[1] == (decimal or ".")
-        return (_joined(sign, before, after) if as_fraction else sign + before + after), None
+        return (_join(sign, before, after) if as_fraction else sign + before + after), None
     if match := _ONE_MARK.fullmatch(digits):
-        return _joined(sign, match[1], match[2] or match[3]), "," if match[2] else "."
+        return _join(sign, match[1], match[2] or match[3]), "," if match[2] else "."
     return None, None
 
 
-def _joined(sign: str, whole: str, fraction: str | None) -> str:
-    number = sign + "".join(c for c in whole if c.isdigit())
+def _join(sign: str, integer: str, fraction: str | None) -> str:
+    number = sign + "".join(c for c in integer if c.isdigit())
     return f"{number}.{fraction}" if fraction else number

@@ -26,8 +26,8 @@ from tabsynth.schema.column import (
     JsonTypes,
     check_nulls,
     domain_with_missing,
-    labelled,
-    padded,
+    fill_missing,
+    label_of,
 )
 from tabsynth.schema.conditions import Restriction, has_no
 from tabsynth.schema.dtypes import base_dtype, check_range
@@ -209,8 +209,8 @@ class Numeric(Column):
         if not self.missing or base_dtype(self.dtype) not in ("text", "category"):
             return self.dtype
         numbers = (self.low, self.high, self.resolution)
-        whole = all(n is None or (isinstance(n, int | float) and n % 1 == 0) for n in numbers)
-        return "Int64" if whole else "Float64"
+        are_whole = all(n is None or (isinstance(n, int | float) and n % 1 == 0) for n in numbers)
+        return "Int64" if are_whole else "Float64"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -279,20 +279,20 @@ class Numeric(Column):
         if code >= self.cells:
             return super().label(code)
         low, high = (ends[code] for ends in self.cell_ends())
-        return labelled(self.labels, f"{low:.10g}") if low == high else f"{low:.10g}–{high:.10g}"
+        return label_of(self.labels, f"{low:.10g}") if low == high else f"{low:.10g}–{high:.10g}"
 
     def domain(self, limit: int = 8) -> str:
         """Implement :meth:`Column.domain`."""
-        whole = "whole " if self.value_type == "int" else ""
-        text = f"{whole}numbers from {self.low:.10g} to {self.high:.10g}"
-        if self.resolution is not None and not (whole and self.step == 1):
+        adjective = "whole " if self.value_type == "int" else ""
+        text = f"{adjective}numbers from {self.low:.10g} to {self.high:.10g}"
+        if self.resolution is not None and not (adjective and self.step == 1):
             text += f" in steps of {self.resolution:.10g}"
         return domain_with_missing(self, text, limit)
 
     def scores(self) -> np.ndarray:
         """Return midpoints of the cells; NaN for missing values."""
         edges = self.edges()
-        return padded(self, (edges[:-1] + edges[1:]) / 2, np.nan)
+        return fill_missing(self, (edges[:-1] + edges[1:]) / 2, np.nan)
 
     def axis(self) -> tuple[str, np.ndarray]:
         """Implement :meth:`Column.axis`; a value with steps is as wide as a step."""
@@ -318,8 +318,8 @@ class Numeric(Column):
                 " correct it."
             ) from None
         low, high = self.bounds
-        least, largest = self._bounds_in(str(values.dtype))
-        bad = np.isinf(numbers) if self.clip else (numbers < least) | (numbers > largest)
+        lowest, largest = self._bounds_in(str(values.dtype))
+        bad = np.isinf(numbers) if self.clip else (numbers < lowest) | (numbers > largest)
         if bad.any():
             value = numbers[bad.argmax()]
             raise InputError(
@@ -353,14 +353,15 @@ class Numeric(Column):
                 )
         return values
 
-    def placing(self, held: str) -> Cells | None:
+    def placing(self, database_type: str) -> Cells | None:
         """Implement :meth:`Column.placing`: in numbers of 64-bit floats. Of whole numbers only where the type holds no others."""
-        whole, own = self.value_type == "int", self.value_dtype.lower()
-        if held != "int" and (whole or held not in ("float32", "float64")):
+        is_whole, own_type = self.value_type == "int", self.value_dtype.lower()
+        if database_type != "int" and (is_whole or database_type not in ("float32", "float64")):
             return None
-        if own in SHORT_FLOATS and held != own:  # rounded before they are compared
+        # Short floats are rounded before they are compared.
+        if own_type in SHORT_FLOATS and database_type != own_type:
             return None
-        low, high = (float(bound) for bound in self._bounds_in(own))
+        low, high = (float(bound) for bound in self._bounds_in(own_type))
         return Cells(tuple(self.edges()[1:-1].tolist()), low, high, self.clip)
 
     def _bounds_in(self, dtype: str) -> tuple[float, float]:
@@ -395,10 +396,10 @@ class Numeric(Column):
         edges = self.edges()
         nulls = codes == len(edges) - 1
         cell = np.where(nulls, 0, codes)
-        left, right = edges[cell], edges[cell + 1]
+        low_edge, high_edge = edges[cell], edges[cell + 1]
         if self.step is None:
-            numbers = left + (right - left) * rng.random(len(codes))
-            numbers = np.minimum(numbers, np.nextafter(right, -np.inf))
+            numbers = low_edge + (high_edge - low_edge) * rng.random(len(codes))
+            numbers = np.minimum(numbers, np.nextafter(high_edge, -np.inf))
             numbers = np.where(cell == len(edges) - 2, np.minimum(numbers, high), numbers)
         else:
             first, count = (of_cells[cell] for of_cells in self.cell_steps())
@@ -411,7 +412,7 @@ class Numeric(Column):
         if self.value_type == "int":
             return self._whole_series(np.round(numbers), nulls)
         if self.value_dtype.lower() in SHORT_FLOATS:
-            numbers = self._narrowed(numbers, left, right)
+            numbers = self._narrow(numbers, low_edge, high_edge)
         if self.value_dtype not in ("float64", *SHORT_FLOATS):
             return self.to_series(numbers.astype(object), nulls)
         numbers[check_nulls(self, nulls)] = np.nan
@@ -419,24 +420,26 @@ class Numeric(Column):
 
     def _whole_series(self, numbers: np.ndarray, nulls: np.ndarray) -> pd.Series:
         """Return a Series of the column's dtype from whole numbers in floats, shape (n,)."""
-        known = re.fullmatch(r"U?Int\d+|u?int\d+", self.value_dtype)
-        if known is None or max(map(abs, self.bounds)) > MAX_EXACT:
-            whole = np.empty(len(numbers), dtype=object)
-            whole[:] = [int(number) for number in numbers]
-            return self.to_series(whole, nulls)
+        sized = re.fullmatch(r"U?Int\d+|u?int\d+", self.value_dtype)
+        if sized is None or max(map(abs, self.bounds)) > MAX_EXACT:
+            integers = np.empty(len(numbers), dtype=object)
+            integers[:] = [int(number) for number in numbers]
+            return self.to_series(integers, nulls)
         check_nulls(self, nulls)
         values = numbers.astype(self.value_dtype.lower())
         if self.value_dtype == self.value_dtype.lower():
             return pd.Series(values, name=self.name)
         return pd.Series(pd.arrays.IntegerArray(values, nulls), name=self.name)
 
-    def _narrowed(self, numbers: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def _narrow(
+        self, numbers: np.ndarray, low_edge: np.ndarray, high_edge: np.ndarray
+    ) -> np.ndarray:
         """Return numbers in the column's short floats, moved back into the cell that rounding took them from."""
         low, high = self.bounds
         short = numbers.astype(self.value_dtype.lower())
-        over = (short >= right) | (short > high)
+        over = (short >= high_edge) | (short > high)
         short = np.where(over, np.nextafter(short, short.dtype.type(-np.inf)), short)
-        under = (short < left) | (short < low)
+        under = (short < low_edge) | (short < low)
         return np.where(under, np.nextafter(short, short.dtype.type(np.inf)), short)
 
     # Heaping.
@@ -475,7 +478,7 @@ class Numeric(Column):
             steps = first[cell] + np.arange(count[cell])
             heaps = self.detail_codes(pd.Series(self.numbers_at(steps)))
             possible[cell] = np.isin(places, heaps)
-        return padded(self, possible, places == places[-1])
+        return fill_missing(self, possible, places == places[-1])
 
     def _with_heaps(
         self, values: pd.Series, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator
@@ -483,20 +486,20 @@ class Numeric(Column):
         """Return values of codes, drawn again until they are multiples as :meth:`detail_codes` says, where the cell has any."""
         lows, highs = self.code_amounts()
         amounts = values.to_numpy(dtype=np.float64, na_value=np.nan).copy()
-        left = np.flatnonzero((codes < self.cells) & (heaps != self.detail_codes(values)))
+        misfits = np.flatnonzero((codes < self.cells) & (heaps != self.detail_codes(values)))
         for _ in range(HEAPED_DRAWS):
-            if not len(left):
+            if not len(misfits):
                 break
-            cells, wanted = codes[left], heaps[left]
+            cells, targets = codes[misfits], heaps[misfits]
             drawn = self._draw(cells, rng).to_numpy(dtype=np.float64, na_value=np.nan).copy()
             for code, multiple in enumerate(self.heaping):
                 first = np.ceil(lows[cells] / multiple - STEP_TOLERANCE)
                 count = np.floor(highs[cells] / multiple + STEP_TOLERANCE) - first + 1
-                heaped = multiple * (first + np.floor(rng.random(len(left)) * count))
-                drawn = np.where((wanted == code) & (count > 0), heaped, drawn)
-            fits = self.detail_codes(pd.Series(drawn)) == wanted
-            amounts[left[fits]] = drawn[fits]
-            left = left[~fits]
+                heaped = multiple * (first + np.floor(rng.random(len(misfits)) * count))
+                drawn = np.where((targets == code) & (count > 0), heaped, drawn)
+            fits = self.detail_codes(pd.Series(drawn)) == targets
+            amounts[misfits[fits]] = drawn[fits]
+            misfits = misfits[~fits]
         return self._at_amounts(amounts)
 
     # Amounts, for rules between columns.
@@ -520,9 +523,9 @@ class Numeric(Column):
             numbers = np.clip(self.numbers_at(np.round((numbers - low) / self.step)), low, high)
         if self.value_type != "int":
             return self.to_series(numbers.astype(object), nulls)
-        whole = np.empty(len(numbers), dtype=object)
-        whole[:] = [int(number) for number in np.round(numbers)]
-        return self.to_series(whole, nulls)
+        integers = np.empty(len(numbers), dtype=object)
+        integers[:] = [int(number) for number in np.round(numbers)]
+        return self.to_series(integers, nulls)
 
     def code_amounts(self) -> tuple[np.ndarray, np.ndarray]:
         """Implement :meth:`Column.code_amounts`."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.column import padded
+from tabsynth.schema.column import fill_missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,5 +23,5 @@ class Ordinal(Categorical):
     def scores(self) -> np.ndarray | None:
         """Return the values themselves where all are numbers, else their ranks; NaN for missing values."""
         if all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.categories):
-            return padded(self, np.array(self.categories, dtype=float), np.nan)
+            return fill_missing(self, np.array(self.categories, dtype=float), np.nan)
         return super().scores()

@@ -30,8 +30,8 @@ def parse_text(column: ColumnFacts, text: str) -> Any:
             if base == "float":
                 return number
             exact = Decimal(text.strip())  # a float may be the rounding of another whole number
-            whole = int(exact)
-            if exact != whole:
+            integer = int(exact)
+            if exact != integer:
                 raise ValueError
         elif base == "bool":
             if text not in TRUE_TEXTS + FALSE_TEXTS:
@@ -41,7 +41,7 @@ def parse_text(column: ColumnFacts, text: str) -> Any:
             return text
     except (ValueError, ArithmeticError):
         return not_of_type(column, text)
-    return within_dtype(column, whole)
+    return within_dtype(column, integer)
 
 
 def convert_value(column: ColumnFacts, value: Any) -> Any:
@@ -128,9 +128,9 @@ def not_of_type(column: ColumnFacts, value: Any) -> Any:
             " with --decimal, or as 'decimal' in the schema."
         )
     types = {"int": "a whole number", "float": "a number", "bool": "true or false"}
-    wanted = types.get(column.value_type, f"a value of kind {column.kind}")
+    expected = types.get(column.value_type, f"a value of kind {column.kind}")
     raise InputError(
-        f"Column {quote(column.name)}: {quote(value)} is not {wanted}; correct it, or add it to"
+        f"Column {quote(column.name)}: {quote(value)} is not {expected}; correct it, or add it to"
         " the schema's null_values if it stands for a missing value."
     )
 

@@ -39,6 +39,7 @@ from tabsynth.schema.constraints import (
 )
 from tabsynth.schema.design import Design
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
+from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems
 from tabsynth.tables.formulas import unescape
@@ -51,7 +52,7 @@ MAX_MARKS = 2**26  # category codes marked, yes or no, by all combinations: a by
 Zero = dict[int, np.ndarray]  # by column number, which of its category codes, bool (size,)
 
 
-def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any], ...]:
+def combinations_from(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any], ...]:
     """Return the combinations with lists of values as tuples; refuse, in one line, what cannot be one."""
     if not isinstance(impossible, list | tuple):
         raise InputError(f"Expected impossible to be a list of dicts, got {quote(impossible)}.")
@@ -252,7 +253,7 @@ class Schema:
                     f"Column {quote(column.name)} lists category {quote(value)}, which null_values"
                     " reads as null; take it out of one of the two."
                 )
-        object.__setattr__(self, "impossible", checked(self.columns, impossible))
+        object.__setattr__(self, "impossible", combinations_from(self.columns, impossible))
         object.__setattr__(self, "left_out", _left_out(self.names, left_out))
         if not isinstance(constraints, list | tuple):
             raise InputError(
@@ -280,12 +281,12 @@ class Schema:
     def _check_design(self) -> None:
         """Raise InputError if the weight or the unit would be learned."""
         learned = {column.name for column in self.columns if column.learned}
-        made = {c.name for c in self.columns if getattr(c, "generated", False)}
-        for what, name, taken in (
-            ("weight", self.weight, learned | made),
+        generated = {c.name for c in self.columns if getattr(c, "is_generated", False)}
+        for what, name, names in (
+            ("weight", self.weight, learned | generated),
             ("unit", self.unit, learned),
         ):
-            if name in taken:
+            if name in names:
                 raise InputError(
                     f"Column {quote(name)} is the {what} and among the columns that are learned; take it out of columns."
                 )
@@ -299,10 +300,10 @@ class Schema:
                 f" {neighbour_of(self.unit)}; their privacy costs do not add up. Draft it with the same unit, or declare the"
                 " columns and rules by hand."
             )
-        most = (self.released or {}).get("max_rows_per_unit", self.max_rows_per_unit)
-        if self.unit is not None and most != self.max_rows_per_unit:
+        charged = (self.released or {}).get("max_rows_per_unit", self.max_rows_per_unit)
+        if self.unit is not None and charged != self.max_rows_per_unit:
             raise InputError(
-                f"The private draft or suggestions of the schema used at most {quote(most)} rows of each unit, and it declares"
+                f"The private draft or suggestions of the schema used at most {quote(charged)} rows of each unit, and it declares"
                 f" {self.max_rows_per_unit}; a certificate states one bound for all charges. Keep that bound, or draft again."
             )
         listed = (self.released or {}).get("mechanisms")
@@ -381,25 +382,32 @@ class Schema:
         return self.replace(columns=columns, impossible=impossible, **without)
 
     @cached_property
-    def coded(self) -> "Schema":
+    def comparable(self) -> "Schema":
         """The columns of a synthetic table whose values can be compared: all but identifiers and free text.
 
         Without constraints; the schema itself where nothing changes.
         """
-        kept = [replace(c, heaping=()) if getattr(c, "heaping", ()) else c for c in self.columns]  # type: ignore[call-arg]
-        columns = [column for column in kept if column.learned]
+        of_table = [
+            replace(c, heaping=()) if isinstance(c, Numeric) and c.heaping else c
+            for c in self.columns
+        ]
+        columns = [column for column in of_table if column.learned]
         if columns == list(self.columns) and not self.constraints:
             return self
         left_out = [
             *self.left_out,
-            *({"name": c.name, "reason": f"it is of kind {c.kind}"} for c in kept if not c.learned),
+            *(
+                {"name": c.name, "reason": f"it is of kind {c.kind}"}
+                for c in of_table
+                if not c.learned
+            ),
         ]
         return self.replace(columns=columns, left_out=left_out, constraints=(), suggested=())
 
     @cached_property
-    def generated(self) -> tuple[Column, ...]:
+    def generated_columns(self) -> tuple[Column, ...]:
         """The columns of synthetic tables, in order."""
-        return tuple(c for c in self.columns if c.learned or c.generated)  # type: ignore[attr-defined]
+        return tuple(c for c in self.columns if c.learned or c.is_generated)  # type: ignore[attr-defined]
 
     @cached_property
     def row_rules(self) -> tuple[Rule, ...]:
@@ -418,7 +426,7 @@ class Schema:
         return (*self.rules, *forbidden)
 
     @property
-    def ruled(self) -> bool:
+    def has_rules(self) -> bool:
         """True if sampled rows may have to be changed, so that rules and details hold."""
         detailed = any(column.detail is not None for column in self.columns)
         return bool(detailed or self.constraints or self.impossible)
@@ -461,8 +469,8 @@ class Schema:
     @property
     def unchanged_facts(self) -> dict[str, list[str]]:
         """The facts of declared columns that stand unchanged since a draft read them off a table, by name of the column."""
-        declared = (c for c in self.columns if c.provenance == "declared" and c.copied)
-        return {column.name: list(column.copied) for column in declared}
+        declared = (c for c in self.columns if c.provenance == "declared" and c.facts_from_rows)
+        return {column.name: list(column.facts_from_rows) for column in declared}
 
     @property
     def names_left_out(self) -> tuple[str, ...]:
@@ -489,7 +497,7 @@ class Schema:
         It keeps the impossible combinations that lie within these columns: of the others, the part
         that does is possible. Columns that are left out stay so.
         """
-        kept = [c for c in self.impossible if set(c) <= set(names)]
+        combinations = [c for c in self.impossible if set(c) <= set(names)]
         rules = [
             c
             for c, rule in zip(self.constraints, self.rules, strict=True)
@@ -502,7 +510,7 @@ class Schema:
             if set(rule.names) <= set(names)
         ]
         return self.replace(
-            columns=columns, impossible=kept, constraints=rules, suggested=suggested
+            columns=columns, impossible=combinations, constraints=rules, suggested=suggested
         )
 
     def check_columns(
@@ -515,8 +523,8 @@ class Schema:
         names = [str(name) for name in frame.columns]
         for name in duplicates(names):
             raise InputError(f"The {what} has column {quote(name)} twice; rename or drop one.")
-        declared, given = {*self.names, *self.names_left_out, *self.design.names}, set(names)
-        missing = [c.name for c in self.columns if c.name not in given and c.learned]
+        declared, present = {*self.names, *self.names_left_out, *self.design.names}, set(names)
+        missing = [c.name for c in self.columns if c.name not in present and c.learned]
         if missing and not partial:
             raise InputError(
                 f"The {what} lacks column {quote(missing[0])} of the schema"
@@ -567,10 +575,10 @@ class Schema:
         for j, column in enumerate(self.columns):
             if names.count(column.name) == 1:
                 values = frame.iloc[:, names.index(column.name)]
-                found, index[:, j] = value_problems(
+                refused, index[:, j] = value_problems(
                     column, values, _reader(column, values, parse, self.decimal)
                 )
-                problems += found
+                problems += refused
         problems += [Problem(*item) for item in self.design.problems(frame, self.decimal)]
         for zero in zeros(self.columns, self.impossible):
             try:
@@ -593,9 +601,9 @@ class Schema:
         ]
         if len(problems) < 2:
             return cause
-        more = len(problems) - MOST_PROBLEMS
-        if more > 0:
-            problems[MOST_PROBLEMS:] = [f"And {more:,} more problems."]
+        surplus = len(problems) - MOST_PROBLEMS
+        if surplus > 0:
+            problems[MOST_PROBLEMS:] = [f"And {surplus:,} more problems."]
         return TableError(what, problems, str(cause))
 
     def _broken_rules(self, frame: pd.DataFrame, parse: bool) -> list[Problem]:
@@ -607,7 +615,7 @@ class Schema:
         }
         values, problems = pd.DataFrame(read), []
         for rule in self.rules:
-            broken = rule.broken(values)
+            broken = rule.violations(values)
             if broken.any():
                 row = values.iloc[int(broken.argmax())]
                 shown_values = ", ".join(f"{name}={quote_text(row[name])}" for name in rule.names)

@@ -163,8 +163,8 @@ def _column_schema(kinds: Sequence[str]) -> dict[str, Any]:
 
 
 def _json_type_names(types: type | tuple[type, ...]) -> list[str]:
-    given = types if isinstance(types, tuple) else (types,)
-    names = [_JSON_NAMES[one] for one in given]
+    classes = types if isinstance(types, tuple) else (types,)
+    names = [_JSON_NAMES[cls] for cls in classes]
     return [name for name in names if not (name == "integer" and "number" in names)]
 
 
@@ -206,8 +206,8 @@ def check_form(data: Any, where: str, text: str | None = None) -> None:
     FileFormatError
     """
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        given = data.get("format") if isinstance(data, dict) else type(data).__name__
-        raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {quote(given)}.")
+        form = data.get("format") if isinstance(data, dict) else type(data).__name__
+        raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {quote(form)}.")
     problems = []
     for path, key, message in _problems(data):
         place = ""
@@ -227,8 +227,8 @@ def check_form(data: Any, where: str, text: str | None = None) -> None:
 def _problems(data: Mapping[str, Any]) -> Iterable[tuple[list[Any], bool, str]]:
     """Yield of each problem the path, whether its key is meant rather than its value, and a clause."""
     columns = data.get("columns")
-    rest = {key: value for key, value in data.items() if key != "columns"}
-    for error in _top_validator().iter_errors(rest):
+    top_level = {key: value for key, value in data.items() if key != "columns"}
+    for error in _top_validator().iter_errors(top_level):
         yield from _clauses(error, [], "the file")
     if not isinstance(columns, list):
         missing = "columns" not in data
@@ -247,9 +247,9 @@ def _problems(data: Mapping[str, Any]) -> Iterable[tuple[list[Any], bool, str]]:
 def _top_validator() -> Any:
     from jsonschema import Draft202012Validator
 
-    known = {"$schema": {"type": "string"}, **TOP_LEVEL}
+    properties = {"$schema": {"type": "string"}, **TOP_LEVEL}
     return Draft202012Validator(
-        {"type": "object", "properties": known, "additionalProperties": False}
+        {"type": "object", "properties": properties, "additionalProperties": False}
     )
 
 
@@ -271,14 +271,14 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path]
     fact = "".join(steps).removeprefix(".")
     if error.validator == "additionalProperties":
-        known = [name for name in error.schema.get("properties", ()) if name != "$schema"]
+        properties = [name for name in error.schema.get("properties", ()) if name != "$schema"]
         for key in error.instance:
             if key not in error.schema.get("properties", ()):
-                near = get_close_matches(key, known, 1)
+                near = get_close_matches(key, properties, 1)
                 hint = (
                     f"the nearest known key is {near[0]!r}"
                     if near
-                    else f"known are {', '.join(known[:12])}{', …' * (len(known) > 12)}"
+                    else f"known are {', '.join(properties[:12])}{', …' * (len(properties) > 12)}"
                 )
                 yield [*path, key], True, f"{what} has unknown key {quote(key)}; {hint}"
     elif error.validator == "required":
@@ -289,12 +289,12 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
     elif error.validator == "type":
         types = error.validator_value
         names = [types] if isinstance(types, str) else types
-        wanted = " or ".join(_EXPECTED[name] for name in names if name != "null")
+        expected = " or ".join(_EXPECTED[name] for name in names if name != "null")
         got = quote(error.instance)
         if parent:
-            yield path, False, f"{what} has {fact}={got}, of a wrong type: expected {wanted}"
+            yield path, False, f"{what} has {fact}={got}, of a wrong type: expected {expected}"
         else:
-            yield path, False, f"{fact} must be {wanted}, got {got}"
+            yield path, False, f"{fact} must be {expected}, got {got}"
     elif error.validator == "enum":
         values = [*map(str, error.validator_value)]
         near = get_close_matches(str(error.instance), values, 3) or values[:5]

@@ -24,8 +24,8 @@ from tabsynth.schema.column import (
     JsonTypes,
     check_nulls,
     domain_with_missing,
-    labelled,
-    padded,
+    fill_missing,
+    label_of,
 )
 from tabsynth.schema.conditions import Restriction, has_no
 from tabsynth.schema.dtypes import base_dtype
@@ -115,11 +115,11 @@ class Temporal(Column):
         """
         cell = np.empty(1, dtype=object)
         cell[0] = text
-        one = pd.Series(cell, dtype=object)
-        number = self._amounts(one)[0]
+        single = pd.Series(cell, dtype=object)
+        number = self._amounts(single)[0]
         if np.isnan(number) and getattr(self, "format", None) is not None:
             iso: dict[str, Any] = {"format": None}
-            number = replace(self, **iso).amounts(one)[0]
+            number = replace(self, **iso).amounts(single)[0]
         if np.isnan(number):
             raise InputError(
                 f"{where}: {quote_text(text)} is no {self.kind}; write it like {self.example!r}."
@@ -158,7 +158,7 @@ class Temporal(Column):
         if code >= self.cells:
             return super().label(code)
         first, last = (self.text_of(ends[code]) for ends in self.units.cell_ends())
-        return labelled(self.labels, first) if first == last else f"{first} to {last}"
+        return label_of(self.labels, first) if first == last else f"{first} to {last}"
 
     def domain(self, limit: int = 8) -> str:
         """Implement :meth:`Column.domain`."""
@@ -166,7 +166,7 @@ class Temporal(Column):
 
     def scores(self) -> np.ndarray:
         """Return midpoints of the cells in units; NaN for missing values."""
-        return padded(self, self.units.scores()[: self.cells], np.nan)
+        return fill_missing(self, self.units.scores()[: self.cells], np.nan)
 
     def axis(self) -> tuple[str, np.ndarray]:
         """Implement :meth:`Column.axis`; a unit begins at its value."""
@@ -217,22 +217,22 @@ class Temporal(Column):
             f" to {self.high}; correct it, widen the bounds, or declare clip=true."
         )
 
-    def placing(self, held: str) -> Cells | None:
+    def placing(self, database_type: str) -> Cells | None:
         """Implement :meth:`Column.placing`: a cell begins where its first unit does."""
         first = self.units.cell_steps()[0][1:].astype(np.int64) + int(self.units.bounds[0])
         low, high = (int(bound) for bound in self.units.bounds)
         try:
-            starts = tuple(self._start(held, int(unit)) for unit in first)
-            ends = self._start(held, low), self._last(held, high)
+            starts = tuple(self._start(database_type, int(unit)) for unit in first)
+            ends = self._start(database_type, low), self._last(database_type, high)
         except (OverflowError, ValueError):  # beyond what Python's dates hold
             return None
         return None if None in ends else Cells(starts, *ends, self.clip)
 
-    def _start(self, held: str, unit: int) -> Any:
+    def _start(self, database_type: str, unit: int) -> Any:
         """Return the first moment of a unit, in a type of a database; None where the type does not hold the kind."""
         return None
 
-    def _last(self, held: str, unit: int) -> Any:
+    def _last(self, database_type: str, unit: int) -> Any:
         """Return the last moment of a unit, at microseconds."""
         return None
 
@@ -321,8 +321,8 @@ def _limits(dtype: str, of_objects: tuple[int, int]) -> tuple[int, int]:
     largest = (2**63 - 1) // 1_000 if "64[ns" in dtype else FARTHEST
     # Zones are known of Python's years; a day is more than any of them moves a time.
     if "," in dtype:
-        least, greatest = YEARS[0] + MICROSECONDS_A_DAY, YEARS[1] - MICROSECONDS_A_DAY
-        return max(-largest, least), min(largest, greatest)
+        smallest, greatest = YEARS[0] + MICROSECONDS_A_DAY, YEARS[1] - MICROSECONDS_A_DAY
+        return max(-largest, smallest), min(largest, greatest)
     return -largest, largest
 
 
@@ -347,8 +347,8 @@ def _instants_of_cells(cells: pd.Series, form: str | None) -> np.ndarray:
 
 
 def _of_texts(texts: pd.Series, form: str | None) -> np.ndarray:
-    def read(some: Any) -> Any:
-        return pd.to_datetime(some, format=form or "ISO8601", errors="coerce", utc=True)
+    def read(values: Any) -> Any:
+        return pd.to_datetime(values, format=form or "ISO8601", errors="coerce", utc=True)
 
     times = read(texts).dt.tz_localize(None).to_numpy()
     numbers = _microseconds(times)
@@ -457,8 +457,8 @@ class Date(Temporal):
             return pd.Series(days.dt.date.to_numpy(), dtype=object)
         return days.dt.strftime(self.format or "%Y-%m-%d").astype(self.dtype)
 
-    def _start(self, held: str, unit: int) -> Any:
-        if held != "date":  # an instant may have a time of day, which is refused
+    def _start(self, database_type: str, unit: int) -> Any:
+        if database_type != "date":  # an instant may have a time of day, which is refused
             return None
         return datetime.date(1970, 1, 1) + datetime.timedelta(days=unit)
 
@@ -520,24 +520,24 @@ class Datetime(Temporal):
         instants = (numbers * microseconds_of(self.resolution, self.name)).astype("datetime64[us]")
         series = pd.Series(instants)
         if base_dtype(self.dtype) != "datetime":
-            whole = "%Y-%m-%d %H:%M:%S"
+            layout = "%Y-%m-%d %H:%M:%S"
             if microseconds_of(self.resolution, self.name) % 1_000_000:
-                whole += ".%f"
-            return series.dt.strftime(self.format or whole).astype(self.dtype)
+                layout += ".%f"
+            return series.dt.strftime(self.format or layout).astype(self.dtype)
         zone = re.fullmatch(r"datetime64\[\w+, (.+)\]", self.dtype)
         if zone is None:
             return series.astype(self.dtype)
         return series.dt.tz_localize("UTC").dt.tz_convert(zone[1]).astype(self.dtype)
 
-    def _start(self, held: str, unit: int) -> Any:
+    def _start(self, database_type: str, unit: int) -> Any:
         zones = {"datetime": None, "datetime with zone": datetime.UTC}
-        if held not in zones:
+        if database_type not in zones:
             return None
         moment = datetime.timedelta(microseconds=unit * microseconds_of(self.resolution, self.name))
-        return datetime.datetime(1970, 1, 1, tzinfo=zones[held]) + moment
+        return datetime.datetime(1970, 1, 1, tzinfo=zones[database_type]) + moment
 
-    def _last(self, held: str, unit: int) -> Any:
-        following = self._start(held, unit + 1)
+    def _last(self, database_type: str, unit: int) -> Any:
+        following = self._start(database_type, unit + 1)
         return None if following is None else following - datetime.timedelta(microseconds=1)
 
     def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
@@ -601,14 +601,14 @@ class Time(Temporal):
         form = "%H:%M" if self.resolution == "1min" else "%H:%M:%S"
         return pd.Series([t.strftime(form) for t in times], dtype=object).astype(self.dtype)
 
-    def _start(self, held: str, unit: int) -> Any:
-        if held != "time":
+    def _start(self, database_type: str, unit: int) -> Any:
+        if database_type != "time":
             return None
         seconds = unit * (60 if self.resolution == "1min" else 1)
         return datetime.time(seconds // 3600, seconds // 60 % 60, seconds % 60)
 
-    def _last(self, held: str, unit: int) -> Any:
-        start = self._start(held, unit)
+    def _last(self, database_type: str, unit: int) -> Any:
+        start = self._start(database_type, unit)
         if start is None:
             return None
         second = 59 if self.resolution == "1min" else start.second

@@ -41,12 +41,12 @@ class Text(Column):
         """Accept any facts: nothing can contradict."""
 
     @property
-    def generated(self) -> bool:
+    def is_generated(self) -> bool:
         """True if synthetic tables have the column."""
         return False
 
     def generate(self, rows: int, rng: np.random.Generator) -> pd.Series:
-        """Return new values, if the column is :attr:`generated`."""
+        """Return new values, if the column is :attr:`is_generated`."""
         raise InputError(f"Column {quote(self.name)} is not generated.")
 
     @property
@@ -115,8 +115,8 @@ class Identifier(Text):
         if self.pattern is None:
             return
         check_text(where, self.pattern)
-        rest = _PART.sub("", self.pattern)
-        if "{" in rest or "}" in rest or not _PART.search(self.pattern):
+        literal = _PART.sub("", self.pattern)
+        if "{" in literal or "}" in literal or not _PART.search(self.pattern):
             raise InputError(
                 f"{where}: pattern {quote(self.pattern)} is not understood; write text with parts such as"
                 " {8 digits}, {3 letters}, {12 hex} or {uuid}."
@@ -130,7 +130,7 @@ class Identifier(Text):
             )
 
     @property
-    def generated(self) -> bool:
+    def is_generated(self) -> bool:
         """True if synthetic tables have the column."""
         return self.pattern is not None
 
@@ -170,7 +170,7 @@ class Identifier(Text):
                 for number in self._draws(rows - len(seen), rng):
                     seen.setdefault(number)
             numbers = list(seen)
-        values: Any = [self._written(number) for number in numbers]
+        values: Any = [self._text_of(number) for number in numbers]
         if self.value_type == "int":
             values = [int(value) for value in values]
         return pd.Series(values, dtype=object, name=self.name).astype(self.dtype)
@@ -185,7 +185,7 @@ class Identifier(Text):
                     numbers[i] = numbers[i] * base + digit
         return numbers
 
-    def _written(self, number: int) -> str:
+    def _text_of(self, number: int) -> str:
         out = []
         for text, kind, length in reversed(self._parts):
             alphabet = _ALPHABETS["hex" if kind == "uuid" else kind] if kind else "-"

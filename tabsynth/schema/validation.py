@@ -98,7 +98,7 @@ def value_problems(
     while parts and len(problems) <= MOST_VALUES:
         part = parts.pop()
         try:
-            taken = column.encode(read(distinct.iloc[part]))
+            part_codes = column.encode(read(distinct.iloc[part]))
         except InputError as error:
             if len(part) == 1:
                 value = native(distinct.iloc[part[0]])
@@ -111,7 +111,7 @@ def value_problems(
                 parts += [part[half:], part[:half]]
             continue
         codes_of = np.full(len(distinct), -1, dtype=np.int64)
-        codes_of[part] = taken
+        codes_of[part] = part_codes
         codes = np.where(codes_of[rows] >= 0, codes_of[rows], codes)
     if len(problems) > MOST_VALUES:
         message = f"Column {quote(column.name)}: more of its values do not fit the schema."

@@ -11,7 +11,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import plain
 from tabsynth.schema.column import Column
-from tabsynth.schema.conditions import Restriction, has_no, stated
+from tabsynth.schema.conditions import Restriction, condition_value, has_no
 from tabsynth.schema.constraints import Derived
 from tabsynth.schema.schema import Schema
 
@@ -59,7 +59,7 @@ class Condition:
                 )
             restriction = column.restriction(values)
             shares, within = restriction.shares, restriction.within
-            self.stated[name] = [stated(column, value) for value in values]
+            self.stated[name] = [condition_value(column, value) for value in values]
             self._restrictions[name] = (column, restriction)
             modelled = name in schema.learned.names
             source = None if modelled else _source(schema, column)
@@ -103,7 +103,7 @@ class Condition:
         """Return which rows of a table satisfy it, by their values; bool, shape (n,)."""
         satisfied = np.ones(len(table), dtype=bool)
         for name, (column, restriction) in self._restrictions.items():
-            satisfied &= restriction.satisfied(column, table[name])
+            satisfied &= restriction.allows(column, table[name])
         return satisfied
 
 
@@ -113,7 +113,7 @@ def _allowed_by(source: Derived, restriction: Restriction) -> np.ndarray:
     # A value of each code: the table says the same of all values of a code.
     each = column.decode(np.arange(column.size), np.random.default_rng(0))
     values = source.values(pd.DataFrame({column.name: each}))
-    return restriction.satisfied(source.target, values)
+    return restriction.allows(source.target, values)
 
 
 def _source(schema: Schema, column: Column) -> Derived | None:
@@ -203,7 +203,7 @@ def rows_where(
         satisfying += len(table)
     table = parts[0] if len(parts) == 1 else pd.concat([p for p in parts if len(p)])
     table = table.iloc[:n].reset_index(drop=True)
-    for column in encoder.whole.generated:
+    for column in encoder.whole.generated_columns:
         if not column.learned and len(parts) > 1:  # identifiers are different in all parts
             table[column.name] = column.decode(np.zeros(n, dtype=np.int64), rng)
     return table

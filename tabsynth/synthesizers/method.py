@@ -26,7 +26,7 @@ from tabsynth.privacy.accounting.accountants import RENYI
 from tabsynth.privacy.accounting.mechanisms import Mechanism
 from tabsynth.privacy.certificate.certificate import MOST_NAMED, unchanged_facts
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.schema.design import Design
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema, refuse_no_rows
@@ -351,7 +351,7 @@ class TableMethod(Method):
                 " of it, or fit margnet."
             )
         self.check_settings()
-        if self.schema.ruled:
+        if self.schema.has_rules:
             _ = CodeRules(self.schema).merged_rules  # refuses what cannot be held
 
     def check_settings(self) -> None:
@@ -370,7 +370,7 @@ class TableMethod(Method):
         if isinstance(table, RowCounter):
             raise InputError(f"Method {self.name} needs rows; only margnet is fitted to counts.")
         drafted = self.schema.released is not None
-        frame = conformed(table, self.schema) if drafted else to_pandas(table)
+        frame = conform(table, self.schema) if drafted else to_pandas(table)
         return self.encoder.to_rows(frame, key)
 
     def kind_of(self, table: object) -> TableKind:
@@ -389,7 +389,7 @@ class TableMethod(Method):
     def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""
         schema = self.schema
-        columns = schema.generated
+        columns = schema.generated_columns
         released = [c.name for c in schema.columns if c.provenance == "released"]
         drafts = (schema.released or {}).get("mechanisms", ())
         of_schema = sorted({str(item["purpose"]) for item in drafts})

@@ -137,7 +137,7 @@ def enforce_rules(
 ) -> np.ndarray:
     """Return ``n`` rows of codes that satisfy the schema's rules, from a sampler."""
     rows = draw(n)
-    if encoder.whole.ruled and encoder.rules.broken(rows).any():
+    if encoder.whole.has_rules and encoder.rules.violations(rows).any():
         if n < MIN_ROWS:  # exchanges need rows to exchange with
             rows = np.concatenate([rows, draw(MIN_ROWS - n)])
         rows = encoder.rules.hold(rows, rng)[:n]
@@ -225,7 +225,7 @@ def stream_to_parquet(
     lengths = [n // parts + (i < n % parts) for i in range(parts)]
 
     def decode(rows: np.ndarray) -> pd.DataFrame:
-        if encoder.whole.ruled and encoder.rules.broken(rows).any():
+        if encoder.whole.has_rules and encoder.rules.violations(rows).any():
             rows = encoder.rules.hold(rows, for_cells)
         table = encoder.from_index(rows, for_cells)
         if weights is not None:

@@ -18,7 +18,7 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact
 from tabsynth.privacy.noise import samplers
 from tabsynth.privacy.noise.counts import interval, stated_count
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import to_pandas
@@ -99,13 +99,13 @@ def _second_rows(encoder: TableEncoder, rows: pd.DataFrame) -> np.ndarray:
 COUNTED = {
     "violations": CountedRows(
         purpose="rows that break a rule",
-        which=lambda encoder, rows: encoder.broken(rows),
+        which=lambda encoder, rows: encoder.violations(rows),
         needs=_without_rules,
         stream=0,
     ),
     "clipped": CountedRows(
         purpose="rows with a weight above the cap",
-        which=lambda encoder, rows: encoder.whole.design.clipped(rows, encoder.whole.decimal),
+        which=lambda encoder, rows: encoder.whole.design.above_cap(rows, encoder.whole.decimal),
         needs=_without_weight,
         stream=1,
     ),
@@ -182,7 +182,7 @@ def release_number(
     mechanism = Gaussian(noise_multiplier=multiplier) if private else NoPrivacy()
     details = {"l2_sensitivity": float(bound), "unit": "units" if counted.once else "rows"}
     account, noise = ledger.open(counted.purpose, mechanism, 1, details), multiplier * bound
-    rows = PrivateTable(conformed(table, schema), ledger).read(account)
+    rows = PrivateTable(conform(table, schema), ledger).read(account)
     which = counted.which(encoder, rows)
     if schema.unit is not None:
         units = pd.factorize(names_of(rows[schema.unit]))[0]

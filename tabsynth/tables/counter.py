@@ -12,7 +12,7 @@ import pandas as pd
 from tabsynth._validate import quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import Groups, by_value, count_rows
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 
@@ -114,7 +114,7 @@ class RowCounter:
         self.check(schema)
         design = [name for name in (schema.weight, schema.unit) if name is not None]
         for part in self.parts([*dict.fromkeys([*schema.names, *design])]):
-            values = conformed(part, schema)
+            values = conform(part, schema)
             yield values.assign(**{c.name: c.convert(values[c.name]) for c in schema.columns})
 
     def check(self, schema: Schema) -> None:

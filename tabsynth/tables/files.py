@@ -13,7 +13,7 @@ from tabsynth._validate import integer, one_of, quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.certificate.attached import KEY, find_attached
 from tabsynth.privacy.certificate.certificate import beside, write_beside
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
@@ -201,7 +201,7 @@ def _as_declared(
     marked = schema.replace(decimal=decimal or schema.decimal)
     try:
         schema.check_columns(frame, str(path))
-        frame = conformed(frame, marked)
+        frame = conform(frame, marked)
         series = {
             column.name: frame[column.name]
             if column.provenance == "released"

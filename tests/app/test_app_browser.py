@@ -212,7 +212,7 @@ def _walk(folder, served, browser, page):
     keys.see("4 of 4 columns are declared, unchanged from a draft of the rows")
     schema = Schema.load(folder / "tabsynth-app" / "schema.json")
     assert schema["town"].categories == ("Quarnstedt", "Wobbenbuell", "Zzyzx", "Elsewhere")
-    assert schema.drafted == () and "categories" not in schema["town"].copied
+    assert schema.drafted == () and "categories" not in schema["town"].facts_from_rows
 
     keys.press("Go on to constraints")
     keys.step("Add constraints")

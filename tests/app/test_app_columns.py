@@ -78,7 +78,7 @@ def test_facts_that_a_person_states_are_plainly_declared(session):
     view = next(v for v in session.state.columns() if v.name == "town")
     stated = {"dtype": view.dtype, "values": view.values, "nulls": False}
     session.edit_column("town", kind=view.kind, declare=True, source="list of towns", **stated)
-    assert session.state.schema["town"].copied == ()
+    assert session.state.schema["town"].facts_from_rows == ()
     texts, fields = shown(session, 2)
     assert fields["Categories, with commas between"] == (view.values, "")
     assert "Provenance: declared: a person says that it is public." in texts

@@ -27,7 +27,7 @@ from tabsynth.drafting import draft_schema
 from tabsynth.drafting.private_schema import INFERRED, draft_on_ledger
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables.files import read_any
 from tabsynth.tables.frames import DECLARED as DECLARED_TYPES
@@ -386,7 +386,7 @@ def test_intervals_have_one_text_in_drafts_and_fits(null: int | None) -> None:
     with pytest.warns(UserWarning, match="read_table"):
         schema = draft_private(table, 60.0, random_state=0)
     assert {"(0, 18]", "(18, 40]", "(40, 90]"} <= set(schema["x"].categories)
-    assert set(conformed(table, schema)["x"][:-1]) == {"(0, 18]", "(18, 40]", "(40, 90]"}
+    assert set(conform(table, schema)["x"][:-1]) == {"(0, 18]", "(18, 40]", "(40, 90]"}
 
 
 @pytest.mark.slow(cases=0)
@@ -516,7 +516,7 @@ def test_a_number_beside_texts_has_one_text() -> None:
     drafts = [draft_private(table, 500.0, random_state=0) for table in tables]
     assert drafts[0] == drafts[1] and drafts[0]["a"].categories == ("1", "2", "a", "b")
     for table in tables:
-        assert conformed(table, drafts[0])["a"].tolist() == [str(cell) for cell in cells]
+        assert conform(table, drafts[0])["a"].tolist() == [str(cell) for cell in cells]
 
 
 @pytest.mark.parametrize("work", ["draft", "fit"])

@@ -61,7 +61,7 @@ def test_figures_are_of_the_rows_of_the_fit(rule: str, detail: str, violations: 
     schema = Schema([*DETAILS[detail], A, B, C, LOW, HIGH], **RULES[rule], violations=violations)
     encoder = TableEncoder(schema)
     if violations == "refuse":
-        good = rows(schema)[~encoder.broken(rows(schema))]
+        good = rows(schema)[~encoder.violations(rows(schema))]
         index, numbers = kept_index(schema, good, REAL)
         assert len(index) == len(numbers) == len(good)
         if rule in ("impossible", "all"):
@@ -76,9 +76,12 @@ def test_figures_are_of_the_rows_of_the_fit(rule: str, detail: str, violations: 
         ("repair", "derived"),
     )
     assert numbers.tolist() == used.tolist()
-    shared = [name for name in schema.coded.names if name in encoder.schema.names]
+    shared = [name for name in schema.comparable.names if name in encoder.schema.names]
     for name in shared:
-        of = index[:, schema.coded.names.index(name)], fitted[:, encoder.schema.names.index(name)]
+        of = (
+            index[:, schema.comparable.names.index(name)],
+            fitted[:, encoder.schema.names.index(name)],
+        )
         assert (of[0] == of[1]).all(), name
     assert set(shared) >= {"a", "b", "low"}
 

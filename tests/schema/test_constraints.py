@@ -98,7 +98,7 @@ def violations(report):
 def test_the_real_table_satisfies_the_rules() -> None:
     table = real(500)
     assert broken_by_hand(table) == 0
-    assert not any(rule.broken(table).any() for rule in SCHEMA.rules)
+    assert not any(rule.violations(table).any() for rule in SCHEMA.rules)
 
 
 @pytest.mark.parametrize(
@@ -135,13 +135,13 @@ def test_conditions_and_completions_keep_the_rules() -> None:
     model = MargNet(schema, epsilon=2).fit(real(800))
     made = model.sample(400, where={"sector": ["first"], "sex": "f"})
     assert set(made.sector) == {"first"} and set(made.industry) == {"farm", "mine"}
-    assert not any(rule.broken(made).any() for rule in schema.rules)
+    assert not any(rule.violations(made).any() for rule in schema.rules)
     assert set(model.sample(5, where={"age": 30}).age) == {30}
     partial = pd.DataFrame({"dbp": [80, 90, 100], "pregnant": ["yes", "no", "yes"]})
     whole = model.complete(partial)
     assert whole.dbp.tolist() == [80, 90, 100] and (whole.sbp > whole.dbp).all()
     assert whole.sex[0] == whole.sex[2] == "f"
-    assert not any(rule.broken(whole).any() for rule in schema.rules)
+    assert not any(rule.violations(whole).any() for rule in schema.rules)
     with pytest.raises(InputError, match="modelled by a difference"):
         MargNet(SCHEMA, epsilon=2).fit(real(300)).complete(partial)
 
@@ -166,7 +166,7 @@ def test_one_way_counts_are_those_without_rules() -> None:
     encoder = TableEncoder(SCHEMA)
     index = np.stack([rng.integers(0, s, 4_000) for s in encoder.schema.sizes], axis=1)
     held = encoder.rules.hold(index, np.random.default_rng(1))
-    assert not encoder.rules.broken(held).any()
+    assert not encoder.rules.violations(held).any()
     for j, size in enumerate(encoder.schema.sizes):
         before, after = (np.bincount(x[:, j], minlength=size) / len(x) for x in (index, held))
         # Of uniform codes a quarter of all rows break a rule; few need a donor.
@@ -404,7 +404,7 @@ def test_combinations_in_any_number_are_held(method: type) -> None:
     more = {"time_limit": 2, "rows": 600} if method is DPWGAN else {}
     more |= {"config": MargNetConfig(steps=50)} if method is MargNet else {}
     made = method(schema, epsilon=1, **more).fit(table).sample(2_000)
-    assert not any(rule.broken(made).any() for rule in schema.row_rules)
+    assert not any(rule.violations(made).any() for rule in schema.row_rules)
 
 
 def test_ten_thousand_combinations_are_few_tables() -> None:
@@ -414,7 +414,7 @@ def test_ten_thousand_combinations_are_few_tables() -> None:
     assert len(rules.merged_rules) == 66
     index = np.stack([rng.integers(0, c.size, 5_000) for c in cells], axis=1)
     held = rules.hold(index, rng)
-    assert rules.broken(index).mean() > 0.3 and not rules.broken(held).any()
+    assert rules.violations(index).mean() > 0.3 and not rules.violations(held).any()
     for j in range(12):  # exchanges alone
         np.testing.assert_array_equal(np.bincount(held[:, j]), np.bincount(index[:, j]))
 
@@ -444,7 +444,7 @@ def test_rules_of_every_form_hold_and_keep_single_columns(seed: int) -> None:
     index = np.stack([rng.integers(0, c.size, 3_000) for c in columns], axis=1)
     held = code_rules.hold(index, rng)
     made = TableEncoder(schema).from_index(held, rng)
-    assert not any(rule.broken(made).any() for rule in schema.row_rules)
+    assert not any(rule.violations(made).any() for rule in schema.row_rules)
     for j in range(len(columns)):
         before, after = (np.bincount(x[:, j], minlength=9) / 3_000 for x in (index, held))
         # Of uniform codes most rows break a rule; few of them need a copy in place of an exchange.
@@ -506,7 +506,7 @@ def test_combinations_do_not_move_single_columns(monkeypatch: pytest.MonkeyPatch
     config = MargNetConfig(steps=40)
     model = MargNet(schema, epsilon=1, config=config).fit(table)
     made = model.sample(4_000)
-    assert not any(rule.broken(made).any() for rule in schema.row_rules)
+    assert not any(rule.violations(made).any() for rule in schema.row_rules)
     mixture = model.model_.generator
     boxes = disjoint_boxes(model.model_.encoder.zeros)
     assert mixture.log_probability(boxes) < np.log(0.8)

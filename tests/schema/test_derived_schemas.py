@@ -192,7 +192,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
         ),
     ),
     "schema/editing.py: with_design": lambda f: with_design(BASE, max_weight=4.0),
-    "schema/importers/__init__.py: _imported": imported,
+    "schema/importers/__init__.py: _read_codebook": imported,
     "schema/importers/__init__.py: import_schema": imported,
     "schema/importers/declaration.py: schema_of": imported,
     "schema/linked.py: LinkedSchema.from_dict": linked(
@@ -201,7 +201,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "schema/linked.py: LinkedSchema.load": linked(
         lambda s, f: LinkedSchema.load(saved_linked(s, f))
     ),
-    "schema/schema.py: Schema.coded": lambda f: BASE.coded,
+    "schema/schema.py: Schema.comparable": lambda f: BASE.comparable,
     "schema/schema.py: Schema.from_dict": lambda f: Schema.from_dict(BASE.to_dict()),
     "schema/schema.py: Schema.learned": lambda f: BASE.learned,
     "schema/schema.py: Schema.load": lambda f: Schema.load(saved(BASE, f)),
@@ -291,6 +291,9 @@ def test_what_is_derived_keeps_what_was_released(name: str, tmp_path: Path) -> N
     for column in made.columns:
         before: Column | None = {c.name: c for c in BASE.columns}.get(column.name)
         if before is not None and not (name.endswith(": edit") and column.name == "a"):
-            assert (column.provenance, column.copied) == (before.provenance, before.copied)
+            assert (column.provenance, column.facts_from_rows) == (
+                before.provenance,
+                before.facts_from_rows,
+            )
     if name.endswith(": edit"):
-        assert made["a"].copied == ("nulls",)
+        assert made["a"].facts_from_rows == ("nulls",)

@@ -126,11 +126,11 @@ def test_every_code_comes_back_in_its_dtype(dtype: str, most: int, monkeypatch) 
     made = Hierarchical(name="a", dtype=dtype, nulls=True, codes=codes, levels=(1,))
     schema = Schema([made])
     assert len(schema.learned.columns) == 1 + (len(codes) > most)
-    table = pd.DataFrame({"a": made.listed.decode(np.arange(len(codes) + 1), RNG)})
+    table = pd.DataFrame({"a": made.code_list.decode(np.arange(len(codes) + 1), RNG)})
     encoder = TableEncoder(schema)
     index = encoder.to_index(table)
     pd.testing.assert_frame_equal(encoder.from_index(index, RNG), table)
-    assert not encoder.rules.broken(index).any()
+    assert not encoder.rules.violations(index).any()
     assert (index.max(axis=0) < schema.learned.sizes).all()
 
 
@@ -176,7 +176,7 @@ def test_long_lists_without_a_useful_level_are_cut_into_runs(levels) -> None:
     made = column(codes=codes, levels=levels, nulls=True)
     assert made.cells <= hierarchical.MODELLED and made.detail.size == 49
     places = np.array([0, 777, 99_999, 100_000])
-    values = made.listed.decode(places, RNG)
+    values = made.code_list.decode(places, RNG)
     back = made.decode(made.encode(values), RNG, details=made.detail_codes(values))
     pd.testing.assert_series_equal(back, values)
     restriction = made.restriction(["c00777"])

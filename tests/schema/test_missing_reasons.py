@@ -31,7 +31,7 @@ from tabsynth import (
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema import Column, hierarchical
-from tabsynth.schema.conditions import stated
+from tabsynth.schema.conditions import condition_value
 from tabsynth.synthesizers import AutoencoderConfig, WGANConfig
 from tabsynth.synthesizers.adversarial.config import WarmStartConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -174,8 +174,8 @@ def test_conditions_and_rules_name_them() -> None:
     drawn = set(column.decode(np.repeat(codes, 30), RNG, part.within))
     assert drawn == {-8, 3, 4}
     assert column.mask([-8, "-9"], "rule").nonzero()[0].tolist() == [64, 65]
-    assert stated(column, -8) == "-8"
-    assert part.satisfied(column, pd.Series([-8, -9, 3, 5])).tolist() == [True, False, True, False]
+    assert condition_value(column, -8) == "-8"
+    assert part.allows(column, pd.Series([-8, -9, 3, 5])).tolist() == [True, False, True, False]
 
 
 def test_orders_pass_over_reasons_and_keep_them() -> None:

@@ -143,7 +143,7 @@ def test_drafts(registered: None) -> None:
     draft = draft_schema(frame())
     assert [column.kind for column in draft.columns] == ["month", "categorical"]
     assert draft["since"].to_dict()["first"] == "2023-01"
-    assert draft["since"].copied == ("first", "last", "dtype", "nulls")
+    assert draft["since"].facts_from_rows == ("first", "last", "dtype", "nulls")
     assert review(draft)[0].startswith("'since': months from 2023-01 to 2024-12 in this table")
 
 

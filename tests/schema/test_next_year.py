@@ -12,7 +12,7 @@ from tabsynth import Schema
 from tabsynth.drafting import draft_schema
 from tabsynth.drafting.private_schema import draft_private
 from tabsynth.encoding import TableEncoder
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.tables.files import read_any
 
 EXCERPTS = ("census_ma_2018.csv", "census_ma_2019.csv")
@@ -74,5 +74,5 @@ def test_a_draft_of_2018_takes_the_census_of_2019(tmp_path: Path) -> None:
     refused("fit", second, "--schema", "s.json", "--epsilon", 1, "-o", "m", cwd=tmp_path,
             says="--accept-drafted-domain")  # fmt: skip
     released = draft_private(read_any(first, ("N",)), 1.0, null_values=("N",))
-    table = conformed(read_any(second, ("N",)), released)
+    table = conform(read_any(second, ("N",)), released)
     assert (TableEncoder(released).to_index(table) >= 0).all()

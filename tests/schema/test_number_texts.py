@@ -89,7 +89,7 @@ def test_a_declared_column_reads_marks():
         declared = Schema([numeric()], [""], decimal=mark)
         assert declared.validate(pd.DataFrame({"x": ["1,234", "5"]}), parse=True) == []
         assert Schema.from_dict(declared.to_dict()) == declared
-        assert declared.select(["x"]).decimal == declared.coded.decimal == mark
+        assert declared.select(["x"]).decimal == declared.comparable.decimal == mark
     with pytest.raises(InputError, match="decimal"):
         Schema([numeric()], decimal=";")
 

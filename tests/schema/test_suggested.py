@@ -42,7 +42,7 @@ def test_a_schema_file_keeps_suggestions(tmp_path) -> None:
         "dbp <= sbp",
         "if pregnant in yes then sex in f",
     ]
-    assert not loaded.rules and not loaded.ruled and loaded.learned is loaded
+    assert not loaded.rules and not loaded.has_rules and loaded.learned is loaded
     assert loaded.select(["sex", "pregnant"]).suggested == (SUGGESTED[1],)
     assert Schema(COLUMNS).fingerprint() != SCHEMA.fingerprint()
 

@@ -39,7 +39,7 @@ def table(rows: int = 400) -> pd.DataFrame:
 
 
 DRAFT = draft_schema(table())
-FACTS = {name: set(DRAFT[name].copied) for name in DRAFT.names}
+FACTS = {name: set(DRAFT[name].facts_from_rows) for name in DRAFT.names}
 # Of each edit that states a fact: the edit of that column, and the facts that it states.
 STATED: list[tuple[dict[str, Any], set[str]]] = [
     ({"age": {"low": 0, "high": 120}}, {"low", "high"}),
@@ -67,7 +67,7 @@ def test_the_trace_is_of_the_facts_that_no_edit_has_stated(steps: list[Any]) -> 
             schema = edit(schema, Edit(source="codebook", declare=names))
             declared |= set(names)
     schema = Schema.from_dict(json.loads(schema.to_json()))
-    assert {name: set(schema[name].copied) for name in schema.names} == left
+    assert {name: set(schema[name].facts_from_rows) for name in schema.names} == left
     assert set(schema.drafted) == set(schema.names) - declared
     assert {n: set(f) for n, f in schema.unchanged_facts.items()} == {
         name: facts for name, facts in left.items() if name in declared and facts
@@ -80,14 +80,14 @@ def test_the_trace_is_of_the_facts_that_no_edit_has_stated(steps: list[Any]) -> 
 def test_one_edit_states_and_declares() -> None:
     stated = {"age": {"low": 0, "high": 120}}
     schema = edit(DRAFT, Edit(facts=stated, declare=DRAFT.names, source="codebook"))
-    assert set(schema["age"].copied) == FACTS["age"] - {"low", "high"}
+    assert set(schema["age"].facts_from_rows) == FACTS["age"] - {"low", "high"}
     line = next(x for x in differences(DRAFT, schema) if x.startswith("column 'sex', provenance"))
     assert WORDS in line and "categories" in line
 
 
 def test_columns_from_another_source_are_plainly_declared(tmp_path: Path) -> None:
     column = Numeric(name="age", dtype="int64", low=0, high=120)
-    assert column.copied == () and provenance_in_words(column) == "declared"
+    assert column.facts_from_rows == () and provenance_in_words(column) == "declared"
     replaced = DRAFT.replace(columns=[column, *DRAFT.columns[1:]])
     assert "age" not in edit(replaced, Edit(declare=DRAFT.names, source="s")).unchanged_facts
 
@@ -99,7 +99,7 @@ def test_a_file_that_is_edited_by_hand_keeps_the_list(tmp_path: Path) -> None:
         column["provenance"] = "declared"
     assert Schema.from_dict(data).unchanged_facts.keys() == set(DRAFT.names)
     data["columns"][0][COPIED].remove("low")
-    assert "low" not in Schema.from_dict(data)["age"].copied
+    assert "low" not in Schema.from_dict(data)["age"].facts_from_rows
     changed = Schema.from_dict(data)
     for wrong in ("low", [1]):
         data["columns"][0][COPIED] = wrong

@@ -54,7 +54,7 @@ def test_the_file_has_the_unit(tmp_path: Any) -> None:
     others = [Schema(COLUMNS[:2]), Schema(COLUMNS[:2], unit="who", max_rows_per_unit=4)]
     assert len({SCHEMA.fingerprint(), *(s.fingerprint() for s in others)}) == 3
     assert "who" not in SCHEMA.names and "who" not in SCHEMA.learned.names
-    assert SCHEMA.learned.unit == SCHEMA.coded.unit == "who"
+    assert SCHEMA.learned.unit == SCHEMA.comparable.unit == "who"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tabsynth.drafting.private_schema import check_design
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.schema.design import Design
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.tables.frames import to_pandas
@@ -55,7 +55,7 @@ def table_of(cells: list[Any]) -> pd.DataFrame:
 
 
 def codes_of(table: pd.DataFrame, schema: Schema) -> np.ndarray:
-    return TableEncoder(schema).to_index(conformed(table, schema))
+    return TableEncoder(schema).to_index(conform(table, schema))
 
 
 @pytest.mark.parametrize("base", BASES)

@@ -21,7 +21,7 @@ from tabsynth.privacy.accounting.mechanisms import (
 )
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.noise import samplers
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.schema.design import NO_DESIGN
 
 ROWS = 4_000
@@ -210,12 +210,12 @@ def test_rows_conform_one_by_one() -> None:
     schema = draft_private(patients(), 2.0)
     table.loc[0, "age"], table.loc[1, "age"], table.loc[2, "age"] = "old", "-5", None
     table.loc[3, "admitted"], table.loc[4, "sex"], table.loc[5, "bmi"] = "soon", None, "1e99"
-    whole = conformed(table, schema)
-    parts = pd.concat([conformed(table.iloc[[i]], schema) for i in range(len(table))])
+    whole = conform(table, schema)
+    parts = pd.concat([conform(table.iloc[[i]], schema) for i in range(len(table))])
     pd.testing.assert_frame_equal(whole, parts)
     assert whole["age"][:3].tolist() == [0, 0, 0] and whole["sex"][4] == schema["sex"].other
     # Conformed once or twice is the same.
-    pd.testing.assert_frame_equal(conformed(whole, schema), whole)
+    pd.testing.assert_frame_equal(conform(whole, schema), whole)
 
 
 def test_one_budget_covers_draft_and_fit(tmp_path) -> None:
@@ -339,7 +339,7 @@ def test_two_whole_numbers_are_codes() -> None:
     column = draft_private(table, 1.0)["x"]
     assert (column.kind, column.categories, column.other) == ("categorical", (1, 2), 2)
     rows = pd.DataFrame({"x": ["1", "2", "3", None, "1.0", "one"]})
-    whole = conformed(rows, Schema([column], released={"mechanisms": [{"purpose": "x"}]}))
+    whole = conform(rows, Schema([column], released={"mechanisms": [{"purpose": "x"}]}))
     assert whole["x"].tolist() == [1, 2, 2, 2, 1, 2] and str(whole["x"].dtype) == "int64"
 
 

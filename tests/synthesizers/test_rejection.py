@@ -128,7 +128,7 @@ def test_rules_hold_and_computed_columns_are_conditions(hospital: Any) -> None:
     assert len(made) == 60 and set(made["wing"]) == {"left"} and set(made["ward"]) <= {"a", "b"}
     assert made["age"].between(40, 49).all() and not (made["dbp"] >= made["sbp"]).any()
     assert (made["sbp"].between(70, 104) | (made["sbp"] == 110)).all()
-    assert not any(rule.broken(made).any() for rule in HOSPITAL.rules)
+    assert not any(rule.violations(made).any() for rule in HOSPITAL.rules)
     assert made["mrn"].is_unique and made["mrn"].str.fullmatch(r"M\d{6}").all()
     assert made.attrs["certificate"]["condition"]["age"] == [{"low": 40, "high": 49}]
     dates = hospital.sample(20, where={"visit": {"low": "2019-03-05", "high": "2019-03-20"}})

@@ -59,7 +59,7 @@ def test_rules_that_hold_are_found_and_no_others() -> None:
     assert any("if age in from 0 to 1" in text and "married in null" in text for text in found)
     assert not any("score" in text for text in found)
     for item, rule in zip(suggested.suggested, suggested.suggested_rules, strict=True):
-        assert rule.broken(table).mean() < 0.01 and item["share"] < 0.02
+        assert rule.violations(table).mean() < 0.01 and item["share"] < 0.02
     table_of = next(i["rule"]["table"] for i in suggested.suggested if "derive" in i["rule"])
     assert dict(table_of) == WARDS
 
@@ -153,7 +153,7 @@ def test_a_fit_counts_the_suggestions_and_does_not_hold_them() -> None:
     without = MargNet(SCHEMA, epsilon=1).plan(estimate_time=False)
     noise = [p.spends[-1].mechanism.noise_multiplier for p in (plan, without)]
     assert plan.epsilon <= 1 and noise[0] > noise[1]
-    assert suggested.suggested and not suggested.ruled
+    assert suggested.suggested and not suggested.has_rules
 
 
 @pytest.mark.parametrize("rows", [0, 1])

@@ -82,7 +82,7 @@ def rule_checks(
     """
 
     def check(rule: Rule, item: JsonObject | None = None) -> RuleCheck:
-        hits = [rule.broken(table) for table in (synthetic, training)]
+        hits = [rule.violations(table) for table in (synthetic, training)]
         shares = [mean_share(hit, each) for hit, each in zip(hits, weights[::-1], strict=True)]
         broken = [int(hit.sum()) for hit in hits]
         figures = (broken[0], broken[1], shares[0], shares[1])

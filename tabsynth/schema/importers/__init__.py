@@ -43,7 +43,7 @@ def import_schema(path: str | Path, change: Edit | None = None) -> Schema:
     """
     path = Path(path)
     try:
-        return _imported(path, path.name, change or Edit())
+        return _read_codebook(path, path.name, change or Edit())
     except TabsynthError:
         raise
     except OSError as error:
@@ -55,7 +55,7 @@ def import_schema(path: str | Path, change: Edit | None = None) -> Schema:
         ) from None
 
 
-def _imported(path: Path, where: str, change: Edit) -> Schema:
+def _read_codebook(path: Path, where: str, change: Edit) -> Schema:
     head = _head(path)
     if labelled.matches(head, path):
         return schema_of(labelled.declarations(path, head), where, change)

@@ -37,8 +37,8 @@ def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
     table = _table(data, where)
     out: list[str] = []
     for item in (data, table, *table["columns"]):
-        given = item.get("null", []) if isinstance(item, dict) else []
-        out += [given] if isinstance(given, str) else [v for v in given if isinstance(v, str)]
+        values = item.get("null", []) if isinstance(item, dict) else []
+        out += [values] if isinstance(values, str) else [v for v in values if isinstance(v, str)]
     return [*dict.fromkeys(out)]
 
 

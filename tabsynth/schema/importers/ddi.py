@@ -43,8 +43,8 @@ def _children(element: Any, name: str) -> list[Any]:
 
 
 def _text(element: Any, name: str) -> str | None:
-    found = _children(element, name)
-    return text_of("".join(found[0].itertext())) if found else None
+    texts = _children(element, name)
+    return text_of("".join(texts[0].itertext())) if texts else None
 
 
 def matches(root: Any) -> bool:
@@ -82,9 +82,9 @@ def _facts(variable: Any) -> dict[str, Any]:
     if ends and None not in ends:
         ends += [n for n in (bound(value) for value in values) if n is not None]
         if not values or variable.get("intrvl") == "contin":
-            whole = all(isinstance(end, int) for end in ends) and _whole(variable)
+            is_whole = all(isinstance(end, int) for end in ends) and _whole(variable)
             return {**facts, "low": min(ends), "high": max(ends)} | (
-                {} if whole else {"dtype": "float64"}
+                {} if is_whole else {"dtype": "float64"}
             )
     if values:
         facts["categories"] = codes(values)

@@ -101,18 +101,18 @@ def schema_of(
             except TabsynthError as error:
                 problems.append(str(error).removeprefix(f"{source}: ").rstrip("."))
     if problems or bare:
-        clauses = [f"{listed(bare)}: {NO_VALUES}"] if bare else []
-        more = [f"and {len(problems) - MOST_NAMED} more"] if len(problems) > MOST_NAMED else []
+        clauses = [f"{join_names(bare)}: {NO_VALUES}"] if bare else []
+        extra = [f"and {len(problems) - MOST_NAMED} more"] if len(problems) > MOST_NAMED else []
         raise InputError(
             f"{source} does not state enough for {len(problems) + len(bare)} of {len(declarations)}"
-            f" columns: {'; '.join([*clauses, *problems[:MOST_NAMED], *more])}."
+            f" columns: {'; '.join([*clauses, *problems[:MOST_NAMED], *extra])}."
         )
     if not columns:
         raise InputError(f"{source} declares no column that can be learned.")
     return Schema(columns, null_values, left_out=left_out, released=released)
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return names in one text, at most :data:`MOST_NAMED`."""
     text = ", ".join(names[:MOST_NAMED])
     return text if len(names) <= MOST_NAMED else f"{text} and {len(names) - MOST_NAMED} more"
@@ -123,15 +123,15 @@ def _complete(facts: dict[str, Any]) -> dict[str, Any]:
     if facts.get("categories"):
         facts["categories"] = [*facts["categories"]]
         types = {type(value) for value in facts["categories"]}
-        wanted = facts.get("dtype")
-        if wanted is None:
+        needed = facts.get("dtype")
+        if needed is None:
             dtypes = {frozenset({bool}): "bool", frozenset({int}): "int64"}
             real = "float64" if types <= {int, float} else "str"
-            wanted = dtypes.get(frozenset(types), real)
-        facts = {"kind": "categorical", **facts, "dtype": wanted}
+            needed = dtypes.get(frozenset(types), real)
+        facts = {"kind": "categorical", **facts, "dtype": needed}
     elif "low" in facts and "high" in facts and facts.get("kind", "numeric") == "numeric":
-        whole = all(isinstance(facts[end], int) for end in ("low", "high"))
-        facts = {"kind": "numeric", "dtype": "int64" if whole else "float64", **facts}
+        is_whole = all(isinstance(facts[end], int) for end in ("low", "high"))
+        facts = {"kind": "numeric", "dtype": "int64" if is_whole else "float64", **facts}
     if facts.get("nulls") and facts.get("dtype") in ("int64", "bool"):
         facts["dtype"] = {"int64": "Int64", "bool": "boolean"}[facts["dtype"]]
     if not facts.get("labels", True):

@@ -29,8 +29,8 @@ def matches(data: Any) -> bool:
 def _table(data: dict[str, Any], where: str) -> dict[str, Any]:
     if isinstance(data.get("fields"), list):
         return data
-    given = [r.get("schema") for r in data["resources"] if isinstance(r, dict)]
-    tables: list[dict[str, Any]] = [table for table in given if isinstance(table, dict)]
+    resources = [r.get("schema") for r in data["resources"] if isinstance(r, dict)]
+    tables: list[dict[str, Any]] = [table for table in resources if isinstance(table, dict)]
     if len(tables) != 1 or not isinstance(tables[0].get("fields"), list):
         raise FileFormatError(
             f"{where} describes {len(tables)} tables; save the schema of one table alone."
@@ -40,8 +40,8 @@ def _table(data: dict[str, Any], where: str) -> dict[str, Any]:
 
 def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
     """Return texts that mean null; the empty one by default."""
-    given = _table(data, where).get("missingValues", [""])
-    values = [v.get("value") if isinstance(v, dict) else v for v in given]
+    declared = _table(data, where).get("missingValues", [""])
+    values = [v.get("value") if isinstance(v, dict) else v for v in declared]
     return [value for value in values if isinstance(value, str)]
 
 

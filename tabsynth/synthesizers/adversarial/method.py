@@ -38,7 +38,7 @@ from tabsynth.privacy.noise.counts import (
     probabilities,
 )
 from tabsynth.privacy.noise.samplers import Bits
-from tabsynth.schema.conforming import conformed
+from tabsynth.schema.conforming import conform
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import (
@@ -564,7 +564,7 @@ class NetworksMethod(TableMethod):
         elif schema.released is None:
             parts = parts_of(table)
         else:
-            parts = (conformed(part, schema) for part in parts_of(table))
+            parts = (conform(part, schema) for part in parts_of(table))
         records = store_records(map(encoder.to_records, parts), encoder.layout.sizes, schema.design)
         return records.within_bound(schema.design, key)
 

@@ -131,7 +131,7 @@ def tables_where(
         return parts[0]
     out = {name: _together([part[name] for part in parts]) for name in schema.names}
     for name, table in out.items():
-        for column in encoder.encoders[name].whole.generated:
+        for column in encoder.encoders[name].whole.generated_columns:
             if not column.learned:
                 table[column.name] = column.decode(np.zeros(len(table), dtype=np.int64), rng)
     return out

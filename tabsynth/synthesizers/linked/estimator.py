@@ -333,7 +333,7 @@ class LinkedMethod(Method):
     def public_facts(self, trained: Trained) -> JsonObject:
         """Return the public facts that a certificate states, JSON-ready."""
         schema = self.schema
-        columns = [(t, c) for t, s in schema.tables.items() for c in s.generated]
+        columns = [(t, c) for t, s in schema.tables.items() for c in s.generated_columns]
         declared = [(f"{t}.{c.name}", c) for t, c in columns if c.provenance == "declared"]
         return {
             "schema_sha256": schema.fingerprint(),

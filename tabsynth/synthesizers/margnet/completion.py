@@ -34,11 +34,11 @@ def complete_table(
     generator, encoder = model.generator, model.encoder
     codes = _partial_index(encoder, table, nulls)
     filled = generator.complete(codes, for_codes, boxes=boxes)
-    if encoder.whole.ruled:
+    if encoder.whole.has_rules:
         _check_completable(encoder)
         for _ in range(COMPLETIONS):
             complete_rows = np.flatnonzero((filled >= 0).all(axis=1))
-            wrong = complete_rows[encoder.rules.broken(filled[complete_rows])]
+            wrong = complete_rows[encoder.rules.violations(filled[complete_rows])]
             if not len(wrong):
                 break
             filled[wrong] = generator.complete(codes[wrong], for_codes, boxes=boxes)

@@ -182,8 +182,8 @@ class TabulatedRows:
         """Return category codes, shape (rows, columns) int64."""
         drawn = host(rng)
         index = self._draw(self._cells(rows, drawn), drawn, rounded=self.rounded)
-        for _ in range(REDRAWN if self.encoder.whole.ruled else 0):
-            wrong = np.flatnonzero(self.encoder.rules.broken(index))
+        for _ in range(REDRAWN if self.encoder.whole.has_rules else 0):
+            wrong = np.flatnonzero(self.encoder.rules.violations(index))
             if not len(wrong):
                 break
             index[wrong] = self._redraw(index[wrong], drawn)
