@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import pandas as pd
 
+from tabsynth._typing import JsonMapping
 from tabsynth._validate import native
 from tabsynth.schema.number_texts import floats_of
 
@@ -31,12 +32,12 @@ def plain(value: Any) -> Any:
     return None if value is pd.NA or nan else value
 
 
-def is_range(value: object) -> TypeGuard[Mapping[str, Any]]:
+def is_range(value: object) -> TypeGuard[JsonMapping]:
     """Return whether a value of a condition is a range ``{"low": a, "high": b}``."""
     return isinstance(value, Mapping) and set(value) == {"low", "high"}
 
 
-def range_ends(value: Mapping[str, Any]) -> tuple[Any, Any]:
+def range_ends(value: JsonMapping) -> tuple[Any, Any]:
     """Return both ends of a range, in Python's own types."""
     return plain(value["low"]), plain(value["high"])
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import check_text, one_of, quote
 from tabsynth.design import UNCHANGED
 from tabsynth.errors import FileFormatError, InputError, one_line
@@ -691,7 +691,7 @@ def register(kind: type[Column]) -> None:
     KINDS[kind.kind] = kind
 
 
-def column_from(item: Mapping[str, Any], where: str) -> Column:
+def column_from(item: JsonMapping, where: str) -> Column:
     """Return the column of a dict from :meth:`Column.to_dict`; refuse what it does not know."""
     values = dict(item)
     column = f"column {quote(values.get('name'))}"
@@ -706,7 +706,7 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
             f" {', '.join(names)}."
         )
     values = {key: value for key, value in values.items() if value is not None}
-    types: dict[str, Any] = {
+    types: JsonObject = {
         "nulls": bool,
         "labels": dict,
         "missing": dict,

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote, real
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import plain
@@ -368,7 +369,7 @@ class Forbidden(Implication):
         return np.all([m[c] for m, c in zip(self.conditions, codes, strict=True)], axis=0)
 
 
-def checked_suggestions(suggested: Any) -> tuple[dict[str, Any], ...]:
+def checked_suggestions(suggested: Any) -> tuple[JsonObject, ...]:
     """Return suggested rules with their shares, as JSON writes them; their columns are not looked at.
 
     Raises
@@ -460,7 +461,7 @@ def _column(columns: Columns, name: Any, where: str) -> Column:
     return column
 
 
-def _derivation(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
+def _derivation(columns: Columns, item: JsonMapping, where: str) -> Rule:
     target = _column(columns, item["derive"], where)
     if "expression" in item:
         expression = Expression(item["expression"], where)
@@ -544,7 +545,7 @@ def _code(column: Column, value: Any, where: str) -> int:
     return int(column.mask([value], where).argmax())
 
 
-def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
+def _order(columns: Columns, item: JsonMapping, where: str) -> Rule:
     names = item["order"]
     if (
         not isinstance(names, list | tuple)
@@ -612,7 +613,7 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
     return Order(ordered, strict, difference)
 
 
-def _sum(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
+def _sum(columns: Columns, item: JsonMapping, where: str) -> Rule:
     parts, total = item["sum"], item["at_most"]
     names = [*parts, total] if isinstance(parts, list | tuple) else []
     if len(names) < 2 or len(set(map(str, names))) < len(names):
@@ -644,7 +645,7 @@ def _check_possible(rule: Order | Sum, where: str) -> None:
         )
 
 
-def _implication(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
+def _implication(columns: Columns, item: JsonMapping, where: str) -> Rule:
     sides = []
     for key in ("if", "then"):
         side = item[key]
@@ -669,7 +670,7 @@ def _implication(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
     )
 
 
-def _words(side: Mapping[str, Any]) -> str:
+def _words(side: JsonMapping) -> str:
     def side_words(values: Any) -> str:
         if isinstance(values, Mapping):
             return f"from {values['low']} to {values['high']}"

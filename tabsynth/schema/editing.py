@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import one_of, quote
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.column import (
@@ -44,7 +45,7 @@ class Edit:
     """
 
     drop: Sequence[str] = ()
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    facts: Mapping[str, JsonMapping] = field(default_factory=dict)
     declare: Sequence[str] = ()
     source: str | None = None
     accept_suggested: Sequence[int] = ()
@@ -65,7 +66,7 @@ class Edit:
         """The columns that the edit names."""
         return {*self.drop, *self.facts, *self.declare}
 
-    def apply(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def apply(self, facts: JsonMapping) -> JsonObject:
         """Return the facts of a column, as a schema file has them, with the changes of this column."""
         name, stated = facts["name"], dict(self.facts.get(facts["name"], {}))
         out = dict(facts)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of
 from tabsynth.schema.column import COPIED, Column
 from tabsynth.schema.schema import Schema
@@ -20,7 +21,7 @@ PROVENANCE, RELEASED = f"{OWN}provenance", f"{OWN}released"
 TEMPORAL_TYPES = ("date", "datetime", "time", "duration")
 
 
-def to_sdv(schema: Schema, version: str = "V1") -> dict[str, Any]:
+def to_sdv(schema: Schema, version: str = "V1") -> JsonObject:
     """Return SDV metadata of one table named ``table``, as SDV, SDMetrics and SDGym take it.
 
     Parameters
@@ -45,7 +46,7 @@ def to_sdv(schema: Schema, version: str = "V1") -> dict[str, Any]:
     }
 
 
-def _sdv(column: Column) -> dict[str, Any]:
+def _sdv(column: Column) -> JsonObject:
     if column.value_type == "bool":
         return {"sdtype": "boolean"}
     out = {"sdtype": SDTYPES.get(column.kind, "unknown")}
@@ -56,7 +57,7 @@ def _sdv(column: Column) -> dict[str, Any]:
     return out
 
 
-def _sdv_2(column: Column) -> dict[str, Any]:
+def _sdv_2(column: Column) -> JsonObject:
     """Return the metadata of SDV 2: with the facts of the schema, as far as its metadata has a place for them."""
     out = _sdv(column)
     out.pop("computer_representation", None)
@@ -86,7 +87,7 @@ def _decimal_places(resolution: Any) -> int | None:
     return next((p for p in range(16) if float(resolution * 10**p).is_integer()), None)
 
 
-def to_frictionless(schema: Schema) -> dict[str, Any]:
+def to_frictionless(schema: Schema) -> JsonObject:
     """Return a frictionless Table Schema; categories with labels are in the form of its version 2.
 
     Properties that begin with ``tabsynth:`` say what was drafted or released, so that an import keeps it.
@@ -99,7 +100,7 @@ def to_frictionless(schema: Schema) -> dict[str, Any]:
     }
 
 
-def _trace(column: Column) -> dict[str, Any]:
+def _trace(column: Column) -> JsonObject:
     """Return where the facts of a column are from, unless a person declared all of them."""
     provenance = {} if column.provenance == "declared" else {PROVENANCE: column.provenance}
     return provenance | (
@@ -107,13 +108,13 @@ def _trace(column: Column) -> dict[str, Any]:
     )
 
 
-def _field(column: Column) -> dict[str, Any]:
+def _field(column: Column) -> JsonObject:
     of_time = column.kind in TEMPORAL_TYPES
-    out: dict[str, Any] = {"name": column.name}
+    out: JsonObject = {"name": column.name}
     out["type"] = column.kind if of_time else FIELD_TYPES.get(column.value_type, "string")
     if column.description:
         out["description"] = column.description
-    rules: dict[str, Any] = {} if column.nulls else {"required": True}
+    rules: JsonObject = {} if column.nulls else {"required": True}
     if column.kind == "identifier":
         rules["unique"] = True
     if column.categories:
@@ -135,7 +136,7 @@ def _field(column: Column) -> dict[str, Any]:
     return out | ({"constraints": rules} if rules else {})
 
 
-EXPORTS: dict[str, Callable[[Schema], dict[str, Any]]] = {
+EXPORTS: dict[str, Callable[[Schema], JsonObject]] = {
     "sdv": to_sdv,
     "sdv-v2": partial(to_sdv, version="V2"),
     "frictionless": to_frictionless,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tabsynth._files import parse_json, read_json_text, write_text
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import check_text, integer, quote
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.schema.design import Design
@@ -111,7 +112,7 @@ class TableKeys:
         """The key and the parent's key, as far as the table has them."""
         return tuple(name for name in (self.key, self.parent_key) if name is not None)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return a JSON-ready mapping, without what is not declared."""
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -176,7 +177,7 @@ class LinkedSchema:
     ('homes', ('people',))
     """
 
-    def __init__(self, tables: Mapping[str, Schema], keys: Mapping[str, Any]) -> None:
+    def __init__(self, tables: Mapping[str, Schema], keys: JsonMapping) -> None:
         if not isinstance(tables, Mapping) or not 2 <= len(tables) <= MOST_TABLES:
             raise InputError(
                 f"Expected tables to be a dict of 2 to {MOST_TABLES} schemas, got {quote(tables)}."
@@ -375,7 +376,7 @@ class LinkedSchema:
         rows = {name: (keys.parent, keys.max_children) for name, keys in self.keys.items()}
         return self.design, rows
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return a JSON-ready mapping."""
         return {
             "format": FORMAT,

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth._typing import JsonObject
+
 DECIMAL_MARKS = (".", ",")
 NUMBER_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 LONGEST = 64  # characters of a text that may be a number
@@ -126,7 +128,7 @@ def floats_of(values: pd.Series) -> np.ndarray:
 
 def once_each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a function of texts that remembers what it gave, as long as it is kept itself; other values are asked each time."""
-    answers: dict[str, Any] = {}
+    answers: JsonObject = {}
 
     def recall(value: Any) -> Any:
         if not isinstance(value, str):

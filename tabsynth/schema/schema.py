@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import parse_json, position, read_json_text, write_text
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, quote, quote_text
 from tabsynth.design import design_from, neighbour_of
 from tabsynth.errors import InputError, TableError, TabsynthError
@@ -52,7 +53,7 @@ MAX_MARKS = 2**26  # category codes marked, yes or no, by all combinations: a by
 Zero = dict[int, np.ndarray]  # by column number, which of its category codes, bool (size,)
 
 
-def combinations_from(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any], ...]:
+def combinations_from(columns: Sequence[Column], impossible: Any) -> tuple[JsonObject, ...]:
     """Return the combinations with lists of values as tuples; refuse, in one line, what cannot be one."""
     if not isinstance(impossible, list | tuple):
         raise InputError(f"Expected impossible to be a list of dicts, got {quote(impossible)}.")
@@ -62,7 +63,7 @@ def combinations_from(columns: Sequence[Column], impossible: Any) -> tuple[dict[
             f" {MAX_COMBINATIONS:,} are supported."
         )
     _check_marks(columns, impossible)
-    combinations: list[dict[str, Any]] = []
+    combinations: list[JsonObject] = []
     for i, combination in enumerate(impossible):
         where = f"impossible[{i}]"
         if not isinstance(combination, Mapping) or len(combination) < 2:
@@ -90,7 +91,7 @@ def _check_marks(columns: Sequence[Column], impossible: Sequence[Any]) -> None:
             )
 
 
-def zeros(columns: Sequence[Column], impossible: Sequence[Mapping[str, Any]]) -> list[Zero]:
+def zeros(columns: Sequence[Column], impossible: Sequence[JsonMapping]) -> list[Zero]:
     """Return each combination by category codes: a row that is True in all its columns cannot occur."""
     return [_zero(columns, c, f"impossible[{i}]") for i, c in enumerate(impossible)]
 
@@ -125,7 +126,7 @@ def _native_values(values: Any, where: str) -> Any:
     raise InputError(f"{where}: expected a list of values or a range, got {quote(values)}.")
 
 
-def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str) -> Zero:
+def _zero(columns: Sequence[Column], combination: JsonMapping, where: str) -> Zero:
     numbers = {column.name: j for j, column in enumerate(columns)}
     marked = {}
     for name, values in combination.items():
@@ -209,12 +210,12 @@ class Schema:
 
     columns: tuple[Column, ...]
     null_values: tuple[str, ...] = DEFAULT_NULL_VALUES
-    impossible: tuple[dict[str, Any], ...] = ()
+    impossible: tuple[JsonObject, ...] = ()
     left_out: tuple[dict[str, str], ...] = ()
-    constraints: tuple[dict[str, Any], ...] = ()
+    constraints: tuple[JsonObject, ...] = ()
     violations: str = "refuse"
-    released: dict[str, Any] | None = None
-    suggested: tuple[dict[str, Any], ...] = ()
+    released: JsonObject | None = None
+    suggested: tuple[JsonObject, ...] = ()
     decimal: str | None = None
     weight: str | None = None
     max_weight: float | None = None
@@ -225,12 +226,12 @@ class Schema:
         self,
         columns: Iterable[Column],
         null_values: Sequence[str] = DEFAULT_NULL_VALUES,
-        impossible: Sequence[Mapping[str, Any]] = (),
+        impossible: Sequence[JsonMapping] = (),
         left_out: Sequence[Mapping[str, str]] = (),
-        constraints: Sequence[Mapping[str, Any]] = (),
+        constraints: Sequence[JsonMapping] = (),
         violations: str = "refuse",
-        released: Mapping[str, Any] | None = None,
-        suggested: Sequence[Mapping[str, Any]] = (),
+        released: JsonMapping | None = None,
+        suggested: Sequence[JsonMapping] = (),
         decimal: str | None = None,
         *,
         weight: str | None = None,
@@ -378,7 +379,7 @@ class Schema:
             return self
         names = {column.name for column in columns}
         impossible = [c for c in self.impossible if set(c) <= names]
-        without: dict[str, Any] = {"left_out": (), "constraints": (), "suggested": ()}
+        without: JsonObject = {"left_out": (), "constraints": (), "suggested": ()}
         return self.replace(columns=columns, impossible=impossible, **without)
 
     @cached_property
@@ -631,13 +632,13 @@ class Schema:
         text = json.dumps(self._facts(copied=False), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return a JSON-ready mapping, without ``impossible`` and ``left_out`` where nothing is."""
         facts = self._facts(copied=True)
         return {"format": facts.pop("format"), COPIED: NOTICE, **facts} if self.drafted else facts
 
-    def _facts(self, *, copied: bool) -> dict[str, Any]:
-        out: dict[str, Any] = {
+    def _facts(self, *, copied: bool) -> JsonObject:
+        out: JsonObject = {
             "format": FORMAT,
             "null_values": list(self.null_values),
             "columns": [column.to_dict(copied=copied) for column in self.columns],

@@ -5,12 +5,13 @@
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
 from tabsynth._files import position
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import COPIED, KINDS, PROVENANCES, Column, fact_names
@@ -19,7 +20,7 @@ FORMAT = "tabsynth-schema/1"
 MOST_PROBLEMS, MOST_CHARACTERS = 5, 500  # listed in one error
 
 # Keys of a schema file besides ``columns``; a new key is one line.
-TOP_LEVEL: dict[str, dict[str, Any]] = {
+TOP_LEVEL: dict[str, JsonObject] = {
     "format": {"const": FORMAT},
     COPIED: {"description": "A notice where values were copied from rows; it is not read."},
     "null_values": {
@@ -76,7 +77,7 @@ TOP_LEVEL: dict[str, dict[str, Any]] = {
     },
 }
 # Keys that columns of all kinds have, where a type alone does not say enough.
-SHARED: dict[str, dict[str, Any]] = {
+SHARED: dict[str, JsonObject] = {
     "name": {"type": "string"},
     "dtype": {"type": "string"},
     "nulls": {"type": "boolean"},
@@ -107,7 +108,7 @@ _EXPECTED = {
 }
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonObject:
     """Return the JSON Schema (2020-12) of schema files with columns of the registered kinds."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -141,16 +142,16 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _column_schema(kinds: Sequence[str]) -> dict[str, Any]:
+def _column_schema(kinds: Sequence[str]) -> JsonObject:
     """Return the JSON Schema of a column that is of one of some kinds."""
-    properties: dict[str, dict[str, Any]] = {"name": {}, "kind": {"enum": [*kinds]}}
+    properties: dict[str, JsonObject] = {"name": {}, "kind": {"enum": [*kinds]}}
     for kind in kinds:
         described = _descriptions(KINDS[kind])
         for name in fact_names(KINDS[kind]):
             if name in KINDS[kind].json_types:
                 types = _json_type_names(KINDS[kind].json_types[name])
                 before = properties.get(name, {}).get("type", [])
-                form: dict[str, Any] = {"type": [*dict.fromkeys((*before, *types, "null"))]}
+                form: JsonObject = {"type": [*dict.fromkeys((*before, *types, "null"))]}
             else:
                 form = dict(SHARED.get(name, properties.get(name, {})))
                 if "type" in form and name not in REQUIRED:
@@ -224,7 +225,7 @@ def check_form(data: Any, where: str, text: str | None = None) -> None:
         raise FileFormatError(f"{where}: {'; '.join(problems)}.")
 
 
-def _problems(data: Mapping[str, Any]) -> Iterable[tuple[list[Any], bool, str]]:
+def _problems(data: JsonMapping) -> Iterable[tuple[list[Any], bool, str]]:
     """Yield of each problem the path, whether its key is meant rather than its value, and a clause."""
     columns = data.get("columns")
     top_level = {key: value for key, value in data.items() if key != "columns"}

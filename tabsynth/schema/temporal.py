@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from pandas.errors import OutOfBoundsTimedelta
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import check_text, quote, quote_text
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import is_null, is_range, range_ends
@@ -118,7 +119,7 @@ class Temporal(Column):
         single = pd.Series(cell, dtype=object)
         number = self._amounts(single)[0]
         if np.isnan(number) and getattr(self, "format", None) is not None:
-            iso: dict[str, Any] = {"format": None}
+            iso: JsonObject = {"format": None}
             number = replace(self, **iso).amounts(single)[0]
         if np.isnan(number):
             raise InputError(

@@ -3,8 +3,8 @@
 import csv
 import io
 from collections.abc import Iterator
-from typing import Any
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError, one_line
 from tabsynth.schema.column import KINDS
@@ -59,8 +59,8 @@ def declarations(text: str, where: str) -> Iterator[Declaration]:
         yield Declaration(name=cells["name"], facts=_facts(cells, f"{where}, row {line}"))
 
 
-def _facts(cells: dict[str, str], where: str) -> dict[str, Any]:
-    facts: dict[str, Any] = {"nulls": _truth(cells, "nulls", where)}
+def _facts(cells: dict[str, str], where: str) -> JsonObject:
+    facts: JsonObject = {"nulls": _truth(cells, "nulls", where)}
     if cells.get("clip"):
         facts["clip"] = _truth(cells, "clip", where)
     kind = cells.get("kind", "").lower()

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import KINDS
@@ -22,7 +23,7 @@ def matches(data: Any) -> bool:
     return isinstance(data, dict) and "csvw" in str(data.get("@context", ""))
 
 
-def _table(data: dict[str, Any], where: str) -> dict[str, Any]:
+def _table(data: JsonObject, where: str) -> JsonObject:
     tables = data.get("tables", [data])
     if not isinstance(tables, list) or len(tables) != 1 or not isinstance(tables[0], dict):
         raise FileFormatError(f"{where} describes several tables; save the metadata of one alone.")
@@ -32,7 +33,7 @@ def _table(data: dict[str, Any], where: str) -> dict[str, Any]:
     return schema
 
 
-def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
+def null_values(data: JsonObject, where: str) -> Sequence[str]:
     """Return texts that mean null in any column."""
     table = _table(data, where)
     out: list[str] = []
@@ -42,7 +43,7 @@ def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
     return [*dict.fromkeys(out)]
 
 
-def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
+def declarations(data: JsonObject, where: str) -> Iterator[Declaration]:
     """Return what the metadata states of each column that is not virtual.
 
     Raises
@@ -64,11 +65,11 @@ def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
             yield Declaration(name=title, facts=_facts(item))
 
 
-def _facts(item: dict[str, Any]) -> dict[str, Any]:
+def _facts(item: JsonObject) -> JsonObject:
     datatype = item.get("datatype", "string")
     datatype = datatype if isinstance(datatype, dict) else {"base": datatype}
     base, form = str(datatype.get("base", "string")), datatype.get("format")
-    facts: dict[str, Any] = {"nulls": item.get("required") is not True}
+    facts: JsonObject = {"nulls": item.get("required") is not True}
     facts["description"] = _text(item.get("dc:description", item.get("rdfs:comment")))
     low = datatype.get("minimum", datatype.get("minInclusive"))
     high = datatype.get("maximum", datatype.get("maxInclusive"))

@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
+from tabsynth._typing import JsonObject
 from tabsynth.errors import FileFormatError, one_line
 from tabsynth.schema.importers.declaration import Declaration, bound, codes, text_of
 
@@ -70,12 +71,12 @@ def declarations(root: Any, where: str) -> Iterator[Declaration]:
         yield Declaration(name=name, facts=_facts(variable))
 
 
-def _facts(variable: Any) -> dict[str, Any]:
+def _facts(variable: Any) -> JsonObject:
     categories = [c for c in _children(variable, "catgry") if _text(c, "catValu") is not None]
     present = [c for c in categories if c.get("missing") != "Y"]
     values = [str(_text(c, "catValu")) for c in present]
     labels = {str(_text(c, "catValu")): _text(c, "labl") for c in present}
-    facts: dict[str, Any] = {"description": _text(variable, "labl"), "nulls": True}
+    facts: JsonObject = {"description": _text(variable, "labl"), "nulls": True}
     facts["labels"] = {value: label for value, label in labels.items() if label is not None}
     ranges = [r for v in _children(variable, "valrng") for r in _children(v, "range")]
     ends = [bound(r.get(end, "")) for r in ranges for end in ("min", "max")]

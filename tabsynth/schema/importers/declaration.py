@@ -1,10 +1,11 @@
 """What a codebook says of the columns of a table, and the schema that follows from it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.column import KINDS, Column, column_from
@@ -32,7 +33,7 @@ class Declaration:
     """
 
     name: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: JsonMapping = field(default_factory=dict)
     left_out: str | None = None
 
 
@@ -55,7 +56,7 @@ def schema_of(
     source: str,
     change: Edit,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
-    released: Mapping[str, Any] | None = None,
+    released: JsonMapping | None = None,
 ) -> Schema:
     """Return the schema of what a format states, with what a person adds.
 
@@ -118,7 +119,7 @@ def join_names(names: Sequence[str]) -> str:
     return text if len(names) <= MOST_NAMED else f"{text} and {len(names) - MOST_NAMED} more"
 
 
-def _complete(facts: dict[str, Any]) -> dict[str, Any]:
+def _complete(facts: JsonObject) -> JsonObject:
     """Return facts with the kind and the dtype that follow from categories or bounds."""
     if facts.get("categories"):
         facts["categories"] = [*facts["categories"]]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import COPIED, KINDS
@@ -26,11 +27,11 @@ def matches(data: Any) -> bool:
     )
 
 
-def _table(data: dict[str, Any], where: str) -> dict[str, Any]:
+def _table(data: JsonObject, where: str) -> JsonObject:
     if isinstance(data.get("fields"), list):
         return data
     resources = [r.get("schema") for r in data["resources"] if isinstance(r, dict)]
-    tables: list[dict[str, Any]] = [table for table in resources if isinstance(table, dict)]
+    tables: list[JsonObject] = [table for table in resources if isinstance(table, dict)]
     if len(tables) != 1 or not isinstance(tables[0].get("fields"), list):
         raise FileFormatError(
             f"{where} describes {len(tables)} tables; save the schema of one table alone."
@@ -38,19 +39,19 @@ def _table(data: dict[str, Any], where: str) -> dict[str, Any]:
     return tables[0]
 
 
-def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
+def null_values(data: JsonObject, where: str) -> Sequence[str]:
     """Return texts that mean null; the empty one by default."""
     declared = _table(data, where).get("missingValues", [""])
     values = [v.get("value") if isinstance(v, dict) else v for v in declared]
     return [value for value in values if isinstance(value, str)]
 
 
-def released_of(data: dict[str, Any], where: str) -> Any:
+def released_of(data: JsonObject, where: str) -> Any:
     """Return what the private draft of an exported schema of tabsynth released; None without one."""
     return _table(data, where).get(RELEASED)
 
 
-def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
+def declarations(data: JsonObject, where: str) -> Iterator[Declaration]:
     """Return what the Table Schema states of each field.
 
     Raises
@@ -68,7 +69,7 @@ def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
         yield _declaration(field, len(keys) == 1 and field["name"] in keys)
 
 
-def _declaration(field: dict[str, Any], key: bool) -> Declaration:
+def _declaration(field: JsonObject, key: bool) -> Declaration:
     name, kind = field["name"], field.get("type", "string")
     rules = field.get("constraints")
     rules = rules if isinstance(rules, dict) else {}
@@ -76,7 +77,7 @@ def _declaration(field: dict[str, Any], key: bool) -> Declaration:
         return identifier(name, "the Table Schema says that its values are unique or identify")
     described = text_of(field.get("description")) or text_of(field.get("title"))
     required = rules.get("required") is True
-    facts: dict[str, Any] = {"nulls": not required, "description": described}
+    facts: JsonObject = {"nulls": not required, "description": described}
     if PROVENANCE in field:  # an export of tabsynth
         facts |= {"provenance": field[PROVENANCE], "source": None}
     facts |= {COPIED: field[f"{OWN}{COPIED}"]} if f"{OWN}{COPIED}" in field else {}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tabsynth._typing import JsonObject
 from tabsynth.errors import FileFormatError, InputError, one_line
 from tabsynth.schema.importers.declaration import Declaration, text_of
 
@@ -41,11 +42,11 @@ def declarations(path: Path, head: bytes) -> Iterator[Declaration]:
         yield Declaration(name=name, facts=_facts(name, about))
 
 
-def _facts(name: str, about: Any) -> dict[str, Any]:
+def _facts(name: str, about: Any) -> JsonObject:
     labels = about.variable_value_labels.get(name, {})
     missing = about.missing_ranges.get(name, [])
     present = {_code(v): label for v, label in labels.items() if not _in_ranges(v, missing)}
-    facts: dict[str, Any] = {"nulls": True}
+    facts: JsonObject = {"nulls": True}
     facts["description"] = text_of(about.column_names_to_labels.get(name))
     measure = about.variable_measure.get(name)
     # On a scale, labels explain single values and do not list all of them.

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tabsynth._typing import JsonObject
 from tabsynth.schema.importers.declaration import Declaration, bound, codes, text_of
 
 NULL_LABEL = re.compile(r"(?i)n/a\b")
@@ -21,18 +22,18 @@ def matches(data: Any) -> bool:
     )
 
 
-def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
+def null_values(data: JsonObject, where: str) -> Sequence[str]:
     """Return the codes that mean null in some column."""
     labelled = (pair for item in data.values() for pair in _values(item).items())
     return [*dict.fromkeys(code for code, label in labelled if _is_null(label))]
 
 
-def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
+def declarations(data: JsonObject, where: str) -> Iterator[Declaration]:
     """Return what the dictionary states of each column."""
     for name, item in data.items():
         values = _values(item)
         listed = {k: v for k, v in values.items() if k not in ("min", "max") and not _is_null(v)}
-        facts: dict[str, Any] = {"description": text_of(item.get("description"))}
+        facts: JsonObject = {"description": text_of(item.get("description"))}
         facts["nulls"] = any(map(_is_null, values.values()))
         facts["labels"] = {k: v for k, v in listed.items() if isinstance(v, str)}
         ends = [bound(values.get(end)) for end in ("min", "max")]
@@ -44,7 +45,7 @@ def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
         yield Declaration(name=name, facts=facts)
 
 
-def _values(item: dict[str, Any]) -> dict[str, Any]:
+def _values(item: JsonObject) -> JsonObject:
     values = item.get("values")
     return values if isinstance(values, dict) else {}
 

@@ -8,6 +8,7 @@ carry ranges or values that were detected in a table. They are taken with the pr
 from collections.abc import Iterator
 from typing import Any
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import KINDS
@@ -29,7 +30,7 @@ def matches(data: Any) -> bool:
     return data.get("METADATA_SPEC_VERSION") in VERSIONS or "SCHEMA_VERSION" in data or old
 
 
-def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
+def declarations(data: JsonObject, where: str) -> Iterator[Declaration]:
     """Return what the metadata states of each column.
 
     Raises
@@ -54,9 +55,7 @@ def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
         yield _declaration(name, item, name in keys, public or item.get("public") is True, where)
 
 
-def _declaration(
-    name: str, item: dict[str, Any], key: bool, public: bool, where: str
-) -> Declaration:
+def _declaration(name: str, item: JsonObject, key: bool, public: bool, where: str) -> Declaration:
     sdtype = item.get("sdtype", item.get("type"))
     if not isinstance(sdtype, str):
         raise FileFormatError(f"{where}: column {quote(name)} has no sdtype.")
@@ -65,7 +64,7 @@ def _declaration(
             "a key of the table" if key else f"of sdtype {sdtype}, which identifies or is free text"
         )
         return identifier(name, f"SDV metadata says that it is {what}")
-    facts: dict[str, Any] = {"nulls": True}
+    facts: JsonObject = {"nulls": True}
     detected = {} if public else {"provenance": "drafted", "source": None}
     values = next((item[k] for k in _VALUES if isinstance(item.get(k), list)), None)
     low, high = (next((item[k] for k in keys if k in item), None) for keys in (_LOW, _HIGH))
