@@ -230,7 +230,7 @@ class Categorical(Column):
         dtype = pd.CategoricalDtype(list(self.categories), ordered=self.ordered)
         return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), name=self.name)
 
-    def _misfit(self, value: Any) -> InputError:
+    def _misfit(self, value: object) -> InputError:
         """Return the error for an undeclared value, which may be of another type."""
         text, base = isinstance(value, str), self.value_type
         if text != (base == "text") and base in ("text", "int", "float"):
@@ -246,13 +246,13 @@ def _type_of(value: Value) -> str:
     return {str: "text", bool: "bool", int: "int"}.get(type(value), "float")
 
 
-def _short_float(dtype: Any) -> str | None:
+def _short_float(dtype: object) -> str | None:
     """Return ``float16`` or ``float32``, for columns of such floats."""
     name = str(dtype).lower()
     return name if name in ("float16", "float32") else None
 
 
-def _key(value: Any) -> Any:
+def _key(value: object) -> Any:
     """Return a value that is equal for values that are the same fact: 1, 1.0 and numpy's 1, but not the text "1"."""
     value = native(value)
     return value if isinstance(value, str) else ("number", value)

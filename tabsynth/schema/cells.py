@@ -25,7 +25,7 @@ _PLAIN = {
 OBJECT = "<object>"  # the text of every list and other object
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a cell's value in Python's own type, with None for NaN and ``pd.NA``."""
     value = native(value)
     nan = isinstance(value, float) and math.isnan(value)
@@ -42,7 +42,7 @@ def range_ends(value: JsonMapping) -> tuple[Any, Any]:
     return plain(value["low"]), plain(value["high"])
 
 
-def is_null(value: Any) -> bool:
+def is_null(value: object) -> bool:
     """Return whether a scalar stands for a missing value."""
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
@@ -116,7 +116,7 @@ def _is_plain(cell: Any) -> bool:
     return kind in _PLAIN
 
 
-def _plain(cell: Any) -> Any:
+def _plain(cell: object) -> Any:
     """Return what takes the place of a cell that is not plain."""
     if isinstance(cell, np.bool_):
         return bool(cell)
@@ -147,7 +147,7 @@ def _number(cell: Any) -> Any:
     return None if math.isnan(number) else number
 
 
-def _other(cell: Any) -> OtherObject:
+def _other(cell: object) -> OtherObject:
     if isinstance(cell, OtherObject):  # of a table that was converted before
         return cell
     try:
@@ -172,7 +172,7 @@ def texts_of(values: pd.Series) -> np.ndarray:
     return texts
 
 
-def text_of(cell: Any) -> str:
+def text_of(cell: object) -> str:
     """Return the text of a cell by its value alone, whatever type a program chose for its column.
 
     A null beside 7 makes it 7.0, also as the end of an interval, and a decimal beside others has as many decimals as these.

@@ -39,13 +39,13 @@ COPIED = "copied_from_private_rows"
 MAX_CATEGORIES = 100_000
 
 
-def is_supported(dtype: Any) -> bool:
+def is_supported(dtype: object) -> bool:
     """Return whether a registered kind of column has a dtype, which is a text of at most 40 characters."""
     supported = {base for kind in KINDS.values() for base in kind.dtypes}
     return isinstance(dtype, str) and len(dtype) <= 40 and base_dtype(dtype) in supported
 
 
-def check_dtype(dtype: Any, where: str) -> None:
+def check_dtype(dtype: object, where: str) -> None:
     """Raise InputError for a dtype that no registered kind of column has."""
     if not is_supported(dtype):
         raise InputError(
@@ -598,7 +598,7 @@ def check_nulls(column: Column, nulls: np.ndarray) -> np.ndarray:
     return nulls
 
 
-def fill_missing(column: Column, of_values: np.ndarray, fill: Any) -> np.ndarray:
+def fill_missing(column: Column, of_values: np.ndarray, fill: object) -> np.ndarray:
     """Return what each code of a value has, and ``fill`` for the codes of reasons for missing and null."""
     return np.concatenate([of_values, np.repeat([fill], column.size - column.cells, axis=0)])
 
@@ -730,7 +730,7 @@ def column_from(item: JsonMapping, where: str) -> Column:
     return Column(**values)
 
 
-def _is_of(value: Any, allowed: Any) -> bool:
+def _is_of(value: object, allowed: object) -> bool:
     """Return isinstance, except that True and False are no whole numbers."""
     types = allowed if isinstance(allowed, tuple) else (allowed,)
     return isinstance(value, types) and (not isinstance(value, bool) or bool in types)

@@ -89,7 +89,9 @@ def code_of(column: ColumnFacts, value: object, argument: str = "where", null: s
         raise has_no(column, value, argument, null) from None
 
 
-def has_no(column: ColumnFacts, value: Any, argument: str = "where", null: str = "") -> InputError:
+def has_no(
+    column: ColumnFacts, value: object, argument: str = "where", null: str = ""
+) -> InputError:
     """Return the error for an undeclared value or range of a condition."""
     null = f" (null: {null})" if null and column.nulls else ""
     what = f"value {quote(value)}"
@@ -100,7 +102,7 @@ def has_no(column: ColumnFacts, value: Any, argument: str = "where", null: str =
     )
 
 
-def condition_value(column: ColumnFacts, value: Any) -> Any:
+def condition_value(column: ColumnFacts, value: object) -> Any:
     """Return a value or range of a condition as a certificate names it, JSON-ready: None for null.
 
     A reason for missing is named by its text, and a number of a column without steps by the range that it stands for.

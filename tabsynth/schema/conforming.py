@@ -4,7 +4,6 @@ Such a draft promises nothing for every row: a value may be of another kind than
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,7 @@ def truths_of(values: pd.Series) -> np.ndarray:
     return np.where(lower == "true", 1.0, np.where(lower == "false", 0.0, np.nan))
 
 
-def conform(table: Any, schema: Schema) -> pd.DataFrame:
+def conform(table: object, schema: Schema) -> pd.DataFrame:
     """Return a table whose released columns hold declared values only; what a row becomes depends on that row alone.
 
     Of a released column a draft promises nothing for every row: a value that is none of its kind becomes null, or

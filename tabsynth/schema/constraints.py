@@ -369,7 +369,7 @@ class Forbidden(Implication):
         return np.all([m[c] for m, c in zip(self.conditions, codes, strict=True)], axis=0)
 
 
-def checked_suggestions(suggested: Any) -> tuple[JsonObject, ...]:
+def checked_suggestions(suggested: object) -> tuple[JsonObject, ...]:
     """Return suggested rules with their shares, as JSON writes them; their columns are not looked at.
 
     Raises
@@ -393,11 +393,11 @@ def checked_suggestions(suggested: Any) -> tuple[JsonObject, ...]:
     return tuple(plainly(item) for item in suggested)
 
 
-def _is_share(value: Any) -> bool:
+def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and 0 <= value <= 1
 
 
-def _is_interval(ends: Any) -> bool:
+def _is_interval(ends: object) -> bool:
     return (
         isinstance(ends, list | tuple)
         and len(ends) == 2
@@ -520,7 +520,7 @@ def _derivation(columns: Columns, item: JsonMapping, where: str) -> Rule:
     return Derived(target, sources, lookup, values)
 
 
-def _target_code(column: Column, value: Any, where: str) -> tuple[int, Any]:
+def _target_code(column: Column, value: object, where: str) -> tuple[int, Any]:
     """Return the code of a value of the derived column, and the value as the column has it."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return _code(column, None, where), None
@@ -535,7 +535,7 @@ def _target_code(column: Column, value: Any, where: str) -> tuple[int, Any]:
         raise InputError(f"{where}: {error}") from None
 
 
-def _code(column: Column, value: Any, where: str) -> int:
+def _code(column: Column, value: object, where: str) -> int:
     """Return the code of a value of a table, which as the key of a JSON object is text."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
         value = None
@@ -671,7 +671,7 @@ def _implication(columns: Columns, item: JsonMapping, where: str) -> Rule:
 
 
 def _words(side: JsonMapping) -> str:
-    def side_words(values: Any) -> str:
+    def side_words(values: object) -> str:
         if isinstance(values, Mapping):
             return f"from {values['low']} to {values['high']}"
         items = values if isinstance(values, list | tuple) else [values]
@@ -729,7 +729,7 @@ def made_by(rules: Sequence[Rule]) -> dict[str, Rule]:
     return ordered
 
 
-def plainly(item: Any) -> Any:
+def plainly(item: object) -> Any:
     """Return a constraint as JSON writes it: lists for tuples, Python's own numbers."""
     if isinstance(item, Mapping):
         return {str(key): plainly(value) for key, value in item.items()}

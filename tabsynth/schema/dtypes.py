@@ -30,7 +30,7 @@ def base_dtype(dtype: str) -> str:
     return "period" if name.startswith("period[") else "unsupported"
 
 
-def in_dtype(values: pd.Series, dtype: Any) -> pd.Series:
+def in_dtype(values: pd.Series, dtype: object) -> pd.Series:
     """Return values of dtype object in another one. pandas 2 has no dtype of texts, and writes missing ones as ``"None"``."""
     converted = values.astype(dtype)
     if dtype == "str" and converted.dtype == object:

@@ -177,7 +177,7 @@ def number(text: str) -> int | float | None:
     return None
 
 
-def _in_dtype(text: Any, dtype: Any) -> Any:
+def _in_dtype(text: object, dtype: object) -> Any:
     base = base_dtype(str(dtype))
     if not isinstance(text, str):
         return text
@@ -216,7 +216,7 @@ def differences(first: Schema, second: Schema) -> list[str]:
     return out
 
 
-def _changes(what: str, old: Any, new: Any) -> list[str]:
+def _changes(what: str, old: object, new: object) -> list[str]:
     if old == new and type(old) is type(new):
         return []
     if isinstance(old, list) and isinstance(new, list):
@@ -232,7 +232,7 @@ def _changes(what: str, old: Any, new: Any) -> list[str]:
     return [f"{what}: {_value(old)} -> {_value(new)}"]
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return "not stated" if value is None else quote(value, 150)  # provenance names facts
 
 

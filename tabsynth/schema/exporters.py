@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of
@@ -80,7 +79,7 @@ def _sdv_2(column: Column) -> JsonObject:
     return out
 
 
-def _decimal_places(resolution: Any) -> int | None:
+def _decimal_places(resolution: object) -> int | None:
     """Return how many decimal places multiples of a resolution have, such as 2 of 0.25; None without one."""
     if not resolution:
         return None

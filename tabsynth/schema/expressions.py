@@ -31,7 +31,7 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
 DAYS_A_YEAR = 365.2425
 
 
-def _calendar(days: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _calendar(days: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return year, month and day of days since 1970."""
     days = np.asarray(days, dtype=float)
     dates = np.where(np.isnan(days), 0, days).astype("int64").astype("datetime64[D]")
@@ -44,7 +44,7 @@ def _calendar(days: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return year, month, day
 
 
-def _years(days_from: Any, days_to: Any) -> np.ndarray:
+def _years(days_from: object, days_to: object) -> np.ndarray:
     """Return whole years from one date to another, as ages are counted."""
     y0, m0, d0 = _calendar(days_from)
     y1, m1, d1 = _calendar(days_to)
@@ -86,7 +86,7 @@ class Expression:
         For text that is no such expression.
     """
 
-    def __init__(self, text: Any, where: str) -> None:
+    def __init__(self, text: object, where: str) -> None:
         self.text, self._where = text, where
         if not isinstance(text, str) or not text or len(text) > MAX_LENGTH:
             raise InputError(f"{where}: expected an expression as text, got {quote(text)}.")

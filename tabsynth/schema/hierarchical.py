@@ -292,7 +292,7 @@ class Hierarchical(Column):
         code_of_text = {str(code): code for code in self.codes}
         shortest, longest = min(map(len, code_of_text)), max(map(len, code_of_text))
 
-        def ancestor(value: Any) -> Any:
+        def ancestor(value: object) -> Any:
             text = str(native(value)) if isinstance(native(value), str | int) else ""
             if not text or text in code_of_text:
                 return value

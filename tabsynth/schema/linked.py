@@ -121,7 +121,7 @@ class TableKeys:
         }
 
     @classmethod
-    def from_dict(cls, data: Any, where: str) -> "TableKeys":
+    def from_dict(cls, data: object, where: str) -> "TableKeys":
         """Return what a dict from :meth:`to_dict` describes."""
         if isinstance(data, cls):
             return data
@@ -387,7 +387,7 @@ class LinkedSchema:
         }
 
     @classmethod
-    def from_dict(cls, data: Any, where: str = "linked schema") -> "LinkedSchema":
+    def from_dict(cls, data: object, where: str = "linked schema") -> "LinkedSchema":
         """Return what a dict from :meth:`to_dict` describes; refuse what it does not know.
 
         Raises

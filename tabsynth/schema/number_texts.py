@@ -70,14 +70,14 @@ def with_plain_numbers(values: pd.Series, decimal: str | None) -> pd.Series:
         lambda value: plain_number(value, decimal) if isinstance(value, str) else None
     )
 
-    def plain_or_same(value: Any) -> Any:
+    def plain_or_same(value: object) -> Any:
         number = plain(value)
         return value if number is None else number
 
     return values.astype(object).map(plain_or_same)
 
 
-def number_of(value: Any, decimal: str | None = None) -> float:
+def number_of(value: object, decimal: str | None = None) -> float:
     """Return a value as a number; NaN for what is none, and for infinities and what no float holds."""
     if isinstance(value, str):
         value = plain_number(value, decimal) or value
@@ -130,7 +130,7 @@ def once_each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a function of texts that remembers what it gave, as long as it is kept itself; other values are asked each time."""
     answers: JsonObject = {}
 
-    def recall(value: Any) -> Any:
+    def recall(value: object) -> Any:
         if not isinstance(value, str):
             return function(value)
         if value not in answers:

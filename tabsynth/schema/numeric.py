@@ -567,7 +567,7 @@ class Numeric(Column):
             return Restriction(shares > 0, partly)
         return Restriction(shares, partly, within, admits=partial(self._admits, within))
 
-    def _ends(self, value: Any, where: str) -> tuple[float, float]:
+    def _ends(self, value: object, where: str) -> tuple[float, float]:
         """Return both ends of a range of numbers within the bounds; a number is both."""
         ends = range_ends(value) if is_range(value) else (native(value),) * 2
         for end in ends:

@@ -44,7 +44,7 @@ def parse_text(column: ColumnFacts, text: str) -> Any:
     return within_dtype(column, integer)
 
 
-def convert_value(column: ColumnFacts, value: Any) -> Any:
+def convert_value(column: ColumnFacts, value: object) -> Any:
     """Return a value as a number or truth value of the column's dtype."""
     base = base_dtype(column.value_dtype)
     value = native(value)
@@ -118,7 +118,7 @@ def check_exact(column: ColumnFacts, value: object, dtype: str = "float64") -> N
         )
 
 
-def not_of_type(column: ColumnFacts, value: Any) -> Any:
+def not_of_type(column: ColumnFacts, value: object) -> Any:
     """Return ``other`` for a value of another type than the column's, or InputError."""
     if column.other is not None:
         return column.other
@@ -135,7 +135,7 @@ def not_of_type(column: ColumnFacts, value: Any) -> Any:
     )
 
 
-def outside(column: ColumnFacts, value: Any) -> InputError:
+def outside(column: ColumnFacts, value: object) -> InputError:
     """Return the error for a value outside the declared categories."""
     return InputError(
         f"Column {quote(column.name)}: {quote(value)} is outside its declared categories; correct"

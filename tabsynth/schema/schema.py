@@ -53,7 +53,7 @@ MAX_MARKS = 2**26  # category codes marked, yes or no, by all combinations: a by
 Zero = dict[int, np.ndarray]  # by column number, which of its category codes, bool (size,)
 
 
-def combinations_from(columns: Sequence[Column], impossible: Any) -> tuple[JsonObject, ...]:
+def combinations_from(columns: Sequence[Column], impossible: object) -> tuple[JsonObject, ...]:
     """Return the combinations with lists of values as tuples; refuse, in one line, what cannot be one."""
     if not isinstance(impossible, list | tuple):
         raise InputError(f"Expected impossible to be a list of dicts, got {quote(impossible)}.")
@@ -113,7 +113,7 @@ def refuse_impossible(
             )
 
 
-def _native_values(values: Any, where: str) -> Any:
+def _native_values(values: object, where: str) -> Any:
     """Return a list of values, or the ends of a range, in Python's own types, with None for each null."""
     if isinstance(values, Mapping):
         if set(values) != {"low", "high"}:
@@ -538,7 +538,7 @@ class Schema:
                 f"{_more(extra)}; drop it, or declare it in the schema."
             )
 
-    def validate(self, table: Any, *, parse: bool = False) -> list[Problem]:
+    def validate(self, table: object, *, parse: bool = False) -> list[Problem]:
         """Return all that the schema does not take in a table; an empty list where it fits.
 
         Parameters
@@ -754,7 +754,7 @@ def read_values(column: Column, values: pd.Series, texts: bool, decimal: str | N
     return column.parse(values) if texts else column.convert(values)
 
 
-def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:
+def _left_out(names: Sequence[str], items: object) -> tuple[dict[str, str], ...]:
     """Return the columns that are not read, each with its reason; refuse what cannot be one."""
     if not isinstance(items, list | tuple):
         raise InputError(f"Expected left_out to be a list of dicts, got {quote(items)}.")

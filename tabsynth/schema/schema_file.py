@@ -191,7 +191,7 @@ def _descriptions(kind: type[Column]) -> dict[str, str]:
     return {name: text.replace("``", "").replace(":class:", "") for name, text in out.items()}
 
 
-def check_form(data: Any, where: str, text: str | None = None) -> None:
+def check_form(data: object, where: str, text: str | None = None) -> None:
     """Refuse what the JSON Schema does not allow, at most :data:`MOST_PROBLEMS` problems in one error.
 
     Parameters

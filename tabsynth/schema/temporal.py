@@ -107,7 +107,7 @@ class Temporal(Column):
         """The least and the largest number of units that values of the dtype have."""
         return -math.inf, math.inf
 
-    def unit_of(self, text: Any, where: str) -> int:
+    def unit_of(self, text: object, where: str) -> int:
         """Return the number of units of one value, of the column's type or a text as the bounds are.
 
         Raises
@@ -212,7 +212,7 @@ class Temporal(Column):
             raise self._outside_bounds(values.iloc[int(outside.argmax())])
         return self.units.encode(pd.Series(numbers))
 
-    def _outside_bounds(self, value: Any) -> InputError:
+    def _outside_bounds(self, value: object) -> InputError:
         return InputError(
             f"Column {quote(self.name)}: {quote_text(value)} is outside its declared bounds, {self.low}"
             f" to {self.high}; correct it, widen the bounds, or declare clip=true."
@@ -237,7 +237,7 @@ class Temporal(Column):
         """Return the last moment of a unit, at microseconds."""
         return None
 
-    def _not_of_type(self, value: Any) -> InputError:
+    def _not_of_type(self, value: object) -> InputError:
         return InputError(
             f"Column {quote(self.name)}: {quote_text(value)} is no {self.kind}; correct it, write it like"
             f" {self.example!r}, or add it to the schema's null_values if it stands for a missing value."
@@ -348,7 +348,7 @@ def _instants_of_cells(cells: pd.Series, form: str | None) -> np.ndarray:
 
 
 def _of_texts(texts: pd.Series, form: str | None) -> np.ndarray:
-    def read(values: Any) -> Any:
+    def read(values: object) -> Any:
         return pd.to_datetime(values, format=form or "ISO8601", errors="coerce", utc=True)
 
     times = read(texts).dt.tz_localize(None).to_numpy()
@@ -583,7 +583,7 @@ class Time(Temporal):
     def _amounts(self, values: pd.Series) -> np.ndarray:
         form = re.compile(r"([01]\d|2[0-3]|\d):([0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?")
 
-        def seconds(value: Any) -> float:
+        def seconds(value: object) -> float:
             if isinstance(value, datetime.time):
                 value = value.isoformat()
             match = form.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -694,7 +694,7 @@ class Period(Temporal):
         return self.dtype[len("period[") : -1]
 
     def _amounts(self, values: pd.Series) -> np.ndarray:
-        def ordinal(value: Any) -> float:
+        def ordinal(value: object) -> float:
             try:
                 year = isinstance(value, int) and not isinstance(value, bool)
                 period = pd.Period(str(value) if year else value, freq=self._frequency())
@@ -715,7 +715,7 @@ class Period(Temporal):
         return "date", (starts.to_numpy() - np.datetime64(0, "s")) / day
 
 
-def _length_of(value: Any) -> float:
+def _length_of(value: object) -> float:
     """Return the microseconds of one length of time; NaN for what is none."""
     if isinstance(value, datetime.timedelta) and not isinstance(value, pd.Timedelta):
         return float(min(max(value // MICROSECOND, -FARTHEST), FARTHEST))
@@ -734,7 +734,7 @@ def _length_of(value: Any) -> float:
         return float(math.copysign(FARTHEST, int(value.astype("int64"))))
 
 
-def microseconds_of(resolution: Any, where: str) -> int:
+def microseconds_of(resolution: object, where: str) -> int:
     """Return microseconds of a unit.
 
     Raises

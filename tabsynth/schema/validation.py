@@ -130,7 +130,7 @@ def _distinct(values: pd.Series) -> tuple[np.ndarray, pd.Series]:
     return rows, values.iloc[first]
 
 
-def _key(value: Any) -> Hashable:
+def _key(value: object) -> Hashable:
     if not isinstance(value, Hashable):
         return ("object", id(value))
     return None if is_null(value) else (type(value), value)

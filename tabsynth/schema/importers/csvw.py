@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
@@ -18,7 +17,7 @@ _LITERALS = re.compile(r"[^\\.\[\](){}*+?^$]+")  # a pattern that is alternative
 TEMPORAL = {"date": "date", "dateTime": "datetime", "datetime": "datetime", "time": "time"}
 
 
-def matches(data: Any) -> bool:
+def matches(data: object) -> bool:
     """Return whether a JSON value is CSVW metadata."""
     return isinstance(data, dict) and "csvw" in str(data.get("@context", ""))
 
@@ -88,7 +87,7 @@ def _facts(item: JsonObject) -> JsonObject:
     return facts
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     """Return a text, the first of a list, or one of those by language."""
     if isinstance(value, dict):
         value = next(iter(value.values()), None)

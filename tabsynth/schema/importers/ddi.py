@@ -43,12 +43,12 @@ def _children(element: Any, name: str) -> list[Any]:
     return [child for child in element if _name(child) == name]
 
 
-def _text(element: Any, name: str) -> str | None:
+def _text(element: object, name: str) -> str | None:
     texts = _children(element, name)
     return text_of("".join(texts[0].itertext())) if texts else None
 
 
-def matches(root: Any) -> bool:
+def matches(root: object) -> bool:
     """Return whether an XML document is a DDI codebook."""
     return _name(root).lower() == "codebook"
 

@@ -140,13 +140,13 @@ def _complete(facts: JsonObject) -> JsonObject:
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def bound(value: Any) -> Any:
+def bound(value: object) -> Any:
     """Return an end of a range as a number; None where there is none."""
     if isinstance(value, str):
         return number(value.strip())
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def text_of(value: Any) -> str | None:
+def text_of(value: object) -> str | None:
     """Return a description: text that is not empty, or None."""
     return value.strip() if isinstance(value, str) and value.strip() else None

@@ -20,7 +20,7 @@ TEMPORAL = {"date": "date", "datetime": "datetime", "time": "time", "duration": 
 _IDENTIFYING = ("email", "uri", "uuid", "binary")
 
 
-def matches(data: Any) -> bool:
+def matches(data: object) -> bool:
     """Return whether a JSON value is a Table Schema or a data package."""
     return isinstance(data, dict) and (
         isinstance(data.get("fields"), list) or isinstance(data.get("resources"), list)

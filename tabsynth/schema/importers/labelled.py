@@ -63,5 +63,5 @@ def _in_ranges(value: Any, ranges: Any) -> bool:
     return any(r["lo"] <= value <= r["hi"] for r in alike)
 
 
-def _code(value: Any) -> Any:
+def _code(value: object) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value

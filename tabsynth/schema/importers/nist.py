@@ -6,7 +6,6 @@ code whose label begins with "N/A" is a null.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tabsynth._typing import JsonObject
 from tabsynth.schema.importers.declaration import Declaration, bound, codes, text_of
@@ -14,7 +13,7 @@ from tabsynth.schema.importers.declaration import Declaration, bound, codes, tex
 NULL_LABEL = re.compile(r"(?i)n/a\b")
 
 
-def matches(data: Any) -> bool:
+def matches(data: object) -> bool:
     """Return whether a JSON value is such a dictionary."""
     items = [*data.values()] if isinstance(data, dict) else []
     return bool(items) and all(
@@ -50,5 +49,5 @@ def _values(item: JsonObject) -> JsonObject:
     return values if isinstance(values, dict) else {}
 
 
-def _is_null(label: Any) -> bool:
+def _is_null(label: object) -> bool:
     return isinstance(label, str) and NULL_LABEL.match(label) is not None

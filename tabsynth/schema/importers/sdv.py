@@ -6,7 +6,6 @@ carry ranges or values that were detected in a table. They are taken with the pr
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
@@ -22,7 +21,7 @@ _WHOLE = ("int", "uint")
 OTHER_TYPES = ("boolean", "categorical", "ordinal", "numerical", "datetime", "unknown")
 
 
-def matches(data: Any) -> bool:
+def matches(data: object) -> bool:
     """Return whether a JSON value is SDV metadata."""
     if not isinstance(data, dict):
         return False
