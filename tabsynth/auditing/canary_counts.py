@@ -109,9 +109,11 @@ class ObservedCounts(NoisyCounts[Any]):
         released = self._inner.distances(account, sets, expected, bits, groups)
         value_groups = by_value(self.sizes) if groups is None else groups
         without = [_count(self._other_rows, s, value_groups) - expected(s) for s in sets]
-        more = [_count(self._canary, s, value_groups) for s in sets]
+        canary_counts = [_count(self._canary, s, value_groups) for s in sets]
         far = [
-            np.array([np.abs(w + there * m).sum() for w, m in zip(without, more, strict=True)])
+            np.array(
+                [np.abs(w + there * m).sum() for w, m in zip(without, canary_counts, strict=True)]
+            )
             for there in (0, 1)
         ]
         move = (far[1] - far[0]) / math.sqrt(len(sets))

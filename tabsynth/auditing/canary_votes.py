@@ -150,22 +150,22 @@ def count_changed_teachers(datasets: NeighbouringDatasets, teachers: int) -> int
         for row, teacher in zip(inputs_of(dealt)[:], shard.tolist(), strict=True):
             parts[teacher].append(row.numpy().tobytes())
         shards.append(parts)
-    return sum(one != other for one, other in zip(*shards, strict=True))
+    return sum(without != with_canary for without, with_canary in zip(*shards, strict=True))
 
 
 def draw_answers(
     plan: PlannedReleases,
     planned: PlannedVotes,
-    more: int,
+    canary_teachers: int,
     questions: int,
     aggregator: type[NoisyAggregator],
 ) -> np.ndarray:
     """Draw noisy answers from an aggregator with all accounts of a fit, to questions at a tie.
 
-    The number of teachers that vote yes is half of them, rounded down, plus ``more``: 0, or with the canary as many as
+    The number of teachers that vote yes is half of them, rounded down, plus ``canary_teachers``: 0, or with the canary as many as
     its records have as teachers, which should be 1.
     """
-    ledger, count = Ledger(math.inf, 0.5), planned.teachers // 2 + more
+    ledger, count = Ledger(math.inf, 0.5), planned.teachers // 2 + canary_teachers
     accounts = [ledger.open(each.purpose, each.mechanism, questions) for each in plan.votes]
     voting = aggregator(PrivateTable(torch.zeros(1, 1), ledger), accounts, Keystream())
     voting.open(questions)
@@ -208,9 +208,14 @@ def audit_votes(
     claims, ratios = {ONE_WAY: of_counts}, {ONE_WAY: counts}
     joint, mu, spends, single_results = counts, of_counts.mu or 0.0, [plan.counts], []
     for number, planned in enumerate(plan.votes):
-        yes = [int(draw_answers(plan, planned, more, samples, aggregator).sum()) for more in both]
+        yes = [
+            int(draw_answers(plan, planned, canary_teachers, samples, aggregator).sum())
+            for canary_teachers in both
+        ]
         single_results.append(_single(request.method, planned, (yes[0], yes[1]), samples))
-        totals = [_totals(plan, planned, more, runs, aggregator) for more in both]
+        totals = [
+            _totals(plan, planned, canary_teachers, runs, aggregator) for canary_teachers in both
+        ]
         request.report(WHITE_BOX, number + 1, len(plan.votes))
         spend, part = (planned.mechanism, planned.count), PARTS[planned.purpose][1]
         claims[part] = Claim.from_spends([spend], delta, planned.expected_mu())
@@ -251,16 +256,16 @@ def _counts(
 def _totals(
     plan: PlannedReleases,
     planned: PlannedVotes,
-    more: int,
+    canary_teachers: int,
     runs: int,
     aggregator: type[NoisyAggregator],
 ) -> np.ndarray:
     """Draw the number of answers yes of each fit, shape (runs,)."""
     out = []
     for first in range(0, runs, CHUNK):
-        some = min(CHUNK, runs - first)
-        answers = draw_answers(plan, planned, more, some * planned.count, aggregator)
-        out.append(answers.reshape(some, -1).sum(1).astype(float))
+        fits = min(CHUNK, runs - first)
+        answers = draw_answers(plan, planned, canary_teachers, fits * planned.count, aggregator)
+        out.append(answers.reshape(fits, -1).sum(1).astype(float))
     return np.concatenate(out)
 
 
@@ -320,7 +325,7 @@ def _detectable(probabilities: np.ndarray, claimed: float, samples: int, each: f
     return 1 + (bounds + stats.norm.ppf(0.95) * spread) / claimed
 
 
-def _log_ratio(one: float, other: float) -> float:
-    if one <= 0:
+def _log_ratio(numerator: float, denominator: float) -> float:
+    if numerator <= 0:
         return -math.inf
-    return math.inf if other <= 0 else math.log(one / other)
+    return math.inf if denominator <= 0 else math.log(numerator / denominator)

@@ -66,13 +66,13 @@ def mu_from_rates(false_positive: float, false_negative: float) -> float:
 def epsilon_from_rates(false_positive: float, false_negative: float, delta: float) -> float:
     """Return the smallest ε ≥ 0 at which (ε, δ)-DP allows both error rates."""
     bounds = [0.0]
-    for one, other in (
+    for first_rate, second_rate in (
         (false_positive, false_negative),
         (false_negative, false_positive),
     ):
-        hit = 1 - delta - other
+        hit = 1 - delta - second_rate
         if hit > 0:
-            bounds.append(math.inf if one == 0 else math.log(hit / one))
+            bounds.append(math.inf if first_rate == 0 else math.log(hit / first_rate))
     return max(bounds)
 
 

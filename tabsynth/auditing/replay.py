@@ -130,12 +130,12 @@ FLOAT32 = 1e-5  # relative; bounds and standard deviations are float32
 
 
 def find_misprint(
-    certificate: JsonMapping, mechanisms: Sequence[MechanismCall], most: float = 1.0
+    certificate: JsonMapping, mechanisms: Sequence[MechanismCall], changed_units: float = 1.0
 ) -> str | None:
     """Describe the first number of a certificate that disagrees with the run; None if all agree.
 
     Every call of a mechanism must have the standard deviation that the certificate states, in its unit. No input may
-    change by more than ``most`` times the stated sensitivity.
+    change by more than ``changed_units`` times the stated sensitivity.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def find_misprint(
         schema.
     mechanisms : sequence of Mechanism
         Calls of the run, with the distance to the inputs on the neighbouring dataset.
-    most : float
+    changed_units : float
         Number of records, or units, that only one of the two datasets contains.
     """
     listed = [
@@ -158,13 +158,13 @@ def find_misprint(
         if not items:
             return f"{label}: the certificate does not list it"
         for item in items:
-            problem = _compare_with_item(item, call, most)
+            problem = _compare_with_item(item, call, changed_units)
             if problem is not None:
                 return f"{label}: {problem}"
     return None
 
 
-def _compare_with_item(item: JsonMapping, call: MechanismCall, most: float) -> str | None:
+def _compare_with_item(item: JsonMapping, call: MechanismCall, changed_units: float) -> str | None:
     sensitivity, deviation = item["sensitivity"]["value"], item["noise_added"]["standard_deviation"]
     unit = item["sensitivity"]["unit"]
     if sensitivity is None or deviation is None:
@@ -181,7 +181,7 @@ def _compare_with_item(item: JsonMapping, call: MechanismCall, most: float) -> s
             f"the certificate states a standard deviation of {deviation:.6g}, and {used:.6g} was used"
             f" (unit: {unit})"
         )
-    if not moved <= most * sensitivity * (1 + ROUNDING + FLOAT32):
+    if not moved <= changed_units * sensitivity * (1 + ROUNDING + FLOAT32):
         return (
             f"the certificate states a sensitivity of {sensitivity:.6g}, and the input changed by {moved:.6g}"
             f" (unit: {unit})"
@@ -275,18 +275,20 @@ def replay(
         key = key_of(seed)
         if model.schema is None:
             codes, mark = _contents(*both), dict(model.draft_options or {}).get("decimal")
-            kept = [(part, frame, mark) for part, frame in zip(codes, both, strict=True)]
+            contents = [(part, frame, mark) for part, frame in zip(codes, both, strict=True)]
         else:
             encoder = model.make_method(model.schema).encoder
             mark = encoder.whole.decimal
-            kept = [(*encoder.codes_and_rows(frame, "table", bool(design)), mark) for frame in both]
-        one, other = (
+            contents = [
+                (*encoder.codes_and_rows(frame, "table", bool(design)), mark) for frame in both
+            ]
+        recorded_rows, neighbour_rows = (
             rows_of(part, frame, design, key, mark) if design else part
-            for part, frame, mark in kept
+            for part, frame, mark in contents
         )
-        randomness = RecordRandomness(one, other, seed)
+        randomness = RecordRandomness(recorded_rows, neighbour_rows, seed)
         if design.unit is not None:
-            randomness.most = _units_changed(design, kept)
+            randomness.most = _units_changed(design, contents)
 
     def fresh() -> Synthesizer:
         return clone(model).set_params(random_state=seed)
@@ -306,9 +308,9 @@ def replay(
         result = replay_run(fit, table, neighbour, randomness=randomness)
     if not result.passes:
         return result
-    most = 1.0 if randomness is None else float(randomness.most)
+    changed_units = 1.0 if randomness is None else float(randomness.most)
     return replace(
-        result, first_difference=find_misprint(certificates[-1], result.mechanisms, most)
+        result, first_difference=find_misprint(certificates[-1], result.mechanisms, changed_units)
     )
 
 
@@ -320,13 +322,13 @@ def _units_changed(
     Which rows are used, and what a unit is called, is tested, and does not tell it.
     """
     both = []
-    for codes, kept, mark in tables:
+    for codes, frame, mark in tables:
         contents = np.ascontiguousarray(codes)
         if design.weight is not None:
-            weights = design.weights(kept, mark)
+            weights = design.weights(frame, mark)
             contents = np.column_stack([contents, weights.view(np.int64)])
         units: dict[object, list[bytes]] = {}
-        for name, row in zip(kept[design.unit].astype(object), contents, strict=True):
+        for name, row in zip(frame[design.unit].astype(object), contents, strict=True):
             units.setdefault(name, []).append(row.tobytes())
         both.append({(name, tuple(rows)) for name, rows in units.items()})
     return len(both[0] ^ both[1])

@@ -114,8 +114,8 @@ def _with_record(
         times = WEIGHTS[KINDS.index(kind) % len(WEIGHTS)]
         record = record.assign(**{design.weight: times * float(design.max_weight or 0)})
     if design.unit is not None:
-        others = {"undeclared": "a unit of its own", "null": 0.5, "extreme": 2**53 + 1}
-        record = record.assign(**{design.unit: others.get(kind, len(base) + 1_000)})
+        odd_units = {"undeclared": "a unit of its own", "null": 0.5, "extreme": 2**53 + 1}
+        record = record.assign(**{design.unit: odd_units.get(kind, len(base) + 1_000)})
         record = pd.concat([record] * (design.rows + EXCESS), ignore_index=True)
     places = np.sort(rng.integers(0, len(base) + 1, len(record)))
     ends = [*places, len(base)]
@@ -134,9 +134,9 @@ def _record(
 ) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """Return the table without the record, and the record; None where the schema has no such."""
     schema = encoder.schema  # of the columns that the codes are of
-    some = frame.iloc[[int(rng.integers(len(frame)))]].reset_index(drop=True)
+    random_record = frame.iloc[[int(rng.integers(len(frame)))]].reset_index(drop=True)
     if kind == "copy":
-        return frame, some
+        return frame, random_record
     if kind == "minority":
         j = _minority_column(schema, index)
         if j is None:
@@ -145,8 +145,8 @@ def _record(
         rarest = np.flatnonzero(index[:, j] == np.where(counts, counts, counts.max() + 1).argmin())
         return frame, frame.iloc[[int(rng.choice(rarest))]].reset_index(drop=True)
     if kind == "unique":
-        return _unique(frame, some, index, encoder)
-    record = _edit_record(some, _edits(kind, schema, index, frame), encoder)
+        return _unique(frame, random_record, index, encoder)
+    record = _edit_record(random_record, _edits(kind, schema, index, frame), encoder)
     return None if record is None else (frame, record)
 
 
@@ -164,7 +164,7 @@ def _edits(kind: str, schema: Schema, index: np.ndarray, frame: pd.DataFrame) ->
 
 
 def _unique(
-    frame: pd.DataFrame, some: pd.DataFrame, index: np.ndarray, encoder: TableEncoder
+    frame: pd.DataFrame, random_record: pd.DataFrame, index: np.ndarray, encoder: TableEncoder
 ) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """Return a record with the rarest category of all, and the rows without it."""
     best: tuple[int, int, int] | None = None
@@ -178,7 +178,7 @@ def _unique(
     _, j, value = best
     without_value = frame[index[:, j] != value].reset_index(drop=True)
     column = encoder.schema.columns[j]
-    record = _edit_record(some, {column.name: column.categories[value]}, encoder)
+    record = _edit_record(random_record, {column.name: column.categories[value]}, encoder)
     return None if record is None or len(without_value) < 2 else (without_value, record)
 
 

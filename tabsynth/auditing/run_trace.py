@@ -34,16 +34,18 @@ def leaves(value: object, path: str = "") -> list[Leaf]:
     return list(_walk(value, path, ()))
 
 
-def difference(one: list[Leaf], other: list[Leaf]) -> str | None:
+def difference(recorded: list[Leaf], replayed: list[Leaf]) -> str | None:
     """Describe the first leaf that differs; None if all are equal."""
-    for (path, text), (name, other_text) in zip(one, other, strict=False):
+    for (path, text), (name, other_text) in zip(recorded, replayed, strict=False):
         if path != name:
             return f"{name or 'a value'} is in the place of {path or 'a value'}"
         if text != other_text:
             return f"{path or 'the value'} is {_cut(other_text)}, not {_cut(text)}"
-    if len(one) != len(other):
-        extra, verb = (one, "is missing") if len(one) > len(other) else (other, "is new")
-        return f"{extra[min(len(one), len(other))][0] or 'a value'} {verb}"
+    if len(recorded) != len(replayed):
+        extra, verb = (
+            (recorded, "is missing") if len(recorded) > len(replayed) else (replayed, "is new")
+        )
+        return f"{extra[min(len(recorded), len(replayed))][0] or 'a value'} {verb}"
     return None
 
 
@@ -214,7 +216,7 @@ def _record_contents(rows: PrivateRows) -> list[bytes]:
     cells, weights = np.ascontiguousarray(codes_of(rows)), weights_of(rows)
     contents = [row.tobytes() for row in cells]
     if weights is not None:
-        contents = [one + w.tobytes() for one, w in zip(contents, weights, strict=True)]
+        contents = [row + w.tobytes() for row, w in zip(contents, weights, strict=True)]
     grouped = units_of(rows)
     if grouped is None:
         return contents
@@ -298,8 +300,10 @@ class RunTrace:
         Such a label passes the threshold with a probability of at most the threshold's part of δ.
         """
         self._compare(f"labels that passed the threshold of {purpose}", leaves(list(labels)))
-        for own, unmatched in zip(labels, self._unmatched_labels.get(purpose, ()), strict=False):
-            if set(own) & unmatched:
+        for released, unmatched in zip(
+            labels, self._unmatched_labels.get(purpose, ()), strict=False
+        ):
+            if set(released) & unmatched:
                 self.report_difference(
                     f"{purpose}: a label that only one dataset has passed the threshold"
                 )
@@ -313,36 +317,38 @@ class RunTrace:
         uses: int,
         units: Sequence[float],
     ) -> tuple[list[Any], list[Any]]:
-        number, own = len(self.values), [_copy(value) for value in values]
+        number, copies = len(self.values), [_copy(value) for value in values]
         names = [None if part is None else list(part) for part in labels]
         label = f"mechanism {number + 1} ({account.purpose})"
         unreleased = self._unreleased_uses.get(account.purpose, 0) - uses
         if unreleased < 0:
             self.report_difference(f"{label}: released without a charged read")
         self._unreleased_uses[account.purpose] = max(0, unreleased)
-        self.values.append(own)
+        self.values.append(copies)
         self.labels.append(names)
-        shapes = [np.shape(v) if n is None else "labelled" for n, v in zip(names, own, strict=True)]
+        shapes = [
+            np.shape(v) if n is None else "labelled" for n, v in zip(names, copies, strict=True)
+        ]
         call = {"uses": uses, "noise": list(stds), "units": list(units), "shapes": shapes}
         same = self._compare(label, leaves(call))
         move = distance = 0.0
         if self.recorded is not None and same:
             recorded = self.recorded.values[number]
             before = self.recorded.labels[number]
-            pairs = [_align(*parts) for parts in zip(names, own, before, recorded, strict=True)]
+            pairs = [_align(*parts) for parts in zip(names, copies, before, recorded, strict=True)]
             ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             move = _multiplier(account) * _distance(ours, theirs, stds, uses)
             distance = _distance(ours, theirs, units, uses)
             self._unmatched_labels[account.purpose] = [
-                set(one) ^ set(other)
-                for one, other in zip(names, before, strict=True)
-                if one is not None
+                set(current) ^ set(earlier)
+                for current, earlier in zip(names, before, strict=True)
+                if current is not None
             ]
             if not move <= self._max_changed * (1 + ROUNDING):
                 self.report_difference(
                     f"{label}: its input moved by {move:.4g} sensitivities, not {self._max_changed} at most"
                 )
-            names, own = list(before), [_copy(value) for value in recorded]
+            names, copies = list(before), [_copy(value) for value in recorded]
         self.mechanisms.append(
             MechanismCall(
                 purpose=account.purpose,
@@ -352,7 +358,7 @@ class RunTrace:
                 deviation=_common_deviation(stds, units),
             )
         )
-        return names, [_copy(value) for value in own]
+        return names, [_copy(value) for value in copies]
 
     def batch(self, rows: int, rate: float, generator: torch.Generator) -> Tensor:
         """See :meth:`Recorder.batch`."""
@@ -392,14 +398,17 @@ class RunTrace:
 
     def teachers(self, numbers: Sequence[Tensor]) -> None:
         """See :meth:`Recorder.teachers`."""
-        turn, own = len(self.teacher_data), [_copy(tensor) for tensor in numbers]
+        turn, copies = len(self.teacher_data), [_copy(tensor) for tensor in numbers]
         label = f"teachers, round {turn + 1}"
-        self.teacher_data.append(own)
-        if not self._compare(label, leaves([list(t.shape) for t in own])) or self.recorded is None:
+        self.teacher_data.append(copies)
+        if (
+            not self._compare(label, leaves([list(t.shape) for t in copies]))
+            or self.recorded is None
+        ):
             return
-        changed = torch.zeros(len(own[0]), dtype=torch.bool)
-        for one, other in zip(own, self.recorded.teacher_data[turn], strict=True):
-            changed |= (one != other).flatten(1).any(1).cpu()
+        changed = torch.zeros(len(copies[0]), dtype=torch.bool)
+        for current, earlier in zip(copies, self.recorded.teacher_data[turn], strict=True):
+            changed |= (current != earlier).flatten(1).any(1).cpu()
         count = int(changed.sum())
         if count > self._max_changed:
             self.report_difference(
@@ -429,18 +438,18 @@ class RunTrace:
         if self.recorded is not None and len(self.events) < len(self.recorded.events):
             self.report_difference(f"{self.recorded.events[len(self.events)][0]}: is missing")
 
-    def _compare(self, label: str, own: list[Leaf]) -> bool:
+    def _compare(self, label: str, event_leaves: list[Leaf]) -> bool:
         """Return whether this event equals the recorded one."""
         number = len(self.events)
-        self.events.append((label, own))
+        self.events.append((label, event_leaves))
         if self.recorded is None:
             return True
         if number >= len(self.recorded.events):
             self.report_difference(f"{label}: occurred after the end of the recorded run")
             return False
         name, recorded = self.recorded.events[number]
-        self.compared += len(own)
-        what = f"in the place of {name}" if name != label else difference(recorded, own)
+        self.compared += len(event_leaves)
+        what = f"in the place of {name}" if name != label else difference(recorded, event_leaves)
         if what is not None:
             self.report_difference(f"{label}: {what}")
         return what is None
@@ -476,13 +485,13 @@ def _align(
 
 
 def _distance(
-    own: Sequence[Any], other: Sequence[Any], scales: Sequence[float], uses: int
+    ours: Sequence[Any], theirs: Sequence[Any], scales: Sequence[float], uses: int
 ) -> float:
-    """Return ‖own − other‖ with each value divided by its scale; the largest of the uses."""
+    """Return ‖ours − theirs‖ with each value divided by its scale; the largest of the uses."""
     squares = np.zeros(uses)
     with np.errstate(all="ignore"):  # without noise any move is infinite, and not a number if none
-        for one, two, scale in zip(own, other, scales, strict=True):
-            gap = (_array(one) - _array(two)).reshape(uses, -1) / np.float64(scale)
+        for value, recorded, scale in zip(ours, theirs, scales, strict=True):
+            gap = (_array(value) - _array(recorded)).reshape(uses, -1) / np.float64(scale)
             squares += (gap**2).sum(1)
     return math.sqrt(squares.max()) if len(squares) else 0.0
 

@@ -144,8 +144,8 @@ class PerExampleClipper:
         self.uses = 1  # how often the losses were seen to use a weight for a row, at most
         self._looked_up = any(isinstance(layer, nn.Embedding) for layer in self.layers)
         whose = {id(layer.weight) for layer in self.layers}
-        like = self.parameters[0] if self.parameters else torch.empty(0)
-        self._are_weights = like.new_tensor([float(id(p) in whose) for p in self.parameters])
+        example = self.parameters[0] if self.parameters else torch.empty(0)
+        self._are_weights = example.new_tensor([float(id(p) in whose) for p in self.parameters])
 
     @property
     def group_count(self) -> int:

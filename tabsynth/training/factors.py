@@ -96,9 +96,9 @@ def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     ]
 
 
-def _inner(one: Tensor, other: Tensor) -> Tensor:
+def _inner(first: Tensor, second: Tensor) -> Tensor:
     """Return inner products of the rows, added up in float64; each product is rounded to the working precision."""
-    return (one * other).sum(1, dtype=torch.float64)
+    return (first * second).sum(1, dtype=torch.float64)
 
 
 def measure(factors: Sequence["Factors"]) -> None:
@@ -108,8 +108,8 @@ def measure(factors: Sequence["Factors"]) -> None:
     lefts = [[next(measured) for _ in f.uses] for f in factors]
     for f, norms in zip(factors, lefts, strict=True):
         f.norms = [
-            (left, torch.ones_like(left) if use.right.dim() == 1 else next(measured))
-            for use, left in zip(f.uses, norms, strict=True)
+            (left_norm, torch.ones_like(left_norm) if use.right.dim() == 1 else next(measured))
+            for use, left_norm in zip(f.uses, norms, strict=True)
         ]
 
 
@@ -134,7 +134,7 @@ class Factors:
     @cached_property
     def sizes(self) -> list[Tensor]:
         """‖lₖ‖‖rₖ‖ of each use, each of shape (batch,)."""
-        return [left * right for left, right in self.norms]
+        return [left_norm * right_norm for left_norm, right_norm in self.norms]
 
     @cached_property
     def size(self) -> Tensor:
@@ -173,8 +173,8 @@ class Factors:
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
             alone = len(self.uses) == 1 and self.uses[0].bias
-            left = self.norms[0][0] if alone else row_norms(self.bias_gradients)
-            out[id(bias)] = left.square()
+            bias_norm = self.norms[0][0] if alone else row_norms(self.bias_gradients)
+            out[id(bias)] = bias_norm.square()
         return out
 
     def squares_from(self, reference: Mapping[int, Tensor]) -> dict[int, Tensor]:

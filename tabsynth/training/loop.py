@@ -46,8 +46,8 @@ class TrainingMonitor:
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
         """Return arrays of a release that is charged once a fit: computed, or as the checkpoint kept them."""
-        kept = self.checkpoint
-        arrays = dict(compute()) if kept is None else kept.once(name, compute)
+        checkpoint = self.checkpoint
+        arrays = dict(compute()) if checkpoint is None else checkpoint.once(name, compute)
         note(name, arrays)
         return arrays
 

@@ -102,17 +102,19 @@ class Heads(nn.Module):
                 total = total + (x * logsigmoid(z) + (1 - x) * logsigmoid(-z)).sum(1)
         return total
 
-    def _by_run(self, one: Tensor, other: Tensor) -> Iterator[tuple[bool, Tensor, Tensor]]:
+    def _by_run(self, first: Tensor, second: Tensor) -> Iterator[tuple[bool, Tensor, Tensor]]:
         """Return whether a run is a softmax, and its part of two tensors of the layout's width."""
         widths, softmax = zip(*self._runs, strict=True)
         # Split, not sliced: of each slice the way back would write a gradient of the whole width.
-        return zip(softmax, one.split(widths, dim=1), other.split(widths, dim=1), strict=True)
+        return zip(softmax, first.split(widths, dim=1), second.split(widths, dim=1), strict=True)
 
 
-def _gumbel(like: Tensor, generator: torch.Generator) -> Tensor:
+def _gumbel(logits: Tensor, generator: torch.Generator) -> Tensor:
     """Draw standard Gumbel noise of a tensor's shape: on a CPU three times as fast as by ``exponential_``."""
-    uniform = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=like.device)
-    uniform.clamp_(min=torch.finfo(like.dtype).tiny)  # a 0 would make -inf, and a block of it NaN
+    uniform = torch.rand(
+        logits.shape, generator=generator, dtype=logits.dtype, device=logits.device
+    )
+    uniform.clamp_(min=torch.finfo(logits.dtype).tiny)  # a 0 would make -inf, and a block of it NaN
     return uniform.log_().neg_().log_().neg_()
 
 

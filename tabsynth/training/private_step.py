@@ -851,13 +851,15 @@ class PrivateStep:
         for part, here, share, unit in zip(
             batch.split(size), keep.split(size), shares, of_units, strict=True
         ):
-            sums, whole = self.clipper.clipped_sum(
+            sums, whole_votes = self.clipper.clipped_sum(
                 losses, part, bounds, reference, here, share, unit
             )
             if unit is not None:
-                part_votes = whole - (here & unit.first).sum() / 2
+                part_votes = whole_votes - (here & unit.first).sum() / 2
             else:
-                part_votes = whole - (here.sum() if share is None else (here * share).sum()) / 2
+                part_votes = (
+                    whole_votes - (here.sum() if share is None else (here * share).sum()) / 2
+                )
             if total is None or votes is None:
                 total, votes = Total(sums), part_votes
             else:

@@ -84,8 +84,8 @@ def _block(left: Tensor, right: Tensor, size: int) -> Tensor:
     pairs = list(zip(left.split(size), right.split(size), strict=True))
     total = pairs[0][0].T @ pairs[0][1]
     product = torch.empty_like(total)
-    for one, other in pairs[1:]:
-        total += torch.mm(one.T, other, out=product)
+    for ours, theirs in pairs[1:]:
+        total += torch.mm(ours.T, theirs, out=product)
     return total
 
 
@@ -95,9 +95,9 @@ def chunked_sum(values: Tensor) -> Tensor:
     Chunk j has places j, j + chunks, and so on.
     """
     chunks = _chunks(len(values))
-    whole = len(values) // chunks * chunks
-    sums = values[:whole].unflatten(0, (whole // chunks, chunks)).sum(0)
-    return sums.sum(0, dtype=torch.float64) + values[whole:].sum(0, dtype=torch.float64)
+    in_chunks = len(values) // chunks * chunks
+    sums = values[:in_chunks].unflatten(0, (in_chunks // chunks, chunks)).sum(0)
+    return sums.sum(0, dtype=torch.float64) + values[in_chunks:].sum(0, dtype=torch.float64)
 
 
 def _chunks(places: int) -> int:
@@ -331,9 +331,11 @@ def _settle(
     spare: Bits,
 ) -> None:
     """Return both integers of some pairs, of whose numbers the first half of the digits are given."""
-    more = np.frombuffer(spare.bytes(8 * len(pairs)), dtype="<u4").reshape(2, -1).astype(np.int64)
-    first = (words[0, pairs] & 2**31 - 1).astype(np.int64) << 32 | more[0]
-    turn = words[1, pairs].astype(np.int64) << 32 | more[1]
+    further = (
+        np.frombuffer(spare.bytes(8 * len(pairs)), dtype="<u4").reshape(2, -1).astype(np.int64)
+    )
+    first = (words[0, pairs] & 2**31 - 1).astype(np.int64) << 32 | further[0]
+    turn = words[1, pairs].astype(np.int64) << 32 | further[1]
     which = np.concatenate([pairs, pairs + words.shape[1]])
     inside = which < len(values)  # the last pair may have one value
     which = which[inside]

@@ -89,8 +89,8 @@ class UnitPlaces:
         members[places] = of_units[unit]
         later = torch.full((most - 1, size), -1, dtype=torch.int64)
         for ahead in range(1, most):
-            some = torch.nonzero(ranks + ahead < counts[unit]).squeeze(1)
-            later[ahead - 1, places[some]] = places[some + ahead]
+            present = torch.nonzero(ranks + ahead < counts[unit]).squeeze(1)
+            later[ahead - 1, places[present]] = places[present + ahead]
         return cls(members, later)
 
     def split(self, size: int) -> list["UnitPlaces"]:

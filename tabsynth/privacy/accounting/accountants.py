@@ -106,17 +106,17 @@ def sampled_rdp(noise_multiplier: float, rate: float, order: float) -> float:
     from scipy.special import logsumexp
 
     sigma = noise_multiplier
-    whole = order / (2 * sigma**2)
+    unsampled = order / (2 * sigma**2)
     step = 2 * math.pi * min(0.99 * math.pi * sigma**2, sigma) / EXACTNESS
     low, high = -TAILS * sigma, order + TAILS * sigma
     if (high - low) / step > MOST_NODES:
-        return whole
+        return unsampled
     x = np.arange(low, high + step, step)
     tilted = np.logaddexp(math.log1p(-rate), math.log(rate) + (2 * x - 1) / (2 * sigma**2))
     density = math.log(step) - x**2 / (2 * sigma**2) - math.log(sigma * math.sqrt(2 * math.pi))
     moment = max(0.0, float(logsumexp(density + order * tilted)))
     slack = QUADRATURE_SLACK * order / (order - 1)
-    return min(whole, moment / (order - 1) * (1 + RELATIVE_SLACK) + slack)
+    return min(unsampled, moment / (order - 1) * (1 + RELATIVE_SLACK) + slack)
 
 
 def _binary_curve(vote: NoisyVote, alpha: np.ndarray) -> np.ndarray:
@@ -505,10 +505,10 @@ class PrivacyFilter:
 
     def mu_left(self, spends: Iterable[Spend]) -> float:
         """Return 1/σ of the largest Gaussian on the whole table that the filter still admits; 0 for none."""
-        left = self.budget - self.use_of(spends)
-        if left <= 0 or math.isinf(left):
-            return max(0.0, left)
-        return math.sqrt(left if self.order is None else 2 * left / self.order)
+        budget_left = self.budget - self.use_of(spends)
+        if budget_left <= 0 or math.isinf(budget_left):
+            return max(0.0, budget_left)
+        return math.sqrt(budget_left if self.order is None else 2 * budget_left / self.order)
 
     def accountant(self) -> JsonObject:
         """Return the filter as a certificate names what gave its ε."""
@@ -558,7 +558,7 @@ def check_order(order: object, epsilon: float) -> float | None:
     """Return the order that a ledger's first line has; FileFormatError if there can be no such one."""
     if order is None and math.isinf(epsilon):
         return None
-    most = ORDERS[-1]
-    if isinstance(order, bool) or not isinstance(order, int | float) or not 1 < order <= most:
+    largest = ORDERS[-1]
+    if isinstance(order, bool) or not isinstance(order, int | float) or not 1 < order <= largest:
         raise FileFormatError(f"A Rényi order must be above 1, got {quote(order)}.")
     return float(order)

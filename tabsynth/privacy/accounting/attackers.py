@@ -281,9 +281,9 @@ def _bounds(
         deltas, basis = _filter_bounds(kept_by, spends, grid)
         deltas += max(0.0, delta - kept_by.delta)
     else:
-        plain, left = without_thresholds(spends, delta)
+        plain, delta_left = without_thresholds(spends, delta)
         deltas, basis = _compose(plain, grid, delta)
-        deltas += max(0.0, delta - left)
+        deltas += max(0.0, delta - delta_left)
     advantage = min(_advantage(float(e), float(d)) for e, d in zip(grid, deltas, strict=True))
     if advantage >= point.advantage:
         advantage, basis = point.advantage, POINT

@@ -147,12 +147,12 @@ def _numbers(rows: int, teacher_count: Sequence[int] | None) -> list[int]:
         for number in teacher_count:
             in_range("teacher_count", integer("teacher_count", number), 2, min(rows, MOST_TEACHERS))
         return sorted(set(teacher_count))
-    most = min(rows // min(ROWS_EACH), MOST_IN_GRID)
+    largest = min(rows // min(ROWS_EACH), MOST_IN_GRID)
     teacher_counts = sorted(
         {
             teachers_tried
             for teachers_tried in (*(rows // each for each in ROWS_EACH), *GRID)
-            if 2 <= teachers_tried <= most
+            if 2 <= teachers_tried <= largest
         }
     )
     if not teacher_counts:
@@ -204,11 +204,11 @@ def _recommendation(options: Sequence[Labels], target_queries: int) -> tuple[int
             f"{first.teachers:,} teachers of {first.rows_each:,} rows: the fewest that answer {target_queries:,}"
             f" questions ({first.labels:,}). More teachers answer more, but each learns from fewer rows."
         )
-    most = max(taught, key=lambda labels: labels.labels)
-    return most.teachers, (
-        f"{most.teachers:,} teachers of {most.rows_each:,} rows: the most labels ({most.labels:,}, fewer than"
+    richest = max(taught, key=lambda labels: labels.labels)
+    return richest.teachers, (
+        f"{richest.teachers:,} teachers of {richest.rows_each:,} rows: the most labels ({richest.labels:,}, fewer than"
         f" the {target_queries:,} requested) from teachers that still learn from {LEAST_ROWS_EACH} rows or more."
-        if most.rows_each >= LEAST_ROWS_EACH
-        else f"{most.teachers:,} teachers of {most.rows_each:,} rows: the most labels ({most.labels:,})."
+        if richest.rows_each >= LEAST_ROWS_EACH
+        else f"{richest.teachers:,} teachers of {richest.rows_each:,} rows: the most labels ({richest.labels:,})."
         f" Teachers of {LEAST_ROWS_EACH} rows or more afford none, or are not in this grid."
     )

@@ -183,8 +183,8 @@ def binary_votes(vote: NoisyVote, count: int) -> list[tuple[Loss, int]] | None:
     """
     if vote.noise >= GAUSSIAN_NOISE:
         return [(SampledGaussian(vote.noise / math.sqrt(count), 1.0, True), 1)]
-    blocks, rest = divmod(count, BLOCK)
-    times = {uses: n for uses, n in ((BLOCK, blocks), (rest, 1)) if uses and n}
+    blocks, remainder = divmod(count, BLOCK)
+    times = {uses: n for uses, n in ((BLOCK, blocks), (remainder, 1)) if uses and n}
     pairs_of_blocks = _blocks(vote.noise, vote.teachers, tuple(times))
     return (
         None if pairs_of_blocks is None else list(zip(pairs_of_blocks, times.values(), strict=True))
@@ -197,14 +197,14 @@ def _blocks(noise: float, teachers: int, uses: tuple[int, ...]) -> list[Atoms] |
     losses, weights = _groups(noise, teachers)
     if losses[:, [0, 2]].max() > MOST_LOSS:
         return None
-    scale, most = 1 / noise, max(uses)
+    scale, longest = 1 / noise, max(uses)
     single = float(losses[weights[:, 0] > 1e-12, 0].max())
-    top = 10 * scale * math.sqrt(most) + most * scale**2 + single
+    top = 10 * scale * math.sqrt(longest) + longest * scale**2 + single
     step = max(CELL * scale, top / MOST_CELLS)
     epsilon = step * np.arange(math.ceil(top / step) + 1)
     shifts = [_cells_to_the_left(len(epsilon), losses[:, k], step) for k in (0, 2)]
     curve, curves = np.zeros(len(epsilon)), {}
-    for t in range(1, most + 1):
+    for t in range(1, longest + 1):
         curve = _worst(curve, epsilon, shifts, weights)
         curves[t] = curve
     return [_pair(curves[t], epsilon) for t in uses]
@@ -242,9 +242,9 @@ def _cells_to_the_left(
     Shapes (groups, cells). The part is measured in e^ε; far below the grid all is 1.
     """
     shift = -losses[:, None] / step
-    whole = np.floor(shift)
-    part = np.expm1((shift - whole) * step) / math.expm1(step)
-    at = cells + np.arange(cells) + np.clip(whole, -2.0 * cells, 2.0 * cells).astype(int)
+    offset = np.floor(shift)
+    part = np.expm1((shift - offset) * step) / math.expm1(step)
+    at = cells + np.arange(cells) + np.clip(offset, -2.0 * cells, 2.0 * cells).astype(int)
     return np.clip(at, 0, 2 * cells - 1), np.where(at < 0, 0.0, part)
 
 
@@ -259,13 +259,13 @@ def _worst(
     Below 0 by F(−ε) = 1 − e^{−ε} + e^{−ε}F(ε), for the reversed choices are choices too; beyond the grid
     no smaller than at its end; between points on the line in e^ε, which is above a convex curve.
     """
-    whole = np.concatenate(
+    extended = np.concatenate(
         [[1.0], _below(curve, epsilon), curve, curve[-1:]]
     )  # at −∞, −top … top, ∞
     deltas = weights[:, 1, None] * curve
     for (at, part), weight in zip(shifts, weights[:, [0, 2]].T, strict=True):
-        left = whole[at]
-        deltas += weight[:, None] * (left + part * (whole[at + 1] - left))
+        lower = extended[at]
+        deltas += weight[:, None] * (lower + part * (extended[at + 1] - lower))
     return np.asarray(deltas.max(axis=0))
 
 
@@ -278,9 +278,9 @@ def _below(curve: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
 def _pair(curve: np.ndarray, epsilon: np.ndarray) -> Atoms:
     """Return the pair whose curve joins the points (e^ε, F(ε)): Doroshenko et al. 2022, on both sides of 0."""
     losses = np.concatenate([-epsilon[:0:-1], epsilon])
-    whole = np.concatenate([_below(curve, epsilon), curve])
-    slopes = np.diff(whole) / (np.exp(losses[:-1]) * np.expm1(np.diff(losses)))
-    slopes = np.concatenate([[(whole[0] - 1) / math.exp(losses[0])], slopes, [0.0]])
+    values = np.concatenate([_below(curve, epsilon), curve])
+    slopes = np.diff(values) / (np.exp(losses[:-1]) * np.expm1(np.diff(losses)))
+    slopes = np.concatenate([[(values[0] - 1) / math.exp(losses[0])], slopes, [0.0]])
     under_q = np.maximum(np.diff(slopes), 0.0)
     return Atoms(losses, np.exp(losses) * under_q, float(curve[-1]))
 
@@ -342,14 +342,14 @@ def _directions(spends: Iterable[tuple[Mechanism, int]]) -> list[list[Counted]] 
     listed = [(mechanism, count) for mechanism, count in spends if count > 0]
     if not all(is_private(mechanism) for mechanism, _ in listed):
         return None
-    squared, sampled, others = _sorted_out(listed)
+    squared, sampled, votes = _sorted_out(listed)
     if any(sigma < LEAST_NOISE for sigma, _ in sampled) or squared > LEAST_NOISE**-2:
         return None
-    if others is None:
+    if votes is None:
         return None
     directions = []
     for removed in (True, False):
-        pairs: list[Counted] = list(others)
+        pairs: list[Counted] = list(votes)
         if squared:
             pairs.append((SampledGaussian(squared**-0.5, 1.0, removed), 1))
         pairs += [(SampledGaussian(s, q, removed), count) for (s, q), count in sampled.items()]
@@ -375,14 +375,14 @@ def _sorted_out(
             squared += count / sigma**2
         else:
             sampled[sigma, rate] = sampled.get((sigma, rate), 0) + count
-    others: list[Counted] = []
+    vote_losses: list[Counted] = []
     for vote, count in votes.items():
         make = binary_votes if vote.accounting == EXACT_BINARY else randomised_response
         parts = make(vote, count)
         if parts is None:
             return squared, sampled, None
-        others += parts
-    return squared, sampled, others
+        vote_losses += parts
+    return squared, sampled, vote_losses
 
 
 # Losses, logarithms of their masses, mass at infinity, and the distance of two losses.
@@ -428,8 +428,10 @@ def _tilt(
     def bound(log_theta: float) -> float:
         theta = math.exp(log_theta)
         moments = [_tilt_masses(p, m, theta)[1] for p, m in zip(points, masses, strict=True)]
-        most = theta * math.log(theta) - (1 + theta) * math.log1p(theta)  # of e^{−θl}(1 − e^{−l})
-        return (float(counts @ moments) - math.log(delta) + most) / theta
+        conversion = theta * math.log(theta) - (1 + theta) * math.log1p(
+            theta
+        )  # of e^{−θl}(1 − e^{−l})
+        return (float(counts @ moments) - math.log(delta) + conversion) / theta
 
     widest = max(float(np.abs(p).max()) for p in points)
     top = math.log(1e3) - math.log(max(widest, 1e-290)) + math.log(max(1.0, -math.log(delta)))

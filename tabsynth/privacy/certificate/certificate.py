@@ -248,11 +248,11 @@ def _root_of(tables: JsonMapping) -> str:
 def _unit_of_tables(tables: JsonMapping, records: str) -> str:
     """Return the unit of linked tables in words."""
     root = _root_of(tables)
-    others = [name for name in tables if name != root]
+    child_tables = [name for name in tables if name != root]
     bounds = [
         f"of table {name} the first {section(tables, name).get('max_children')} rows of each row of"
         f" {section(tables, name).get('parent')}"
-        for name in others
+        for name in child_tables
     ]
     return f"one row of table {root} with {records}, of which were used: {'; '.join(bounds)}"
 
@@ -274,8 +274,8 @@ def condition(names: Sequence[str]) -> str:
 def _named_columns(names: Sequence[str]) -> str:
     """Return columns in words, at most :data:`MOST_NAMED` by name."""
     listed = ", ".join(map(quote, names[:MOST_NAMED]))
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"{'columns' if len(names) > 1 else 'column'} {listed}{more}"
+    unlisted = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{'columns' if len(names) > 1 else 'column'} {listed}{unlisted}"
 
 
 def unchanged_facts(facts: Mapping[str, Sequence[str]]) -> JsonObject:

@@ -171,13 +171,13 @@ def _missing_of_plan(certificate: JsonMapping, items: Sequence[JsonMapping]) -> 
                 needed[_figures(item)] += item["count"]
     for item in items:
         listed[_figures(item)] += item["count"]
-    lacking = [
+    missing = [
         f"{quote(json.loads(key)['purpose'])} ({listed[key]:,} of {count:,} uses)"
         for key, count in needed.items()
         if listed[key] < count
     ]
     below = "its list of mechanisms has less, or with other noise, than its plan charges: "
-    return [below + ", ".join(lacking)] if lacking else []
+    return [below + ", ".join(missing)] if missing else []
 
 
 def _figures(item: JsonMapping) -> str:
@@ -226,9 +226,9 @@ def _of_warm_start(
 def _lacking(
     who: str, required: Required, purposes: set[str], where: str = "list of mechanisms"
 ) -> list[str]:
-    lacking = [" or ".join(map(repr, names)) for names in required if purposes.isdisjoint(names)]
+    missing = [" or ".join(map(repr, names)) for names in required if purposes.isdisjoint(names)]
     incomplete = f"its {where} is incomplete: a fit of {who} charges "
-    return [incomplete + ", ".join(lacking)] if lacking else []
+    return [incomplete + ", ".join(missing)] if missing else []
 
 
 def _used_mechanisms(items: Any) -> list[JsonMapping]:

@@ -531,10 +531,10 @@ def _too_many(data: JsonObject) -> list[str]:
     """Find more processes than declared rows, or than teachers of a vote, which version 0.2 refused."""
     count, rows = data["public"].get("processes", 1), data["public"].get("rows")
     votes = [i["teachers"] for i in data["mechanisms"] if "teachers" in i and not i.get("earlier")]
-    most = [*votes, *([rows] if isinstance(rows, int) else [])]
-    if count > min(most, default=count):
+    limits = [*votes, *([rows] if isinstance(rows, int) else [])]
+    if count > min(limits, default=count):
         return [
-            f"it states {count:,} processes, and a fit of its figures has {min(most):,} at most"
+            f"it states {count:,} processes, and a fit of its figures has {min(limits):,} at most"
         ]
     return []
 
@@ -549,15 +549,15 @@ def _sensitivities(data: JsonMapping) -> tuple[list[str], list[str]]:
     for item in data["mechanisms"]:
         details, what = item["details"], quote(item["purpose"])
         value = details.get("l2_sensitivity")
-        least = _least_sensitivity(item, data)
-        if least is None:
+        sensitivity = _least_sensitivity(item, data)
+        if sensitivity is None:
             unit = quote(details.get("unit", "not stated"))
             unknown = f"the sensitivity of {what} has the unit {unit}, which no fit states for it"
             (notes if data.get("plan") is None else problems).append(unknown)
         elif not isinstance(value, int | float):
-            if least and "teachers" not in item and data.get("plan") is not None:
+            if sensitivity and "teachers" not in item and data.get("plan") is not None:
                 problems.append(f"it does not state the sensitivity of {what}")
-        elif value < least * (1 - LEAST):
+        elif value < sensitivity * (1 - LEAST):
             problems.append(f"the sensitivity of {what} is below what one unit may add to a count")
     return problems, notes
 
@@ -616,10 +616,10 @@ def _order(stated: JsonMapping) -> float | None:
     return order if isinstance(order, int | float) else None
 
 
-def _alike(one: float | None, other: float | None) -> bool:
+def _alike(first: float | None, second: float | None) -> bool:
     """Return True if two orders are the same, but for the last digits of another build."""
-    return one == other or (
-        one is not None and other is not None and math.isclose(one, other, rel_tol=1e-9)
+    return first == second or (
+        first is not None and second is not None and math.isclose(first, second, rel_tol=1e-9)
     )
 
 
@@ -635,12 +635,14 @@ def _project(data: JsonObject, claimed: float, ledger: Ledger) -> list[str]:
     )
     kind = next(kind for kind, name in NAMES.items() if name == composition["name"])
     try:
-        kept = PrivacyFilter.of(limit, stated["delta"] - stated.get("threshold_delta", 0.0), kind)
-        own = kept.share(ledger.spends())
+        budget = PrivacyFilter.of(limit, stated["delta"] - stated.get("threshold_delta", 0.0), kind)
+        fit_share = budget.share(ledger.spends())
     except (BudgetError, InputError) as error:
         return [f"its project's filter does not admit it: {error}"]
-    expected = kept.to_dict()
-    if composition["source"] != expected["source"] or not _alike(composition["order"], kept.order):
+    expected = budget.to_dict()
+    if composition["source"] != expected["source"] or not _alike(
+        composition["order"], budget.order
+    ):
         return ["the composition of its project is not the filter of its limit"]
     problems = []
     if stated.get("unit") != design_of(data["public"]).unit:
@@ -648,10 +650,10 @@ def _project(data: JsonObject, claimed: float, ledger: Ledger) -> list[str]:
     if share > 1 + LOOSE:
         problems.append(f"its project has used {share:.4g} times its budget")
     # A fit that a person stopped states its whole plan, and a project counts what was used.
-    whole = data["training"].get("stopped") != INTERRUPTED
-    if whole and share < min(own, 1.0) * (1 - TIGHT):
+    complete = data["training"].get("stopped") != INTERRUPTED
+    if complete and share < min(fit_share, 1.0) * (1 - TIGHT):
         problems.append(
-            f"its project has used {share:.2%} of its budget, and it alone takes {own:.2%}"
+            f"its project has used {share:.2%} of its budget, and it alone takes {fit_share:.2%}"
         )
     if not ledger.adaptive and stated["delta"] == data["delta"] and claimed > limit * (1 + LOOSE):
         problems.append(f"it claims epsilon={claimed:.4g}, past its project's limit of {limit:.4g}")

@@ -344,8 +344,8 @@ class Journal:
                 )
 
 
-def _uses(value: object, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+def _uses(value: object, largest: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
         raise ValueError(f"{value} uses")
     return value
 

@@ -182,16 +182,16 @@ class Ledger:
         the composition, which is fixed with it: by a Gaussian filter where all that follows will be Gaussian, else by a
         Rényi filter.
         """
-        taken = thresholds_of((a.mechanism, a.spent) for a in self.accounts)
-        if taken:
-            taken = max(taken, THRESHOLD_SHARE * self.delta)
-        if taken >= self.delta:
+        threshold_part = thresholds_of((a.mechanism, a.spent) for a in self.accounts)
+        if threshold_part:
+            threshold_part = max(threshold_part, THRESHOLD_SHARE * self.delta)
+        if threshold_part >= self.delta:
             raise BudgetError(
                 f"The draft of the schema takes all of delta={self.delta:g}; draft it with a smaller delta."
             )
         gaussian = self.accounts and self.accounts[0].details.get("composition") == GAUSSIAN_FILTER
         composition = GAUSSIAN_FILTER if gaussian else RENYI
-        return PrivacyFilter.of(self.epsilon, self.delta - taken, composition)
+        return PrivacyFilter.of(self.epsilon, self.delta - threshold_part, composition)
 
     @property
     def threshold_delta(self) -> float:
@@ -205,16 +205,16 @@ class Ledger:
         BudgetError
             If there is none.
         """
-        left = THRESHOLD_SHARE * self.delta
-        left -= thresholds_of((a.mechanism, a.granted) for a in self.accounts)
+        available = THRESHOLD_SHARE * self.delta
+        available -= thresholds_of((a.mechanism, a.granted) for a in self.accounts)
         if self.journal is not None:
-            left = min(left, self.journal.thresholds_left()) / 2
-        if left <= 0:
+            available = min(available, self.journal.thresholds_left()) / 2
+        if available <= 0:
             raise BudgetError(
                 "No part of delta is left for the draft of a schema; fit with a schema that was drafted before"
                 " (--schema), or make a new project ledger. Nothing was read."
             )
-        return left
+        return available
 
     @property
     def adaptive(self) -> bool:
@@ -285,9 +285,9 @@ class Ledger:
         self.accounts.append(account)
         return account
 
-    def _check(self, purpose: str, more: list[Spend]) -> None:
+    def _check(self, purpose: str, requested: list[Spend]) -> None:
         """Refuse what would pass the budget, or the limit of a shared journal."""
-        granted = [*((a.mechanism, a.granted) for a in self.accounts), *more]
+        granted = [*((a.mechanism, a.granted) for a in self.accounts), *requested]
         if self.adaptive:
             total = None if self.filter.admits(granted) else self.filter.claim(granted)
         else:
@@ -302,12 +302,12 @@ class Ledger:
             return
         # What was spent before this fit is on the same journal, as that of another run.
         entries = journal.entries
-        own = [
+        fit_spends = [
             (a.mechanism, a.granted)
             for a in self.accounts
             if a.number is not None and entries[a.number].run == self.run
         ]
-        journal.check_admitted(self.run, [*own, *more], purpose)
+        journal.check_admitted(self.run, [*fit_spends, *requested], purpose)
 
     def spend(self, account: Account, uses: int = 1) -> None:
         """Write off one use of an account, or several: called before the data is read.

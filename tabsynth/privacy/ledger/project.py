@@ -149,7 +149,7 @@ class SharedJournal(Journal):
         BudgetError
         """
         epsilon, delta = self.limit
-        others, head = self.spends(but=run), f"Ledger {self.path.name}:"
+        other_spends, head = self.spends(but=run), f"Ledger {self.path.name}:"
         thresholds, thresholds_left = thresholds_of(spends), self.thresholds_left(but=run)
         if thresholds > thresholds_left * (1 + SLACK):
             raise BudgetError(
@@ -158,7 +158,7 @@ class SharedJournal(Journal):
                 " Nothing was read."
             )
         try:
-            if not self.is_taken(but=run) and self.filter.admits([*others, *spends]):
+            if not self.is_taken(but=run) and self.filter.admits([*other_spends, *spends]):
                 return
             needed = self.filter.share(spends)
         except BudgetError as error:
@@ -167,10 +167,10 @@ class SharedJournal(Journal):
             alone = self.runs.get(run, {}).get(ALONE) is True
         if alone and self.fits_alone(spends, run):
             return
-        used = 1.0 if self.is_taken(but=run) else self.filter.share(others)
-        left = self.epsilon_left(but=run)
-        remedy = f"about {left:.4g} is left for another fit: ask for less (--epsilon)"
-        if left < LEAST_LEFT:
+        used = 1.0 if self.is_taken(but=run) else self.filter.share(other_spends)
+        epsilon_left = self.epsilon_left(but=run)
+        remedy = f"about {epsilon_left:.4g} is left for another fit: ask for less (--epsilon)"
+        if epsilon_left < LEAST_LEFT:
             remedy = "nothing is left for another fit"
         raise BudgetError(
             f"{head} {what} would exceed its limit of {epsilon:g} (delta={delta:g}): {used:.1%} of the budget is"
@@ -443,14 +443,14 @@ class ProjectLedger:
         for run, about in self.journal.runs.items():
             entries = [e for e in self.journal.entries.values() if e.run == run]
             spent = [(e.mechanism, e.spent) for e in entries if e.spent]
-            whole = about.get(ALONE) is True and bool(spent)
+            took_all = about.get(ALONE) is True and bool(spent)
             runs.append(
                 LedgerRun(
                     run=run,
                     what=str(about.get("what")),
                     when=str(about.get("when")),
                     epsilon=epsilon_of([(e.mechanism, e.granted) for e in entries], self.delta),
-                    share=1.0 if whole else self.filter.share(spent),
+                    share=1.0 if took_all else self.filter.share(spent),
                     ended=bool(entries) and all(e.closed for e in entries),
                 )
             )
@@ -477,9 +477,9 @@ class ProjectLedger:
         BudgetError
         """
         self._alone.discard(run)
-        begun = run in self.journal.runs
-        self.journal.check_admitted(run, plan, alone=None if begun else True)
-        if not begun and not self.filter.admits([*self.journal.spends(but=run), *plan]):
+        has_begun = run in self.journal.runs
+        self.journal.check_admitted(run, plan, alone=None if has_begun else True)
+        if not has_begun and not self.filter.admits([*self.journal.spends(but=run), *plan]):
             self._alone.add(run)
 
     def admit_draft(

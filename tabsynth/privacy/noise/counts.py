@@ -240,13 +240,13 @@ def signed_sums(counts: np.ndarray, signs: Sequence[np.ndarray]) -> np.ndarray:
     return sums
 
 
-def average(one: Measured, other: Measured) -> Measured:
+def average(first: Measured, second: Measured) -> Measured:
     """Return two noisy counts of the same cells as one: weighted by the inverse of their variances."""
-    if not (one.std and other.std):
-        return one if not one.std else other
-    weights = np.array([one.std**-2, other.std**-2])
-    counts = (weights[0] * one.counts + weights[1] * other.counts) / weights.sum()
-    return Measured(one.columns, counts, float(weights.sum() ** -0.5))
+    if not (first.std and second.std):
+        return first if not first.std else second
+    weights = np.array([first.std**-2, second.std**-2])
+    counts = (weights[0] * first.counts + weights[1] * second.counts) / weights.sum()
+    return Measured(first.columns, counts, float(weights.sum() ** -0.5))
 
 
 def noise_of(account: Account, share: float) -> float:
@@ -381,9 +381,11 @@ def marginal_noise(account: Account, columns: int, bound: float = 1.0) -> float:
     return account.whole_table_noise * bound * math.sqrt(columns)
 
 
-def noisy_row_count(table: PrivateTable[Any], account: Account, bits: Bits, most: int = 1) -> float:
-    """Return the number of rows with Gaussian noise, at least 1. Its sensitivity is the ``most`` rows of one unit of privacy."""
-    std = account.whole_table_noise * most
+def noisy_row_count(
+    table: PrivateTable[Any], account: Account, bits: Bits, unit_rows: int = 1
+) -> float:
+    """Return the number of rows with Gaussian noise, at least 1. Its sensitivity is the ``unit_rows`` of one unit of privacy."""
+    std = account.whole_table_noise * unit_rows
     (exact,) = passed(account, [float(len(table.read(account)))], [std])
     return max(1.0, float(noise.noisy(exact, std, bits, whole=True)))
 

@@ -224,9 +224,13 @@ def _resolve_integer(
         if low == high:
             return low
         if used == len(digits):
-            more = bits.bytes(16)
-            digits.append((int.from_bytes(more[:8], "little"), int.from_bytes(more[8:], "little")))
-        first, turn = (x << 64 | more for x, more in zip((first, turn), digits[used], strict=True))
+            block = bits.bytes(16)
+            digits.append(
+                (int.from_bytes(block[:8], "little"), int.from_bytes(block[8:], "little"))
+            )
+        first, turn = (
+            x << 64 | block for x, block in zip((first, turn), digits[used], strict=True)
+        )
         used += 1
 
 
