@@ -38,12 +38,12 @@ class DeclaredDesign:
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
-        for what, name, limit, most in (
+        for what, name, limit, limit_value in (
             ("weight", self.weight, "max_weight", self.max_weight),
             ("unit", self.unit, "max_rows_per_unit", self.max_rows_per_unit),
         ):
-            if (name is None) != (most is None):
-                present, absent = (f"a {what}", limit) if most is None else (limit, what)
+            if (name is None) != (limit_value is None):
+                present, absent = (f"a {what}", limit) if limit_value is None else (limit, what)
                 raise InputError(
                     f"The schema has {present} and no {absent}; declare both, the limit from public knowledge."
                 )

@@ -177,15 +177,17 @@ def plan_noise(
         sorted(n for n, registered in methods.METHODS.items() if not registered.votes),
     )
     _check_schema(method, schema)
-    own = plan(method, rows, epsilon, delta, schema, **(parameters or {}))
+    fit_plan = plan(method, rows, epsilon, delta, schema, **(parameters or {}))
     pairs = (
         []
         if methods.METHODS[method].by_schema
         else product(sorted(set(batches)), sorted(set(steps)))
     )
     grid = tuple(_step_noise(rows, b, t, epsilon, delta) for b, t in pairs)
-    errors = () if schema is None else column_errors(own, schema, rows)
-    return NoisePlan(rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own, errors=errors)
+    errors = () if schema is None else column_errors(fit_plan, schema, rows)
+    return NoisePlan(
+        rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=fit_plan, errors=errors
+    )
 
 
 def plan(
@@ -227,14 +229,14 @@ def plan(
     one_of("method", method, tuple(METHODS))
     _check_schema(method, schema)
     model: Any = METHODS[method]
-    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": rows, **parameters}
+    arguments: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": rows, **parameters}
     names = model._get_param_names()
-    for name in given:
+    for name in arguments:
         if name not in names:
             raise InputError(f"Method {method} takes no parameter {quote(name)}; leave it out.")
     if schema is None and "class_column" in names:
-        given.setdefault("class_column", _any_schema().names[0])
-    estimator = model(_any_schema() if schema is None else schema, **given)
+        arguments.setdefault("class_column", _any_schema().names[0])
+    estimator = model(_any_schema() if schema is None else schema, **arguments)
     fit_plan: Plan = estimator.plan(estimate_time=False)
     return fit_plan
 
@@ -311,14 +313,14 @@ def plan_advantage(
     """
     check_budget(rows, 1.0, delta)
     one_of("method", method or "margnet", tuple(methods.METHODS))
-    least = epsilon_of_advantage(max_advantage, delta)
+    smallest_epsilon = epsilon_of_advantage(max_advantage, delta)
     gaussian = epsilon_of_advantage(max_advantage, delta, gaussian=True)
-    by_method = {"margnet": max(least, gaussian)}
+    by_method = {"margnet": max(smallest_epsilon, gaussian)}
     if method is not None and not methods.METHODS[method].by_schema:
         by_method = {
             method: _search_epsilon(
                 max_advantage,
-                (least, gaussian),
+                (smallest_epsilon, gaussian),
                 lambda epsilon: plan(method, rows, epsilon, delta, **parameters),
             )
         }
@@ -326,15 +328,15 @@ def plan_advantage(
         max_advantage=float(max_advantage),
         rows=rows,
         delta=delta,
-        epsilon=least,
+        epsilon=smallest_epsilon,
         by_method=by_method,
     )
 
 
 def _search_epsilon(
-    most: float, bracket: tuple[float, float], make: Callable[[float], Plan]
+    max_advantage: float, bracket: tuple[float, float], make: Callable[[float], Plan]
 ) -> float:
-    """Return the largest ε, within :data:`CLOSE`, whose plan of a method keeps the advantage below ``most``.
+    """Return the largest ε, within :data:`CLOSE`, whose plan of a method keeps the advantage below ``max_advantage``.
 
     ``bracket``: an ε that certainly does, and a first guess. The advantage is about proportional to ε where it is small.
     """
@@ -342,15 +344,15 @@ def _search_epsilon(
     for _ in range(MOST_PLANS):
         bounds = bounds_of(make(guess))
         advantage = 1.0 if bounds is None else bounds.advantage
-        if advantage <= most:
+        if advantage <= max_advantage:
             low = max(low, guess)
-            if advantage >= most * (1 - CLOSE):
+            if advantage >= max_advantage * (1 - CLOSE):
                 break
         else:
             high = min(high, guess)
         if high <= low * (1 + CLOSE):
             break
-        guess *= (1 - CLOSE / 2) * most / max(advantage, most / 4)
+        guess *= (1 - CLOSE / 2) * max_advantage / max(advantage, max_advantage / 4)
         if not low < guess < high:
             guess = 2 * low if math.isinf(high) else math.sqrt(low * high)
     return low
@@ -415,13 +417,13 @@ def plan_bounds(
     in_range("delta", delta, 0, 1, low_open=True, high_open=True)
     if not bounds:
         raise InputError("Expected one bound or more, such as 1,2,5.")
-    one = 1.0 / gaussian_mu(epsilon, delta)
+    noise_per_row = 1.0 / gaussian_mu(epsilon, delta)
     weight: dict[str, Any] = {} if max_weight is None else {"weight": "w", "max_weight": max_weight}
     plans = []
     for bound in sorted(set(bounds)):
         design = Design(**weight, unit="u", max_rows_per_unit=bound)
         left_out, units = _beyond(bound, rows_per_unit)
-        noise = one * design.bound
+        noise = noise_per_row * design.bound
         plans.append(
             BoundPlan(
                 bound=bound,
@@ -493,10 +495,10 @@ def plan_caps(
     people = positive("population", population)
     if not caps:
         raise InputError("Expected one cap or more, such as 200,300.")
-    one = rows_of_unit / gaussian_mu(epsilon, delta)
+    noise_per_weight = rows_of_unit / gaussian_mu(epsilon, delta)
     plans = []
     for cap in sorted(set(caps)):
-        noise = one * Design(weight="w", max_weight=cap).bound
+        noise = noise_per_weight * Design(weight="w", max_weight=cap).bound
         relative = float(cap) * rows / people
         plans.append(CapPlan(cap=float(cap), noise=noise, share=noise / people, relative=relative))
     return tuple(plans)

@@ -68,12 +68,14 @@ def review_columns(page: Page) -> None:
 def _design(page: Page) -> None:
     """Return what rows stand for."""
     session = page.session
-    now = session.state.need_schema().design
-    stated = [f"Privacy protects {now.neighbour}."]
-    if now.unit is not None:
-        stated.append(f"At most {now.rows:,} rows of one {now.unit} are used.")
-    if now.weight is not None:
-        stated.append(f"Rows count with the weight {now.weight}, of at most {now.max_weight:g}.")
+    design = session.state.need_schema().design
+    stated = [f"Privacy protects {design.neighbour}."]
+    if design.unit is not None:
+        stated.append(f"At most {design.rows:,} rows of one {design.unit} are used.")
+    if design.weight is not None:
+        stated.append(
+            f"Rows count with the weight {design.weight}, of at most {design.max_weight:g}."
+        )
     with part("details"):
         text("People with several rows, and survey weights", "summary")
         items(stated)

@@ -48,11 +48,11 @@ def items(lines: Sequence[str]) -> None:
 
 def button(label: str, act: Callable[[], Any], *, main: bool = False, name: str = "") -> Any:
     """Return a button; ``name`` is what screen readers say where the label alone is not enough."""
-    made = ui.button(label, on_click=act, color="primary" if main else None)
-    made.props("no-caps unelevated" if main else "no-caps outline")
+    element = ui.button(label, on_click=act, color="primary" if main else None)
+    element.props("no-caps unelevated" if main else "no-caps outline")
     if name:
-        made.props["aria-label"] = name
-    return made
+        element.props["aria-label"] = name
+    return element
 
 
 def action(label: str, act: Callable[[], Any], *, main: bool = False, name: str = "") -> Any:

@@ -143,24 +143,24 @@ class Guard:
         """Return whether a request carries the cookie. There may be others of its name, which other ports have set."""
         if self._value is None:
             return False
-        found = False
+        matched = False
         for line in _values(scope, b"cookie"):
             for part in line.split(";"):
                 name, _, value = part.strip().partition("=")
                 right = secrets.compare_digest(value.encode(), self._value.encode())
-                found = found or (name == self.name and right)
-        return found
+                matched = matched or (name == self.name and right)
+        return matched
 
     def _add_headers(self, send: Send) -> Send:
         """Return ``send`` with our headers on every response; a page may have a policy that is stricter than ours."""
 
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                own = {name.lower(): value for name, value in message.get("headers", [])}
-                kept = [(name, value) for name, value in self.headers if name not in own]
-                kept = [pair for pair in kept if pair[0] != b"cache-control"]
+                present = {name.lower(): value for name, value in message.get("headers", [])}
+                added = [(name, value) for name, value in self.headers if name not in present]
+                added = [pair for pair in added if pair[0] != b"cache-control"]
                 headers = [pair for pair in message["headers"] if pair[0] != b"cache-control"]
-                message["headers"] = [*headers, *kept, (b"cache-control", b"no-store")]
+                message["headers"] = [*headers, *added, (b"cache-control", b"no-store")]
             await send(message)
 
         return send_with_headers

@@ -171,10 +171,10 @@ class Page:
     def _fill_nav(self) -> None:
         for i, (name, opens, _) in enumerate(self.stages):
             with part("li"):
-                made = button(f"{i + 1}. {name}", partial(self.go, i))
-                made.props("flat align=left").set_enabled(opens(self.session))
+                element = button(f"{i + 1}. {name}", partial(self.go, i))
+                element.props("flat align=left").set_enabled(opens(self.session))
                 if i == self.place.stage:
-                    made.classes("here").props["aria-current"] = "step"
+                    element.classes("here").props["aria-current"] = "step"
 
     def _fill_alerts(self) -> None:
         if self.error:

@@ -73,7 +73,7 @@ def _order(page: Page, names: list[str]) -> None:
 def _implication(page: Page, names: list[str]) -> None:
     text("If one column has a value, then another one has", "h3")
     with part("div", "fields"):
-        given = _choice("If column", names)
+        given_column = _choice("If column", names)
         values = ui.input("has a value of (a,b or low..high)").props("outlined dense stack-label")
         follows = _choice("then column", names)
         then = ui.input("has then a value of (a,b or low..high)").props(
@@ -84,7 +84,7 @@ def _implication(page: Page, names: list[str]) -> None:
         schema = page.session.state.need_schema()
         sides = {}
         for side, name, texts in (
-            ("if", given.value, values.value),
+            ("if", given_column.value, values.value),
             ("then", follows.value, then.value),
         ):
             column = schema[_need_name("both columns", name)]
@@ -94,12 +94,12 @@ def _implication(page: Page, names: list[str]) -> None:
     action("Add this rule", lambda: _add(page, make))
 
 
-def _side(column: Column, given: str) -> Any:
+def _side(column: Column, text: str) -> Any:
     """Return values or a range as a rule has them, in the type of the column."""
-    if ".." in given and column.ordered:
-        low, _, high = given.partition("..")
+    if ".." in text and column.ordered:
+        low, _, high = text.partition("..")
         return {"low": _value_of(column, low.strip()), "high": _value_of(column, high.strip())}
-    return [_value_of(column, value) for value in parse_values(given)]
+    return [_value_of(column, value) for value in parse_values(text)]
 
 
 def _value_of(column: Column, value: str) -> Any:
@@ -121,9 +121,9 @@ def _json(page: Page) -> None:
             rule = ui.input("Rule as JSON").props("outlined dense stack-label").classes("wide")
 
         def make() -> Mapping[str, Any]:
-            given = parse_json(rule.value, "The rule", "rule")
-            if not isinstance(given, dict):
+            parsed = parse_json(rule.value, "The rule", "rule")
+            if not isinstance(parsed, dict):
                 raise InputError('Expected a rule such as {"order": ["start", "end"]}.')
-            return given
+            return parsed
 
         action("Add the rule", lambda: _add(page, make))

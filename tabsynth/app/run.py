@@ -100,7 +100,7 @@ def _routes(session: Session) -> None:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except (TabsynthError, OSError) as error:
             return PlainTextResponse(str(error), 400)
-        size, whole = 0, False
+        size, complete = 0, False
         try:
             with os.fdopen(handle, "wb") as file:
                 async for chunk in request.stream():
@@ -108,11 +108,11 @@ def _routes(session: Session) -> None:
                     if size > LARGEST:
                         raise InputError(f"{name} is larger than {LARGEST:,} bytes; give its path.")
                     file.write(chunk)
-            whole = True
+            complete = True
         except (InputError, OSError) as error:
             return PlainTextResponse(str(error), 400)
         finally:
-            if not whole:  # also where the browser went away
+            if not complete:  # also where the browser went away
                 path.unlink(missing_ok=True)
         return PlainTextResponse("Received.")
 

@@ -41,10 +41,10 @@ def need_browser() -> None:
     displays = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     try:
         webbrowser.get()
-        found = any(os.environ.get(name) for name in displays)
+        available = any(os.environ.get(name) for name in displays)
     except webbrowser.Error:
-        found = False
-    if not found:
+        available = False
+    if not available:
         raise InputError(
             "There is no display or no browser to open the page in; use --no-browser, and open the address that is shown."
         )

@@ -123,13 +123,13 @@ class Session:
         """Take a schema file."""
         self.state.need_confirmed()
         refuse_second(self.job)
-        source, own = Path(str(path).strip()).expanduser(), self.state.schema_path
+        source, target = Path(str(path).strip()).expanduser(), self.state.schema_path
         schema = Schema.load(source)
-        if source.resolve() == own.resolve():
+        if source.resolve() == target.resolve():
             self.state.take_schema(schema)
             return
         self._refuse_to_overwrite()
-        self._write_schema(schema, steps.take_schema(source, own))
+        self._write_schema(schema, steps.take_schema(source, target))
 
     def _refuse_to_overwrite(self) -> None:
         """Refuse to overwrite the schema of an earlier run."""
@@ -177,13 +177,15 @@ class Session:
             ("unit", "max_rows_per_unit", (unit, most_rows), int),
             ("weight", "max_weight", (weight, most_weight), float),
         ):
-            column, most = (text.strip() for text in texts)
-            if bool(column) != bool(most):
+            column, limit_text = (text.strip() for text in texts)
+            if bool(column) != bool(limit_text):
                 raise InputError(f"Give the column of the {name} and its limit, or leave out both.")
             try:
-                design |= {name: column, limit: kind(most)} if column else {}
+                design |= {name: column, limit: kind(limit_text)} if column else {}
             except ValueError:
-                raise InputError(f"Expected a number as the limit, got {quote(most)}.") from None
+                raise InputError(
+                    f"Expected a number as the limit, got {quote(limit_text)}."
+                ) from None
         if not design:
             raise InputError("Name a column, and its limit from public knowledge.")
         schema = with_design(self.state.need_schema(), **design)
@@ -204,13 +206,13 @@ class Session:
 
             budget = (settings.epsilon, settings.delta)
             cost = plan(settings.method, settings.rows, *budget, schema, **settings.classes)
-            (one,) = plan_bounds([schema.design.rows], *budget, max_weight=schema.max_weight)
+            (bound,) = plan_bounds([schema.design.rows], *budget, max_weight=schema.max_weight)
             attacker = bounds_of(cost)
             self.state.settings = settings
             self.state.planned = PlanView(
                 lines=tuple(cost.lines()),
                 attacker=() if attacker is None else tuple(attacker.lines(schema.design.neighbour)),
-                one_count=one.noise,
+                one_count=bound.noise,
                 errors=column_errors(cost, schema, settings.rows),
             )
             self.state.note(steps.plan(self.state.schema_path, settings))

@@ -62,10 +62,12 @@ def whole(what: str, value: Any) -> int:
 
 def field(label: str, value: str = "", hint: str = "", wide: bool = False) -> Any:
     """Return a field for a text."""
-    made = ui.input(label, value=value).props("outlined dense stack-label").classes("wide" * wide)
+    element = (
+        ui.input(label, value=value).props("outlined dense stack-label").classes("wide" * wide)
+    )
     if hint:
-        made.props["hint"] = hint
-    return made
+        element.props["hint"] = hint
+    return element
 
 
 def choose_table(page: Page) -> None:
@@ -86,13 +88,13 @@ def choose_table(page: Page) -> None:
     with part("details"):
         text("Reading options", "summary")
         with part("div", "fields"):
-            given = {
+            fields = {
                 name: field(label, session.state.reading.get(name, ""))
                 for name, label in OPTIONS.items()
             }
 
     def use(name: str) -> None:
-        page.do(lambda: session.choose(name, **{n: given[n].value for n in READING}), stage=1)
+        page.do(lambda: session.choose(name, **{n: fields[n].value for n in READING}), stage=1)
 
     action("Use this table", lambda: use(path.value), main=True)
     text("Or upload a file", "h3")
@@ -153,8 +155,8 @@ def schema(page: Page) -> None:
         "The schema states public facts of the columns: kinds, bounds and categories. A fit may take from the rows only what"
         " it pays for, so these facts must come from a codebook, a questionnaire or the law, not from the table."
     )
-    with part("details") as made:
-        made.props["open"] = session.state.schema is None
+    with part("details") as details:
+        details.props["open"] = session.state.schema is None
         text("Where the schema comes from", "summary")
         _sources(page)
     if session.state.schema is None:
@@ -228,7 +230,7 @@ def plan(page: Page) -> None:
     """Step 5."""
     session = page.session
     facts = session.state.need_schema()
-    now = session.state.settings
+    current = session.state.settings
     heading("Plan the privacy cost")
     text("The plan follows from the schema and from what you state here. No row is read.")
     if facts.drafted:
@@ -241,35 +243,39 @@ def plan(page: Page) -> None:
         )
     with part("div", "fields"):
         method = ui.select(
-            list(METHODS), label="Method", value="margnet" if now is None else now.method
+            list(METHODS), label="Method", value="margnet" if current is None else current.method
         )
         method.props("outlined dense")
-        epsilon = field("ε", "1" if now is None else f"{now.epsilon:g}", "smaller is more private")
-        delta = field("δ", "1e-5" if now is None else f"{now.delta:g}", "well below 1 / rows")
+        epsilon = field(
+            "ε", "1" if current is None else f"{current.epsilon:g}", "smaller is more private"
+        )
+        delta = field(
+            "δ", "1e-5" if current is None else f"{current.delta:g}", "well below 1 / rows"
+        )
         rows = field(
             "Number of rows for the plan",
-            "" if now is None else str(now.rows),
+            "" if current is None else str(current.rows),
             "known from elsewhere",
         )
-        name = field("Name of the fit", "fit" if now is None else now.name, "for its files")
+        name = field("Name of the fit", "fit" if current is None else current.name, "for its files")
         ledger = field(
             "Project ledger, if there is one",
-            "" if now is None or now.ledger is None else str(now.ledger),
+            "" if current is None or current.ledger is None else str(current.ledger),
             "counts all fits together",
         )
         classes = ui.select(
             ["", *facts.learned.names],
             label="Column of classes, for pate-acgan",
-            value="" if now is None or now.class_column is None else now.class_column,
+            value="" if current is None or current.class_column is None else current.class_column,
         ).props("outlined dense")
     public = ui.checkbox("The number of rows is exact and public: the fit may use it")
-    public.set_value(now is not None and now.rows_are_public)
+    public.set_value(current is not None and current.rows_are_public)
     accept = None
     if facts.drafted:
         accept = ui.checkbox(
             "I accept a conditional claim for the columns that were read from the rows"
         )
-        accept.set_value(now is not None and now.accept_drafted)
+        accept.set_value(current is not None and current.accept_drafted)
 
     def settings() -> Settings:
         return Settings(
@@ -296,10 +302,10 @@ def plan(page: Page) -> None:
             limit_delta = field("δ of all fits together", "1e-5")
 
         def make() -> None:
-            made = session.make_ledger(
+            path = session.make_ledger(
                 place.value, number("ε", limit.value), number("δ", limit_delta.value)
             )
-            ledger.set_value(str(made))
+            ledger.set_value(str(path))
             ui.notify("The ledger is made.")
 
         def make_ledger() -> None:
@@ -309,8 +315,8 @@ def plan(page: Page) -> None:
                 page.refuse([str(error)])
 
         action("Make the ledger", make_ledger)
-    if session.state.planned is not None and now is not None:
-        _show_plan(page, now)
+    if session.state.planned is not None and current is not None:
+        _show_plan(page, current)
 
 
 def _show_plan(page: Page, settings: Settings) -> None:
@@ -361,8 +367,8 @@ def fit(page: Page) -> None:
         " and the fit can be resumed."
     )
     with part("div", "buttons"):
-        again = "Fit again" if session.state.model is not None else "Start the fit"
-        button(again, lambda: page.do(session.fit), main=session.state.model is None)
+        label = "Fit again" if session.state.model is not None else "Start the fit"
+        button(label, lambda: page.do(session.fit), main=session.state.model is None)
     code(session.fit_step())
     if session.state.model is None:
         return
@@ -461,12 +467,12 @@ def release(page: Page) -> None:
             ["The claim is CONDITIONAL: some columns have facts that were read from the rows."],
             "warn",
         )
-    asked = [name for name in QUESTIONS if name not in ("schema", "report")]
+    names = [name for name in QUESTIONS if name not in ("schema", "report")]
     for needed, title in ((True, "What every release must say"), (False, "Further answers")):
         with part("div") if needed else part("details"):
             text(title, "h3" if needed else "summary")
             with part("div", "fields answers"):
-                for name in (name for name in asked if QUESTIONS[name][1] is needed):
+                for name in (name for name in names if QUESTIONS[name][1] is needed):
                     _answer(page, name)
     with part("div", "fields"):
         folder = field(
@@ -501,8 +507,8 @@ def _answer(page: Page, name: str) -> None:
     def keep(event: Any) -> None:
         page.place.answers[name] = event.value or ""
 
-    made = ui.textarea(f"{name.capitalize()}: {question}.{hint}", value=start, on_change=keep)
-    made.props("outlined dense stack-label autogrow rows=1")
+    element = ui.textarea(f"{name.capitalize()}: {question}.{hint}", value=start, on_change=keep)
+    element.props("outlined dense stack-label autogrow rows=1")
 
 
 STAGES = [

@@ -122,11 +122,11 @@ def fit(
     parameters |= {"time_limit": request.time_limit and seconds(request.time_limit)}
     parameters |= {"accept_drafted_domain": columns.accept_drafted_domain}
     if columns.linked is not None:
-        others = {"schema": request.schema, "save_schema": request.save_schema, **asdict(survey)}
-        others |= {"count": budget.count, "null": columns.null, "tables": columns.tables}
-        others |= {**asdict(settings), **asdict(prior)}
+        refused = {"schema": request.schema, "save_schema": request.save_schema, **asdict(survey)}
+        refused |= {"count": budget.count, "null": columns.null, "tables": columns.tables}
+        refused |= {**asdict(settings), **asdict(prior)}
         files = (request.table, columns.linked, request.out)
-        fit_linked(files, parameters, others, reading, running.checkpoint, budget.ledger, started)
+        fit_linked(files, parameters, refused, reading, running.checkpoint, budget.ledger, started)
         return
     check_count(budget.count or ())
     facts = load_schema(request.schema)
@@ -279,15 +279,15 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
     parameters = settings.read()
     compared: Mapping[str, Any] = typed_options(asdict(grid))
     if request.max_advantage is not None:
-        others = {**compared, "epsilon": request.epsilon, "prior": request.prior}
-        others |= {**asdict(design), "table": request.table, **asdict(settings)}
-        return printing.print_advantage(request, facts, others)
+        refused = {**compared, "epsilon": request.epsilon, "prior": request.prior}
+        refused |= {**asdict(design), "table": request.table, **asdict(settings)}
+        return printing.print_advantage(request, facts, refused)
     check_prior(request.prior)
     if request.epsilon is None:
         raise InputError("A plan needs --epsilon, or --max-advantage; give it.")
     if request.table:
-        others = {**compared, **asdict(design), **asdict(settings)}
-        return printing.print_tables(request, facts, others)
+        refused = {**compared, **asdict(design), **asdict(settings)}
+        return printing.print_tables(request, facts, refused)
     if design.bounds is None and (design.unit is not None or design.rows_per_unit is not None):
         raise InputError(
             "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."

@@ -97,10 +97,10 @@ def read_undeclared(
     """
     from tabsynth.tables.files import read_any, taken_by
 
-    given = [*map(flag, typed_options(refused))]
-    if given:
+    flags = [*map(flag, typed_options(refused))]
+    if flags:
         raise InputError(
-            f"{', '.join(given)} need{'s' if len(given) == 1 else ''} --schema: a schema that is drafted from the tables is"
+            f"{', '.join(flags)} need{'s' if len(flags) == 1 else ''} --schema: a schema that is drafted from the tables is"
             " not public, and reads whole tables."
         )
     for path in paths:
@@ -172,10 +172,10 @@ def measure_privately(
             f"--epsilon takes survey weights with a public cap; declare {quote(weights)} in the schema, as its key"
             " weight."
         )
-    given = [flag(name) for name in typed_options(confidential) if name != "weights"]
-    if given:
+    flags = [flag(name) for name in typed_options(confidential) if name != "weights"]
+    if flags:
         raise InputError(
-            f"--epsilon releases figures of counts only; leave out {', '.join(given)}, which are for a"
+            f"--epsilon releases figures of counts only; leave out {', '.join(flags)}, which are for a"
             " confidential report."
         )
     return evaluate_private(
@@ -206,10 +206,10 @@ def write_linked(
     real, synthetic, holdout = compared.tables
     schema, out, key = compared.schema, compared.out, compared.key
     assert schema is not None  # that of linked tables
-    given = [*map(flag, typed_options(refused))]
-    if given:
+    flags = [*map(flag, typed_options(refused))]
+    if flags:
         raise InputError(
-            f"Linked tables are evaluated without {', '.join(given)}; leave these options out."
+            f"Linked tables are evaluated without {', '.join(flags)}; leave these options out."
         )
     facts = LinkedSchema.load(schema)
     check_folder(out)
@@ -237,10 +237,10 @@ def is_linked_schema(schema: Path) -> bool:
     from tabsynth.schema.linked import FORMAT
 
     try:
-        found = parse_json(read_json_text(schema, "schema"), schema, "schema")
+        facts = parse_json(read_json_text(schema, "schema"), schema, "schema")
     except TabsynthError:
         return False  # Schema.load says what is wrong
-    return isinstance(found, dict) and found.get("format") == FORMAT
+    return isinstance(facts, dict) and facts.get("format") == FORMAT
 
 
 def write_report(

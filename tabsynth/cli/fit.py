@@ -47,8 +47,8 @@ def fit_and_print(
         say(line)
     frame = read()
     if synthesizer.time_limit is not None:
-        left = synthesizer.time_limit - (time.monotonic() - started)
-        synthesizer.set_params(time_limit=max(left, LEAST_LIMIT))
+        seconds = synthesizer.time_limit - (time.monotonic() - started)
+        synthesizer.set_params(time_limit=max(seconds, LEAST_LIMIT))
     options: dict[str, Any] = {"count": count} if count else {}  # linked tables count nothing
     with one_interrupt():
         try:

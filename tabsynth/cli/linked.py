@@ -52,7 +52,7 @@ OF_SAMPLE = [
 def fit_linked(
     files: tuple[Path | None, Path, Path],
     parameters: dict[str, Any],
-    others: Mapping[str, Any],
+    refused: Mapping[str, Any],
     reading: Reading,
     checkpoint: Path | None,
     ledger: Path | None,
@@ -60,7 +60,7 @@ def fit_linked(
 ) -> None:
     """Fit the tables of a folder, save the model and print the privacy cost.
 
-    ``files`` are the folder, the linked schema and the model; ``others`` are the options that linked tables do not take.
+    ``files`` are the folder, the linked schema and the model; ``refused`` are the options that linked tables do not take.
     """
     from tabsynth.cli.fit import fit_and_print
     from tabsynth.schema.linked import LinkedSchema
@@ -70,7 +70,7 @@ def fit_linked(
     folder, schema, out = files
     if folder is None:
         raise InputError("--linked takes a folder of tables, not --duckdb or --spark.")
-    refuse(others, "Linked tables", OF_FIT)
+    refuse(refused, "Linked tables", OF_FIT)
     check_not_input(out, schema, ledger)
     facts = LinkedSchema.load(schema)
     model = LinkedMargNet(facts, **parameters)
@@ -97,13 +97,13 @@ def parse_where_of_tables(schema: "LinkedSchema", texts: list[str]) -> dict[str,
 
     by_table: dict[str, list[str]] = {}
     for text in texts:
-        table, dot, rest = text.partition(".")
+        table, dot, condition = text.partition(".")
         if not dot or table not in schema.names:
             raise InputError(
                 f"Expected --where TABLE.COLUMN=VALUE with a table of {', '.join(schema.names)}, got {quote(text)}."
             )
-        by_table.setdefault(table, []).append(rest)
-    return {table: parse_where(schema.tables[table], rest) for table, rest in by_table.items()}
+        by_table.setdefault(table, []).append(condition)
+    return {table: parse_where(schema.tables[table], texts) for table, texts in by_table.items()}
 
 
 def sample_linked(

@@ -533,8 +533,8 @@ class SurveyDesign:
     def options(self) -> dict[str, Any]:
         """The options, as arguments of :func:`tabsynth.evaluate`."""
         columns = self.replicate_weights or None
-        one = columns[0] if columns is not None and len(columns) == 1 else columns
-        return {**asdict(self), "replicate_weights": one}
+        weights = columns[0] if columns is not None and len(columns) == 1 else columns
+        return {**asdict(self), "replicate_weights": weights}
 
 
 # Parameters with another name on the command line.
@@ -559,11 +559,11 @@ def typed_options(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def refuse(values: Mapping[str, Any], what: str, taken: Collection[str]) -> None:
+def refuse(values: Mapping[str, Any], what: str, supported: Collection[str]) -> None:
     """Raise InputError if an option was typed that ``what`` does not take, with the options that it takes."""
     for name in typed_options(values):
-        if name not in taken:
-            options = ", ".join(map(flag, sorted(taken)))
+        if name not in supported:
+            options = ", ".join(map(flag, sorted(supported)))
             raise InputError(
                 f"{what} take{'' if what.endswith('s') else 's'} no {flag(name)}; leave it out. Options here: {options}."
             )

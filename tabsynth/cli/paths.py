@@ -15,9 +15,9 @@ PASSPHRASE = (
 )
 
 
-def same_file(one: Path, other: Path) -> bool:
+def same_file(path: Path, other: Path) -> bool:
     """Return whether two paths name one existing file."""
-    return one.exists() and other.exists() and one.samefile(other)
+    return path.exists() and other.exists() and path.samefile(other)
 
 
 def check_not_input(out: Path, *inputs: Path | None) -> None:

@@ -41,61 +41,61 @@ def print_plan(
     method, budget, prior = request.method, _budget(request), request.prior
     check_method(method)
     registered = METHODS[method]
-    taken: tuple[str, ...] = (
+    supported: tuple[str, ...] = (
         OF_PATE if registered.votes else () if registered.by_schema else OF_STEPS
     )
-    refuse(compared, f"A plan of {method}", (*OF_EACH, *taken))
+    refuse(compared, f"A plan of {method}", (*OF_EACH, *supported))
     parameters = arguments_of(method, {}, settings, complete=False)
     if registered.votes:
         labels = plan_labels(**budget, **compared)
-        own = plan(method, **budget, schema=schema, **parameters)
+        fit_plan = plan(method, **budget, schema=schema, **parameters)
         if not request.as_json:
-            _print_labels(labels, own)
-            return _print_bounds_of(own, prior)
-        facts = {"method": method, **labels.to_dict(), "default": plan_facts(own)}
+            _print_labels(labels, fit_plan)
+            return _print_bounds_of(fit_plan, prior)
+        facts = {"method": method, **labels.to_dict(), "default": plan_facts(fit_plan)}
     else:
         noise = plan_noise(method, **budget, schema=schema, **compared, parameters=parameters)
-        own = noise.own
+        fit_plan = noise.own
         if not request.as_json:
             _print_noise(noise)
-            return _print_bounds_of(own, prior)
+            return _print_bounds_of(fit_plan, prior)
         facts = noise.to_dict()
-    bounds = bounds_of(own)
-    more = {} if bounds is None else {"attacker": bounds.to_dict()}
+    bounds = bounds_of(fit_plan)
+    attacker = {} if bounds is None else {"attacker": bounds.to_dict()}
     if bounds is not None and prior is not None:
-        more["attacker"] |= {"prior": prior, "posterior": bounds.posterior(prior)}
-    return say(json.dumps({**facts, **more}))
+        attacker["attacker"] |= {"prior": prior, "posterior": bounds.posterior(prior)}
+    return say(json.dumps({**facts, **attacker}))
 
 
 def _budget(request: PlanRequest) -> dict[str, Any]:
     return {"rows": request.rows, "epsilon": request.epsilon, "delta": request.delta}
 
 
-def _print_bounds_of(own: "Plan", prior: float | None) -> None:
+def _print_bounds_of(plan: "Plan", prior: float | None) -> None:
     """Print in words what the ε of a plan means for an attacker."""
     from tabsynth.planning import bounds_of
     from tabsynth.privacy.accounting.attackers import PRIORS
 
-    bounds = bounds_of(own)
+    bounds = bounds_of(plan)
     for line in [] if bounds is None else bounds.lines(priors=PRIORS if prior is None else [prior]):
         say(line)
 
 
 def print_advantage(
-    request: PlanRequest, schema: "Schema | None", others: Mapping[str, Any]
+    request: PlanRequest, schema: "Schema | None", refused: Mapping[str, Any]
 ) -> None:
     """Print the ε that keeps the advantage of every attacker below a bound.
 
     Raises
     ------
     InputError
-        If an option of ``others`` was typed, and as :func:`tabsynth.planning.plan_advantage`.
+        If an option of ``refused`` was typed, and as :func:`tabsynth.planning.plan_advantage`.
     """
     bound, rows, delta = float(request.max_advantage or 0), request.rows, request.delta
     check_method(request.method)
     from tabsynth.planning import plan_advantage
 
-    refuse(others, "A plan of --max-advantage", ("rows", "delta", "method", "schema"))
+    refuse(refused, "A plan of --max-advantage", ("rows", "delta", "method", "schema"))
     planned = plan_advantage(
         bound, rows, delta, method=request.method, **typed_options({"schema": schema})
     )
@@ -119,7 +119,7 @@ def _rounded_down(epsilon: float) -> str:
     return f"{math.floor(epsilon / unit + 1e-9) * unit:.4g}"
 
 
-def print_tables(request: PlanRequest, schema: "Schema | None", others: Mapping[str, Any]) -> None:
+def print_tables(request: PlanRequest, schema: "Schema | None", refused: Mapping[str, Any]) -> None:
     """Plan the errors of declared tables, and print them.
 
     Raises
@@ -131,7 +131,7 @@ def print_tables(request: PlanRequest, schema: "Schema | None", others: Mapping[
     check_method(method)
     if method != "margnet":
         raise InputError(f"--table is for counts of margnet; {method} has none. Leave it out.")
-    refuse(others, "A plan of --table", ("rows", "epsilon", "delta", "method", "schema"))
+    refuse(refused, "A plan of --table", ("rows", "epsilon", "delta", "method", "schema"))
     if schema is None:
         raise InputError(
             "--table needs the values of its columns; give the table's schema (--schema)."
@@ -325,7 +325,7 @@ def _real(text: str) -> float:
         ) from None
 
 
-def _print_labels(plan: "LabelPlan", own: "Plan") -> None:
+def _print_labels(plan: "LabelPlan", fit_plan: "Plan") -> None:
     from tabsynth.privacy.accounting.labels import share_right
     from tabsynth.privacy.accounting.mechanisms import NoisyVote
 
@@ -354,8 +354,8 @@ def _print_labels(plan: "LabelPlan", own: "Plan") -> None:
     )
     say(plan.reason)
     say("Default of the method, with more labels and more noise for each:")
-    say(str(own))
-    for vote in (s.mechanism for s in own.spends if isinstance(s.mechanism, NoisyVote)):
+    say(str(fit_plan))
+    for vote in (s.mechanism for s in fit_plan.spends if isinstance(s.mechanism, NoisyVote)):
         right = [(consensus, share_right(consensus, vote)) for consensus, _ in plan.right]
         say(f"  share of correct labels: {_agreement_text(right)}")
 

@@ -105,7 +105,7 @@ def arguments_of(
     names = set(estimator._get_param_names()) - SHARED
     for name in options:
         if name not in names:
-            takes = ", ".join(flag for own, flag in OPTIONS.items() if own in names)
+            takes = ", ".join(flag for option_name, flag in OPTIONS.items() if option_name in names)
             raise InputError(
                 f"Method {method} takes no {OPTIONS[name]}; leave it out, or use another method. Its own options are"
                 f" {takes}, and --set NAME=VALUE for its settings."

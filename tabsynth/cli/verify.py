@@ -192,32 +192,37 @@ def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json
     from tabsynth.dossier.checking import facts, verify_dossier
     from tabsynth.privacy.certificate.verification import State
 
-    found = verify_dossier(folder, key)
+    dossier = verify_dossier(folder, key)
     if as_json:
-        tables = {name: _facts_of(one, prior) for name, one in found.tables.items()}
-        say(json.dumps({**facts(found), "tables": tables}))
+        tables = {
+            name: _facts_of(verification, prior) for name, verification in dossier.tables.items()
+        }
+        say(json.dumps({**facts(dossier), "tables": tables}))
     else:
-        material, alike = found.material, not found.problems  # then all tables state the same claim
+        material, alike = (
+            dossier.material,
+            not dossier.problems,
+        )  # then all tables state the same claim
         several = material is not None and material.report is not None
         if material is not None and several:
             _print_total(material, prior)
-        for name, verification in [*found.tables.items()][: 1 if alike else None]:
+        for name, verification in [*dossier.tables.items()][: 1 if alike else None]:
             say(f"{folder / name}{', without the published figures' if several else ''}:")
             _print_result(verification, prior)
-        if alike and len(found.tables) > 1:
-            say(f"The same claim and checks: {', '.join([*found.tables][1:])}")
-        say(f"Signature of all files: {found.signature}")
-    if found.problems:
-        fail(f"Dossier {folder} is refused: {'; '.join(found.problems)}.")
+        if alike and len(dossier.tables) > 1:
+            say(f"The same claim and checks: {', '.join([*dossier.tables][1:])}")
+        say(f"Signature of all files: {dossier.signature}")
+    if dossier.problems:
+        fail(f"Dossier {folder} is refused: {'; '.join(dossier.problems)}.")
     if not as_json:
         say(
             f"Dossier {folder}: every file is listed and unchanged, and they agree with each other."
         )
-        if found.state is State.AUTHENTICATED:
-            assert found.material is not None  # of what nothing contradicts
+        if dossier.state is State.AUTHENTICATED:
+            assert dossier.material is not None  # of what nothing contradicts
             say("It is authenticated: all files are signed with the given key.")
-            say(found.material.statement)
-        elif found.state is State.CONDITIONAL:
+            say(dossier.material.statement)
+        elif dossier.state is State.CONDITIONAL:
             say(
                 "Its claim is CONDITIONAL: what the schema says of some columns was copied from a table."
             )
@@ -226,7 +231,7 @@ def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json
                 "It is not authenticated: anyone can write such a folder. Get the public key from a signer whom you trust, and"
                 " give it with --key."
             )
-    return EXIT[found.state.value]
+    return EXIT[dossier.state.value]
 
 
 def _print_total(material: "Material", prior: float | None) -> None:

@@ -517,9 +517,9 @@ class TrainingContext:
     public_codes: Tensor | None = None
     same_rows: bool = False
 
-    def batch_size(self, rate: float, least: int = 1) -> int:
-        """Return the expected number of rows of a batch, and at least ``least``."""
-        return max(least, round(rate * self.rows))
+    def batch_size(self, rate: float, min_rows: int = 1) -> int:
+        """Return the expected number of rows of a batch, and at least ``min_rows``."""
+        return max(min_rows, round(rate * self.rows))
 
     def private_step(
         self,

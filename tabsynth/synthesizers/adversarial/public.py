@@ -85,7 +85,7 @@ def noisy_overlap(
     account: Account,
     public: np.ndarray,
     bits: Bits,
-    most: int = 1,
+    max_rows: int = 1,
 ) -> float:
     """Return the noisy number of private rows that equal some public row.
 
@@ -93,10 +93,10 @@ def noisy_overlap(
 
     Formal guarantees
     -----------------
-    Adding or removing one unit of privacy changes the number by at most its ``most`` rows, whatever the public rows
+    Adding or removing one unit of privacy changes the number by at most its ``max_rows`` rows, whatever the public rows
     are: that is the L2 sensitivity. Rows count once, whatever their weight.
     """
-    std = account.whole_table_noise * most
+    std = account.whole_table_noise * max_rows
     rows = codes_of(table.read(account))
     public_rows = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
     equal = sum(

@@ -304,10 +304,10 @@ class LinkedMethod(Method):
             is_root, layout = name == self.schema.root, encoder.records[name].layout
             if weighted is not None and is_root:
                 layout = weighted.layout(layout)
-            given = (counted, init_rng, self.device)
+            common = (counted, init_rng, self.device)
             share = 1 / (len(measured) - place)  # of the time that is left
             if is_root:
-                fit = MargNetFit(layout, replace(config, components=components), *given)
+                fit = MargNetFit(layout, replace(config, components=components), *common)
                 fit.fit(monitor, f"{name}: ", share)
                 mixture = fit.mixture()
                 generator.set_root(
@@ -315,7 +315,7 @@ class LinkedMethod(Method):
                 )
             else:
                 pool = partial(generator.contexts, name, groups, init_rng)
-                fit = ContextFit(generator.network(name), pool, layout, config, *given)
+                fit = ContextFit(generator.network(name), pool, layout, config, *common)
                 fit.fit(monitor, f"{name}: ", share)
             curves |= {f"{name}: {of}": curve for of, curve in fit.curves.items()}
         if weighted is not None:

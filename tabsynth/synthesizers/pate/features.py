@@ -28,7 +28,7 @@ FLOOR = 1e-3  # of what independence gives a cell: no pair of values is ruled ou
 
 
 def functions_of(
-    column: Column, block: Block, p: np.ndarray, max_functions: int, least: float = LEAST_NORM
+    column: Column, block: Block, p: np.ndarray, max_functions: int, min_norm: float = LEAST_NORM
 ) -> np.ndarray:
     """Return functions φ of one column: weights of its code and a constant, shape (width + 1, functions).
 
@@ -40,7 +40,7 @@ def functions_of(
         The column's distribution, strictly positive.
     max_functions : int
         The largest number of functions; fewer where the column has fewer values, or rare ones.
-    least : float
+    min_norm : float
         Of a function's norm beside those before it.
     """
     ones = np.ones((block.size, 1))
@@ -50,7 +50,7 @@ def functions_of(
         for other in basis:
             weights = weights - (p * (values @ weights) * (values @ other)).sum() * other
         norm = np.sqrt((p * (values @ weights) ** 2).sum())
-        if norm > least and len(basis) <= max_functions:
+        if norm > min_norm and len(basis) <= max_functions:
             basis.append(weights / norm)
     return np.stack(basis[1:], axis=1) if len(basis) > 1 else np.zeros((values.shape[1], 0))
 
@@ -303,9 +303,9 @@ class MarginalTeachers:
         centre: Tensor,
         heads: Sequence[Tensor],
         scale: Tensor,
-        least: float,
+        threshold: float,
     ) -> Tensor:
-        """Count the teachers that say yes to each row: all heads' scaled scores are above ``least``.
+        """Count the teachers that say yes to each row: all heads' scaled scores are above ``threshold``.
 
         Parameters
         ----------
@@ -326,7 +326,7 @@ class MarginalTeachers:
             says = torch.ones(len(weights), len(part), dtype=torch.bool, device=part.device)
             for h, head in enumerate(heads):
                 scores = weights[:, head] @ part[:, head].T
-                says &= scores * size[:, h] > least
+                says &= scores * size[:, h] > threshold
             counts.append(torch.where(self.empty[:, None], self._turns(says, 2) == 1, says).sum(0))
         return torch.cat(counts)
 
