@@ -241,7 +241,7 @@ class Synthesizer(BaseEstimator):
         return len(self.feature_names_in_)
 
     @property
-    def schema_(self) -> Any:
+    def schema_(self) -> Schema:
         """The schema of the fitted model: the given one, or that which the fit has drafted."""
         self._check_fitted()
         return self.model_.encoder.whole

@@ -30,6 +30,7 @@ from tabsynth.schema.editing import Edit, edit, with_design
 from tabsynth.schema.exporters import to_frictionless
 from tabsynth.schema.importers import import_schema
 from tabsynth.synthesizers import session
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 from tabsynth.synthesizers.method import check_table_schema
 from tabsynth.tables.labelled import with_labels
@@ -161,6 +162,13 @@ def saved_linked(schema: LinkedSchema, folder: Path) -> Path:
     return folder / "l.json"
 
 
+def fitted(folder: Path) -> Schema:
+    model = SimpleNamespace(
+        _check_fitted=lambda: None, model_=SimpleNamespace(encoder=SimpleNamespace(whole=BASE))
+    )
+    return Synthesizer.schema_.fget(model)  # type: ignore[attr-defined]
+
+
 NEW = "of rows, a public table or a file that no schema was made into"
 CASES: dict[str, Callable[[Path], Schema] | str] = {
     "app/state.py: Preparation.need_plan": lambda f: of_session(f, "need_plan"),
@@ -207,6 +215,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "schema/schema.py: Schema.load": lambda f: Schema.load(saved(BASE, f)),
     "schema/schema.py: Schema.replace": lambda f: BASE.replace(columns=BASE.columns[:4]),
     "schema/schema.py: Schema.select": lambda f: BASE.select(["y", "a", "x"]),
+    "synthesizers/estimator.py: Synthesizer.schema_": fitted,
     "synthesizers/linked/estimator.py: LinkedMargNet._check_linked": linked(
         lambda s, f: LinkedMargNet._check_linked(s)
     ),

@@ -580,7 +580,7 @@ class LinkedMargNet(Synthesizer):
         return list(self.model_.facts["training"].get("notes", []))
 
     @property
-    def schema_(self) -> LinkedSchema:
+    def schema_(self) -> LinkedSchema:  # type: ignore[override]
         """The linked schema of the fitted model."""
         self._check_fitted()
         return self._check_linked(self.model_.encoder.schema)
