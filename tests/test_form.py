@@ -4,12 +4,8 @@ import form
 import pytest
 
 MISSED = {
-    "lines of code in tabsynth": "the package has about 48,500",
-    "lines of code in tests": "the tests have about 49,500",
-    "methods of the largest class": "Column has 47",
-    "Any": "the package has about 1,640",
-    "type: ignore": "the package has about 30",
-    "functions named by a participle": "the package has about 200",
+    "lines of code in tabsynth": "the package has about 47,400",
+    "lines of code in tests": "the tests have about 49,100",
 }
 
 

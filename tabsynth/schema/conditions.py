@@ -16,7 +16,7 @@ from tabsynth.schema.missing import reason_place
 
 @dataclass(frozen=True, eq=False)
 class Restriction:
-    """What a condition, any of some values and ranges, leaves of a column.
+    """The part of a column that a condition leaves, which is any of some values and ranges.
 
     Attributes
     ----------

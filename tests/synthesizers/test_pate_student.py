@@ -261,7 +261,7 @@ def test_the_students_slope_is_that_of_its_likelihood() -> None:
             scale=0.3 + 0.2 * torch.rand(60, len(used), generator=draw),
             ratio=3.0,
             heads=used,
-            threshold=-0.3,
+            least=-0.3,
             against=codes.roll(3, 0) if kind == "against" else None,
         )
         information, slope = student._information(answers)

@@ -335,7 +335,7 @@ class PATEMarginals(GeneratorTraining):
                 scale=scale,
                 ratio=self._ratio(aggregator.noise()),
                 heads=heads,
-                threshold=threshold,
+                least=threshold,
             )
         )
         if self.ensemble.label is not None and self.ensemble.mode == "B":
