@@ -99,7 +99,7 @@ class DeclaredDesign:
 
     @property
     def neighbour(self) -> str:
-        """As :func:`neighbour_of`."""
+        """The records in which two neighbouring tables differ, in words."""
         return neighbour_of(self.unit)
 
     @property

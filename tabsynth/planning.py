@@ -1,4 +1,4 @@
-"""What a budget buys before there is a table: labels of PATE, noise of DP-SGD steps and of MargNet."""
+"""The plan of a budget before there is a table: queries of PATE, noise of DP-SGD steps and of MargNet."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

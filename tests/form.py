@@ -22,6 +22,7 @@ AIMS = {
     "import_module": 3,
     "functions with more than 10 parameters": 0,
     "functions named by a participle": 40,
+    "docstrings that begin with a fragment": 0,
 }
 MOST_PARAMETERS = 10
 OF_ESTIMATORS = ("__init__", "fit")  # as scikit-learn has them, they may take more parameters
@@ -87,6 +88,10 @@ IRREGULAR = [
 ]
 VERBS = ("embed", "exceed", "feed", "need", "proceed", "seed", "speed")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+FRAGMENTS = (
+    *("As", "By", "For", "From", "How", "In", "Not", "Of", "Than", "That", "Those", "To"),
+    *("What", "Where", "Whether", "Which", "With"),
+)
 
 
 def lines_of_code(source: str) -> int:
@@ -105,6 +110,11 @@ def is_participle(name: str) -> bool:
     """Return whether the name of a function is one bare participle, such as ``kept``."""
     word = name.lstrip("_")
     return word in IRREGULAR or (word.isalpha() and word.endswith("ed") and word not in VERBS)
+
+
+def begins_with_a_fragment(text: str | None) -> bool:
+    """Return whether a docstring begins with a word that no sentence or noun phrase begins with, such as "What"."""
+    return (text or "").split(" ")[0] in FRAGMENTS
 
 
 def private_names(trees: dict[Path, ast.Module]) -> set[str]:
@@ -133,6 +143,9 @@ def findings(trees: dict[Path, ast.Module]) -> Iterator[tuple[str, str]]:
     for path, tree in trees.items():
         for node in ast.walk(tree):
             where = f"{path}:{getattr(node, 'lineno', 0)}"
+            documented = isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Module))
+            if documented and begins_with_a_fragment(ast.get_docstring(node)):
+                yield "docstrings that begin with a fragment", where
             if isinstance(node, FUNCTIONS):
                 arguments = node.args
                 count = len([*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs])

@@ -60,7 +60,7 @@ def tables(patients=30, seed=0, most=6):
 
 
 def without(given, patient):
-    """The tables without a patient and all rows that hang on them."""
+    """The tables without a patient and its records in the other tables."""
     stays = given["stays"][given["stays"]["patient"] == patient]["stay"]
     return {
         "patients": given["patients"][given["patients"]["patient"] != patient],

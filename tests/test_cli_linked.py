@@ -46,7 +46,7 @@ def test_fit_sample_verify(tmp_path):
     write(tmp_path)
     done = fit(tmp_path)
     assert "patients: one-way counts" in done.stdout
-    assert "protects one row of patients with all rows that hang on it" in done.stdout
+    assert "protects one row of patients with its records in the other tables" in done.stdout
     assert "more rows of stays than are used, by a noisy count" in done.stdout
     run("sample", "model", "-o", "made", "-n", "50", cwd=tmp_path)
     made = {name: pd.read_csv(tmp_path / "made" / f"{name}.csv") for name in schema().names}

@@ -43,6 +43,11 @@ def test_participles_are_told_from_verbs_and_nouns():
     assert not any(map(form.is_participle, ("draft", "keep", "need", "kept_rows", "rows")))
 
 
+def test_fragments_are_told_from_sentences_and_noun_phrases():
+    assert all(map(form.begins_with_a_fragment, ("What a fit reads.", "As :func:`f`.")))
+    assert not any(map(form.begins_with_a_fragment, (None, "The rows.", "Return the rows.")))
+
+
 def test_private_members_are_those_of_other_objects_of_the_package():
     tree = form.ast.parse(
         "class A:\n    def _x(self):\n        self._x()\n        super()._x()\n        other._x()\n        library._y\n"

@@ -1,4 +1,4 @@
-"""What a person chooses for a fit."""
+"""The settings that a person chooses for a fit."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a person has chosen and made so far in one preparation. Nothing is computed here, and no row is read."""
+"""The choices and results of one preparation. Nothing is computed here, and no row is read."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What each step does as a command line and as Python code, to copy; both do what the page does."""
+"""The command line and the Python code of each step, to copy; both do what the page does."""
 
 import csv
 import io

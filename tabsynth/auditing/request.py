@@ -1,4 +1,4 @@
-"""What an audit is asked for: the method, the claim, and the settings of every kind of audit."""
+"""The request for an audit: the method, the claim, and the settings of every kind of audit."""
 
 from dataclasses import dataclass
 from pathlib import Path

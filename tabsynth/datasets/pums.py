@@ -1,4 +1,4 @@
-"""What the PUMS data dictionary says of the source document's columns, and the states' codes.
+"""The columns of the source document as the PUMS data dictionary describes them, and the states' codes.
 
 Written down from the dictionary of 2019 (US Census Bureau), never read off a file. A blank is null: it
 stands for "not applicable", e.g. a household column of a person in group quarters.

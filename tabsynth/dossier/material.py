@@ -1,4 +1,4 @@
-"""What a dossier is made of: tables with their certificates, the schema, the answers and the published report, all checked."""
+"""The material of a dossier: tables with their certificates, the schema, the answers and the published report, all checked."""
 
 import json
 import math

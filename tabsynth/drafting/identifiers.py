@@ -1,4 +1,4 @@
-"""Which columns identify people or records: by name, and by what their listed values look like.
+"""The columns that identify people or records: by name, and by what their listed values look like.
 
 The rules read a column of a schema, never a row of a table. They are heuristics: they leave a column out
 when in doubt, and a person who declares the column by hand overrules them. The kinds of values follow the

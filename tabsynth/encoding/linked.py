@@ -5,8 +5,8 @@ children, and the record of the first child of each: so what parent and first ch
 one record. Later children are drawn one after the other, each given its *context*: the columns of its ancestors, the
 first and the previous child of the same parent, and its position.
 
-Of each table but the root, the records of later children are counted; of the root, all records. A root row with all that
-hangs on it is one unit of privacy, so its records in one table share a weight of 1: see :meth:`LinkedEncoder.to_rows`.
+Of each table but the root, the records of later children are counted; of the root, all records. A root row with its
+records in the other tables is one unit of privacy, so its records in one table share a weight of 1: see :meth:`LinkedEncoder.to_rows`.
 """
 
 import math
@@ -516,11 +516,11 @@ class LinkedEncoder:
         Formal guarantees
         -----------------
         Let a row of the root have the share D = 1, and a used child of a row of share D, of s used children, the share
-        D/s. In each table the shares of all rows that hang on one row of the root sum to 1 at most, by induction: the
+        D/s. In each table the shares of all records of one row of the root sum to 1 at most, by induction: the
         children of a row have its share together. A record of a later child, one of s − 1 of its parent, has the weight
         1/(s − 1) of the parent's share, rounded down to a multiple of 2⁻²⁰; a record of the root has the weight 1. So in
         each table the weights of the records of one root row sum to 1 at most. A record adds its weight to one cell of the
-        counts of a set of columns. Adding or removing a root row, with all that hangs on it, changes counts of that set by
+        counts of a set of columns. Adding or removing a root row, with its other records, changes counts of that set by
         non-negative amounts that sum to 1 at most: an L1 and L2 sensitivity of 1, whatever the bounds ``max_children``.
         Records of other root rows are the same, since bounds, orders, gaps and weights follow from a root's own rows.
 

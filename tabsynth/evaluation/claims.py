@@ -1,4 +1,4 @@
-"""What a certificate claims of the table that was evaluated, and what contradicts the claim.
+"""The claim of a certificate for the table that was evaluated, and what contradicts it.
 
 A certificate may come from anyone: a field that is missing or of another type claims nothing.
 """

@@ -1,4 +1,4 @@
-"""What the metrics return: frozen values with their intervals, and their JSON form."""
+"""The results of metrics: frozen values with their intervals, and their JSON form."""
 
 import math
 from dataclasses import dataclass, fields, is_dataclass

@@ -91,7 +91,7 @@ class Derived(Rule):
 
     @property
     def text(self) -> str:
-        """As :attr:`Rule.text`."""
+        """The rule, in words."""
         if self.expression is not None:
             return f"{self.target.name} = {self.expression.text}"
         return f"{self.target.name} follows from {', '.join(c.name for c in self.sources)}"
@@ -154,7 +154,7 @@ class Order(Rule):
 
     @property
     def text(self) -> str:
-        """As :attr:`Rule.text`."""
+        """The rule, in words."""
         return (" < " if self.strict else " <= ").join(self.names)
 
     def violations(self, table: pd.DataFrame) -> np.ndarray:
@@ -265,7 +265,7 @@ class Sum(Rule):
 
     @property
     def text(self) -> str:
-        """As :attr:`Rule.text`."""
+        """The rule, in words."""
         return f"{' + '.join(self.names[:-1])} <= {self.names[-1]}"
 
     def violations(self, table: pd.DataFrame) -> np.ndarray:
@@ -340,7 +340,7 @@ class Implication(Rule):
 
     @property
     def text(self) -> str:
-        """As :attr:`Rule.text`."""
+        """The rule, in words."""
         return self.words
 
     @property

@@ -1,4 +1,4 @@
-"""How the rows of a table stand for people: their survey weights, and the unit that privacy protects."""
+"""The survey weights of the rows of a table, and the unit that privacy protects, as they are read from rows."""
 
 import math
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Design(DeclaredDesign):
                 )
         if self.weight in names:
             weights = table.iloc[:, names.index(self.weight)]
-            wrong = ~(self._numbers(weights, decimal) >= 0)  # NaN is wrong, too
+            wrong = ~(numbers_of(weights, decimal=decimal) >= 0)  # NaN is wrong, too
             if wrong.any():
                 value = weights.iloc[int(wrong.argmax())]
                 out.append(
@@ -86,11 +86,7 @@ class Design(DeclaredDesign):
 
     def _read_weights(self, table: pd.DataFrame, decimal: str | None) -> np.ndarray:
         names = [str(name) for name in table.columns]
-        return self._numbers(table.iloc[:, names.index(str(self.weight))], decimal)
-
-    def _numbers(self, values: pd.Series, decimal: str | None) -> np.ndarray:
-        """Return weights as numbers, NaN for what is none."""
-        return numbers_of(values, decimal=decimal)
+        return numbers_of(table.iloc[:, names.index(str(self.weight))], decimal=decimal)
 
 
 def ambiguous_unit(units: pd.Series) -> Any:

@@ -1,7 +1,7 @@
 """Linked tables: a schema for each table, and the keys by which rows of one belong to a row of another.
 
 The tables form a tree: one root, such as patients, and tables whose rows each belong to a row of their parent, such as
-stays and the events of a stay. The privacy unit is a row of the root with all rows that hang on it. How many children of
+stays and the events of a stay. The privacy unit is a row of the root with its records in the other tables. How many children of
 one row are used is a public bound, ``max_children``.
 """
 
@@ -26,7 +26,7 @@ from tabsynth.schema.temporal import Temporal
 FORMAT = "tabsynth-linked-schema/1"
 MOST_TABLES = 20
 MOST_CHILDREN = 1_000  # of one row
-MOST_ROWS = 2**16  # of a table that hang on one row of the root
+MOST_ROWS = 2**16  # of a table that belong to one row of the root
 # A name of a table is that of its file.
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ -]{0,63}")
 
@@ -38,7 +38,7 @@ class TableKeys:
     Parameters
     ----------
     key : str, optional
-        The column that identifies the table's rows. Required where another table hangs on this one.
+        The column that identifies the table's rows. Required where another table refers to this one.
     parent : str, optional
         The table whose rows this table's rows belong to; None for the root.
     parent_key : str, optional
@@ -153,7 +153,7 @@ class LinkedSchema:
         Parents come before their children.
     keys : dict of str to TableKeys
     root : str
-        The table whose rows, with all that hangs on them, are the privacy unit.
+        The table whose rows, each with its records in the other tables, are the privacy unit.
 
     Raises
     ------
@@ -244,7 +244,7 @@ class LinkedSchema:
                 rows *= self.keys[table].max_children or 1
             if rows > MOST_ROWS:
                 raise InputError(
-                    f"Up to {rows:,} rows of table {quote(name)} may hang on one row of {quote(self.root)}; at most"
+                    f"Up to {rows:,} rows of table {quote(name)} may belong to one row of {quote(self.root)}; at most"
                     f" {MOST_ROWS:,} are supported: lower max_children."
                 )
 
@@ -284,12 +284,12 @@ class LinkedSchema:
         if schema.unit is not None:
             raise InputError(
                 f"{where} declares a unit, which linked tables do not take; their unit is the row of {quote(self.root)} with"
-                " all that hangs on it."
+                " its records in the other tables."
             )
         if schema.weight is not None and name != self.root:
             raise InputError(
                 f"{where} declares weight {quote(schema.weight)}, which only the root may; declare the weight of table"
-                f" {quote(self.root)}, which is that of all rows that hang on its rows."
+                f" {quote(self.root)}, which is that of their records in the other tables."
             )
         if schema.weight in (*keys.columns, keys.order) and schema.weight is not None:
             raise InputError(

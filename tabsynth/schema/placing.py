@@ -1,4 +1,4 @@
-"""How a database finds the category code of a value: by comparisons that follow from the schema alone.
+"""The expression by which a database finds the category code of a value: comparisons that follow from the schema alone.
 
 A column says it by :meth:`tabsynth.schema.column.Column.placing`, for values of a type that a database has.
 ``tabsynth/tables/engines.py`` makes an expression of it.

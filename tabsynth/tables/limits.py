@@ -1,4 +1,4 @@
-"""How much a file of a table may unpack to: an untrusted one takes no memory that its size does not show."""
+"""The largest size to which a file of a table may unpack: an untrusted one takes no memory that its size does not show."""
 
 from pathlib import Path
 

@@ -600,7 +600,7 @@ class Checkpoint(StateFiles):
         return stage in names[:-1]
 
     def due(self) -> bool:
-        """Return whether it is time to save; never in a recorded run, which must not hang on the clock."""
+        """Return whether it is time to save; never in a recorded run, which must not depend on the clock."""
         return recorder() is None and time.monotonic() >= self._next_save
 
     def save(self, stage: str, done: int, state: Stateful) -> None:

@@ -76,7 +76,7 @@ def test_the_plan_is_what_is_charged(fitted):
     assert charged == {s.purpose: s.mechanism.noise_multiplier for s in plan.spends}
     names = {purpose.split(":")[0] for purpose in charged}
     assert names == {"patients", "stays", "events"}
-    assert "all rows that hang on it" in str(plan)
+    assert "its records in the other tables" in str(plan)
     with pytest.raises(BudgetError):
         fitted.fit(GIVEN)
 

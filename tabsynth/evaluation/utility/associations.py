@@ -1,4 +1,4 @@
-"""How columns go together, in both tables: Pearson's r, Cramér's V, mutual information.
+"""The associations between columns, in both tables: Pearson's r, Cramér's V, mutual information.
 
 Each is computed for every pair of columns in the training table and in the other one; the metric is
 the mean absolute difference. V and information are corrected for the bias that few rows give

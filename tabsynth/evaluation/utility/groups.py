@@ -1,4 +1,4 @@
-"""How the rows of linked tables go together: group sizes, siblings, sequences, and parents with children.
+"""The relations between rows of linked tables: group sizes, siblings, sequences, and parents with children.
 
 Each figure compares what is counted once for each item: a group, a pair of siblings, a run of consecutive siblings, or a
 child with its parent. Siblings are the rows of one parent. The distance is total variation over the cells of an item's

@@ -1,4 +1,4 @@
-"""What ε and δ mean for somebody who attacks one record: an advantage, and odds.
+"""The advantage and the odds that ε and δ leave to somebody who attacks one record.
 
 The attacker knows everything but whether one record (one unit of privacy) is in the table, and sees the release. Two
 bounds hold for every such attacker, whatever else they know:

@@ -260,7 +260,7 @@ class Verification:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """As :func:`conditions`."""
+        """The columns whose domain was drafted from a table: the claim holds only if those domains are public."""
         return conditions(self.certificate)
 
     @property

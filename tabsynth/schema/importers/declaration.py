@@ -1,4 +1,4 @@
-"""What a codebook says of the columns of a table, and the schema that follows from it."""
+"""The facts that a codebook states of the columns of a table, and the schema that follows from it."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -24,8 +24,8 @@ MOST_DRAWS, LARGEST_BATCH = 100_000, 20_000  # roots in all, by default, and tog
 class LinkedCondition:
     """The conditions that all sampled roots satisfy, by table.
 
-    A condition on the root is on its row. One on another table says that at least one row of it hangs on the root that
-    satisfies all of the table's conditions; those of two tables need not be on rows that hang on each other.
+    A condition on the root is on its row. One on another table says that at least one row of it belongs to the root and
+    satisfies all of the table's conditions; those of two tables need not be on rows of one parent.
 
     Attributes
     ----------

@@ -258,7 +258,7 @@ class LinkedMethod(Method):
             for name, keys in self.schema.keys.items()
             if keys.parent is not None
         ]
-        protected = f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
+        protected = f"protects one row of {self.schema.root} with its records in the other tables; used are at most {', '.join(bounds)}"
         return [protected, *weight_notes(self.schema.design)]
 
     def free_steps(self) -> dict[str, int]:
@@ -415,7 +415,7 @@ class LinkedMargNet(Synthesizer):
 
     Formal guarantees
     -----------------
-    Neighbouring datasets differ in one row of the root with all rows that hang on it; in both, each key occurs once and
+    Neighbouring datasets differ in one row of the root with its records in the other tables; in both, each key occurs once and
     refers to a row. Other tables are refused, and a refusal for a key of two rows is not noisy: whoever may add rows with
     keys of their choice could learn which keys are taken. So keys must be assigned by whoever holds the tables. Each
     table's records are read by up to three Gaussian mechanisms, as those of :class:`tabsynth.MargNet` are. The weights
@@ -475,7 +475,7 @@ class LinkedMargNet(Synthesizer):
         weights: str | None = None,
         implicates: int | None = None,
     ) -> dict[str, pd.DataFrame]:
-        """Draw ``n`` rows of the root with all that hangs on them. Costs no privacy.
+        """Draw ``n`` rows of the root with their records in the other tables. Costs no privacy.
 
         Parameters
         ----------
@@ -485,7 +485,7 @@ class LinkedMargNet(Synthesizer):
             From a table's name to a condition on its rows, as of :meth:`Synthesizer.sample`:
             ``{"households": {"rooms": [3, 4]}, "persons": {"age": {"low": 80, "high": 99}}}``. One on the root is on its row,
             drawn from the fitted mixture given the condition. One on another table says that at least one row of it, which
-            hangs on the root, satisfies the condition; roots are drawn until enough have such a row.
+            belongs to the root, satisfies the condition; roots are drawn until enough have such a row.
         max_draws : int, optional
             The largest number of roots to draw under a condition. Default: 100 for each that is asked for, and 100,000 at
             least.

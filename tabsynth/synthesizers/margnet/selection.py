@@ -1,4 +1,4 @@
-"""What MargNet counts, and how coarsely: from public sizes and hints, and from earlier releases.
+"""The selection of what MargNet counts, and how coarsely: from public sizes and hints, and from earlier releases.
 
 After PrivSyn (Zhang et al. 2021, USENIX Security): pairs are scored by their distance from
 independence, and those are counted whose distance is worth the noise; values too rare for the noise are
