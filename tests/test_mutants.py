@@ -1,6 +1,8 @@
 """The mutants of the gate (``make mutants``) fit the code as it is: none lies dead in its folder."""
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -52,6 +54,18 @@ def test_a_mutant_applies_and_compiles(mutant: Mutant) -> None:
         assert ast.dump(ast.parse(text)) != before(name), "it changes nothing"
     assert mutant.tests and mutant.rule.startswith("R") and mutant.mistake.endswith(".")
     assert all(map(there, mutant.tests)), "a test that it expects is not there"
+
+
+def test_a_mutant_uses_names_that_its_module_has(tmp_path: Path) -> None:
+    """A name that is gone ends the run with a NameError: nobody has noticed the mistake then."""
+    for mutant in ALL:
+        for name, text in mutant.applied(ROOT).items():
+            file = tmp_path / mutant.name / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_every_listed_mistake_is_made() -> None:
