@@ -21,6 +21,8 @@ from evidence import CURRENT, REPLAYS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "audit"))
+from record_replay import neighbours, replay, replay_on_neighbours
+from record_replay.linked import linked_neighbours
 from systems import (
     linked_system_names,
     make_tiny_linked_model,
@@ -31,10 +33,7 @@ from systems import (
 import tabsynth
 from tabsynth._files import write_text
 from tabsynth.auditing import linked_datasets
-from tabsynth.auditing.replay import replay_on_neighbours
 from tabsynth.auditing.replay_audit import ROWS, SCHEMA, make_table
-from tabsynth.auditing.replay_linked import replay_linked_neighbours
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.loading import LINKED, METHODS
 
@@ -54,14 +53,18 @@ SECONDS = 10.0  # expected of a seed of a system of which no time is known
 def replay_seed(system: str, seed: int) -> list[dict[str, Any]]:
     """Return a line for each neighbour of the table of that seed."""
     if system in linked_system_names():
-        linked = make_tiny_linked_model(system, linked_datasets.SCHEMA, epsilon=EPSILON)
-        return [line.to_dict() for line in replay_linked_neighbours(system, linked, seed)]
+        schema = linked_datasets.SCHEMA
+        linked = make_tiny_linked_model(system, schema, epsilon=EPSILON)
+        pairs = linked_neighbours(linked_datasets.make_tables(seed), schema, seed)
+        listed = replay_on_neighbours(system, linked, pairs, seed)
+        return [line.to_dict() for line in listed]
     if system in COUNTED:
         return found_by_counts(COUNTED[system], seed)
     if system != PUBLISHED:
         model = make_tiny_model(system, SCHEMA, epsilon=EPSILON)
         schema = model.schema or SCHEMA
-        listed = replay_on_neighbours(system, model, make_table(seed), schema, [seed])
+        pairs = neighbours(make_table(seed), schema, seed=seed)
+        listed = replay_on_neighbours(system, model, pairs, seed)
         return [line.to_dict() for line in listed]
     # Imported here: the other systems do not depend on the modules of the reports.
     from replay_published import replay_published
@@ -80,8 +83,6 @@ def replay_seed(system: str, seed: int) -> list[dict[str, Any]]:
 def found_by_counts(form: str, seed: int) -> list[dict[str, Any]]:
     """Return a line for each neighbour, where an engine or a reader of files counts the rows."""
     from replay_readers import FORMS
-
-    from tabsynth.auditing.replay import replay
 
     lines = []
     for pair in neighbours(make_table(seed), SCHEMA, seed=seed):

@@ -96,7 +96,7 @@ def make_tables(seed: int, patients: int = 25) -> Tables:
 
 def small_datasets() -> LinkedDatasets:
     """Return six similar patients, and a canary of two equal stays, each with two equal events."""
-    return LinkedDatasets(SCHEMA, _alike(6, 2, 2), _canary(2))
+    return LinkedDatasets(SCHEMA, _alike(6, 2, 2), make_canary(2))
 
 
 def many_datasets(rows: int, case: str) -> LinkedDatasets:
@@ -111,7 +111,7 @@ def many_datasets(rows: int, case: str) -> LinkedDatasets:
         as are used, all of rare values.
     """
     without = make_tables(0, rows) if case == "average" else _alike(rows, 1, 1)
-    return LinkedDatasets(SCHEMA, without, _canary(MOST[STAYS]))
+    return LinkedDatasets(SCHEMA, without, make_canary(MOST[STAYS]))
 
 
 def _alike(patients: int, stays: int, events: int) -> Tables:
@@ -121,9 +121,10 @@ def _alike(patients: int, stays: int, events: int) -> Tables:
     return _tables(sex[:patients], of, np.full(len(of), 10), ward, stay, code.repeat(events))
 
 
-def _canary(stays: int) -> Tables:
+def make_canary(stays: int, events: int = MOST[EVENTS]) -> Tables:
+    """Return a patient with so many equal stays, and so many equal events of each, all of rare values."""
     of = np.zeros(stays, dtype=np.int64)
-    stay = np.repeat(np.arange(stays), MOST[EVENTS])
+    stay = np.repeat(np.arange(stays), events)
     ward, code = np.full(stays, "c"), np.full(len(stay), "x")
     return _tables(np.array(["x"]), of, np.full(stays, 95), ward, stay, code, CANARY)
 

@@ -19,16 +19,14 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import pandas as pd
 from sklearn.base import clone
 
 from tabsynth._typing import JsonMapping, JsonObject
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.run_trace import (
     ROUNDING,
     MechanismCall,
@@ -36,23 +34,18 @@ from tabsynth.auditing.run_trace import (
     RunTrace,
     record_logs,
 )
-from tabsynth.encoding.rows import key_of, rows_of
-from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import LAPLACE
 from tabsynth.privacy.ledger.ledger import recorded_by
 from tabsynth.privacy.ledger.project import ProjectLedger
-from tabsynth.schema.design import Design
-from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.estimator import Synthesizer, as_counter
+from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.model import read_model
-from tabsynth.tables.counter import RowCounter
-from tabsynth.tables.frames import to_pandas
 from tabsynth.training import checkpoint as index
 
 DRAFTS = "schema: "  # with which purposes of drafts begin
 CHECKPOINT, LEDGER = "checkpoint", "project.ledger"
 LEDGERS = (LEDGER, index.LEDGER)
 Note = Callable[[str, object], None]
+Fit = Callable[[Callable[[], Synthesizer], object, Path, Note], Iterator[Synthesizer]]
 
 
 def make_files(model: Synthesizer, place: Path) -> JsonObject:
@@ -85,40 +78,17 @@ def note_files(place: Path, note: Note) -> None:
 
 
 def fit_with_files(
-    fresh: Callable[[], Synthesizer],
-    table: object,
-    place: Path,
-    note: Note,
-    *,
-    interrupted: int | None,
-    inspect: Callable[[Synthesizer], None],
-) -> None:
-    """Fit with a checkpoint and a ledger, ``inspect`` the model, and note the files.
-
-    With ``interrupted``, the fit is interrupted after so many reports of progress. The model and the files are
-    noted then, and another object resumes the fit.
-    """
-    reports = 0
+    fresh: Callable[[], Synthesizer], table: object, place: Path, note: Note
+) -> Iterator[Synthesizer]:
+    """Fit with a checkpoint and a ledger, note the files, and yield the fitted model."""
 
     def progress(*report: object) -> None:
-        nonlocal reports
         note("progress", report)
-        reports += 1
-        if reports == interrupted:
-            raise KeyboardInterrupt
 
     model = fresh()
-    files = make_files(model, place)
-    try:
-        model.fit(table, progress=progress, **files)
-    except KeyboardInterrupt:
-        if interrupted is None or reports < interrupted:  # an interrupt of the user
-            raise
-        note_files(place, note)
-        inspect(model)
-        model = fresh().fit(table, progress=progress, **files)
+    model.fit(table, progress=progress, **make_files(model, place))
     note_files(place, note)
-    inspect(model)
+    yield model
 
 
 def _line(line: bytes) -> JsonObject:
@@ -190,7 +160,6 @@ def _compare_with_item(item: JsonMapping, call: MechanismCall, changed_units: fl
 
 
 SAMPLED = 40  # synthetic rows that are compared
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,106 +209,43 @@ def replay(
     model: Synthesizer,
     table: object,
     neighbour: object,
+    randomness: RecordRandomness | None = None,
     *,
     seed: int = 0,
-    sampled: int = SAMPLED,
-    interrupted: int | None = None,
+    fit: Fit = fit_with_files,
 ) -> ReplayResult:
     """Fit a clone of ``model`` to a table, and replay the fit on its neighbour.
 
     Parameters
     ----------
     model : Synthesizer
-        With finite epsilon and no time limit, on which a fit would depend. It is cloned, not fitted. One without a
-        schema drafts it, which is replayed, too.
-    table, neighbour : DataFrame, RowCounter or lazy table
-        Neighbouring datasets, in any order of rows. Under a schema with a unit they differ in a whole unit.
+        With finite epsilon and no time limit, on which a fit would depend. It is cloned, not fitted.
+    table, neighbour : object
+        Neighbouring datasets, or linked tables.
+    randomness : RecordRandomness, optional
+        For a method that draws batches of records.
     seed : int
-        Replaces the model's ``random_state`` and seeds the random numbers of the records.
-    sampled : int
-        Synthetic rows that are compared.
-    interrupted : int, optional
-        Interrupt the fit after so many reports of progress and resume it from its checkpoint.
-
-    Raises
-    ------
-    InputError
-        If the fit has no finite epsilon or has a time limit, or cannot use ``table``.
+        Replaces the model's ``random_state``.
+    fit : callable
+        Fits, and yields the model at each moment at which its outputs are compared.
     """
-    if math.isinf(model.epsilon) or model.time_limit is not None:
-        raise InputError("A replay needs a finite epsilon and no time_limit; change the model.")
-    table, neighbour = as_counter(table), as_counter(neighbour)
-    randomness = None  # a counter has no records, and the method that takes it draws no batches
-    if not isinstance(table, RowCounter):
-        design, both = model.design, (to_pandas(table), to_pandas(neighbour))
-        key = key_of(seed)
-        if model.schema is None:
-            codes, mark = _contents(*both), dict(model.draft_options or {}).get("decimal")
-            contents = [(part, frame, mark) for part, frame in zip(codes, both, strict=True)]
-        else:
-            encoder = model.make_method(model.schema).encoder
-            mark = encoder.whole.decimal
-            contents = [
-                (*encoder.codes_and_rows(frame, "table", bool(design)), mark) for frame in both
-            ]
-        recorded_rows, neighbour_rows = (
-            rows_of(part, frame, design, key, mark) if design else part
-            for part, frame, mark in contents
-        )
-        randomness = RecordRandomness(recorded_rows, neighbour_rows, seed)
-        if design.unit is not None:
-            randomness.most = _units_changed(design, contents)
-
-    def fresh() -> Synthesizer:
-        return clone(model).set_params(random_state=seed)
-
     certificates: list[JsonObject] = []
 
-    def fit(rows: object, note: Note) -> None:
-        def inspect(fitted: Synthesizer) -> None:
-            for what, value in visible_outputs(fitted, sampled):
+    def run(rows: object, note: Note) -> None:
+        for fitted in fit(lambda: clone(model).set_params(random_state=seed), rows, place, note):
+            for what, value in visible_outputs(fitted):
                 note(what, value)
             certificates.append(fitted.certificate())
 
-        fit_with_files(fresh, rows, place, note, interrupted=interrupted, inspect=inspect)
-
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "fit"
-        result = replay_run(fit, table, neighbour, randomness=randomness)
+        result = replay_run(run, table, neighbour, randomness=randomness)
     if not result.passes:
         return result
     changed_units = 1.0 if randomness is None else float(randomness.most)
     return replace(
         result, first_difference=find_misprint(certificates[-1], result.mechanisms, changed_units)
     )
-
-
-def _units_changed(
-    design: Design, tables: Sequence[tuple[np.ndarray, pd.DataFrame, str | None]]
-) -> int:
-    """Return the number of units that only one of two tables has, by their names as they are and all their rows.
-
-    Which rows are used, and what a unit is called, is tested, and does not tell it.
-    """
-    both = []
-    for codes, frame, mark in tables:
-        contents = np.ascontiguousarray(codes)
-        if design.weight is not None:
-            weights = design.weights(frame, mark)
-            contents = np.column_stack([contents, weights.view(np.int64)])
-        units: dict[object, list[bytes]] = {}
-        for name, row in zip(frame[design.unit].astype(object), contents, strict=True):
-            units.setdefault(name, []).append(row.tobytes())
-        both.append({(name, tuple(rows)) for name, rows in units.items()})
-    return len(both[0] ^ both[1])
-
-
-def _contents(table: pd.DataFrame, neighbour: pd.DataFrame) -> list[np.ndarray]:
-    """Return codes of the cells of both tables, by their values alone."""
-    both = pd.concat([table, neighbour], ignore_index=True)
-    columns = [pd.factorize(both[name].astype(object), use_na_sentinel=False)[0] for name in both]
-    codes = np.stack(columns, axis=1)
-    return [codes[: len(table)], codes[len(table) :]]
 
 
 def replay_run(
@@ -378,7 +284,7 @@ def _play(run: Callable[[object, Note], None], table: object, trace: RunTrace) -
         trace.end()
 
 
-def visible_outputs(model: Synthesizer, sampled: int = SAMPLED) -> Iterable[tuple[str, object]]:
+def visible_outputs(model: Synthesizer) -> Iterable[tuple[str, object]]:
     """Yield all outputs of a fitted model: its attributes, certificate, file and a sample."""
     yield "model", vars(model)
     yield "certificate", model.certificate()
@@ -386,12 +292,31 @@ def visible_outputs(model: Synthesizer, sampled: int = SAMPLED) -> Iterable[tupl
         path = Path(folder) / "model"
         model.save(path)
         yield "model file", (*read_model(path), path.read_bytes())
-    yield "sample", model.sample(sampled, random_state=1)
+    yield "sample", model.sample(SAMPLED, random_state=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbour:
+    """Two datasets that one record tells apart, or one unit or row of the root with all of its records.
+
+    Attributes
+    ----------
+    kind : str
+        Of that record.
+    change : {"added", "removed"}
+        Whether it is in the neighbour or in the table.
+    table, neighbour : DataFrame or dict of DataFrame
+    """
+
+    kind: str
+    change: str
+    table: Any
+    neighbour: Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeighbourReplay:
-    """The result of one replay of :func:`replay_on_neighbours`."""
+    """The result of the replay of a method on one neighbour."""
 
     method: str
     kind: str
@@ -403,47 +328,3 @@ class NeighbourReplay:
         """Return a JSON-ready dict."""
         about = {"method": self.method, "kind": self.kind, "change": self.change, "seed": self.seed}
         return {**about, **self.result.to_dict()}
-
-
-def replay_on_neighbours(
-    name: str,
-    model: Synthesizer,
-    table: object,
-    schema: Schema,
-    seeds: Sequence[int] = (0,),
-    *,
-    progress: Progress | None = None,
-) -> list[NeighbourReplay]:
-    """Replay a model on every kind of neighbouring dataset of a table, once for each seed.
-
-    Parameters
-    ----------
-    name : str
-        Under which the results list the model.
-    model : Synthesizer
-        Unfitted, as :func:`replay` takes it.
-    table : DataFrame
-        A few hundred rows suffice. The result is computed from these rows without noise.
-    schema : Schema
-        That of the neighbouring datasets.
-    progress : callable, optional
-        ``progress(what, done, total)``.
-
-    Raises
-    ------
-    InputError
-        For a table or schema that the model cannot use.
-    """
-    frame = to_pandas(table)
-    pairs = [(seed, pair) for seed in seeds for pair in neighbours(frame, schema, seed=seed)]
-    replays: list[NeighbourReplay] = []
-    for seed, pair in pairs:
-        result = replay(model, pair.table, pair.neighbour, seed=seed)
-        replays.append(
-            NeighbourReplay(
-                method=name, kind=pair.kind, change=pair.change, seed=seed, result=result
-            )
-        )
-        if progress is not None:
-            progress("replay", len(replays), len(pairs))
-    return replays

@@ -9,15 +9,16 @@ import pandas as pd
 
 from tabsynth.auditing import linked_datasets
 from tabsynth.auditing.fixtures import find_fixture
+from tabsynth.auditing.linked_datasets import make_canary, make_tables
 from tabsynth.auditing.outcomes import INCONCLUSIVE, MIN_MU_RATIO, NOT_REFUTED, REFUTED, AuditResult
-from tabsynth.auditing.replay import NeighbourReplay, replay_on_neighbours
-from tabsynth.auditing.replay_linked import replay_linked_neighbours
+from tabsynth.auditing.replay import Neighbour, NeighbourReplay, replay
 from tabsynth.auditing.request import REPLAY, AuditRequest
+from tabsynth.auditing.run_trace import RecordRandomness
+from tabsynth.encoding import TableEncoder
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.loading import LINKED, METHODS
-from tabsynth.training.loop import Progress
 
 PART = "all outputs of a fit"
 ROWS = 60
@@ -31,7 +32,22 @@ SCHEMA = Schema(  # every kind of column, with options that accept unusual recor
         Column(name="b", kind="ordinal", dtype="bool", categories=(False, True)),
     ]
 )
-# The record, by kind of neighbouring dataset (:func:`tabsynth.auditing.replay_neighbours.neighbours`).
+RARE = "y"  # of ``k`` in an artificial table
+NO_FLOAT = 2**53 + 1  # the first whole number that is no float
+# Kinds of neighbours: the cells in which their record differs from a random row.
+RECORDS: dict[str, dict[str, object]] = {
+    "outlier": {"k": "z", "v": 0, "r": 1.0, "b": True},
+    "undeclared": {"k": "unheard of", "v": -21, "r": 4.0},
+    "lowest": {"v": 0, "r": -1.0, "b": False},
+    "highest": {"v": 20, "r": 1.0, "b": True},
+    "null": {"v": None},
+    "unique": {"k": RARE},
+    "minority": {"k": RARE},
+    "copy": {},
+    "extreme": {"k": "long " * 1000, "v": NO_FLOAT, "r": float(NO_FLOAT)},
+}
+# Kinds of neighbours of linked tables: how many stays the patient has, and how many events each of them.
+LINKED_RECORDS = {"removed": (3, 2), "alone": (0, 0), "full": (3, 2), "beyond": (6, 5)}
 RECORD_DESCRIPTIONS = {
     "outlier": "the rarest value of every column, numbers at their bounds",
     "undeclared": "values that the schema does not declare",
@@ -56,12 +72,46 @@ def make_table(seed: int) -> pd.DataFrame:
     v[rng.random(ROWS) < 0.1] = pd.NA
     return pd.DataFrame(
         {
-            "k": pd.Series(rng.choice(["x", "y"], ROWS, p=[0.9, 0.1]), dtype="str"),
+            "k": pd.Series(rng.choice(["x", RARE], ROWS, p=[0.9, 0.1]), dtype="str"),
             "v": v,
             "r": rng.uniform(-1, 1, ROWS),
             "b": rng.random(ROWS) < 0.5,
         }
     )
+
+
+def neighbours(table: pd.DataFrame, seed: int) -> list[Neighbour]:
+    """Return neighbours of an artificial table with a record of each of ``RECORDS``, added and removed."""
+    rng, pairs = np.random.default_rng(seed), []
+    for kind, cells in RECORDS.items():
+        base = table[table["k"] != RARE] if kind == "unique" else table
+        row = table.iloc[[int(rng.integers(len(table)))]]
+        record = row.assign(
+            **{n: pd.Series([v], row.index, row.dtypes[n]) for n, v in cells.items()}
+        )
+        with_record = _insert(base, record, rng)
+        pairs.append(Neighbour(kind=kind, change="added", table=base, neighbour=with_record))
+        pairs.append(Neighbour(kind=kind, change="removed", table=with_record, neighbour=base))
+    return pairs
+
+
+def linked_neighbours(seed: int) -> list[Neighbour]:
+    """Return neighbours of artificial linked tables with a patient of each of ``LINKED_RECORDS``."""
+    rng, pairs = np.random.default_rng(seed), []
+    for kind, (stays, events) in LINKED_RECORDS.items():
+        base, canary = make_tables(seed), make_canary(stays, events)
+        with_canary = {name: _insert(base[name], canary[name], rng) for name in base}
+        change = "removed" if kind == "removed" else "added"
+        both = (with_canary, base) if kind == "removed" else (base, with_canary)
+        pair = Neighbour(kind=f"root row {kind}", change=change, table=both[0], neighbour=both[1])
+        pairs.append(pair)
+    return pairs
+
+
+def _insert(table: pd.DataFrame, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Return the table with more rows at a random place."""
+    at = int(rng.integers(len(table) + 1))
+    return pd.concat([table[:at], rows, table[at:]], ignore_index=True)
 
 
 def make_tiny_model(method: str, epsilon: float, delta: float) -> Synthesizer:
@@ -73,38 +123,37 @@ def make_tiny_model(method: str, epsilon: float, delta: float) -> Synthesizer:
     return estimator(schema, epsilon=epsilon, delta=delta, device="cpu", **parameters)
 
 
-def audit_by_replay(request: AuditRequest, model: Synthesizer | None = None) -> AuditResult:
+def audit_by_replay(request: AuditRequest) -> AuditResult:
     """Replay a small fit of a method on every kind of neighbouring dataset of an artificial table.
 
     Each seed has its own table, records and noise.
-
-    Parameters
-    ----------
-    request : AuditRequest
-    model : Synthesizer, optional
-        The model to fit to tables of ``SCHEMA`` in place of the method's small one; not for linked tables.
     """
-    started = time.monotonic()
-    method, seeds, lines = request.method, request.seeds, list[NeighbourReplay]()
-    if model is None:
-        model = make_tiny_model(method, request.epsilon, request.delta)
-    for seed in range(seeds):
-        report = (
-            None if request.progress is None else _continued_progress(request.progress, seed, seeds)
-        )
-        if method in LINKED:
-            lines += replay_linked_neighbours(method, model, seed, progress=report)
-        else:
-            table = make_table(seed)
-            lines += replay_on_neighbours(method, model, table, SCHEMA, [seed], progress=report)
-    result = summarize_replays(lines, method, request.epsilon, request.delta)
-    return replace(
-        result, details={**result.details, "seconds": round(time.monotonic() - started, 1)}
-    )
+    started, lines = time.monotonic(), list[NeighbourReplay]()
+    model = make_tiny_model(request.method, request.epsilon, request.delta)
+    for seed in range(request.seeds):
+        linked = request.method in LINKED
+        pairs = linked_neighbours(seed) if linked else neighbours(make_table(seed), seed)
+        for done, pair in enumerate(pairs, start=1):
+            result = replay(model, pair.table, pair.neighbour, _randomness(pair, seed), seed=seed)
+            line = NeighbourReplay(
+                method=request.method, kind=pair.kind, change=pair.change, seed=seed, result=result
+            )
+            lines.append(line)
+            if request.progress is not None:
+                total = len(pairs)
+                request.progress("replay", seed * total + done, request.seeds * total)
+    summary = summarize_replays(lines, request.method, request.epsilon, request.delta)
+    seconds = round(time.monotonic() - started, 1)
+    return replace(summary, details={**summary.details, "seconds": seconds})
 
 
-def _continued_progress(progress: Progress, seed: int, seeds: int) -> Progress:
-    return lambda what, done, total: progress(what, seed * total + done, seeds * total)
+def _randomness(pair: Neighbour, seed: int) -> RecordRandomness | None:
+    """Return the random numbers of the records; None of linked tables, of which no method draws batches."""
+    if isinstance(pair.table, dict):
+        return None
+    codes = [TableEncoder(SCHEMA).to_index(table) for table in (pair.table, pair.neighbour)]
+    contents = [[row.tobytes() for row in np.ascontiguousarray(table)] for table in codes]
+    return RecordRandomness(contents[0], contents[1], seed)
 
 
 def summarize_replays(

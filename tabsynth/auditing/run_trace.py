@@ -17,7 +17,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tabsynth.encoding.rows import PrivateRows, codes_of, units_of, weights_of
 from tabsynth.privacy.accounting.mechanisms import NoisyVote, is_private, of_sum
 from tabsynth.privacy.ledger.ledger import Account, Labels, Values
 
@@ -167,8 +166,8 @@ class RecordRandomness:
 
     Parameters
     ----------
-    table, neighbour : ndarray, shape (rows, columns), int64, or Rows
-        Category codes.
+    table, neighbour : sequence of bytes
+        What each record of the dataset consists of.
     seed : int
 
     Attributes
@@ -179,10 +178,11 @@ class RecordRandomness:
         How many sensitivities an input may change by: their number, unless the caller knows better.
     """
 
-    def __init__(self, table: PrivateRows, neighbour: PrivateRows, seed: int) -> None:
+    def __init__(self, table: Sequence[bytes], neighbour: Sequence[bytes], seed: int) -> None:
         numbers: dict[tuple[bytes, int], int] = {}
         self.records = [
-            torch.tensor(_records(rows, numbers), dtype=torch.int64) for rows in (table, neighbour)
+            torch.tensor(_records(contents, numbers), dtype=torch.int64)
+            for contents in (table, neighbour)
         ]
         self.count, self.seed = len(numbers), seed
         occurrences = torch.zeros(self.count, dtype=torch.int64)
@@ -201,30 +201,14 @@ class RecordRandomness:
         return torch.Generator().manual_seed(int(words[0]) << 32 | int(words[1]))
 
 
-def _records(rows: PrivateRows, numbers: dict[tuple[bytes, int], int]) -> list[int]:
+def _records(contents: Sequence[bytes], numbers: dict[tuple[bytes, int], int]) -> list[int]:
     """Return the number of each record, from its content and its rank among equal records."""
     ranks: dict[bytes, int] = {}
     out = []
-    for content in _record_contents(rows):
+    for content in contents:
         ranks[content] = ranks.get(content, 0) + 1
         out.append(numbers.setdefault((content, ranks[content]), len(numbers)))
     return out
-
-
-def _record_contents(rows: PrivateRows) -> list[bytes]:
-    """Return what each record consists of: codes and weight of a row, or the name and all used rows of a unit."""
-    cells, weights = np.ascontiguousarray(codes_of(rows)), weights_of(rows)
-    contents = [row.tobytes() for row in cells]
-    if weights is not None:
-        contents = [row + w.tobytes() for row, w in zip(contents, weights, strict=True)]
-    grouped = units_of(rows)
-    if grouped is None:
-        return contents
-    names, unit_of_row = grouped
-    parts = [[name.tobytes()] for name in names]
-    for unit, content in zip(unit_of_row, contents, strict=True):
-        parts[unit].append(content)
-    return [b"".join(part) for part in parts]
 
 
 class RunTrace:

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pandas as pd
+from record_replay import neighbours, replay
 from systems import make_tiny_model, system_names
 
-from tabsynth.auditing.replay import DRAFTS, ReplayResult, replay
+from tabsynth.auditing.replay import DRAFTS, Neighbour, ReplayResult
 from tabsynth.auditing.replay_audit import SCHEMA
-from tabsynth.auditing.replay_neighbours import Neighbour, neighbours
 from tabsynth.synthesizers.loading import METHODS
 
 EPSILON = 60.0  # where accounting is quick: a replay is of control flow, whatever the noise

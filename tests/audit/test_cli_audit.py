@@ -8,7 +8,7 @@ import pytest
 from command_lines import refused
 from typer.testing import CliRunner
 
-from tabsynth.auditing import blackbox, canaries, registry, replay
+from tabsynth.auditing import blackbox, canaries, registry, replay_audit
 from tabsynth.auditing.html import draw_claim, render, summarize_verdicts
 from tabsynth.auditing.outcomes import (
     INCONCLUSIVE,
@@ -33,8 +33,8 @@ from tabsynth.training.bounds import Bounds
 @pytest.fixture(autouse=True)
 def few_neighbours(monkeypatch):
     """Of replays: an outlier added, and the same removed."""
-    right = replay.neighbours
-    monkeypatch.setattr(replay, "neighbours", lambda *args, **given: right(*args, **given)[:2])
+    right = replay_audit.neighbours
+    monkeypatch.setattr(replay_audit, "neighbours", lambda *args: right(*args)[:2])
 
 
 def audit(*words):

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from record_replay import neighbours, replay
 from replayed_tables import EPSILON, SCHEMA, frame
 from systems import make_tiny_model
 from systems.form import with_unit
 
-from tabsynth.auditing.replay import ReplayResult, replay, replay_run
-from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay import ReplayResult, replay_run
 from tabsynth.drafting import private_schema
 from tabsynth.drafting.private_schema import draft_on_ledger
 from tabsynth.privacy.accounting.accountants import gaussian_mu

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from record_replay import neighbours, replay
 from replayed_tables import EPSILON, SCHEMA, frame
 from systems import make_tiny_model
 
 from tabsynth import MargNet
-from tabsynth.auditing.replay import ReplayResult, make_files, note_files, replay
-from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay import ReplayResult, make_files, note_files
 from tabsynth.errors import InputError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.synthesizers.margnet.estimator import MargNetMethod

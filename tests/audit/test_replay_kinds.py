@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from record_replay import neighbours, replay
 from systems import make_tiny_model
 
 from tabsynth import (
@@ -18,8 +19,6 @@ from tabsynth import (
     Schema,
     Time,
 )
-from tabsynth.auditing.replay import replay
-from tabsynth.auditing.replay_neighbours import neighbours
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")

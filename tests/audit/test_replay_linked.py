@@ -2,14 +2,15 @@
 
 import pytest
 from linked_tables import TINY, schema, tables
+from record_replay import replay
+from record_replay.linked import linked_neighbours
 
 from tabsynth import LinkedMargNet
-from tabsynth.auditing.replay_linked import linked_neighbours, replay_linked
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.linked import estimator, network
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
-PAIRS = {pair.kind: pair for pair in linked_neighbours(tables(25), schema(), seed=1)}
+PAIRS = {pair.kind.split()[-1]: pair for pair in linked_neighbours(tables(25), schema(), seed=1)}
 
 
 @pytest.fixture(autouse=True)
@@ -22,11 +23,11 @@ def few_contexts(monkeypatch):
 def test_replay_of_a_whole_root_row(kind):
     """All else is the same to the bit, and no input moves by more than 1, however many rows hang on the root row."""
     pair = PAIRS[kind]
-    moved = sum(abs(len(pair.tables[name]) - len(pair.neighbour[name])) for name in pair.tables)
+    moved = sum(abs(len(pair.table[name]) - len(pair.neighbour[name])) for name in pair.table)
     assert kind == "alone" or moved > 1
     model = LinkedMargNet(schema(), epsilon=3.0, config=TINY, device="cpu")
     interrupted = 4 if kind == "full" else None
-    result = replay_linked(model, pair, seed=len(kind), interrupted=interrupted)
+    result = replay(model, pair.table, pair.neighbour, seed=len(kind), interrupted=interrupted)
     assert result.passes, result.first_difference
     assert 0.5 < result.worst_move <= 1 + 1e-9
     assert len({m.purpose.split(":")[0] for m in result.mechanisms}) == 3
@@ -38,6 +39,6 @@ def test_replay_with_scores_and_a_declared_number():
     model = LinkedMargNet(
         schema(), epsilon=3.0, config=config, rows=25, device="cpu", root_share=0.3
     )
-    result = replay_linked(model, PAIRS["beyond"], seed=2)
+    result = replay(model, PAIRS["beyond"].table, PAIRS["beyond"].neighbour, seed=2)
     assert result.passes, result.first_difference
     assert any("scores" in m.purpose for m in result.mechanisms)

@@ -9,11 +9,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from record_replay import KINDS, neighbours, record_contents
 from replayed_tables import SCHEMA, frame
 from systems.form import draw_rows
 
 from tabsynth import InputError, Schema
-from tabsynth.auditing.replay_neighbours import KINDS, neighbours
 from tabsynth.auditing.run_trace import RecordRandomness, difference, leaves
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
@@ -73,7 +73,7 @@ def test_coins_go_with_the_record(order: list[int], held: list[int]) -> None:
     """Wherever a record stands, and whoever else is there, it tosses the same; equals one by one."""
     index = np.array(held)[:, None]
     shuffled = np.concatenate([index[list(order)], [[7]]])
-    randomness = RecordRandomness(index, shuffled, seed=3)
+    randomness = RecordRandomness(*map(record_contents, (index, shuffled)), seed=3)
     one, other = (randomness.uniforms(5, 2)[records] for records in randomness.records)
     for value in {0, 1, 2}:
         ours, theirs = one[index[:, 0] == value], other[shuffled[:, 0] == value]
@@ -83,7 +83,9 @@ def test_coins_go_with_the_record(order: list[int], held: list[int]) -> None:
 
 
 def test_coins_are_fair() -> None:
-    randomness = RecordRandomness(np.arange(500)[:, None], np.arange(501)[:, None], seed=0)
+    randomness = RecordRandomness(
+        *(record_contents(np.arange(n)[:, None]) for n in (500, 501)), seed=0
+    )
     drawn = torch.stack([randomness.uniforms(i, 1)[:500, 0] < 0.2 for i in range(200)]).double()
     assert abs(float(drawn.mean()) - 0.2) < 5 * (0.16 / 100_000) ** 0.5
     among = torch.corrcoef(drawn.T).fill_diagonal_(0).abs().mean()

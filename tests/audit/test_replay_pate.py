@@ -5,12 +5,11 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from record_replay import neighbours, replay
 from replayed_tables import EPSILON, SCHEMA, checked, frame, pairs_of
 from systems import make_tiny_model, system_names
 
 from tabsynth.auditing.fixtures.pate import TEACHERS
-from tabsynth.auditing.replay import replay
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.pate.features import MarginalTeachers
 from tabsynth.synthesizers.pate.teachers import TeacherTrainer

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from record_replay import neighbours, replay
 from replayed_tables import EPSILON, SCHEMA, frame
 from systems import make_tiny_model
 from torch import Tensor
 
 from tabsynth.auditing import replay as replays
-from tabsynth.auditing.replay import find_misprint, replay
-from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay import find_misprint
 from tabsynth.auditing.run_trace import MechanismCall
 from tabsynth.privacy.certificate import certificate as certificates
 from tabsynth.synthesizers.estimator import Synthesizer

@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 import torch
+from record_replay import neighbours
 from replay_published import replay_published
 from replayed_tables import EPSILON, SCHEMA, frame
 from systems import make_tiny_model
 
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.evaluation import charged
 from tabsynth.evaluation.charged import uses
 

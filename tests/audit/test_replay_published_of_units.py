@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from record_replay import neighbours
 from replay_published import replay_published
 from replayed_tables import EPSILON, SCHEMA, frame
 from systems import make_tiny_model
 from systems.form import with_unit
 
 from tabsynth import evaluate_private
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.errors import InputError
 from tabsynth.evaluation import publishing
 from tabsynth.evaluation.charged import charged_metrics, uses

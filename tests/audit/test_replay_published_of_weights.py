@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from record_replay import neighbours
 from replay_published import replay_published
 from replayed_tables import EPSILON, SCHEMA, frame
 from systems import make_tiny_model
 from systems.form import with_unit, with_weight
 
 from tabsynth import evaluate_private
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows
 from tabsynth.errors import InputError

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from record_replay import KINDS, neighbours, replay
 from replay_readers import COUNTED, FORMS, LARGE, READ_SCHEMA, read_table_of
 
 from tabsynth import InputError, MargNet, Schema, read_table
-from tabsynth.auditing.replay import replay
-from tabsynth.auditing.replay_neighbours import KINDS, neighbours
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
 from tabsynth.schema import Column

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 import pandas as pd
 import pytest
 import torch
+from record_replay import neighbours, replay
 from replayed_tables import EPSILON, ROUNDING, SCHEMA, checked, frame, pairs_of
 from systems import list_systems, make_tiny_model, system_names
 
-from tabsynth.auditing.replay import replay
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.loading import METHODS
 

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from record_replay import neighbours, replay, replay_on_neighbours
 from replayed_tables import EPSILON, SCHEMA, frame
 from systems import make_tiny_model
 
 from tabsynth import DPWGAN, PATEACGAN, MargNet, Schema
-from tabsynth.auditing.replay import ReplayResult, replay, replay_on_neighbours
-from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay import ReplayResult
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise import counts
 from tabsynth.schema import Column
@@ -300,12 +300,11 @@ def test_the_lines_of_an_audit() -> None:
     """Each kind of neighbour, added and removed, once a seed; JSON-ready, with what differs."""
     reports: list[tuple[str, int, int]] = []
     model = make_tiny_model("margnet", SCHEMA, epsilon=EPSILON)
-    lines = replay_on_neighbours(
-        "margnet", model, frame(30), SCHEMA, [5], progress=lambda *t: reports.append(t)
-    )
-    count = len(neighbours(frame(30), SCHEMA))
+    pairs = neighbours(frame(30), SCHEMA, seed=5)
+    lines = replay_on_neighbours("margnet", model, pairs, 5, progress=lambda *t: reports.append(t))
+    count = len(pairs)
     assert len(lines) == count == 18 and reports[-1] == ("replay", count, count)
-    assert {line.kind for line in lines} == {n.kind for n in neighbours(frame(30), SCHEMA)}
+    assert {line.kind for line in lines} == {n.kind for n in pairs}
     assert all(line.result.passes and line.result.worst_move > 0.9 for line in lines)
     facts = lines[0].to_dict()
     assert facts["method"] == "margnet" and facts["seed"] == 5 and facts["mechanisms"] == 3

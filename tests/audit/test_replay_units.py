@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from record_replay import KINDS, neighbours, record_contents, replay
+from record_replay.neighbours import EXCESS
 from replay_readers import COUNTED, FORMS, READ_SCHEMA, read_table_of
 from replayed_tables import EPSILON, SCHEMA, checked, frame
 from systems import make_tiny_model
@@ -14,8 +16,7 @@ from systems.form import with_unit
 from tabsynth.auditing.blackbox import Setting, audit_black_box, make_small_fit
 from tabsynth.auditing.canary_counts import audit_counts
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
-from tabsynth.auditing.replay import ReplayResult, replay
-from tabsynth.auditing.replay_neighbours import EXCESS, KINDS, neighbours
+from tabsynth.auditing.replay import ReplayResult
 from tabsynth.auditing.request import AuditRequest
 from tabsynth.auditing.run_trace import RecordRandomness
 from tabsynth.encoding import TableEncoder, rows
@@ -86,7 +87,9 @@ def test_records_of_a_trace_are_units() -> None:
     order = np.argsort(np.random.default_rng(0).random(10))[table["unit"]] * 3 + np.arange(30) // 10
     shuffled = table.iloc[np.argsort(order, kind="stable")]
     changed = table.assign(b=table["b"] ^ (table["unit"] == 4))
-    one, other, third = (encoder.to_rows(t, key) for t in (table, shuffled, changed))
+    one, other, third = (
+        record_contents(encoder.to_rows(t, key)) for t in (table, shuffled, changed)
+    )
     same = RecordRandomness(one, other, seed=1)
     assert same.count == 10 and same.most == 0
     assert torch.equal(*same.records)

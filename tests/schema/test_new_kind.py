@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from record_replay import neighbours
+from record_replay.edge_cases import of_kind
 
 from tabsynth import InputError, MargNet, Schema, evaluate, load, read_table, write_table
-from tabsynth.auditing.edge_cases import of_kind
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.drafting.drafts import draft_schema, review
 from tabsynth.drafting.kinds import DRAFTS
 from tabsynth.drafting.source import DraftSource

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import torch
 from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
+from record_replay import replay
 
 from tabsynth import InputError, MargNet, load
-from tabsynth.auditing.replay import replay
 from tabsynth.errors import FileFormatError
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.estimator import Synthesizer

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 import torch
 from fitted_tables import SCHEMA, facts, frame, row, small_dpgan
+from record_replay import replay
 from sklearn.base import clone
 from systems.form import with_weight
 
 from tabsynth import DPGAN, TabsynthError, load
-from tabsynth.auditing.replay import replay
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable

@@ -19,11 +19,11 @@ from command_lines import make_people
 from fitted_tables import SCHEMA, small, small_acgan, small_dpgan, small_pate
 from fitted_tables import frame as rows
 from linked_tables import TINY, schema, tables
+from record_replay import neighbours
 from systems import make_tiny_model, system_names
 
 from tabsynth import InputError, MargNet, Numeric, Schema
 from tabsynth.auditing.replay_audit import SCHEMA as REPLAYED
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.drafting import private_schema
 from tabsynth.drafting.suggestions import suggest_constraints
 from tabsynth.errors import TabsynthError

@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from record_replay import neighbours, replay
 from systems import make_tiny_model
 
 from tabsynth import MargNet, Schema
-from tabsynth.auditing.replay import replay
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of

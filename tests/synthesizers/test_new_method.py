@@ -11,15 +11,14 @@ import pytest
 import systems
 import torch
 from fitted_tables import SCHEMA, frame
+from record_replay import neighbours, replay
 from systems.form import Systems
 
 import tabsynth
 from tabsynth._random import Randomness
 from tabsynth.auditing.fixtures import AuditFixture
 from tabsynth.auditing.registry import list_kinds
-from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_audit import audit_by_replay, make_tiny_model
-from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.request import AuditRequest
 from tabsynth.cli.settings import arguments_of, check_method
 from tabsynth.errors import InputError

@@ -35,9 +35,9 @@ from engine_tables import (
     some_rows,
 )
 from hypothesis import given, settings
+from record_replay import replay
 
 from tabsynth import InputError, MargNet, Schema
-from tabsynth.auditing.replay import replay
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -164,7 +164,7 @@ def test_a_replay_over_spark(session: Any, tmp_path: Path) -> None:
     """No release's input moves by more than its sensitivity, and nothing else differs, where one row is added."""
     rows = some_rows(40)
     one, other = (in_spark(session, rows[:n], tmp_path / str(n)) for n in (39, 40))
-    result = replay(MargNet(SMALL, epsilon=60.0, device="cpu", config=FEW), one, other, sampled=5)
+    result = replay(MargNet(SMALL, epsilon=60.0, device="cpu", config=FEW), one, other)
     assert result.passes, result.first_difference
     assert 0.9 < result.worst_move <= 1 + 1e-9
 

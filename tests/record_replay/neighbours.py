@@ -1,17 +1,18 @@
 """Neighbouring datasets: a table with one record more or less, or one unit, of the kinds that reveal leaks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from tabsynth.auditing.edge_cases import edge_cases
+from tabsynth.auditing.replay import Neighbour
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
+
+from .edge_cases import edge_cases
 
 ADDED, REMOVED = "added", "removed"
 EXCESS = 2  # rows of the unit beyond its bound
@@ -27,25 +28,6 @@ KINDS = (
     "copy",
     "extreme",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Neighbour:
-    """Two tables that one record tells apart, or one unit with all of its records.
-
-    Attributes
-    ----------
-    kind : str
-        Of that record, one of ``KINDS``.
-    change : {"added", "removed"}
-        Whether it is in the neighbour or in the table.
-    table, neighbour : DataFrame
-    """
-
-    kind: str
-    change: str
-    table: pd.DataFrame
-    neighbour: pd.DataFrame
 
 
 def neighbours(table: object, schema: Schema, *, seed: int = 0) -> list[Neighbour]:
