@@ -1,8 +1,9 @@
 """The mutation gate: the tests must fail on every known mistake. ``make mutants``, or this file.
 
 For each mutant the code is copied, the mistake made, and the tests that should notice it are run on the
-copy; where they do not, all tests are. Each run is a fork of one process that has torch and its like
-imported already, and nothing of ours. A survivor is a missing test: the exit code is 1.
+copy; where they do not, all tests are. Then the tests that noticed one are run on the code as it is. Each
+run is a fork of one process that has torch and its like imported already, and nothing of ours; its copy
+comes from one that is compiled already. A survivor is a missing test: the exit code is 1.
 """
 
 import argparse
@@ -14,14 +15,14 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "CI": "1"}  # the same examples every time
 
-from page import write_report
+from page import RECORD, write_report
 from patches import PACKAGE, ROOT, DoesNotApply, Mutant, mutants, there
 from runs import QUICK, WHOLE, Run, warm_up
 
@@ -29,7 +30,7 @@ KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "BROKEN"
 PASSED, FAILED = "passed", "FAILED"
 TESTS = ("tests", "reports")  # folders that have tests
 OUR_OWN = "tests/test_mutants.py"  # it fails on every mutant by design
-BASELINE, OTHERS = "(unchanged)", "(unchanged, tests that nobody expected)"
+UNCHANGED = "(unchanged)"
 
 
 @dataclass
@@ -42,12 +43,11 @@ class Job:
     seconds: float = 0.0
     cpu: float = 0.0
     whole: bool = False  # all tests, for those expected have not noticed
-
-    baseline: str = BASELINE
+    part: str = ""  # of the tests that are run on the unchanged code
 
     @property
     def name(self) -> str:
-        return self.mutant.name if self.mutant else self.baseline
+        return self.mutant.name if self.mutant else f"{UNCHANGED}{self.part}"
 
 
 class Gate:
@@ -58,10 +58,26 @@ class Gate:
         self.expected_only, self.in_parts = expected_only, False
         self.results: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
         self.started = time.monotonic()
+        self.unchanged = folder / "unchanged"
+
+    def prepare(self, tests: list[str]) -> set[str]:
+        """Copy the code once, and compile it and these tests there, so that no run has to do either.
+
+        Returns the names of all cases of these tests.
+        """
+        self.unchanged.mkdir()
+        _copy(ROOT, self.unchanged, shutil.copy2)
+        run = Run(self.unchanged, [*tests, "--collect-only"], WHOLE)
+        while not run.ended():
+            time.sleep(0.02)
+        result = run.result()
+        if result["broken"]:
+            raise SystemExit(f"the tests cannot be collected: {result['broken']}")
+        return set(result["collected"])
 
     def run(self, jobs: list[Job]) -> None:
         """All jobs; a result that is kept from an interrupted gate of the same code stands."""
-        stand = {name for name, r in self.results.items() if r["outcome"] in (KILLED, PASSED)}
+        stand = {name for name, r in self.results.items() if r["outcome"] == KILLED}
         left = [job for job in jobs if job.name not in stand]
         if len(left) < len(jobs):
             print(f"{len(jobs) - len(left)} results of an earlier, interrupted gate stand")
@@ -90,24 +106,17 @@ class Gate:
 
     def _start(self, job: Job) -> Run:
         copy = Path(tempfile.mkdtemp(prefix=f"{job.name}-", dir=self.folder))
-        for path in ROOT.iterdir():
-            if path.name == "conftest.py":
-                shutil.copy(path, copy)
-            elif path.name in (PACKAGE, *TESTS):
-                # With its compiled files: only what is changed is compiled again.
-                shutil.copytree(path, copy / path.name)
-            elif not path.name.startswith("."):
-                (copy / path.name).symlink_to(path)
+        _copy(self.unchanged, copy, os.link)  # linked files are replaced and never written to
         for file, text in (job.mutant.applied(ROOT) if job.mutant else {}).items():
             path = copy / file
-            for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
-                compiled.unlink()
+            for linked in (path, *(path.parent / "__pycache__").glob(f"{path.stem}.*")):
+                linked.unlink()
             path.write_text(text, encoding="utf-8")
         arguments = list(job.tests)
         if job.whole:
             arguments = [*TESTS, f"--ignore={OUR_OWN}"]
         if job.mutant:
-            arguments.append("-x")
+            arguments += ["-x", "--keep-duplicates"]  # the case that noticed it last comes first, and then all
         return Run(copy, arguments, QUICK if job.mutant and not job.whole else WHOLE)
 
     def _again(self, job: Job, run: Run) -> bool:
@@ -149,6 +158,16 @@ class Gate:
             print(f"    {text['why']}", flush=True)
 
 
+def _copy(folder: Path, copy: Path, copy_file: Callable[[str, str], object]) -> None:
+    """Fill a new folder with the code and the tests of another one, and with links to all that is beside them."""
+    copy_file(str(folder / "conftest.py"), str(copy / "conftest.py"))
+    for name in (PACKAGE, *TESTS):
+        shutil.copytree(folder / name, copy / name, copy_function=copy_file)
+    for path in ROOT.iterdir():
+        if not path.name.startswith(".") and not (copy / path.name).exists():
+            (copy / path.name).symlink_to(path)
+
+
 def _write(path: Path, value: Any) -> None:
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(json.dumps(value, indent=1) + "\n")
@@ -179,15 +198,34 @@ def _applying(chosen: list[Mutant]) -> None:
 
 
 def _jobs(chosen: list[Mutant]) -> list[Job]:
-    """A job a mutant; before them all tests that are expected to fail, on the code as it is."""
+    """Return a job a mutant."""
     jobs = []
     for mutant in chosen:
         tests = [test for test in mutant.tests if there(test)]
         for test in set(mutant.tests) - set(tests):
             print(f"{mutant.name} expects {test}, which is not there", flush=True)
         jobs.append(Job(mutant, tests, whole=not tests))
-    expected = list(dict.fromkeys(test for job in jobs for test in job.tests))
-    return [Job(None, expected or [OUR_OWN]), *jobs]
+    return jobs
+
+
+def _put_last_killers_first(jobs: list[Job], cases: set[str]) -> None:
+    """Let a mutant meet the case first that noticed it when the gate ran last, if that is among ``cases``."""
+    last = json.loads(RECORD.read_text())["mutants"] if RECORD.exists() else {}
+    for job in jobs:
+        killer = last.get(job.name, {}).get("killer", "")
+        if killer in cases and killer.partition("[")[0] in {t.partition("[")[0] for t in job.tests}:
+            job.tests = [killer, *job.tests]
+
+
+def _unchanged_jobs(results: dict[str, Any], workers: int) -> list[Job]:
+    """Return jobs of the tests that noticed a mutant, on the code as it is; those of a file stay together."""
+    killers = sorted({r["killer"] for r in results.values() if r["killer"]})
+    files = list(dict.fromkeys(killer.partition("::")[0] for killer in killers))
+    parts = [
+        [killer for killer in killers if killer.partition("::")[0] in files[part::workers]]
+        for part in range(workers)
+    ]
+    return [Job(None, tests, part=f", part {n}") for n, tests in enumerate(parts, 1) if tests]
 
 
 def main() -> int:
@@ -213,10 +251,11 @@ def main() -> int:
     warm_up()
     with tempfile.TemporaryDirectory(prefix="tabsynth-mutants-") as folder:
         gate = Gate(Path(folder), kept, options.workers, options.expected_only)
-        gate.run(_jobs(chosen))
-        late = {r["killer"] for r in gate.results.values() if r["killer"] and not r["expected"]}
-        if late:  # they were not among those that pass on the code as it is
-            gate.run([Job(None, sorted(late), baseline=OTHERS)])
+        jobs = _jobs(chosen)
+        cases = gate.prepare(sorted({t.partition("::")[0] for job in jobs for t in job.tests}))
+        _put_last_killers_first(jobs, cases)
+        gate.run(jobs)
+        gate.run(_unchanged_jobs(gate.results, options.workers))
     results, wall = gate.results, time.monotonic() - gate.started
     bad = [name for name, r in results.items() if r["outcome"] not in (KILLED, PASSED)]
     if not options.only:

@@ -12,6 +12,7 @@ from typing import Any
 from patches import ROOT, Mutant
 
 REPORT = ROOT / "reports" / "trust"
+RECORD = REPORT / "mutants.json"
 
 HEAD = """# The mutation gate
 
@@ -36,13 +37,13 @@ def write_report(
     figures = {
         "cost": cost,
         "cpu_seconds": round(cpu, 1),
-        "baseline": dict(results["(unchanged)"]),
+        "unchanged": {name: r for name, r in results.items() if name not in collected},
         "mutants": {
             m.name: {"rule": m.rule, "listed": m.listed, "mistake": m.mistake, **collected[m.name]}
             for m in chosen
         },
     }
-    _write(REPORT / "mutants.json", json.dumps(figures, indent=1) + "\n")
+    _write(RECORD, json.dumps(figures, indent=1) + "\n")
     cost += f"; {cpu:.0f} s of CPU"
     _write(REPORT / "mutants.md", _page(chosen, collected, cost))
 

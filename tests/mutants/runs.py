@@ -1,5 +1,6 @@
 """One run of pytest on a copy of the code, in a fork of a process that has imported what takes long."""
 
+import gc
 import importlib
 import json
 import os
@@ -18,7 +19,7 @@ torch opacus.accountants opacus.grad_sample numpy pandas pyarrow.parquet scipy.s
 scipy.optimize scipy.special sklearn.base sklearn.linear_model sklearn.ensemble sklearn.metrics
 category_encoders safetensors.torch narwhals rich.console rich.progress jinja2 mpmath dp_accounting
 dp_accounting.pld.privacy_loss_distribution dp_accounting.rdp hypothesis.strategies pytest _pytest.runner
-typer.testing torch._dynamo matplotlib.pyplot cryptography.hazmat.primitives.serialization
+typer.testing torch._dynamo matplotlib.pyplot cryptography.hazmat.primitives.serialization polars duckdb
 """
 # Code that dies of these outside of the tests is a slip of the mutant's author: nobody noticed a mistake.
 SLIPS = (
@@ -47,13 +48,16 @@ def warm_up() -> None:
     # The same examples every time; and a failure is a failure, however large the example.
     phases = [Phase.explicit, Phase.generate]
     settings.register_profile("mutants", derandomize=True, database=None, phases=phases)
+    gc.collect()
+    gc.freeze()  # no run visits what is imported here
 
 
 class Watcher:
-    """A plugin of pytest's: the first failure, and what could not even be collected."""
+    """A plugin of pytest's: the first failure, what could not even be collected, and the cases if they are only collected."""
 
     def __init__(self) -> None:
         self.killer, self.why, self.broken = "", "", ""
+        self.collected: list[str] = []
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """After each phase of a test."""
@@ -70,6 +74,11 @@ class Watcher:
         """After each file is read."""
         if report.failed and not self.broken:
             self.broken = f"{report.nodeid}: {str(report.longrepr)[-300:]}"
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        """After all files are read."""
+        if session.config.option.collectonly:
+            self.collected = [item.nodeid for item in session.items]
 
 
 class Run:
@@ -111,7 +120,7 @@ class Run:
         else:
             said = log.read_text(errors="replace")[-500:] if log.exists() else ""
             broken = f"it was killed or ran too long ({self.code}): {said}"
-            actual = {"code": self.code, "killer": "", "why": "", "broken": broken}
+            actual = {"code": self.code, "killer": "", "why": "", "broken": broken, "collected": []}
         return {**actual, "seconds": self.seconds, "cpu": self.cpu}
 
 
@@ -125,6 +134,8 @@ def _pytest(copy: Path, arguments: list[str]) -> None:
         os.dup2(log, 2)
         os.chdir(copy)
         os.environ["PYTHONPATH"] = str(copy)  # for the commands that tests run
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        sys.dont_write_bytecode = False  # the copy of the gate is compiled once
         sys.path[:] = [
             str(copy),
             *(p for p in sys.path if p not in ("", str(Path(__file__).parent))),
