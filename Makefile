@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests and pages start the commands hundreds of times, so that it pays to keep compiled files.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-data test-spark test-plugins test-all fuzz lint docs pictures check-links bench mutants audit-dependencies build check-dist sbom clean
 

@@ -31,6 +31,7 @@ PASSED, FAILED = "passed", "FAILED"
 TESTS = ("tests", "reports")  # folders that have tests
 OUR_OWN = "tests/test_mutants.py"  # it fails on every mutant by design
 UNCHANGED = "(unchanged)"
+PLAIN = "--assert=plain"  # nobody reads in what two long lists differ
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Gate:
         """
         self.unchanged.mkdir()
         _copy(ROOT, self.unchanged, shutil.copy2)
-        run = Run(self.unchanged, [*tests, "--collect-only"], WHOLE)
+        run = Run(self.unchanged, [*tests, "--collect-only", PLAIN], WHOLE)
         while not run.ended():
             time.sleep(0.02)
         result = run.result()
@@ -116,7 +117,7 @@ class Gate:
         if job.whole:
             arguments = [*TESTS, f"--ignore={OUR_OWN}"]
         if job.mutant:
-            arguments += ["-x", "--keep-duplicates"]  # the case that noticed it last comes first, and then all
+            arguments += ["-x", "--keep-duplicates", PLAIN]  # a case may be named before its test
         return Run(copy, arguments, QUICK if job.mutant and not job.whole else WHOLE)
 
     def _again(self, job: Job, run: Run) -> bool:
