@@ -128,7 +128,7 @@ class Method:
     curves: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     votes: bool = False
     by_schema: bool = False
-    audits: tuple[str, ...] = ("white-box", "replay", "black-box", "one-run")
+    audits: tuple[str, ...] = ("white-box", "replay", "black-box")
     audit_fixture: str | None = None
 
 
@@ -140,6 +140,7 @@ METHODS: dict[str, Method] = {
         estimator="MargNet",
         required=_of_margnet,
         by_schema=True,
+        audits=("white-box", "replay", "black-box", "one-run"),
         audit_fixture="tabsynth.auditing.fixtures.margnet",
     ),
     "dp-wgan": Method(
@@ -162,7 +163,6 @@ METHODS: dict[str, Method] = {
         required=_of_pate_gan,
         curves=VOTE_CURVES,
         votes=True,
-        audits=("white-box", "replay", "black-box"),
         audit_fixture=_PATE,
     ),
     "pate-acgan": Method(
@@ -171,7 +171,6 @@ METHODS: dict[str, Method] = {
         required=_of_pate_acgan,
         curves=VOTE_CURVES,
         votes=True,
-        audits=("white-box", "replay", "black-box"),
         audit_fixture=_PATE,
     ),
 }
@@ -182,7 +181,6 @@ LINKED: dict[str, Method] = {
         estimator="LinkedMargNet",
         required=_of_linked,
         by_schema=True,
-        audits=("white-box", "replay", "black-box"),
         audit_fixture="tabsynth.auditing.fixtures.linked",
     ),
 }

@@ -1,18 +1,15 @@
-"""One-run audits (Steinke, Nasr, Jagielski 2023): many canaries in one fit of realistic size.
+"""One-run audits (Steinke, Nasr, Jagielski 2023): many canaries in one MargNet fit of realistic size.
 
-Each canary is inserted independently with probability 1/2. The attacker scores each canary from the releases of one
+Each canary is inserted independently with probability 1/2. The attacker scores each canary from the noisy counts of one
 fit. It guesses that the highest scores were inserted and the lowest were not, and abstains from the others. The
 number of correct guesses gives a lower bound of ε (:func:`tabsynth.auditing.lower_bounds.one_run_p_value`).
 
-For GANs the bound is weak: with hundreds of canaries in a batch, the other canaries hide each contribution to a
-gradient as much as the noise does.
-
-The attacker sees the releases (noisy counts or noisy gradients) and knows all rows but the canaries, which the threat
-model of differential privacy includes.
+The attacker sees the noisy counts and knows all rows but the canaries, which the threat model of differential privacy
+includes.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +17,6 @@ from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from tabsynth.auditing.lower_bounds import one_run_epsilon
 from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
@@ -31,10 +26,9 @@ from tabsynth.privacy.ledger.ledger import Account
 from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.margnet import measurement as measuring
+from tabsynth.synthesizers.margnet.estimator import MargNet
 from tabsynth.training.loop import Progress
-from tabsynth.training.private_step import PrivateStep
 
 CONFIDENCE = 0.99  # at 0.999 the δ term of the theorem dominates
 GUESSED_SHARES = (
@@ -80,7 +74,7 @@ def insert_canaries(
 
 
 def audit_one_run(
-    model: Synthesizer,
+    model: MargNet,
     inserted: InsertedCanaries,
     *,
     progress: Progress | None = None,
@@ -89,12 +83,11 @@ def audit_one_run(
 
     Parameters
     ----------
-    model : Synthesizer
-        An unfitted ``margnet``, ``dp-wgan`` or ``dp-gan``.
+    model : MargNet
+        Unfitted.
     """
     started = time.monotonic()
-    observe = observe_counts if model.method == "margnet" else observe_steps
-    with observe(inserted) as scores:
+    with observe_counts(inserted) as scores:
         model.fit(inserted.table, progress=progress)
     guesses = score_guesses(scores, inserted.included, model.ledger_.delta)
     claimed = model.ledger_.spent
@@ -202,73 +195,3 @@ def observe_counts(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
 
     with patch.object(measuring, "NoisyCounts", observe):
         yield scores
-
-
-@contextmanager
-def observe_steps(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
-    """Score the canaries by the private steps of a fit within a ``with`` block.
-
-    A step's score is the inner product of the canary's clipped gradient with the release minus the other rows' part
-    and the expected part of all canaries, divided by the variance of the noise.
-    """
-    scores = np.zeros(len(inserted.included))
-    layout = TableEncoder(inserted.schema).layout
-    codes = torch.from_numpy(layout.encode(inserted.canaries))
-    keys = {row.tobytes() for row in codes.numpy()}
-    sums, noised = PrivateStep.clipped_sums, PrivateStep.noisy_mean
-    step_inputs: list[Any] = []
-
-    def observe_sums(
-        step: PrivateStep, losses: Any, batch: Tensor, keep: Tensor, reference: Any, *_: object
-    ) -> tuple[list[Tensor], Tensor]:
-        clipped = sums(step, losses, batch, keep, reference)
-        other_rows = torch.tensor([row.tobytes() not in keys for row in batch.numpy()])
-        step_inputs[:] = [
-            losses,
-            reference,
-            sums(step, losses, batch, other_rows & keep, reference)[0],
-        ]
-        return clipped
-
-    def observe_noise(step: PrivateStep, clean: list[Tensor]) -> list[Tensor]:
-        released = noised(step, clean)
-        losses, reference, other_rows = step_inputs
-        scores[:] += score_step(step, losses, codes, reference, other_rows, released)
-        return released
-
-    with patch.multiple(PrivateStep, clipped_sums=observe_sums, noisy_mean=observe_noise):
-        yield scores
-
-
-def score_step(
-    step: PrivateStep,
-    losses: Callable[[torch.nn.Module, Tensor], Tensor],
-    codes: Tensor,
-    reference: Sequence[Tensor] | None,
-    other_rows: Sequence[Tensor],
-    released: Sequence[Tensor],
-) -> np.ndarray:
-    """Score all canaries by one step, shape (canaries,).
-
-    With gᵢ the clipped gradient of canary i: ⟨Σ + noise − other rows − q/2 Σⱼ gⱼ, gᵢ⟩, for each group of parameters
-    divided by the variance of the noise.
-    """
-    clipper = step.clipper
-    grads = clipper.gradients(losses, codes)
-    sizes = grads.sizes(clipper, reference)
-    scale = (step.bounds.now.double() / sizes.norms.clamp_min(1e-300)).clamp_max(1.0)
-    scale = scale.masked_fill(~sizes.usable[:, None], 0)
-    mean = grads.weighted_sums(clipper, scale * step.rate / 2, None, reference)
-    noise = step.bounds.noise_scales().double().square()
-    residuals = {}
-    for i, (parameter, j) in enumerate(zip(clipper.parameters, clipper.groups, strict=True)):
-        residual = released[i].double() * float(step.expected_batch) - other_rows[i] - mean[i]
-        residuals[id(parameter)] = (residual / noise[j]).to(parameter.dtype)
-    dots = {key: dot for factor in grads.factors for key, dot in factor.dots(residuals).items()}
-    out = scale.new_zeros(len(codes))
-    for i, (parameter, j) in enumerate(zip(clipper.parameters, clipper.groups, strict=True)):
-        along = dots.get(id(parameter), scale.new_zeros(len(codes)))
-        if reference is not None:
-            along = along - (reference[i] * residuals[id(parameter)]).sum()
-        out += scale[:, j] * along
-    return out.double().numpy()

@@ -286,14 +286,6 @@ class Factors:
         dots = [use.dot(other) for use in self.uses for other in other_uses]
         return sum(dots[1:], dots[0])
 
-    def dots(self, directions: Mapping[int, Tensor]) -> dict[int, Tensor]:
-        """Return inner products with a direction, by parameter, in float64, each of shape (batch,)."""
-        out = {id(self.layer.weight): self._weight_dots(directions[id(self.layer.weight)])}
-        bias = getattr(self.layer, "bias", None)
-        if bias is not None:
-            out[id(bias)] = self.bias_gradients.double() @ directions[id(bias)].double()
-        return out
-
     def _weight_dots(self, weight: Tensor) -> Tensor:
         """Return inner products with a direction of the weight; minus infinity where one is not finite."""
         dots = [_dot(use, weight) for use in self.uses]

@@ -1,27 +1,17 @@
 """One-run audits: the guesses, and that they find what is there, no less and no more."""
 
-import math
-
 import numpy as np
 import pytest
-import torch
 from broken import quieter
 
 from tabsynth.auditing import one_run
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.datasets import load_census
 from tabsynth.privacy.accounting.accountants import gaussian_mu
-from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers import DPGAN, MargNet
-from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
+from tabsynth.synthesizers import MargNet
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.settings import with_settings
-from tabsynth.training.bounds import Clipping
-from tabsynth.training.networks import mlp
-from tabsynth.training.private_step import Batches, PrivateStep, minus_scores
 
 QUICK = MargNetConfig(components=20, steps=1)
 
@@ -91,62 +81,3 @@ def test_counts_without_noise_are_refuted(inserted, monkeypatch):
     model = MargNet(inserted.schema, epsilon=0.5, rows=450, config=QUICK)
     result = one_run.audit_one_run(model, inserted)
     assert result.verdict == REFUTED and result.epsilon_lower > 0.5
-
-
-def make_small_gan(schema, epsilon):
-    config = VARIANTS["advanced"]
-    settings = {"step__count": 8, "step__sampling_rate": 1.0, "generator__latent_dim": 8}
-    settings |= {"critic__hidden": (32,), "generator__hidden": (16,)}
-    return DPGAN(schema, epsilon=epsilon, rows=80, config=with_settings(config, **settings))
-
-
-def test_a_fit_of_steps_is_watched_and_left_as_it_was():
-    table, schema = load_census()
-    few = one_run.insert_canaries(schema, table[:50], 60, np.random.default_rng(1))
-    before = PrivateStep.clipped_sums, PrivateStep.noisy_mean
-    result = one_run.audit_one_run(make_small_gan(schema, 8.0), few)
-    assert (PrivateStep.clipped_sums, PrivateStep.noisy_mean) == before
-    assert result.verdict == NOT_REFUTED and result.details["guesses"] > 0
-
-
-@pytest.mark.parametrize("grouping", ["flat", "weight-bias"])
-def test_scores_of_a_step_by_brute_force(grouping):
-    """One gradient at a time, clipped by group, and the inner products written out."""
-    rng = torch.Generator().manual_seed(0)
-    module = mlp([5, 4, 1], rng, activation="tanh").double()
-    codes, public = (torch.randn(n, 5, generator=rng, dtype=torch.float64) for n in (6, 9))
-    ledger = Ledger(math.inf, 1e-5)
-    mechanism = SubsampledGaussian(noise_multiplier=0.7, sampling_rate=0.4)
-    step = PrivateStep(
-        module,
-        table=PrivateTable(codes, ledger),
-        account=ledger.open("critic", mechanism, 1),
-        batches=Batches(rate=0.4, expected_batch=3.0),
-        generator=rng,
-        clipping=Clipping(max_norm=0.3, grouping=grouping),
-    )
-    parameters, groups = list(module.parameters()), step.clipper.groups
-    reference, _ = step.clipper.reference(minus_scores, public)
-    other_rows, released = (
-        [torch.randn(p.shape, generator=rng, dtype=torch.float64) for p in parameters]
-        for _ in range(2)
-    )
-    clipped = []
-    for i in range(6):
-        grads = torch.autograd.grad(minus_scores(module, codes[i : i + 1]).sum(), parameters)
-        grads = [g - r for g, r in zip(grads, reference, strict=True)]
-        sizes = [
-            math.sqrt(
-                sum(float(g.square().sum()) for g, k in zip(grads, groups, strict=True) if k == j)
-            )
-            for j in range(max(groups) + 1)
-        ]
-        clipped.append([g * min(1, 0.3 / sizes[j]) for g, j in zip(grads, groups, strict=True)])
-    wanted = [0.0] * 6
-    variance = (max(groups) + 1) * (0.7 * 0.3) ** 2
-    for k in range(len(parameters)):
-        rest = released[k] * 3 - other_rows[k] - 0.2 * sum(c[k] for c in clipped)
-        for i in range(6):
-            wanted[i] += float((rest * clipped[i][k]).sum()) / variance
-    result = one_run.score_step(step, minus_scores, codes, reference, other_rows, released)
-    assert result == pytest.approx(wanted, rel=1e-6)
