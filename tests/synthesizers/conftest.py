@@ -5,6 +5,15 @@ from typing import Any
 import pytest
 
 from tabsynth.privacy.ledger.ledger import PrivateTable
+from tabsynth.synthesizers import plan
+from tabsynth.synthesizers.adversarial import public
+
+
+@pytest.fixture(autouse=True)
+def few_made_up_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a warm start, and of the tables on which times of fits are estimated."""
+    monkeypatch.setattr(public, "RELEASED_ROWS", 500)
+    monkeypatch.setattr(plan, "TRIAL_ROWS", 2_000)
 
 
 @pytest.fixture

@@ -137,6 +137,16 @@ def small_acgan(schema: Schema = SCHEMA, *, config: Any = None, **changes: Any) 
     return PATEACGAN(schema, **{**parameters, "autoencoder_config": coder(), **changes})
 
 
+def stop_at(stage: str, step: int, error: type[BaseException] = RuntimeError) -> Any:
+    """Return a progress that ends a fit with an error after a step of a stage."""
+
+    def progress(now: str, done: int, total: int) -> None:
+        if (now, done) == (stage, step):
+            raise error("stopped")
+
+    return progress
+
+
 def facts(model: Synthesizer) -> dict[str, Any]:
     """The certificate but for its date."""
     certificate = model.certificate()

@@ -197,7 +197,6 @@ def test_the_schema_lists_what_there_is():
 def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, monkeypatch):
     """What private steps go by: of the model itself, of a table that a person declared public, or of another
     synthesizer, whose mechanisms are on the same list."""
-    monkeypatch.setattr(released, "RELEASED_ROWS", 300)
     given, seen = {TABLE: PUBLIC, WARM: {"epsilon": 6.0}}.get(source, {}), []
     if source == WARM:
         given = {**given, "warm_start": margnet(rows=60).fit(frame())}
@@ -216,7 +215,7 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
     )  # not warmed up on it, the critic never sees it
     assert bool(seen) == (used != "generated rows")
     if seen:
-        assert len(seen[0]) == (30 if source == TABLE else 300)
+        assert len(seen[0]) == (30 if source == TABLE else released.RELEASED_ROWS)
     assert critic["details"]["stand_ins"] == used
     assert (
         critic["details"]["unit"] == f"median gradient norm of {used} at each step, group by group"

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from tabsynth import Categorical, Hierarchical, InputError, MargNet, Schema
-from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.privacy.noise.counts import NoisyCounts, number_of
 from tabsynth.schema import Column
 from tabsynth.schema.schema import Zero
@@ -331,17 +330,8 @@ def test_the_stage_has_its_share() -> None:
     assert all(declared[stage] == pytest.approx(0.75 * share) for stage, share in without.items())
 
 
-def test_declared_tables_are_read_once_and_charged(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_declared_tables_are_read_once_and_charged(reads: list[str], tmp_path: Path) -> None:
     """R1, R2, R7: one charge for all levels of all tables. A record is in each level, so that their noise adds up to the charge."""
-    real, reads = PrivateTable.read, []
-
-    def read(self: Any, account: Any, uses: int = 1) -> Any:
-        reads.append(account.purpose)
-        return real(self, account, uses)
-
-    monkeypatch.setattr(PrivateTable, "read", read)
     fitted = model(TABLE, ("state", "job"))
     planned = fitted.plan(estimate_time=False)
     fitted.fit(frame(), checkpoint=tmp_path / "checkpoint")

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import torch
 from command_lines import make_people
-from fitted_tables import SCHEMA, small, small_acgan, small_dpgan, small_pate
+from fitted_tables import SCHEMA, small, small_acgan, small_dpgan, small_pate, stop_at
 from fitted_tables import frame as rows
 from linked_tables import TINY, schema, tables
 from record_replay import neighbours
@@ -43,7 +43,6 @@ from tabsynth.privacy.certificate.signing import make_keys, read_private
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger
 from tabsynth.synthesizers import MargNetConfig, load
-from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.adversarial.method import NetworksMethod
 from tabsynth.training.loop import TIME_LIMIT, TrainingMonitor
 
@@ -111,13 +110,9 @@ def on_a_ledger(path: Path) -> Any:
 
 
 def interrupted(path: Path) -> Any:
-    def stop(stage: str, done: int, total: int) -> None:
-        if (stage, done) == ("critic", 3):
-            raise KeyboardInterrupt
-
     model = small()
     with pytest.raises(KeyboardInterrupt):
-        model.fit(rows(), progress=stop)
+        model.fit(rows(), progress=stop_at("critic", 3, KeyboardInterrupt))
     return model
 
 
@@ -208,7 +203,6 @@ def forged(
 def test_every_smaller_charge_is_found(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(released, "RELEASED_ROWS", 300)
     model = FITS[name](tmp_path)
     path = tmp_path / "t.csv"
     if name == "linked tables":
@@ -285,7 +279,6 @@ def test_a_time_limit_excuses_no_use_that_a_curve_shows(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither in the list, nor in the plan."""
-    monkeypatch.setattr(released, "RELEASED_ROWS", 300)
     fit, purposes = CURVED[name]
     honest = fit(tmp_path).certificate()
     curves, registered = honest["training"]["curves"], METHODS[honest["method"]].curves

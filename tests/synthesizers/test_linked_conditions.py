@@ -114,7 +114,7 @@ def test_rows_of_the_root_satisfy_a_condition(fitted, tmp_path):
 @pytest.mark.slow
 def test_a_condition_is_that_of_a_filtered_sample(fitted):
     """By Bayes' rule: the same as of many rows those that satisfy it."""
-    drawn = fitted.sample(20_000, random_state=2)
+    drawn = fitted.sample(8000, random_state=2)
     kept = drawn["homes"]["kind"] == "house"
     direct = fitted.sample(5000, where={"homes": {"kind": "house"}}, random_state=3)
     for column in ("rooms", "rent"):

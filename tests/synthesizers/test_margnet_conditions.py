@@ -366,9 +366,3 @@ def test_gans_hold_impossible_combinations() -> None:
     dropping = Schema(ZEROS.columns, impossible=ZEROS.impossible, violations="drop")
     model = small_gan(dropping).fit(frame(60))
     TableEncoder(ZEROS).to_index(model.sample(500))  # refuses impossible rows
-
-
-def test_conditional_rows_in_a_file(free: MargNet, tmp_path: Path) -> None:
-    free.sample_to(tmp_path / "t.parquet", 20, where={"k": "y"}, random_state=4)
-    created = pd.read_parquet(tmp_path / "t.parquet")
-    assert set(created["k"]) == {"y"} and len(created) == 20

@@ -108,16 +108,6 @@ def test_what_is_saved_comes_back(changes: dict[str, Any], tmp_path: Path) -> No
     assert "é" in set(SCHEMA["k"].categories)
 
 
-def test_of_an_autoencoder_trained_on_a_public_table(tmp_path: Path) -> None:
-    public = pd.DataFrame({"k": pd.Series(["x", "y"], dtype="str"), "v": [1, 2]})
-    model = fitted(autoencoder="public", public=public, public_source="made up")
-    model.save(tmp_path / "m")
-    content = (tmp_path / "m").read_bytes()
-    loaded = load(tmp_path / "m")
-    assert loaded.certificate()["public"]["public_table"]["rows"] == 2
-    assert len(loaded.sample(3)) == 3 and b"public" in content
-
-
 def test_the_file_is_safetensors_and_json(held: bytes) -> None:
     """No pickle; the keys of the facts are known, one by one (R18)."""
     size = struct.unpack("<Q", held[:8])[0]

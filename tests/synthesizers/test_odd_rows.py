@@ -58,6 +58,7 @@ def codes_of(table: pd.DataFrame, schema: Schema) -> np.ndarray:
     return TableEncoder(schema).to_index(conform(table, schema))
 
 
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize("base", BASES)
 def test_a_draft_and_what_follows_take_every_cell(base: str) -> None:
     """A schema is drafted of odd rows, too; and by a schema drafted before, each row has the code that it has alone."""

@@ -159,19 +159,6 @@ def test_teachers_are_means_of_their_shards_and_votes_their_signs() -> None:
     assert torch.equal(preferred, best) and (preferred.sum(1) == count).all()
 
 
-@pytest.mark.parametrize("encoding", ["one-hot", "binary"])
-def test_a_record_more_leaves_other_teachers_as_they_were(encoding: str) -> None:
-    """R15, to the bit, past the size of a chunk too."""
-    index = table(8200)
-    shard = torch.randint(50, (8200,), generator=torch.Generator().manual_seed(1))
-    for n in (5, 8191, 8192, 8199):
-        created, codes = features(index, 3, encoding=encoding)
-        fewer = MarginalTeachers.of(codes[:n], shard[:n], 50, created).means
-        more = MarginalTeachers.of(codes[: n + 1], shard[: n + 1], 50, created).means
-        changed = torch.nonzero((fewer != more).any(1)).flatten().tolist()
-        assert changed in ([int(shard[n])], [])
-
-
 class RoundedByPlace(PairFeatures):
     """Features of which a product of matrices rounds each row by its place and by the number of rows."""
 

@@ -10,17 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from fitted_tables import SCHEMA, facts, frame, pate, small, small_acgan, small_pate
-from sklearn.base import clone
+from fitted_tables import SCHEMA, facts, frame, pate, small_acgan, small_pate, stop_at
 
-from tabsynth import PATEACGAN, PATEGAN, InputError, MargNet, Schema, TabsynthError, load
+from tabsynth import PATEACGAN, PATEGAN, InputError, Schema, TabsynthError, load
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, Gaussian, NoisyVote
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.schema import Column
-from tabsynth.synthesizers.adversarial import public as released
-from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
 from tabsynth.synthesizers.pate.estimator import recommend_teachers
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
@@ -124,10 +121,7 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
         lambda *a: drawn.append(real(*a)) or drawn[-1],  # type: ignore[func-returns-value]
     )
 
-    def stop(stage: str, done: int, total: int) -> None:
-        if stage == "votes" and done == 2:
-            raise KeyboardInterrupt
-
+    stop = stop_at("votes", 2, KeyboardInterrupt)
     model = small_pate(teachers=kind)
     with pytest.raises(KeyboardInterrupt):
         model.fit(frame(), checkpoint=tmp_path / "ck", progress=stop)
@@ -175,16 +169,10 @@ def test_more_teachers_than_rows_are_told(caplog: pytest.LogCaptureFixture) -> N
     assert len(model.sample(3)) == 3
 
 
-@pytest.mark.slow
 def test_a_trial_of_many_teachers_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """Its rows are made up."""
-    small_pate(teacher_count=30_000).plan()
+    small_pate(teacher_count=3_000).plan()
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
-
-
-def test_a_time_limit_stops_with_a_valid_model() -> None:
-    model = small_pate(time_limit=1e-3, config={"round_steps": 500}).fit(frame())
-    assert model.certificate()["training"]["stopped"] == "time limit" and len(model.sample(4)) == 4
 
 
 def teachers_of(model: PATEGAN | PATEACGAN) -> int:
@@ -211,16 +199,14 @@ def test_teachers_follow_public_facts_alone() -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"teacher_count": 0}, "teacher_count"),
+    ({"teachers": "witness"}, "teachers"),
     ({"teacher_count": 1}, "teacher_count to be a whole number >= 2"),
     ({"teacher_count": 2.5}, "teacher_count"),
     ({"teacher_count": 10**9}, "teacher_count"),
     ({"teacher_count": 8, "rows": 7}, "rows=7"),
-    ({"queries": 0}, "queries"),
     ({"queries": 1}, "queries"),
     ({"config": 5}, "config"),
     ({"autoencoder": "no-noise"}, "no-noise"),
-    ({"network_encoding": "binry"}, "binry"),
 ]
 BAD_LABELS: list[tuple[dict[str, Any], str]] = [
     ({"class_column": "nobody"}, "nobody"),
@@ -239,8 +225,8 @@ BAD_LABELS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("build", "change", "says"),
     [
-        *((small_pate, c, s) for c, s in [*BAD, ({"teachers": "witness"}, "teachers")]),
-        *((small_acgan, c, s) for c, s in [*BAD, *BAD_LABELS]),
+        *((small_pate, change, says) for change, says in BAD),
+        *((small_acgan, change, says) for change, says in BAD_LABELS),
     ],
 )
 def test_wrong_parameters_of_pate_are_one_line(build: Any, change: Any, says: str) -> None:
@@ -371,51 +357,6 @@ def test_a_plan_says_where_votes_are_noise() -> None:
     assert not any("labels are right" in note for note in many.notes)
 
 
-def test_class_votes_are_charged_besides() -> None:
-    certificate = small_acgan(mode="B").fit(frame()).certificate()
-    _, votes, classes = certificate["mechanisms"]
-    assert (classes["purpose"], classes["count"]) == ("class votes", 60)
-    assert classes["noise_multiplier"] == votes["noise"]
-    assert 2.97 < certificate["epsilon"] <= 3.0
-    alone = small_acgan(mode="C").fit(frame()).certificate()["mechanisms"][1]
-    assert alone["noise"] < votes["noise"]
-
-
-@pytest.mark.parametrize("kind", ["marginals", "networks"])
-def test_starts_from_what_is_free(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(released, "RELEASED_ROWS", 300)
-    config = MargNetConfig(components=30, steps=20, hidden=(16,))
-    first = MargNet(SCHEMA, epsilon=1.0, config=config).fit(frame())
-    warm = small_pate(warm_start=first, teachers=kind).fit(frame())
-    purposes = [m["purpose"] for m in warm.certificate()["mechanisms"]]
-    # The paper's networks have no use for the number of rows: it is not bought.
-    first_of_own = "row count" if kind == "marginals" else "joint counts"
-    assert purposes[-2:] == [first_of_own, "votes"] and 2.97 < warm.ledger_.spent <= 3.0
-    public = small_pate(public=frame(30, seed=4), public_source="made up", teachers=kind)
-    assert public.fit(frame()).certificate()["public"]["public_table"]["rows"] == 30
-
-
-@pytest.mark.parametrize("kind", ["marginals", "networks"])
-@pytest.mark.parametrize("rows", [1, 3])
-def test_tiny_tables_and_no_privacy(kind: str, rows: int) -> None:
-    for epsilon in (0.5, math.inf):
-        model = small_pate(epsilon=epsilon, teachers=kind).fit(frame(rows))
-        assert len(model.sample(6)) == 6
-        assert math.isinf(model.ledger_.spent) == math.isinf(epsilon)
-
-
-@pytest.mark.parametrize("encoding", ["ordinal", "binary", {"v": "base-4"}])
-def test_encodings(encoding: Any) -> None:
-    table = small_pate(network_encoding=encoding).fit(frame()).sample(20)
-    assert [str(t) for t in table.dtypes] == [c.dtype for c in SCHEMA.columns]
-
-
-def test_a_single_column() -> None:
-    schema = Schema([SCHEMA["k"]])
-    for build in (small_pate, small_acgan):
-        assert len(build(schema).fit(frame()[["k"]]).sample(5)) == 5
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("teachers", "least"), [(150, 0.85), (6000, 0.6)])
 def test_learns_a_dependence_that_shuffled_columns_lack(teachers: int, least: float) -> None:
@@ -435,10 +376,7 @@ def test_learns_a_dependence_that_shuffled_columns_lack(teachers: int, least: fl
     assert (rows["b"] == (rows["k"] == "x")).mean() > least
 
 
-def test_conventions_of_pate() -> None:
-    for created in (small_pate(random_state=3), small_acgan(mode="B")):
-        copy = clone(created)
-        assert copy.get_params(deep=False).keys() == created.get_params(deep=False).keys()
+def test_a_plan_names_the_teachers() -> None:
     plan = small_pate(rows=50).plan()
     assert plan.seconds is not None and 0 < plan.seconds < 60
     assert [s.purpose for s in plan.spends] == ["one-way counts", "votes"]
@@ -446,7 +384,6 @@ def test_conventions_of_pate() -> None:
     assert "7 vote on two-way marginals; there is no discriminator" in str(plan)
     networks = small_pate(teachers="networks").plan(estimate_time=False)
     assert "7 are networks, which tell real from generated rows" in str(networks)
-    assert small().method != small_pate().method
 
 
 def test_teachers_of_marginals_have_their_counts() -> None:

@@ -14,7 +14,7 @@ from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers import plan
 from tabsynth.synthesizers.margnet.estimator import MargNetMethod
 from tabsynth.synthesizers.model import Trained
-from tabsynth.synthesizers.plan import TRIAL_ROWS, TRIAL_STEPS, estimate_seconds, made_up_rows
+from tabsynth.synthesizers.plan import TRIAL_STEPS, estimate_seconds, made_up_rows
 from tabsynth.training.loop import TrainingMonitor
 
 
@@ -31,7 +31,7 @@ def test_only_what_reads_rows_is_scaled(
         method: MargNetMethod, index: np.ndarray, spends: Any, ledger: Ledger, *args: Any
     ) -> Trained:
         monitor = args[1]
-        assert len(index) == TRIAL_ROWS and monitor.trial_steps == TRIAL_STEPS
+        assert len(index) == plan.TRIAL_ROWS and monitor.trial_steps == TRIAL_STEPS
         clock[0] += 4
         for i in range(TRIAL_STEPS):
             clock[0] += 0.5 if i else 3
@@ -43,7 +43,7 @@ def test_only_what_reads_rows_is_scaled(
     monkeypatch.setattr(MargNetMethod, "train", train)
     monkeypatch.setattr(MargNetMethod, "free_steps", lambda _: {"generator": 101})
     spends = model.plan(estimate_time=False).spends
-    result = estimate_seconds(model.make_method(SCHEMA), spends, times * TRIAL_ROWS)
+    result = estimate_seconds(model.make_method(SCHEMA), spends, times * plan.TRIAL_ROWS)
     assert result == pytest.approx(7 * times + (50 if likely is None else 25))
 
 

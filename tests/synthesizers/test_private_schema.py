@@ -88,6 +88,7 @@ def exact_sums(table: pd.DataFrame, drafts: dict, number: int) -> dict:
     return out
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("number", [1, 2, 3, 5])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_row_adds_at_most_one_to_the_sums_of_a_round(number: int, seed: int) -> None:
@@ -206,7 +207,7 @@ def test_the_order_of_rows_changes_nothing(shuffled: int) -> None:
 
 
 def test_rows_conform_one_by_one() -> None:
-    table = patients(300)
+    table = patients(40)
     schema = draft_private(patients(), 2.0)
     table.loc[0, "age"], table.loc[1, "age"], table.loc[2, "age"] = "old", "-5", None
     table.loc[3, "admitted"], table.loc[4, "sex"], table.loc[5, "bmi"] = "soon", None, "1e99"

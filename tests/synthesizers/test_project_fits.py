@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
+from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate, stop_at
 
 from tabsynth import BudgetError, InputError, MargNet, evaluate_private, load
 from tabsynth.errors import FileFormatError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.accounting.accountants import order_of
 from tabsynth.privacy.certificate.verification import verify
-from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)
@@ -31,20 +30,6 @@ def margnet(epsilon: float = 1.0, **changes: Any) -> MargNet:
 def project(tmp_path: Path) -> Path:
     ProjectLedger.create(tmp_path / "project.ledger", epsilon=4.0, table="the table")
     return tmp_path / "project.ledger"
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The purposes of all reads of private rows."""
-    results: list[str] = []
-    real = PrivateTable.read
-
-    def read(table: Any, account: Any, uses: int = 1) -> Any:
-        results.append(account.purpose)
-        return real(table, account, uses)
-
-    monkeypatch.setattr(PrivateTable, "read", read)
-    return results
 
 
 def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
@@ -165,19 +150,11 @@ def test_one_fit_at_a_time(project: Path) -> None:
     margnet(0.2).fit(frame(), ledger=project)
 
 
-def stopped(stage: str, step: int) -> Any:
-    def progress(now: str, done: int, total: int) -> None:
-        if (now, done) == (stage, step):
-            raise RuntimeError("power cut")
-
-    return progress
-
-
 def test_with_a_checkpoint(project: Path, tmp_path: Path, reads: list[str]) -> None:
     """The fit's accounts are in the project's file alone; others may fit while it is away."""
     where = {"checkpoint": tmp_path / "ck", "ledger": project}
     with pytest.raises(RuntimeError):
-        small().fit(frame(), progress=stopped("critic", 3), **where)
+        small().fit(frame(), progress=stop_at("critic", 3), **where)
     assert not (tmp_path / "ck" / "ledger.jsonl").exists()
     first = [(e.purpose, e.spent) for e in ProjectLedger.read(project).journal.entries.values()]
     assert first == [("one-way counts", 1), ("autoencoder", 5), ("critic", 3)]
@@ -209,7 +186,7 @@ def test_an_older_copy_of_the_ledger_is_refused(project: Path, tmp_path: Path) -
     older = project.read_bytes()
     where = {"checkpoint": tmp_path / "ck", "ledger": project}
     with pytest.raises(RuntimeError):
-        small().fit(frame(), progress=stopped("critic", 3), **where)
+        small().fit(frame(), progress=stop_at("critic", 3), **where)
     project.write_bytes(older)
     with pytest.raises(FileFormatError, match="its ledger lacks what was written"):
         small().fit(frame(), **where)
@@ -220,7 +197,7 @@ def test_others_took_the_rest(project: Path, tmp_path: Path, reads: list[str]) -
     """A fit that was away has no claim on what it had not used: refused before a read, and kept."""
     where = {"checkpoint": tmp_path / "ck", "ledger": project}
     with pytest.raises(RuntimeError):
-        small().fit(frame(), progress=stopped("autoencoder", 1), **where)
+        small().fit(frame(), progress=stop_at("autoencoder", 1), **where)
     margnet(3.4).fit(frame(), ledger=project)
     before, count = project.read_bytes(), len(reads)
     with pytest.raises(BudgetError, match="exceed its limit of 4"):
@@ -281,7 +258,7 @@ def test_a_copied_checkpoint_is_charged_or_refused(project: Path, tmp_path: Path
     """R24: under a ledger both copies draw on the accounts of one run, whichever goes on first."""
     where = {"checkpoint": tmp_path / "ck", "ledger": project}
     with pytest.raises(RuntimeError):
-        small().fit(frame(), progress=stopped("critic", 3), **where)
+        small().fit(frame(), progress=stop_at("critic", 3), **where)
     shutil.copytree(tmp_path / "ck", tmp_path / "copy")
     small().fit(frame(), **where)
     before = project.read_bytes()

@@ -114,9 +114,9 @@ def test_all_rows_satisfy_a_condition(make: Any, tmp_path: Path) -> None:
 def test_rejection_keeps_the_distribution_of_the_other_columns() -> None:
     """Rows of a condition are those that an unconditional sample has."""
     model = small(random_state=0, epsilon=math.inf).fit(frame(200))
-    every = model.sample(60_000, random_state=1)
+    every = model.sample(30_000, random_state=1)
     every = every[(every["k"] == "x") & every["v"].between(3, 6).fillna(False)]
-    made = model.sample(20_000, where={"k": "x", "v": {"low": 3, "high": 6}}, random_state=2)
+    made = model.sample(5_000, where={"k": "x", "v": {"low": 3, "high": 6}}, random_state=2)
     assert made["b"].mean() == pytest.approx(every["b"].mean(), abs=0.04)
     shares, wanted = (t["v"].value_counts(normalize=True) for t in (made, every))
     assert (shares - wanted).abs().max() < 0.04
@@ -168,20 +168,6 @@ def test_by_default_a_hundred_rows_are_drawn_for_each(monkeypatch: pytest.Monkey
         model.sample(100, where=never)
     with pytest.raises(InputError, match="of 3,000 rows that were drawn"):
         model.sample(7, where={**never, "r": [-0.9, -0.4]})
-
-
-@pytest.mark.parametrize(
-    ("where", "part"),
-    [
-        (5, "Expected where to be a dict"),
-        ({"job": 1}, "names column 'job'"),
-        ({"k": []}, "gives column 'k' no value"),
-        ({"v": 99}, "column 'v' has no value 99"),
-    ],
-)
-def test_wrong_conditions_are_refused_as_by_margnet(where: Any, part: str) -> None:
-    with pytest.raises(InputError, match=part):
-        small().fit(frame()).sample(5, where=where)
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,5 +1,7 @@
 """scikit-learn's own checks of estimators, and what programs that use estimators expect of them."""
 
+import inspect
+import math
 import pickle
 import warnings
 from typing import Any
@@ -14,7 +16,7 @@ from sklearn.exceptions import NotFittedError, SkipTestWarning
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
-from tabsynth import DPWGAN, MargNet, Numeric, Schema
+from tabsynth import DPWGAN, Categorical, MargNet, Numeric, Schema
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.estimator import Synthesizer
 
@@ -110,9 +112,32 @@ def test_features_pickles_and_tags(make: Any) -> None:
         again.sample(20, random_state=1), model.sample(20, random_state=1)
     )
     assert again.certificate()["epsilon"] == model.certificate()["epsilon"]
-    unfitted = clone(model)
+    unfitted, ours = clone(model), model.get_params(deep=False)
     assert not hasattr(unfitted, "ledger_")
-    assert unfitted.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    assert unfitted.get_params(deep=False).keys() == ours.keys()
+    assert ours.keys() == inspect.signature(type(model)).parameters.keys()
+    for argument in ours:  # the constructor only stores
+        assert getattr(type(model)(**{**ours, argument: "?"}), argument) == "?"
+
+
+@pytest.mark.parametrize("rows", [1, 300])
+@pytest.mark.parametrize("make", ALL)
+def test_degenerate_tables(make: Any, rows: int) -> None:
+    """Columns of one value, of which null may be one; a single column; a table of a single row."""
+    k = SCHEMA["k"]
+    columns = [
+        Categorical(name="one", dtype="str", categories=("only",)),
+        Numeric(name="same", dtype="int64", low=4, high=4),
+        Numeric(name="half", dtype="float64", low=0, high=1, nulls=True),
+        Numeric(name="none", dtype="float64", low=0, high=1, nulls=True),
+        Categorical(name="empty", dtype="str", categories=("u", "v"), nulls=True),
+    ]
+    cells = {"k": "x", "one": "only", "same": 4, "half": 0.5, "none": math.nan, "empty": None}
+    table = pd.DataFrame(cells, index=range(rows)).astype({"empty": "str"})
+    for schema, epsilon in ((Schema([k, *columns]), 0.05), (Schema([k]), math.inf)):
+        made = make(schema=schema, epsilon=epsilon).fit(table[list(schema.names)]).sample(20)
+        schema.check_columns(made)
+        assert len(made) == 20
 
 
 def test_a_repr_is_a_line_of_what_was_given() -> None:

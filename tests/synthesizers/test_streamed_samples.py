@@ -59,26 +59,27 @@ def model() -> MargNet:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "STREAMED", 2_500)
-    monkeypatch.setattr(estimator, "STREAMED", 2_500)
+    monkeypatch.setattr(sampling, "MIN_ROWS", 500)
+    monkeypatch.setattr(sampling, "STREAMED", 500)
+    monkeypatch.setattr(estimator, "STREAMED", 500)
 
 
 def test_a_part_is_a_group_of_rows(model: MargNet, tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
-    certificate = model.sample_to(path, 9_001, random_state=1)
+    certificate = model.sample_to(path, 1_801, random_state=1)
     file = pq.ParquetFile(path)
     lengths = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-    assert lengths == [2251, 2250, 2250, 2250]
+    assert lengths == [451, 450, 450, 450]
     assert verify(path).consistent and certificate.exists()
-    model.sample_to(tmp_path / "u.parquet", 9_001, random_state=1)
+    model.sample_to(tmp_path / "u.parquet", 1_801, random_state=1)
     assert pq.read_table(tmp_path / "u.parquet").equals(pq.read_table(path))
-    model.sample_to(tmp_path / "u.parquet", 9_001, random_state=2)
+    model.sample_to(tmp_path / "u.parquet", 1_801, random_state=2)
     assert not pq.read_table(tmp_path / "u.parquet").equals(pq.read_table(path))
 
 
 def test_the_rows_are_those_of_the_model(model: MargNet, tmp_path: Path) -> None:
     """Same dtypes as of a table that is drawn at once, rules hold, and shares agree within sampling error."""
-    path, n = tmp_path / "t.parquet", 20_000
+    path, n = tmp_path / "t.parquet", 4_000
     model.sample_to(path, n, random_state=1)
     table, whole = pd.read_parquet(path), model.sample(n, random_state=2)
     assert table.dtypes.to_dict() == whole.dtypes.to_dict() and len(table) == n
@@ -94,7 +95,7 @@ def test_the_rows_are_those_of_the_model(model: MargNet, tmp_path: Path) -> None
 
 
 def test_small_tables_and_conditions_are_as_ever(model: MargNet, tmp_path: Path) -> None:
-    for n, options in ((2_000, {}), (3_000, {"where": {"sex": "m"}})):
+    for n, options in ((400, {}), (600, {"where": {"sex": "m"}})):
         model.sample_to(tmp_path / "t.parquet", n, random_state=1, **options)
         whole = model.sample(n, random_state=1, **options)
         pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "t.parquet"), whole)
@@ -103,7 +104,7 @@ def test_small_tables_and_conditions_are_as_ever(model: MargNet, tmp_path: Path)
 def test_a_model_file_streams_the_same_rows(model: MargNet, tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     for made, name in ((model, "a"), (load(tmp_path / "m"), "b")):
-        made.sample_to(tmp_path / f"{name}.parquet", 3_000, random_state=5)
+        made.sample_to(tmp_path / f"{name}.parquet", 600, random_state=5)
     tables = [pd.read_parquet(tmp_path / f"{name}.parquet") for name in "ab"]
     pd.testing.assert_frame_equal(*tables)
 
@@ -124,12 +125,12 @@ def test_what_fails_leaves_no_file(
         MargNetModel, "stream_sampler", lambda self: lambda rows, rng: failing(draw, rows, rng)
     )
     with pytest.raises(KeyboardInterrupt):
-        model.sample_to(tmp_path / "t.parquet", 20_000)
+        model.sample_to(tmp_path / "t.parquet", 4_000)
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match="Expected formulas"):
-        model.sample_to(tmp_path / "t.parquet", 20_000, formulas="run")
+        model.sample_to(tmp_path / "t.parquet", 4_000, formulas="run")
     with pytest.raises(InputError, match="--sep"):
-        model.sample_to(tmp_path / "t.parquet", 3_000, sep=";")
+        model.sample_to(tmp_path / "t.parquet", 600, sep=";")
 
 
 def test_types_are_those_of_the_column_though_the_first_part_has_nulls_alone(
@@ -152,5 +153,5 @@ def test_types_are_those_of_the_column_though_the_first_part_has_nulls_alone(
 def test_rows_of_a_class_are_of_that_class_whatever_its_value(tmp_path: Path, label: bool) -> None:
     """A label that is False is a condition too; such a file is not written in parts."""
     fitted = small_acgan(class_column="b").fit(frame(60))
-    fitted.sample_to(tmp_path / "made.parquet", 3_000, class_value=label, where={})
+    fitted.sample_to(tmp_path / "made.parquet", 600, class_value=label, where={})
     assert set(pq.read_table(tmp_path / "made.parquet")["b"].to_pylist()) == {label}

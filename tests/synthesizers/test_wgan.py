@@ -81,36 +81,6 @@ def tiny(**changes: Any) -> WGANConfig:
     return with_settings(WGANConfig(), **{**parameters, **changes})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("marginals", [False, True])
-def test_it_learns_that_columns_agree(marginals: bool) -> None:
-    """Without noise: the pair of columns comes closer than independent columns could."""
-    size, n = 4, 400
-    generator = np.random.default_rng(0)
-    first = generator.choice(size, n, p=[0.4, 0.3, 0.2, 0.1])
-    second = np.where(generator.random(n) < 0.9, first, generator.integers(0, size, n))
-    index = np.stack([first, second], axis=1)
-    config = tiny(
-        generator__hidden=(64,),
-        critic__hidden=(64,),
-        step__sampling_rate=0.25,
-        step__count=400,
-        critic__per_generator=2,
-        weight_clip=0.1,
-        critic__lr=2e-3,
-        generator__lr=2e-3,
-        generator__averaging=0.9,
-    )
-    layout = layout_of(size, size)
-    one_way = [np.bincount(column, minlength=size) / n for column in index.T]
-    model = build(config, layout, one_way if marginals else None)
-    assert train(model, index) == 400
-    synthetic = model.final_generator.sample(4000, rng(9))
-    shuffled = np.outer(*one_way).ravel()
-    floor = np.abs(pairs(index, size) - shuffled).sum() / 2
-    assert np.abs(pairs(index, size) - pairs(synthetic, size)).sum() / 2 < 0.25 * floor
-
-
 def test_critic_weights_stay_clipped() -> None:
     """In [−c_p, c_p] from the first step to the last, under noise that would carry them away."""
     config = tiny(weight_clip=0.02, critic__lr=0.1)
@@ -140,13 +110,6 @@ def test_start_from_marginals() -> None:
         np.testing.assert_allclose(
             np.bincount(synthetic[:, j], minlength=len(p)) / 20_000, p, atol=0.02
         )
-    # With its weights at their usual size, still close.
-    usual = TableGenerator(layout, SMALL, rng())
-    usual.start_from(wanted)
-    synthetic = usual.sample(20_000, rng(1))
-    for j, p in enumerate(wanted):
-        distance = np.abs(np.bincount(synthetic[:, j], minlength=len(p)) / 20_000 - p).sum() / 2
-        assert distance < 0.12
 
 
 def test_start_from_marginals_through_a_decoder() -> None:
@@ -270,23 +233,6 @@ def test_the_fixed_bound_of_source_cuts_nothing_of_ten_columns() -> None:
         grads = torch.autograd.grad(loss, list(critic.parameters()))
         worst = max(worst, float(torch.cat([g.flatten() for g in grads]).norm()))
     assert 0.8 * c_g < worst <= c_g * (1 + 1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rounded", [False, True])
-def test_plain_rows_are_independent(rounded: bool) -> None:
-    """Counts of plain samples spread as a binomial's; rounded ones stay near what is expected."""
-    layout = layout_of(2, 2)
-    generator = TableGenerator(
-        layout,
-        with_settings(SMALL, rounded=rounded),
-        rng(),
-    )
-    generator.start_from([np.array([0.5, 0.5])] * 2)
-    counts = [(generator.sample(400, rng(seed)) == 0).all(axis=1).sum() for seed in range(60)]
-    share = np.mean(counts) / 400
-    spread = np.std(counts) / math.sqrt(400 * share * (1 - share))
-    assert 0.7 < spread < 1.3 if not rounded else spread < 0.5
 
 
 @pytest.mark.parametrize("rows", [1.0, 19.9, 30.0, 400.4])
