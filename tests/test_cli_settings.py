@@ -12,7 +12,8 @@ import typer
 from tabsynth import InputError
 from tabsynth.cli import app
 from tabsynth.cli.console import named_as_typed
-from tabsynth.cli.settings import arguments_of, read_settings
+from tabsynth.cli.fit import arguments_of
+from tabsynth.cli.options import read_settings
 from tabsynth.errors import FileFormatError
 from tabsynth.synthesizers import AutoencoderConfig, MargNetConfig, WGANConfig
 from tabsynth.synthesizers.settings import with_settings

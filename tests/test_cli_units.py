@@ -129,6 +129,9 @@ def test_ledgers_and_options_of_other_units_are_refused(folder):
     run("schema", "declare", "plain.json", *plain, cwd=folder)
     words = ("fit", "stays.csv", "--schema", "dropped.json", "--epsilon", 1, "-o", "n")
     refused(*words, "--count", "bounded", cwd=folder, says="The schema declares no unit")
+    for count, further in (("bounded", ()), ("violations", ("--checkpoint", "c"))):
+        said = run(*words, "--count", count, *further, cwd=folder, code=2)
+        assert said.stdout == ""  # nothing is planned
 
 
 @pytest.mark.slow

@@ -1,17 +1,17 @@
 """``tabsynth audit``: run audits one after the other, and write the results after each."""
 
 import math
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tabsynth._progress import progress_bar
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import INTERRUPTED, cli_command, fail, say
-from tabsynth.cli.paths import make_folder
-from tabsynth.cli.settings import check_method
+from tabsynth.cli.console import INTERRUPTED, cli_command, fail, option, say
+from tabsynth.cli.fit import check_method
+from tabsynth.cli.options import make_folder
 from tabsynth.errors import InputError
 from tabsynth.methods import LINKED, METHODS
 
@@ -26,40 +26,26 @@ REFUTED_CODE = 1
 @app.command()
 @cli_command
 def audit(
-    method: Annotated[
-        str, typer.Option(help=f"The synthesizer: {', '.join((*METHODS, *LINKED))}.")
-    ],
-    epsilon: Annotated[float, typer.Option(help="ε of the claim to audit, above 0 and finite.")],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="The folder for audit.html and audit.json.")
-    ],
-    delta: Annotated[float, typer.Option(help="δ of the claim to audit, between 0 and 1.")] = 1e-5,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            help="Kind of audit: white-box, replay, black-box, one-run or all. Default: white-box and replay, about a"
-            " minute."
-        ),
-    ] = None,
-    runs: Annotated[
-        int | None,
-        typer.Option(
-            help="Runs on each neighbouring dataset, at least 20; for one-run the number of canaries. More runs allow"
-            " larger lower bounds. Default: 4000 white-box, 500 black-box, 1000 one-run."
-        ),
-    ] = None,
-    case: Annotated[
-        str,
-        typer.Option(
-            help="For black-box: average (rows of the census table) or worst (equal rows and one that differs)."
-        ),
-    ] = "average",
-    seeds: Annotated[
-        int,
-        typer.Option(
-            help="For replays: number of artificial tables. Each has two replays for every kind of neighbouring dataset."
-        ),
-    ] = 1,
+    method: str = option(f"The synthesizer: {', '.join((*METHODS, *LINKED))}.", default=MISSING),
+    epsilon: float = option("ε of the claim to audit, above 0 and finite.", default=MISSING),
+    out: Path = option("The folder for audit.html and audit.json.", "-o", "--out", default=MISSING),
+    delta: float = option("δ of the claim to audit, between 0 and 1.", default=1e-5),
+    kind: str | None = option(
+        "Kind of audit: white-box, replay, black-box, one-run or all. Default: white-box and replay, about a"
+        " minute."
+    ),
+    runs: int | None = option(
+        "Runs on each neighbouring dataset, at least 20; for one-run the number of canaries. More runs allow"
+        " larger lower bounds. Default: 4000 white-box, 500 black-box, 1000 one-run."
+    ),
+    case: str = option(
+        "For black-box: average (rows of the census table) or worst (equal rows and one that differs).",
+        default="average",
+    ),
+    seeds: int = option(
+        "For replays: number of artificial tables. Each has two replays for every kind of neighbouring dataset.",
+        default=1,
+    ),
 ) -> None:
     """Try to refute a method's privacy claim on artificial or bundled tables.
 

@@ -7,7 +7,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, field, fields, is_dataclass
+from dataclasses import MISSING, Field, field, fields, is_dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, NoReturn, get_type_hints
 
@@ -20,8 +20,9 @@ from tabsynth._validate import quote
 from tabsynth.errors import TableError, TabsynthError
 
 INTERRUPTED = 130
-# Settings that were options of early versions.
+# Options of early versions: of fit and plan as settings now, of sample under another name.
 RENAMED = {"label": "class_column", "labels": "queries"}
+RENAMED_OF_SAMPLE = {"--label": "--class-value"}
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name
 # Names and categories may come from untrusted files; their escape sequences must not reach the terminal.
 _CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "�")
@@ -78,16 +79,19 @@ def say_usage_error(error: Any) -> None:
     if not message:
         return
     command = error.ctx.command_path if error.ctx else ""
+    verb = command.split()[-1] if command else ""
     errors = getattr(error.__cause__, "errors", None)  # of pydantic, whose message names no value
     if errors:
         message += f", got {quote(errors()[0]['input'])}"
     if hasattr(error, "possibilities"):  # of the parser, which share a few letters with it
         name = error.option_name
         alike = get_close_matches(name, error.possibilities or (), cutoff=0.75)
-        message = f"No such option: {name}" + "".join(
-            f". Did you mean {other}?" for other in alike[:1]
-        )
-        if not alike and command.split()[-1] in ("fit", "plan"):
+        if verb == "sample" and name in RENAMED_OF_SAMPLE:
+            alike = [RENAMED_OF_SAMPLE[name]]
+        message = f"No such option: {name}"
+        if alike:
+            message += f". Did you mean {alike[0]}?"
+        elif verb in ("fit", "plan"):
             setting = name.strip("-").replace("-", "_")
             setting = RENAMED.get(setting, setting)
             message += f". A setting of a method is written as --set {setting}=VALUE"
@@ -111,48 +115,33 @@ def named_as_typed(message: str, options: Mapping[str, str]) -> str:
 
 
 def option(text: str, *names: str, panel: str | None = None, default: Any = None) -> Any:
-    """Return a field of a group: an option with its help and, where they do not follow from the field, its names."""
+    """Return an option of a command, or of a group: its help, its default and, where they do not follow from it, its names."""
     return field(
         default=default,
         metadata={"option": typer.Option(*names, help=text, rich_help_panel=panel)},
     )
 
 
-def argument(text: str, default: Any = None) -> Any:
-    """Return a field of a group: an argument with its help."""
+def argument(text: str, default: Any = MISSING) -> Any:
+    """Return an argument of a command, or of a group, with its help."""
     return field(default=default, metadata={"argument": typer.Argument(help=text)})
 
 
 def cli_command(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command for typer: errors of the user are one line and exit code 2, groups of options are flat.
 
-    A parameter of ``command`` whose annotation is a dataclass is a group: the result has an option for each of its fields,
-    which :func:`option`, :func:`argument` or the annotation describes.
+    A parameter of ``command`` whose annotation is a dataclass is a group: the result has an option for each of its fields.
+    Other parameters are options themselves. :func:`option`, :func:`argument` or the annotation describes each.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: fields(hint) for name, hint in hints.items() if is_dataclass(hint)}
     options: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
-        if parameter.name not in groups:
-            options.append(
-                parameter.replace(
-                    kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]
-                )
-            )
-            continue
-        types = get_type_hints(hints[parameter.name], include_extras=True)
-        options += [
-            inspect.Parameter(
-                item.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if item.default is MISSING else item.default,
-                annotation=Annotated[types[item.name], *item.metadata.values()]
-                if item.metadata
-                else types[item.name],
-            )
-            for item in groups[parameter.name]
-        ]
-
+        if parameter.name in groups:
+            types = get_type_hints(hints[parameter.name], include_extras=True)
+            options += [_parameter(f.name, types[f.name], f) for f in groups[parameter.name]]
+        else:
+            options.append(_parameter(parameter.name, hints[parameter.name], parameter.default))
     flags = {item.name: _flag(item) for item in options}
     flags |= {"random_state": flags["seed"]} if "seed" in flags else {}
 
@@ -179,6 +168,19 @@ def cli_command(command: Callable[..., None]) -> Callable[..., None]:
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     run.__doc__ = "\n\n".join(" ".join(part.split()) for part in paragraphs)
     return run
+
+
+def _parameter(name: str, annotation: Any, described: Any) -> inspect.Parameter:
+    """Return an option for typer from its default, which may be what :func:`option` or :func:`argument` returned."""
+    default = described
+    if isinstance(described, Field):
+        default = described.default
+        if described.metadata:
+            annotation = Annotated[annotation, *described.metadata.values()]
+    if default is MISSING:
+        default = inspect.Parameter.empty
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
 def _flag(parameter: inspect.Parameter) -> str:

@@ -1,14 +1,11 @@
 """``tabsynth demo``: fit, sample and evaluate on a bundled table."""
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import cli_command, say
-from tabsynth.cli.options import Seed
-from tabsynth.cli.paths import make_folder
+from tabsynth.cli.console import cli_command, option, say
+from tabsynth.cli.options import Seed, make_folder
 
 ROWS, SECONDS = 7_000, 60  # seconds at most for each fit
 BEFORE = """\
@@ -37,13 +34,10 @@ What to do next:
 @app.command()
 @cli_command
 def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for the results.")] = Path(
-        "reports/demo"
+    out: Path = option("The folder for the results.", "-o", "--out", default=Path("reports/demo")),
+    epsilon: float = option(
+        "ε of the privacy budget of each fit, above 0; smaller is more private.", default=8.0
     ),
-    epsilon: Annotated[
-        float,
-        typer.Option(help="ε of the privacy budget of each fit, above 0; smaller is more private."),
-    ] = 8.0,
     seed: Seed = None,
 ) -> None:
     """Fit MargNet and DP-WGAN to a bundled synthetic table, sample and evaluate, in about three minutes."""

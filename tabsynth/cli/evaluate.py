@@ -2,14 +2,27 @@
 
 import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import parse_json, read_json_text
 from tabsynth._validate import quote
-from tabsynth.cli.console import fractions, say, warn
-from tabsynth.cli.options import Compared, flag, typed_options
-from tabsynth.cli.paths import check_folder, check_not_input, make_folder
+from tabsynth.cli.commands import app
+from tabsynth.cli.console import cli_command, fractions, say, warn
+from tabsynth.cli.options import (
+    Compared,
+    Measures,
+    Publication,
+    Reading,
+    SurveyDesign,
+    check_folder,
+    check_not_input,
+    flag,
+    load_schema,
+    make_folder,
+    typed_options,
+)
 from tabsynth.errors import InputError, TabsynthError
 
 if TYPE_CHECKING:
@@ -17,6 +30,59 @@ if TYPE_CHECKING:
     from tabsynth.report import Report
     from tabsynth.schema.linked import LinkedSchema
     from tabsynth.schema.schema import Schema
+
+
+@app.command()
+@cli_command
+def evaluate(
+    compared: Compared,
+    measures: Measures,
+    survey: SurveyDesign,
+    publication: Publication,
+    reading: Reading,
+) -> None:
+    """Compare a synthetic table with the real one, and write report.html and metrics.json.
+
+    Without --epsilon the report contains exact figures of the real table: do not publish it. Tables of other programs need
+    no schema: tabsynth drafts one from both tables, and says so in the report. The options --sep,
+    --encoding, --decimal and --sheet are about the real tables. With the schema of linked tables, --real, --synthetic and
+    --holdout are folders with a file for each table, and there is a page for each table besides.
+    """
+    real, synthetic, holdout = compared.tables
+    schema, out, key = compared.schema, compared.out, compared.key
+    design, charged = survey.options, asdict(publication)
+    options: dict[str, Any] = {"target": measures.target, "by": measures.by}
+    settings: dict[str, Any] = {"boosting": measures.boosting}
+    if schema is not None and is_linked_schema(schema):
+        # Each row of the root is a cluster.
+        of_root = {k: design[k] for k in ("weights", "replicate_weights", "replicate_factor")}
+        refused = {name: value for name, value in design.items() if name not in of_root}
+        refused |= {**options, **settings, **charged}
+        return write_linked(compared, reading.options, of_root, refused)
+    facts = load_schema(schema)
+    check_folder(out)
+    if facts is None:
+        refused = {**charged, "decimal": reading.decimal}
+        read = read_undeclared(compared.tables, reading.options, refused)
+        certificate = certificate_of(synthetic, key)
+        confidential = measure(read, None, certificate, design, settings, **options)
+        write_report(confidential, out, *compared.tables)
+        return print_summary(confidential)
+    rows, epsilon, ledger = publication.sample_rows, publication.epsilon, publication.ledger
+    if epsilon is not None and (rows is not None or real.is_dir() or synthetic.is_dir()):
+        raise InputError(
+            "A report with --epsilon is of whole tables; leave out --sample-rows, and give files in place of folders."
+        )
+    tables, totals = read_tables(compared.tables, facts, reading.options, design, rows)
+    certificate = certificate_of(synthetic, key)
+    exact = {"holdout": holdout, **options, **design, **settings}
+    report = measure_privately(
+        tables[0], tables[1], facts, certificate, epsilon, ledger, exact
+    ) or measure(
+        tables, facts, certificate, design, {**settings, "sampled_from": totals}, **options
+    )
+    write_report(report, out, real, synthetic, schema, holdout, ledger)
+    return print_summary(report)
 
 
 def certificate_of(table: Path, key: Path | None = None) -> "Verification | None":

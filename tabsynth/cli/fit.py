@@ -1,17 +1,255 @@
-"""The fit of a command: print the planned privacy cost, read the table, fit, print the privacy cost."""
+"""``tabsynth fit``: read the settings of a method, print the planned privacy cost, read the table, fit, and print the privacy cost."""
 
+import re
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, is_dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from tabsynth._files import check_writable
 from tabsynth._progress import progress_bar
-from tabsynth.cli.console import INTERRUPTED, fail, one_interrupt, say
+from tabsynth._validate import quote
+from tabsynth.cli.commands import app
+from tabsynth.cli.console import INTERRUPTED, cli_command, fail, one_interrupt, say
 from tabsynth.cli.ledger import ledger_status
+from tabsynth.cli.options import (
+    Engine,
+    FitBudget,
+    FitColumns,
+    FitRequest,
+    PriorKnowledge,
+    Reading,
+    Running,
+    Settings,
+    Survey,
+    check_not_input,
+    load_schema,
+    null_texts,
+    refuse,
+    same_file,
+    typed_options,
+)
+from tabsynth.errors import InputError
+from tabsynth.methods import METHODS
 
 if TYPE_CHECKING:
     from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers import Synthesizer
+    from tabsynth.synthesizers.linked.estimator import LinkedMargNet
+
+OF_LINKED = (
+    "epsilon",
+    "delta",
+    "rows",
+    "time_limit",
+    "seed",
+    "device",
+    "checkpoint",
+    "ledger",
+    "accept_drafted_domain",
+    "linked",
+    "out",
+    "sep",
+    "encoding",
+    "decimal",
+    "sheet",
+)
+
+
+@app.command()
+@cli_command
+def fit(
+    request: FitRequest,
+    budget: FitBudget,
+    columns: FitColumns,
+    survey: Survey,
+    settings: Settings,
+    prior: PriorKnowledge,
+    engine: Engine,
+    reading: Reading,
+    running: Running,
+) -> None:
+    """Fit a synthesizer to a table within a privacy budget.
+
+    Without a schema, one is drafted from the table within the same budget: columns that identify people are left out.
+    With one, the planned privacy cost is printed before the table is read.
+    """
+    started = time.monotonic()
+    from tabsynth.synthesizers import METHODS as ESTIMATORS
+    from tabsynth.synthesizers.violations import check_count, check_counted
+
+    _check_source(request, engine)
+    parameters: dict[str, Any] = {"epsilon": request.epsilon, "delta": request.delta}
+    parameters |= {"device": running.device, "random_state": running.seed, "rows": request.rows}
+    parameters |= {"time_limit": request.time_limit and seconds(request.time_limit)}
+    parameters |= {"accept_drafted_domain": columns.accept_drafted_domain}
+    count = budget.count or ()
+    synthesizer: Any
+    read: Callable[[], Any]
+    if columns.linked is not None:
+        refused = {"schema": request.schema, "save_schema": request.save_schema, **asdict(survey)}
+        refused |= {"count": budget.count, "null": columns.null, "tables": columns.tables}
+        refuse({**refused, **asdict(settings), **asdict(prior)}, "Linked tables", OF_LINKED)
+        synthesizer, read = _linked_fit(request.table, columns.linked, parameters, reading)
+    else:
+        facts = load_schema(request.schema)
+        on_disk = running.checkpoint is not None or budget.ledger is not None
+        in_place = _counts_itself(request.table)
+        for name in check_count(count):  # before the plan, which is printed
+            check_counted(name, facts, None, in_place=in_place, on_disk=on_disk)
+        _check_columns(request, columns, survey, reading)
+        arguments = parameters | arguments_of(
+            request.method,
+            typed_options({"tables": _parse_tables(columns.tables), **asdict(prior)}),
+            settings.read(),
+        )
+        arguments |= _read_prior(prior, facts, reading)
+        nulls = null_texts(columns.null)
+        if facts is None:
+            drafting = {"null_values": nulls, "decimal": reading.decimal, **survey.parameters}
+            arguments["draft_options"] = drafting
+        synthesizer = ESTIMATORS[request.method](facts, **arguments)
+        read = partial(_read_engine, engine)
+        if request.table is not None:
+            identifiers = "repeated" in count
+            read = partial(_read_rows, request.table, facts, nulls, reading, identifiers)
+    private = engine.duckdb if request.table is None else request.table
+    inputs = [private, request.schema, columns.linked, settings.config]
+    inputs += [prior.public, prior.warm_start, budget.ledger]
+    if prior.public is not None and private is not None and same_file(prior.public, private):
+        raise InputError(
+            f"{prior.public} is the private table itself; give a public table to --public."
+        )
+    check_not_input(request.out, *inputs)
+    check_writable(request.out)
+    if request.save_schema is not None:
+        check_not_input(request.save_schema, *inputs, request.out)
+        check_writable(request.save_schema)
+    fit_and_print(synthesizer, read, request.out, running.checkpoint, budget.ledger, started, count)
+    for note in synthesizer.notes() if columns.linked is not None else ():
+        say(note)
+    say(f"Model: {request.out}")
+    if request.save_schema is not None:
+        synthesizer.schema_.save(request.save_schema)
+        say(f"Schema: {request.save_schema}")
+
+
+def _check_source(request: FitRequest, engine: Engine) -> None:
+    """Refuse a command that names no private table, or several, or too little of one of an engine."""
+    sources = (request.table, engine.duckdb, engine.spark)
+    if sum(source is not None for source in sources) != 1:
+        raise InputError("Name one private table: a file, a folder, --duckdb or --spark.")
+    if request.table is not None:
+        if engine.sql_table is not None:
+            raise InputError("--sql-table goes with --duckdb or --spark; leave it out.")
+        return
+    for flag, value in (("--sql-table", engine.sql_table), ("--schema", request.schema)):
+        if value is None:
+            raise InputError(f"{engine.flag} needs {flag}; add it.")
+
+
+def _counts_itself(table: Path | None) -> bool:
+    """Return whether a table is one that counts its own rows: that of an engine, or a folder."""
+    return table is None or table.is_dir()
+
+
+def _linked_fit(
+    folder: Path | None, schema: Path, parameters: dict[str, Any], reading: Reading
+) -> "tuple[LinkedMargNet, Callable[[], Any]]":
+    """Return the synthesizer of linked tables, and a function that reads them from a folder."""
+    from tabsynth.schema.linked import LinkedSchema
+    from tabsynth.synthesizers.linked.estimator import LinkedMargNet
+    from tabsynth.tables.files import read_linked
+
+    if folder is None:
+        raise InputError("--linked takes a folder of tables, not --duckdb or --spark.")
+    facts = LinkedSchema.load(schema)
+    read = partial(read_linked, folder, facts, **reading.options)
+    return LinkedMargNet(facts, **parameters), read
+
+
+def _check_columns(
+    request: FitRequest, columns: FitColumns, survey: Survey, reading: Reading
+) -> None:
+    """Refuse options of reading that the table does not take, and facts that the schema declares."""
+    from tabsynth.tables.files import suffix
+
+    if request.table is not None and not _counts_itself(request.table):
+        suffix(request.table)
+    elif reading.options:
+        source = (
+            "A folder of Parquet files" if request.table is not None else "A table of an engine"
+        )
+        raise InputError(f"{source} takes no --{next(iter(reading.options))}; leave it out.")
+    if request.schema is not None:
+        survey.refuse("goes without --schema: a schema file declares its own unit and weight.")
+        if columns.null:
+            raise InputError(
+                "--null goes without --schema: the schema's null_values list such texts."
+            )
+
+
+def _read_prior(prior: PriorKnowledge, facts: "Schema | None", reading: Reading) -> dict[str, Any]:
+    """Read the public table and the fitted model that a fit starts from."""
+    from tabsynth.synthesizers import load
+    from tabsynth.tables.files import read_table, taken_by
+
+    arguments: dict[str, Any] = {}
+    if prior.public is not None:
+        if facts is None:
+            raise InputError("--public needs --schema, which both tables have.")
+        options = taken_by(prior.public, reading.options)
+        arguments["public"] = read_table(prior.public, facts, **options)
+    if prior.warm_start is not None:
+        arguments["warm_start"] = load(prior.warm_start)
+    return arguments
+
+
+def _read_engine(engine: Engine) -> Any:
+    """Open the table of an engine, which counts its own rows."""
+    from tabsynth.tables.databases import duckdb_table, spark_table
+
+    warnings.filterwarnings("ignore", module="pyspark")  # of versions of pandas
+    name = str(engine.sql_table)
+    if engine.duckdb is None:
+        return spark_table(str(engine.spark), name)
+    return duckdb_table(engine.duckdb, name)
+
+
+def _read_rows(
+    table: Path,
+    schema: "Schema | None",
+    nulls: tuple[str, ...],
+    reading: Reading,
+    identifiers: bool,
+) -> Any:
+    """Read the rows of a file; the rows of a folder are counted in place."""
+    from tabsynth.tables.files import read_any, read_table
+    from tabsynth.tables.parquet_counter import ParquetCounter
+
+    if table.is_dir():
+        return ParquetCounter(table)
+    if schema is None:
+        return read_any(table, nulls, ask=True, **reading.as_texts)
+    aside = schema.identifiers if identifiers else ()
+    return read_table(table, schema, **reading.options, aside=aside)
+
+
+def _parse_tables(texts: Collection[str] | None) -> list[list[str]] | None:
+    """Convert ``--table`` to tables of columns."""
+    return [[column.strip() for column in text.split(",")] for text in texts or ()] or None
+
+
+def seconds(text: str) -> float:
+    """Parse ``90``, ``90s``, ``10m`` or ``2h`` as seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    value = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
+    if value <= 0:
+        raise InputError(f"Expected --time-limit like 90s, 10m or 2h, got {text!r}.")
+    return value
 
 
 def fit_and_print(
@@ -114,3 +352,147 @@ def _end_interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | N
         fail(f"Interrupted before there was a model. {cost}{resume}", INTERRUPTED)
     synthesizer.save(out)
     fail(f"Interrupted; the model so far is in {out}. {cost}{resume}", INTERRUPTED)
+
+
+# Parameters of estimators that have an option of their own: of every method, and of some.
+SHARED = frozenset(
+    [
+        "schema",
+        "epsilon",
+        "delta",
+        "rows",
+        "time_limit",
+        "accept_drafted_domain",
+        "draft_options",
+        "random_state",
+        "device",
+        "verbose",
+    ]
+)
+OPTIONS = {
+    "public": "--public",
+    "public_source": "--public-source",
+    "overlap": "--overlap",
+    "warm_start": "--warm-start",
+    "tables": "--table",
+}
+
+
+def check_method(method: str, registered: Collection[str] = METHODS) -> None:
+    """Reject a method that is not among those of a command."""
+    if method not in registered:
+        names = ", ".join(registered)
+        raise InputError(f"Expected --method to be one of {names}; got {method!r}.")
+
+
+def arguments_of(
+    method: str,
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    *,
+    complete: bool = True,
+) -> dict[str, Any]:
+    """Return the options and the settings that were typed as arguments of a method.
+
+    Unless ``complete``, as for a plan without a schema, what a fit must have may lack.
+
+    Raises
+    ------
+    InputError
+        For a method that is none, an option or a setting that it does not take, and a value that its configuration
+        refuses.
+    """
+    check_method(method)
+    from tabsynth import synthesizers
+
+    estimator = synthesizers.METHODS[method]
+    hints = get_type_hints(estimator)
+    names = set(estimator._get_param_names()) - SHARED
+    for name in options:
+        if name not in names:
+            takes = ", ".join(flag for option_name, flag in OPTIONS.items() if option_name in names)
+            raise InputError(
+                f"Method {method} takes no {OPTIONS[name]}; leave it out, or use another method. Its own options are"
+                f" {takes}, and --set NAME=VALUE for its settings."
+            )
+    config = _dataclass(hints.get("config"))
+    defaults = {} if config is None else vars(config())
+    parameters = names - {"config", *OPTIONS}
+    arguments: dict[str, Any] = dict(options)
+    configured: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in parameters:
+            arguments[name] = _argument(name, hints[name], value)
+        elif name in defaults:
+            configured[name] = value
+        else:
+            groups = {n for n in parameters if _dataclass(hints[n]) is not None}
+            groups |= {n for n, value in defaults.items() if is_dataclass(value)}
+            single = sorted((parameters | set(defaults)) - groups)
+            raise InputError(
+                f"Method {method} has no setting {name!r}; it has {', '.join(single)}, and groups of settings:"
+                f" {', '.join(f'{group}.NAME' for group in sorted(groups))}."
+            )
+    if configured:
+        if arguments.get("preset", "default") != "default":
+            raise InputError(
+                f"preset={arguments['preset']} states {', '.join(configured)} itself; leave out preset or the settings."
+            )
+        arguments["config"] = _with_settings(config(), configured)
+    if complete and "class_column" in parameters and "class_column" not in arguments:
+        raise InputError(
+            f"Method {method} needs --set class_column=COLUMN, the column whose values are the classes."
+        )
+    return arguments
+
+
+def _with_settings(config: Any, settings: Mapping[str, Any], within: str = "") -> Any:
+    """Return a configuration with other settings, which it checks; those of a group are a dict."""
+    changes: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name not in vars(config):
+            raise InputError(
+                f"There is no setting {within}{name}; {within.rstrip('.')} has {', '.join(vars(config))}."
+            )
+        present = getattr(config, name)
+        if is_dataclass(present):
+            changes[name] = _with_settings(
+                present, _group(value, present, f"{within}{name}"), f"{within}{name}."
+            )
+        elif isinstance(value, dict):
+            raise InputError(
+                f"Setting {within}{name} is a single value, which has no setting {next(iter(value), '')!r}."
+            )
+        else:
+            changes[name] = _tuple(value)
+    return replace(config, **changes)
+
+
+def _group(value: Any, config: Any, name: str) -> Mapping[str, Any]:
+    """Return the settings of a group; refuse a value that is none."""
+    if not isinstance(value, dict):
+        raise InputError(
+            f"Setting {name} is a group of settings, got {quote(value)}; set {name}.NAME=VALUE, with a NAME of"
+            f" {', '.join(vars(config))}."
+        )
+    return value
+
+
+def _tuple(value: Any) -> Any:
+    """Return the lists of TOML as tuples."""
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value
+
+
+def _argument(name: str, hint: Any, value: Any) -> Any:
+    """Return a value of TOML as a parameter: tables as configurations, and the text none as None where that is one."""
+    if value == "none" and type(None) in get_args(hint):
+        return None
+    config = _dataclass(hint)
+    if config is None:
+        return _tuple(value)
+    return _with_settings(config(), _group(value, config(), name), f"{name}.")
+
+
+def _dataclass(hint: Any) -> Any:
+    """Return the dataclass of a type hint such as ``Config | None``; None where it has none."""
+    return next((kind for kind in (hint, *get_args(hint)) if is_dataclass(kind)), None)

@@ -1,13 +1,14 @@
 """``tabsynth ledger``: make a project ledger, and show its runs."""
 
 import json
+from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tabsynth._validate import quote
-from tabsynth.cli.console import cli_command, say, say_table
+from tabsynth.cli.console import cli_command, option, say, say_table
 
 if TYPE_CHECKING:
     from tabsynth.privacy.ledger.project import ProjectLedger
@@ -27,32 +28,20 @@ LedgerPath = Annotated[Path, typer.Argument(help="The ledger file.")]
 @cli_command
 def create(
     path: LedgerPath,
-    epsilon: Annotated[
-        float,
-        typer.Option(
-            help="ε of all fits and reports together, above 0; inf records without a limit."
-        ),
-    ],
-    delta: Annotated[
-        float, typer.Option(help="δ of all fits and reports together, between 0 and 1.")
-    ] = 1e-5,
-    table_name: Annotated[
-        str, typer.Option(help="A label for the table; certificates contain it.")
-    ] = "",
-    composition: Annotated[
-        str,
-        typer.Option(
-            help="The privacy filter that composes all runs: renyi (every method) or gaussian (only margnet and published"
-            " reports, with 5 to 10% less noise)."
-        ),
-    ] = "renyi",
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            help="The column that says which unit a row is of, such as a person. The ledger then takes only fits of schemas"
-            " with this unit. Default: each row is a unit."
-        ),
-    ] = None,
+    epsilon: float = option(
+        "ε of all fits and reports together, above 0; inf records without a limit.", default=MISSING
+    ),
+    delta: float = option("δ of all fits and reports together, between 0 and 1.", default=1e-5),
+    table_name: str = option("A label for the table; certificates contain it.", default=""),
+    composition: str = option(
+        "The privacy filter that composes all runs: renyi (every method) or gaussian (only margnet and published"
+        " reports, with 5 to 10% less noise).",
+        default="renyi",
+    ),
+    unit: str | None = option(
+        "The column that says which unit a row is of, such as a person. The ledger then takes only fits of schemas"
+        " with this unit. Default: each row is a unit."
+    ),
 ) -> None:
     """Make a project ledger with a limit. Give it to fit and evaluate as --ledger PATH."""
     from tabsynth.design import neighbour_of
@@ -71,7 +60,7 @@ def create(
 @cli_command
 def show(
     path: LedgerPath,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the ledger as JSON.")] = False,
+    as_json: bool = option("Print the ledger as JSON.", "--json", default=False),
 ) -> None:
     """Show the fits and reports on a ledger, the used share of its budget, and the remaining ε."""
     from tabsynth.privacy.certificate.certificate import epsilon_to_json

@@ -4,8 +4,9 @@ A group is a dataclass whose fields are options. A command takes groups as its p
 that an option is declared once, and commands that share a group spell it the same.
 """
 
-import re
-from collections.abc import Collection, Mapping
+import os
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tabsynth._validate import in_range, one_of
+from tabsynth._files import check_writable, read_json_text
+from tabsynth._validate import in_range, one_of, quote
 from tabsynth.cli.console import argument, option
-from tabsynth.cli.paths import private_key
-from tabsynth.errors import InputError
+from tabsynth.errors import FileFormatError, InputError
 from tabsynth.methods import METHODS
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from tabsynth.schema.schema import Schema
 
 METHOD_NAMES = tuple(METHODS)
+# An environment variable, which does not enter the history of a shell.
+PASSPHRASE = "TABSYNTH_PASSPHRASE"
 OVERLAPPING = "Whether the number of private rows that are also public is measured"
 
 # Panels of the help, by task.
@@ -148,8 +151,6 @@ class Settings:
 
     def read(self) -> dict[str, Any]:
         """Read the settings that were typed, by name."""
-        from tabsynth.cli.settings import read_settings
-
         return read_settings(self.config, self.set or ())
 
 
@@ -161,7 +162,8 @@ class FitRequest:
     out: Path = option("The model file to write.", "-o", "--out", default=MISSING)
     table: Path | None = argument(
         "The private table: a text file (.csv, .tsv, .csv.gz), .parquet, .xlsx or another format by its"
-        " suffix, or a folder of .parquet files."
+        " suffix, or a folder of .parquet files.",
+        default=None,
     )
     schema: Path | None = option(
         "The schema of the table, a JSON file. Default: drafted privately, as a part of the budget."
@@ -239,16 +241,6 @@ class PriorKnowledge:
         "A fitted model of the same private rows to start from. Its privacy cost is part of the budget.",
         panel=METHOD,
     )
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options, by the parameters that they set."""
-        return {
-            "public": self.public,
-            "public_source": self.public_source,
-            "overlap": self.overlap,
-            "warm_start": self.warm_start,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -569,29 +561,6 @@ def refuse(values: Mapping[str, Any], what: str, supported: Collection[str]) -> 
             )
 
 
-def class_argument(synthesizer: Any, text: str) -> dict[str, Any]:
-    """Convert ``--class-value`` to an argument of ``sample``; only pate-acgan takes it."""
-    import pandas as pd
-
-    from tabsynth.synthesizers import PATEACGAN
-    from tabsynth.synthesizers.conditions import parse_value
-
-    if not isinstance(synthesizer, PATEACGAN):
-        raise InputError(
-            f"A model of method {synthesizer.method} takes no --class-value; leave it out, or use pate-acgan."
-        )
-    column = synthesizer.class_column_
-    value = parse_value(synthesizer.model_.encoder.schema, column, text, "--class-value")
-    return {"class_value": pd.NA if value is None else value}
-
-
-def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
-    """Convert ``--where`` to an argument of ``sample``."""
-    from tabsynth.synthesizers.conditions import parse_where
-
-    return {"where": parse_where(synthesizer.model_.encoder.whole, texts)}
-
-
 def check_decimal(options: dict[str, Any]) -> dict[str, Any]:
     """Refuse a decimal mark that is none, and return the options."""
     from tabsynth.schema.number_texts import DECIMAL_MARKS
@@ -621,15 +590,74 @@ def load_schema(path: Path | None) -> "Schema | None":
     return None if path is None else Schema.load(path)
 
 
-def parse_tables(texts: Collection[str] | None) -> list[list[str]] | None:
-    """Convert ``--table`` to tables of columns."""
-    return [[column.strip() for column in text.split(",")] for text in texts or ()] or None
+def same_file(path: Path, other: Path) -> bool:
+    """Return whether two paths name one existing file."""
+    return path.exists() and other.exists() and path.samefile(other)
 
 
-def seconds(text: str) -> float:
-    """Parse ``90``, ``90s``, ``10m`` or ``2h`` as seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    value = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
-    if value <= 0:
-        raise InputError(f"Expected --time-limit like 90s, 10m or 2h, got {text!r}.")
-    return value
+def check_not_input(out: Path, *inputs: Path | None) -> None:
+    """Reject an output file that is also an input."""
+    for path in inputs:
+        if path is not None and same_file(out, path):
+            raise InputError(f"{out} is read by this command; write to another file.")
+
+
+def check_folder(path: Path) -> None:
+    """Reject a folder that cannot be made or written to."""
+    place = next((p for p in (path, *path.absolute().parents) if p.exists()), path)
+    check_writable(place / "report.html" if place.is_dir() else place / path.name)
+
+
+def make_folder(path: Path) -> Path:
+    """Make a folder if it is missing, and check that it can be written to."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"Cannot make folder {path}: {error.strerror}.") from None
+    check_writable(path / "report.html")
+    return path
+
+
+def private_key(path: Path) -> "Ed25519PrivateKey":
+    """Read a private key; its passphrase comes from the environment."""
+    from tabsynth.privacy.certificate.signing import read_private
+
+    return read_private(path, os.environ.get(PASSPHRASE))
+
+
+def read_settings(path: Path | None, texts: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of a TOML file and of ``NAME=VALUE`` texts, which take precedence.
+
+    Raises
+    ------
+    InputError
+        For a text without a name or a value.
+    FileFormatError
+        For a file that is not TOML.
+    """
+    settings: dict[str, Any] = {}
+    if path is not None:
+        try:
+            settings = tomllib.loads(read_json_text(path, "settings"))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise FileFormatError(f"{path} is not valid TOML: {error}.") from None
+    for text in texts:
+        name, sign, value = text.partition("=")
+        *parents, last = (part.strip().replace("-", "_") for part in name.split("."))
+        if not sign or not all((*parents, last)):
+            raise InputError(f"Expected --set like NAME=VALUE, got {quote(text)}.")
+        level = settings
+        for part in parents:
+            level = level.setdefault(part, {})
+            if not isinstance(level, dict):
+                raise InputError(f"--set {quote(name)} is within {part}, which is a value.")
+        level[last] = _value(value.strip())
+    return settings
+
+
+def _value(text: str) -> Any:
+    """Return a value as TOML has it, or the text where it is none, such as a word without quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text

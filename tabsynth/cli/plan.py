@@ -7,9 +7,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._validate import quote
-from tabsynth.cli.console import say, say_table
-from tabsynth.cli.options import PlanDesign, PlanRequest, refuse, typed_options
-from tabsynth.cli.settings import arguments_of, check_method
+from tabsynth.cli.commands import app
+from tabsynth.cli.console import cli_command, say, say_table
+from tabsynth.cli.fit import arguments_of, check_method
+from tabsynth.cli.options import (
+    PlanDesign,
+    PlanGrid,
+    PlanRequest,
+    Settings,
+    check_prior,
+    load_schema,
+    refuse,
+    typed_options,
+)
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
 
@@ -21,6 +31,43 @@ if TYPE_CHECKING:
 
 OF_PATE, OF_STEPS = ("consensus", "flips", "queries", "teacher_count"), ("batches", "steps")
 OF_EACH = ("rows", "epsilon", "delta", "prior", "method", "schema", "set", "config")
+
+
+@app.command()
+@cli_command
+def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Settings) -> None:
+    """Show the noise and the number of labels that a privacy budget allows, without a table.
+
+    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost; with
+    --table, the error of the cells of a table. With --max-advantage in place of --epsilon, show the ε that keeps the
+    advantage of every attacker below a bound.
+    """
+    facts = load_schema(request.schema)
+    parameters = settings.read()
+    compared: Mapping[str, Any] = typed_options(asdict(grid))
+    if request.max_advantage is not None:
+        refused = {**compared, "epsilon": request.epsilon, "prior": request.prior}
+        refused |= {**asdict(design), "table": request.table, **asdict(settings)}
+        return print_advantage(request, facts, refused)
+    check_prior(request.prior)
+    if request.epsilon is None:
+        raise InputError("A plan needs --epsilon, or --max-advantage; give it.")
+    if request.table:
+        refused = {**compared, **asdict(design), **asdict(settings)}
+        return print_tables(request, facts, refused)
+    if design.bounds is None and (design.unit is not None or design.rows_per_unit is not None):
+        raise InputError(
+            "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
+        )
+    if (design.caps is None) != (design.population is None):
+        raise InputError("--caps and --population go together; give both, or leave them out.")
+    if design.caps is not None:
+        if design.bounds is not None:
+            raise InputError("Give --bounds or --caps, not both.")
+        return print_caps(request, design, facts)
+    if design.bounds is not None:
+        return print_bounds(request, design, facts)
+    return print_plan(request, facts, compared, parameters)
 
 
 def print_plan(

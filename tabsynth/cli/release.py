@@ -1,53 +1,34 @@
 """``tabsynth release``."""
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import cli_command, say
-from tabsynth.cli.options import Expires
-from tabsynth.cli.paths import private_key
+from tabsynth.cli.console import argument, cli_command, option, say
+from tabsynth.cli.options import Expires, private_key
 from tabsynth.errors import InputError
 
 
 @app.command(name="release")
 @cli_command
 def release_command(
-    table: Annotated[
-        Path,
-        typer.Argument(
-            help="A synthetic table with its certificate beside it, or a folder of linked tables."
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="The folder to make; it must not be there."),
-    ] = None,
-    answers: Annotated[
-        Path | None,
-        typer.Option(
-            help="What only people know about the release. Default: the file release.yaml beside the table."
-        ),
-    ] = None,
-    template: Annotated[
-        bool,
-        typer.Option(
-            "--template",
-            help="Write a release.yaml with the questions to answer, and nothing else.",
-        ),
-    ] = False,
-    key: Annotated[
-        Path | None,
-        typer.Option(help="The public key of a signer. The certificate must be signed with it."),
-    ] = None,
-    sign: Annotated[
-        Path | None,
-        typer.Option(
-            help="A private key of tabsynth keygen, to sign all files of the dossier with, and certificates that are not signed."
-        ),
-    ] = None,
+    table: Path = argument(
+        "A synthetic table with its certificate beside it, or a folder of linked tables."
+    ),
+    out: Path | None = option("The folder to make; it must not be there.", "-o", "--out"),
+    answers: Path | None = option(
+        "What only people know about the release. Default: the file release.yaml beside the table."
+    ),
+    template: bool = option(
+        "Write a release.yaml with the questions to answer, and nothing else.",
+        "--template",
+        default=False,
+    ),
+    key: Path | None = option(
+        "The public key of a signer. The certificate must be signed with it."
+    ),
+    sign: Path | None = option(
+        "A private key of tabsynth keygen, to sign all files of the dossier with, and certificates that are not signed."
+    ),
     expires: Expires = None,
 ) -> None:
     """Gather what the publication of a synthetic table needs in a new folder: the release dossier.

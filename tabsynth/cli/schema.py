@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +10,9 @@ import typer
 
 from tabsynth._files import check_writable, write_text
 from tabsynth._validate import one_of, quote
-from tabsynth.cli.console import cli_command, fail, option, say
+from tabsynth.cli.console import argument, cli_command, fail, option, say
 from tabsynth.cli.ledger import ledger_status
-from tabsynth.cli.options import Ledger, Reading, Survey, null_texts
-from tabsynth.cli.paths import check_not_input
+from tabsynth.cli.options import Ledger, Reading, Survey, check_not_input, null_texts
 from tabsynth.errors import InputError
 
 if TYPE_CHECKING:
@@ -187,28 +186,21 @@ def check(table: TablePath, schema: SchemaPath, reading: Reading) -> None:
 @app.command(name="import")
 @cli_command
 def import_command(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="A codebook or metadata of another program: SDV, frictionless, NIST, CSVW, DDI, SPSS, Stata or a codebook"
-            " in CSV. Its content tells which."
-        ),
-    ],
+    *,
+    source: Path = argument(
+        "A codebook or metadata of another program: SDV, frictionless, NIST, CSVW, DDI, SPSS, Stata or a codebook"
+        " in CSV. Its content tells which."
+    ),
     out: Out,
     drop: Drop = None,
     kind: Kind = None,
-    dtype: Annotated[
-        list[str] | None,
-        typer.Option(help="COLUMN=DTYPE, a column's pandas dtype, e.g. age=Int64; repeatable."),
-    ] = None,
-    bounds: Annotated[
-        list[str] | None,
-        typer.Option(help="COLUMN=LOW..HIGH, a column's bounds, both included; repeatable."),
-    ] = None,
-    values: Annotated[
-        list[str] | None,
-        typer.Option(help="COLUMN=VALUE,VALUE, a column's categories; repeatable."),
-    ] = None,
+    dtype: list[str] | None = option(
+        "COLUMN=DTYPE, a column's pandas dtype, e.g. age=Int64; repeatable."
+    ),
+    bounds: list[str] | None = option(
+        "COLUMN=LOW..HIGH, a column's bounds, both included; repeatable."
+    ),
+    values: list[str] | None = option("COLUMN=VALUE,VALUE, a column's categories; repeatable."),
 ) -> None:
     """Make a schema from a codebook or metadata of another program; options complete what it lacks."""
     from tabsynth.schema.importers import import_schema
@@ -233,7 +225,7 @@ def import_command(
 def export(
     schema: SchemaPath,
     out: Out,
-    to: Annotated[str, typer.Option(help="The format: sdv, sdv-v2 or frictionless.")],
+    to: str = option("The format: sdv, sdv-v2 or frictionless.", default=MISSING),
 ) -> None:
     """Convert a schema file to metadata of another program."""
     from tabsynth.schema.exporters import EXPORTS
@@ -252,15 +244,15 @@ def export(
 @app.command()
 @cli_command
 def suggest(
+    *,
     table: TablePath,
     schema: SchemaPath,
     out: Out,
-    epsilon: Annotated[
-        float,
-        typer.Option(help="ε of the suggestions; it counts in every fit that takes the schema."),
-    ],
+    epsilon: float = option(
+        "ε of the suggestions; it counts in every fit that takes the schema.", default=MISSING
+    ),
     reading: Reading,
-    delta: Annotated[float, typer.Option(help="δ of the suggestions.")] = 1e-5,
+    delta: float = option("δ of the suggestions.", default=1e-5),
     ledger: Ledger = None,
 ) -> None:
     """Add rules between columns that noisy counts of a table suggest to a schema.
@@ -306,37 +298,23 @@ def suggest(
 @cli_command
 def declare(
     schema: SchemaPath,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="The file to write. Default: the schema file itself."),
-    ] = None,
-    all_columns: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="Declare that the facts of all columns are public, as --source has them. No rule checks this. A fact that"
-            " stands as a draft read it off a table stays marked in the schema, the certificate and its statement: declared,"
-            " unchanged from a draft of the rows.",
-        ),
-    ] = False,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A column whose facts you declare to be public, as with --all; repeatable."
-        ),
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            help="The public document that declared facts are from, e.g. 'codebook 2019'."
-        ),
-    ] = None,
-    accept_suggested: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The number of a suggested rule, from 1, or all: it becomes a constraint; repeatable."
-        ),
-    ] = None,
+    out: Path | None = option("The file to write. Default: the schema file itself.", "-o", "--out"),
+    all_columns: bool = option(
+        "Declare that the facts of all columns are public, as --source has them. No rule checks this. A fact that"
+        " stands as a draft read it off a table stays marked in the schema, the certificate and its statement: declared,"
+        " unchanged from a draft of the rows.",
+        "--all",
+        default=False,
+    ),
+    column: list[str] | None = option(
+        "A column whose facts you declare to be public, as with --all; repeatable."
+    ),
+    source: str | None = option(
+        "The public document that declared facts are from, e.g. 'codebook 2019'."
+    ),
+    accept_suggested: list[str] | None = option(
+        "The number of a suggested rule, from 1, or all: it becomes a constraint; repeatable."
+    ),
     drop: Drop = None,
     kind: Kind = None,
 ) -> None:
@@ -382,8 +360,8 @@ def _numbers(texts: Sequence[str], count: int) -> list[int]:
 @app.command()
 @cli_command
 def diff(
-    first: Annotated[Path, typer.Argument(help="A schema file.")],
-    second: Annotated[Path, typer.Argument(help="Another schema file.")],
+    first: Path = argument("A schema file."),
+    second: Path = argument("Another schema file."),
 ) -> None:
     """Show what differs between two schema files. Exit code 0: nothing; 1: something."""
     from tabsynth.schema.editing import differences

@@ -5,16 +5,15 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tabsynth._files import read_json
 from tabsynth._validate import quote
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import cli_command, fail, say, warn
-from tabsynth.cli.options import Expires, Prior, check_prior
-from tabsynth.cli.paths import PASSPHRASE, private_key
+from tabsynth.cli.console import argument, cli_command, fail, option, say, warn
+from tabsynth.cli.options import PASSPHRASE, Expires, Prior, check_prior, private_key
 from tabsynth.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
@@ -35,15 +34,12 @@ EXIT = {
 @app.command()
 @cli_command
 def keygen(
-    key: Annotated[
-        Path, typer.Argument(help="The private key file to write; the public key goes to KEY.pub.")
-    ],
-    passphrase: Annotated[
-        bool,
-        typer.Option(
-            "--passphrase", help=f"Encrypt the key with a passphrase, from {PASSPHRASE} or typed."
-        ),
-    ] = False,
+    key: Path = argument("The private key file to write; the public key goes to KEY.pub."),
+    passphrase: bool = option(
+        f"Encrypt the key with a passphrase, from {PASSPHRASE} or typed.",
+        "--passphrase",
+        default=False,
+    ),
 ) -> None:
     """Make an Ed25519 key pair for signing certificates. Keep KEY secret; give KEY.pub to those who verify."""
     from tabsynth.privacy.certificate.signing import make_keys
@@ -67,19 +63,11 @@ def _passphrase() -> str:
 @app.command(name="certify")
 @cli_command
 def certify_command(
-    table: Annotated[
-        Path, typer.Argument(help="A synthetic table with its certificate beside it.")
-    ],
-    audit: Annotated[
-        Path | None,
-        typer.Option(
-            help="Results to attach: audit.json of tabsynth audit, or a JSON list of results."
-        ),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(help="A private key of tabsynth keygen, to sign the certificate with."),
-    ] = None,
+    table: Path = argument("A synthetic table with its certificate beside it."),
+    audit: Path | None = option(
+        "Results to attach: audit.json of tabsynth audit, or a JSON list of results."
+    ),
+    key: Path | None = option("A private key of tabsynth keygen, to sign the certificate with."),
     expires: Expires = None,
 ) -> None:
     """Attach audit results to a table's certificate, and sign it.
@@ -128,20 +116,14 @@ def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
 @app.command(name="verify")
 @cli_command
 def verify_command(
-    table: Annotated[
-        Path,
-        typer.Argument(
-            help="A synthetic table with its certificate beside it, a folder of linked tables, or a dossier of tabsynth release."
-        ),
-    ],
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            help="The public key of a signer whom you trust. Without it no certificate is authenticated."
-        ),
-    ] = None,
+    table: Path = argument(
+        "A synthetic table with its certificate beside it, a folder of linked tables, or a dossier of tabsynth release."
+    ),
+    key: Path | None = option(
+        "The public key of a signer whom you trust. Without it no certificate is authenticated."
+    ),
     prior: Prior = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: bool = option("Print the result as JSON.", "--json", default=False),
 ) -> None:
     """Verify a table's privacy certificate: hashes, epsilon by two accountants, audits and signature.
 

@@ -291,8 +291,10 @@ class FitSession:
                 f"Method {method.name} takes no count={counted[0]!r} (--count {counted[0]}); leave it out."
             )
         on_disk = self.path is not None or self.project_path is not None
+        in_place = isinstance(table, RowCounter)
+        columns = None if in_place else [str(name) for name in to_pandas(table).columns]
         for option in counted:
-            check_counted(option, method.schema, table, on_disk=on_disk)
+            check_counted(option, method.schema, columns, in_place=in_place, on_disk=on_disk)
         self._check_sources()
         seed = self.estimator.random_state
         method.encode_rows(table, key_of(seed))  # refuses before anything is charged

@@ -20,8 +20,6 @@ from tabsynth.privacy.noise import samplers
 from tabsynth.privacy.noise.counts import interval, stated_count
 from tabsynth.schema.conforming import conform
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.counter import RowCounter
-from tabsynth.tables.frames import to_pandas
 
 SHARE = 0.01  # of the budget, in μ², of each number
 logger = logging.getLogger(__name__)
@@ -135,19 +133,39 @@ def check_count(count: Collection[str]) -> list[str]:
     return [option for option in COUNTED if option in count]
 
 
-def check_counted(option: str, schema: Schema, table: object, *, on_disk: bool) -> None:
-    """Raise an InputError unless a fit of the table can release the number that the option asks for. Nothing is read."""
-    counted, leave_out = (
-        COUNTED[option],
-        f"leave count={option!r} (--count {option}) out.",
-    )
+def check_counted(
+    option: str,
+    schema: Schema | None,
+    columns: Collection[str] | None,
+    *,
+    in_place: bool,
+    on_disk: bool,
+) -> None:
+    """Raise an InputError unless a fit can release the number that the option asks for. Nothing is read.
+
+    Parameters
+    ----------
+    option : str
+        A name in ``COUNTED``.
+    schema : Schema or None
+        None of a fit that drafts one.
+    columns : collection of str or None
+        Of the table; None before it is read.
+    in_place : bool
+        Whether the table counts its own rows.
+    on_disk : bool
+        Whether the fit has a checkpoint or a project ledger.
+    """
+    counted, leave_out = COUNTED[option], f"leave count={option!r} (--count {option}) out."
     if on_disk:
         raise InputError(
             f"A fit that counts {counted.purpose} takes no checkpoint and no project ledger; {leave_out}"
         )
-    if isinstance(table, RowCounter):
+    if in_place:
         raise InputError(f"Counts do not show {counted.purpose}; fit a DataFrame, or {leave_out}")
-    reason = counted.needs(schema, [str(name) for name in to_pandas(table).columns])
+    if schema is None:
+        return
+    reason = counted.needs(schema, schema.identifiers if columns is None else columns)
     if reason is not None:
         raise InputError(f"{reason}; {leave_out}")
 

@@ -20,7 +20,7 @@ from tabsynth.auditing.fixtures import AuditFixture
 from tabsynth.auditing.registry import list_kinds
 from tabsynth.auditing.replay_audit import audit_by_replay, make_tiny_model
 from tabsynth.auditing.request import AuditRequest
-from tabsynth.cli.settings import arguments_of, check_method
+from tabsynth.cli.fit import arguments_of, check_method
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS as REGISTERED
 from tabsynth.methods import ONE_WAY, Method

@@ -1,0 +1,134 @@
+"""``tabsynth sample``: draw synthetic tables, and write their certificates beside them."""
+
+from collections import defaultdict
+from dataclasses import MISSING
+from pathlib import Path
+from typing import Any
+
+from tabsynth._validate import quote
+from tabsynth.cli.commands import app
+from tabsynth.cli.console import argument, cli_command, option, say
+from tabsynth.cli.options import Draw, Signing, Writing, check_not_input, refuse, typed_options
+from tabsynth.errors import InputError
+from tabsynth.methods import LINKED
+
+OF_LINKED = (
+    "n",
+    "where",
+    "max_draws",
+    "weights",
+    "seed",
+    "formulas",
+    "sep",
+    "decimal",
+    "sign",
+    "expires",
+    "out",
+)
+
+
+@app.command()
+@cli_command
+def sample(
+    *,
+    model: Path = argument("A model file that tabsynth fit wrote."),
+    out: Path = option(
+        "The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, .xlsx, … Of linked tables the"
+        " folder to write, with a .csv file for each table.",
+        "-o",
+        "--out",
+        default=MISSING,
+    ),
+    draw: Draw,
+    writing: Writing,
+    signing: Signing,
+) -> None:
+    """Draw synthetic rows, and write their privacy certificate beside them.
+
+    Sampling has no further privacy cost.
+    """
+    from tabsynth.cli.fit import population_text
+    from tabsynth.privacy.certificate.certificate import beside, certify
+    from tabsynth.privacy.certificate.completeness import check_complete
+    from tabsynth.synthesizers import load
+
+    written = writing.options
+    check_not_input(out, model, signing.sign)
+    key, last = signing.read()
+    synthesizer = load(model)
+    claim = synthesizer.certificate()
+    if key is not None:
+        check_complete(claim, f"The certificate of {model}")
+    linked = synthesizer.method in LINKED
+    options = _of_tables(synthesizer, draw) if linked else _of_table(synthesizer, draw, out)
+    options |= typed_options({"max_draws": draw.max_draws, "weights": draw.weights})
+    synthesizer.sample_to(out, draw.n, random_state=draw.seed, **written, **options)
+    rows = "" if linked else f" ({synthesizer.rows_ if draw.n is None else draw.n:,} rows)"
+    for table in _tables_of(synthesizer, draw, out):
+        if key is not None:
+            certify(table, key=key, expires=last)
+        say(f"Table: {table}{rows}")
+        if not linked:
+            say(f"Certificate: {beside(table)}")
+    if linked:
+        say(f"Certificates: beside each table in {out}")
+    if draw.weights is not None:
+        say(f"Population, the sum of the weights: {population_text(synthesizer)}.")
+    if claim["conditional"]:
+        say(claim["statement"])
+
+
+def _tables_of(synthesizer: Any, draw: Draw, out: Path) -> list[Path]:
+    """Return the files of the tables that a sample writes."""
+    from tabsynth.synthesizers.sampling import numbered_paths
+
+    if synthesizer.method in LINKED:
+        return [out / f"{name}.csv" for name in synthesizer.schema_.names]
+    return [out] if draw.implicates is None else numbered_paths(out, draw.implicates)
+
+
+def _of_table(synthesizer: Any, draw: Draw, out: Path) -> dict[str, Any]:
+    """Return the conditions of a single table as arguments of ``sample_to``."""
+    from tabsynth.synthesizers.conditions import parse_where
+    from tabsynth.tables.files import suffix
+
+    suffix(out, writing=True)
+    options = typed_options({"implicates": draw.implicates})
+    if draw.where:
+        options |= {"where": parse_where(synthesizer.model_.encoder.whole, draw.where)}
+    if draw.class_value is not None:
+        options |= {"class_value": _class_value(synthesizer, draw.class_value)}
+    return options
+
+
+def _of_tables(synthesizer: Any, draw: Draw) -> dict[str, Any]:
+    """Return the conditions of linked tables, ``TABLE.COLUMN=VALUE``, as arguments of ``sample_to``."""
+    from tabsynth.synthesizers.conditions import parse_where
+
+    refuse(vars(draw), "Linked tables", OF_LINKED)
+    schema, by_table = synthesizer.schema_, defaultdict[str, list[str]](list)
+    for text in draw.where or ():
+        table, dot, condition = text.partition(".")
+        if not dot or table not in schema.names:
+            raise InputError(
+                f"Expected --where TABLE.COLUMN=VALUE with a table of {', '.join(schema.names)}, got {quote(text)}."
+            )
+        by_table[table].append(condition)
+    where = {table: parse_where(schema.tables[table], texts) for table, texts in by_table.items()}
+    return {"where": where} if where else {}
+
+
+def _class_value(synthesizer: Any, text: str) -> Any:
+    """Return the class that ``--class-value`` names; only pate-acgan takes it."""
+    import pandas as pd
+
+    from tabsynth.synthesizers import PATEACGAN
+    from tabsynth.synthesizers.conditions import parse_value
+
+    if not isinstance(synthesizer, PATEACGAN):
+        raise InputError(
+            f"A model of method {synthesizer.method} takes no --class-value; leave it out, or use pate-acgan."
+        )
+    column = synthesizer.class_column_
+    value = parse_value(synthesizer.model_.encoder.schema, column, text, "--class-value")
+    return pd.NA if value is None else value
