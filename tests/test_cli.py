@@ -273,7 +273,10 @@ def test_what_the_parser_refuses_is_a_line_with_the_value_and_where_help_is(tmp_
         (fit, "Missing option '--epsilon'. See tabsynth fit --help."),
         ((*fit, "--epsilom", "1"), "No such option: --epsilom. Did you mean --epsilon? See"),
         ((*fit, "--label", "sex"), "No such option: --label. A setting of a method is written as"),
-        (("sample", "m", "--label", "x"), "--label. Did you mean --class-value? See tabsynth sample"),
+        (
+            ("sample", "m", "--label", "x"),
+            "--label. Did you mean --class-value? See tabsynth sample",
+        ),
         (("fitt",), "No such command 'fitt'."),
         (("fitt",), " See tabsynth --help."),
         (("plan", "--method"), "'--method' requires an argument."),

@@ -211,7 +211,7 @@ def test_an_interrupt_under_a_ledger_is_told_alike_everywhere(folder, checkpoint
     assert [item["count"] for item in certificate["mechanisms"]] == [625]
     assert certificate["epsilon"] == pytest.approx(of_run.epsilon) and 3.9 < of_run.epsilon <= 4
     assert certificate["project"]["share"] == ledger.share == of_run.share
-    (entry,) = ledger.journal.entries.values()
+    (entry,) = ledger.entries.values()
     assert (entry.granted, ledger.share) == (
         625,
         ledger.filter.share([(entry.mechanism, entry.spent)]),

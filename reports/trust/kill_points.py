@@ -199,7 +199,7 @@ def prepare_folder(folder: Path, subject: str, way: str) -> Path:
 def on_disk(folder: Path, way: str) -> list[Entry]:
     """Return the accounts that the file has."""
     if way != CHECKPOINT:
-        return list(ProjectLedger.read(folder / "project.ledger").journal.entries.values())
+        return list(ProjectLedger.read(folder / "project.ledger").entries.values())
     path = folder / "checkpoint" / "ledger.jsonl"
     if not path.exists():
         return []

@@ -78,7 +78,7 @@ def show(
             "composition": ledger.filter.to_dict(),
             "share": ledger.share,
             "left": epsilon_to_json(ledger.epsilon_left()),
-            "chain": ledger.journal.chain,
+            "chain": ledger.chain,
             "runs": [{**vars(e), "epsilon": epsilon_to_json(e.epsilon)} for e in runs],
         }
         say(json.dumps(facts))

@@ -566,7 +566,7 @@ class FitSession:
             delta=self.estimator.delta,
             fit=bound,
             earlier=self._before(path),
-            journal=None if project is None else project.journal,
+            journal=project,
         )
         self._adopt()
 

@@ -58,7 +58,7 @@ class About(MargNetMethod):
     """A line of the ledger on what a run is has it."""
 
     def train(self, rows: Any, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:
-        ledger.journal.begin("another", {"rows": len(rows)})
+        ledger.journal.note_run("another", {"rows": len(rows)})
         return super().train(rows, spends, ledger, rng, monitor)
 
 

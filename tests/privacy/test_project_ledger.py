@@ -245,7 +245,7 @@ def test_a_killed_fit_keeps_what_it_reserved_and_no_more(tmp_path: Path) -> None
         for _ in range(100):
             ledger.spend(account)
     project_ledger = ProjectLedger.read(path)
-    (entry,) = project_ledger.journal.entries.values()
+    (entry,) = project_ledger.entries.values()
     assert 100 <= entry.spent <= 106 and not project_ledger.runs()[0].ended
     assert project_ledger.share == pytest.approx(entry.spent / 400)
     with pytest.raises(BudgetError, match="exceed its limit"):
@@ -256,7 +256,7 @@ def test_a_killed_fit_keeps_what_it_reserved_and_no_more(tmp_path: Path) -> None
         # It goes on, and the rest of its plan is not there any more: refused as a plan, and as an account.
         with pytest.raises(BudgetError, match="exceed its limit"):
             project.check(ledger.run, [(account.mechanism, 390)])
-        second = Ledger(100.0, DELTA, journal=project.journal, run=ledger.run)
+        second = Ledger(100.0, DELTA, journal=project, run=ledger.run)
         assert [a.spent for a in second.accounts] == [entry.spent]
         with pytest.raises(BudgetError, match="critic would exceed its limit"):
             second.open("critic", account.mechanism, 390)
@@ -299,7 +299,7 @@ def test_damaged_cut_and_foreign_files(tmp_path: Path) -> None:
         assert path.read_bytes() == data  # nothing is repaired
     # A last line without its end was never acted upon.
     path.write_bytes(good[:-5])
-    assert len(ProjectLedger.read(path).journal.chains) == len(rows) - 1
+    assert len(ProjectLedger.read(path).chains) == len(rows) - 1
     # A header that holds together, of no filter, or of the format that had none.
     for changes, says in (
         ({"composition": "prv"}, "unknown composition"),
@@ -337,13 +337,13 @@ def test_no_sequence_of_fits_passes_the_limit(tmp_path_factory: Any, data: st.Da
             if killed and data.draw(st.booleans()):
                 run = data.draw(st.sampled_from(list(killed)))
                 mechanism, count = killed[run]
-                ledger = Ledger(100.0, DELTA, journal=project.journal, run=run)
+                ledger = Ledger(100.0, DELTA, journal=project, run=run)
             else:
                 ledger = project.ledger(100.0, DELTA)
                 run = ledger.run
                 mechanism = Gaussian(noise_multiplier=data.draw(st.floats(0.5, 30)))
                 count = data.draw(st.integers(1, 40))
-            entries = project.journal.entries.values()
+            entries = project.entries.values()
             others = sum(e.spent / e.mechanism.noise_multiplier**2 for e in entries if e.run != run)
             own = count / mechanism.noise_multiplier**2
             fits = (others + own) * kept.order / 2 <= kept.budget * (1 + 1e-9)
@@ -371,16 +371,12 @@ def test_no_sequence_of_fits_passes_the_limit(tmp_path_factory: Any, data: st.Da
                 ledger.close()
         project_ledger = ProjectLedger.read(path)
         on_disk = sum(
-            e.spent / e.mechanism.noise_multiplier**2
-            for e in project_ledger.journal.entries.values()
+            e.spent / e.mechanism.noise_multiplier**2 for e in project_ledger.entries.values()
         )
         assert on_disk >= sum(used.values()) * (1 - 1e-9)
         assert gaussian_delta(math.sqrt(on_disk) or 1e-9, kept.epsilon) <= DELTA * (1 + 1e-6)
         assert project_ledger.share <= 1 + 1e-9
-        assert (
-            not alone
-            or {e.run for e in project_ledger.journal.entries.values() if e.spent} == alone
-        )
+        assert not alone or {e.run for e in project_ledger.entries.values() if e.spent} == alone
 
 
 def test_sampled_mechanisms_add_up_too(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def suggestions(folder: Path) -> Schema:
     listed = after.pop("mechanisms")
     assert listed[: len(before["mechanisms"])] == before.pop("mechanisms")
     assert [i["purpose"] for i in listed if i["purpose"].startswith("suggestions: ")]
-    assert after.pop("run") in ProjectLedger.read(ledger).journal.runs
+    assert after.pop("run") in ProjectLedger.read(ledger).run_facts
     assert after == {name: value for name, value in before.items() if name != "run"}
     return BASE
 

@@ -40,7 +40,7 @@ def project(tmp_path: Path) -> Path:
 def entries(project: Path | None, folder: Path) -> list[Any]:
     """The accounts as the files have them now."""
     if project is not None:
-        return list(ProjectLedger.read(project).journal.entries.values())
+        return list(ProjectLedger.read(project).entries.values())
     path = folder / "ck" / "ledger.jsonl"
     if not path.exists():
         return []
@@ -72,7 +72,7 @@ def test_draft_and_fit_are_on_the_project(project: Path, table: pd.DataFrame) ->
     assert listed == [(e.purpose, e.mechanism.noise_multiplier) for e in items]
     earlier = [i.get("earlier", False) for i in certificate["mechanisms"]]
     assert earlier == [e.purpose.startswith("schema: ") for e in items]
-    assert certificate["project"]["share"] == kept.share == kept.filter.share(kept.journal.spends())
+    assert certificate["project"]["share"] == kept.share == kept.filter.share(kept.spends())
     within(items, EPSILON)
     model.sample_to(project.parent / "s.csv", 20)
     assert verify(project.parent / "s.csv").consistent
@@ -163,8 +163,8 @@ def test_thresholds_of_all_drafts_keep_to_their_part_of_delta(
     parts = [DELTA / 20, DELTA / 40, DELTA / 80, DELTA / 160]
     assert list(taken.values()) == pytest.approx(parts)
     kept = ProjectLedger.read(project)
-    assert sum(taken.values()) < kept.journal.threshold_delta == pytest.approx(0.1 * DELTA)
-    assert kept.filter.delta + kept.journal.threshold_delta == pytest.approx(DELTA)
+    assert sum(taken.values()) < kept.threshold_delta == pytest.approx(0.1 * DELTA)
+    assert kept.filter.delta + kept.threshold_delta == pytest.approx(DELTA)
     large = private_schema.ThresholdedGaussian(noise_multiplier=100.0, threshold_delta=0.1 * DELTA)
     with ProjectLedger(project) as held, pytest.raises(BudgetError, match="for the threshold"):
         held.check("x", [(large, 1)])

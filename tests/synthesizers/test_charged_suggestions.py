@@ -61,13 +61,13 @@ def test_draft_suggestions_and_fit_are_each_on_the_project_once(
     before = ["schema"] * drafted
     assert [r.what for r in kept.runs()] == [*before, "suggestions", "margnet"]
     assert all(r.ended for r in kept.runs())
-    counted = Counter(e.purpose for e in kept.journal.entries.values())
+    counted = Counter(e.purpose for e in kept.entries.values())
     assert counted[STAGES[0]] == counted[STAGES[1]] == 1 and counted[DRAFT] == drafted
     certificate = model.certificate()
     listed = Counter(i["purpose"] for i in certificate["mechanisms"])
     assert listed[STAGES[0]] == listed[STAGES[1]] == 1 and listed[DRAFT] == drafted
     assert certificate["epsilon"] <= 3.0
-    assert certificate["project"]["share"] == kept.share == kept.filter.share(kept.journal.spends())
+    assert certificate["project"]["share"] == kept.share == kept.filter.share(kept.spends())
 
 
 def test_the_ledger_is_charged_what_the_suggestions_state(project: Path) -> None:
@@ -115,7 +115,7 @@ def test_what_was_read_stays_charged_where_suggestions_fail(
     monkeypatch.setattr(suggestions.samplers, "noisy", fail)
     with pytest.raises(KeyboardInterrupt):
         suggest_constraints(table(), DECLARED, 1.0, ledger=project)
-    (entry,) = ProjectLedger.read(project).journal.entries.values()
+    (entry,) = ProjectLedger.read(project).entries.values()
     assert (entry.purpose, entry.spent, entry.closed) == (STAGES[0], 1, True)
 
 

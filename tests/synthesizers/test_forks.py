@@ -123,7 +123,7 @@ def test_a_fork_inside_a_fit_has_no_model(
     with os.fdopen(there) as pipe:
         text = pipe.read()
     assert "was forked from" in text and "only process" in text and "\n" not in text
-    entries = ProjectLedger.read(path).journal.entries.values()
+    entries = ProjectLedger.read(path).entries.values()
     assert {e.purpose: e.spent for e in entries} == {
         "one-way counts": 1,
         "autoencoder": 5,

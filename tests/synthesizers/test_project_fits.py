@@ -39,7 +39,7 @@ def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
     project_ledger = ProjectLedger.read(project)
     first, second = (m.certificate()["epsilon"] for m in (one, other))
     assert first == pytest.approx(1.5, rel=1e-3) and 1.96 < second <= 2.0
-    assert project_ledger.share == project_ledger.filter.share(project_ledger.journal.spends())
+    assert project_ledger.share == project_ledger.filter.share(project_ledger.spends())
     assert 0.3 < project_ledger.runs()[1].share < project_ledger.share < 0.6
     assert [(e.what, e.ended) for e in project_ledger.runs()] == [
         ("margnet", True),
@@ -53,7 +53,7 @@ def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
     kind = {"name": "Rényi filter", "order": project_ledger.filter.order}
     assert all(kind.items() <= s["composition"].items() and "epsilon" not in s for s in stated)
     for item, entry in zip(stated, project_ledger.runs(), strict=True):
-        assert item["run"] == entry.run and item["chain"] in project_ledger.journal.chains
+        assert item["run"] == entry.run and item["chain"] in project_ledger.chains
         assert (item["ledger"], item["table"]) == ("project.ledger", "the table")
         assert (item["limit"], item["delta"], item["project"]) == (
             4.0,
@@ -77,7 +77,7 @@ def test_every_method_takes_a_ledger(build: Any, project: Path) -> None:
     (item,) = project_ledger.runs()
     assert item.what == model.method and item.ended
     assert item.epsilon == pytest.approx(model.certificate()["epsilon"])
-    entries = project_ledger.journal.entries.values()
+    entries = project_ledger.entries.values()
     assert [(e.purpose, e.spent) for e in entries] == [
         (a.purpose, a.spent) for a in model.ledger_.accounts
     ]
@@ -156,7 +156,7 @@ def test_with_a_checkpoint(project: Path, tmp_path: Path, reads: list[str]) -> N
     with pytest.raises(RuntimeError):
         small().fit(frame(), progress=stop_at("critic", 3), **where)
     assert not (tmp_path / "ck" / "ledger.jsonl").exists()
-    first = [(e.purpose, e.spent) for e in ProjectLedger.read(project).journal.entries.values()]
+    first = [(e.purpose, e.spent) for e in ProjectLedger.read(project).entries.values()]
     assert first == [("one-way counts", 1), ("autoencoder", 5), ("critic", 3)]
     margnet(1.0).fit(frame(), ledger=project)
     count = len(reads)
@@ -167,11 +167,7 @@ def test_with_a_checkpoint(project: Path, tmp_path: Path, reads: list[str]) -> N
             small().fit(frame(), **{**where, **changes})
     model = small().fit(frame(), **where)
     assert reads[count:] == ["critic"] * 5  # of eight
-    own = [
-        e
-        for e in ProjectLedger.read(project).journal.entries.values()
-        if e.run == model.ledger_.run
-    ]
+    own = [e for e in ProjectLedger.read(project).entries.values() if e.run == model.ledger_.run]
     assert [(e.purpose, e.spent) for e in own] == [(p, 8 if p == "critic" else n) for p, n in first]
     assert 2.9 < model.certificate()["epsilon"] <= 3.0
     assert all(item.ended for item in ProjectLedger.read(project).runs())

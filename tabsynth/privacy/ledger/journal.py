@@ -125,7 +125,7 @@ class Journal:
         """Read what there is, or write the first line."""
         self.path = path
         self.entries: dict[int, Entry] = {}
-        self.runs: dict[str, JsonObject] = {}
+        self.run_facts: dict[str, JsonObject] = {}
         self.chains: set[str] = set()  # all so far, so that a moment can be found again
         self._tip = (0, "")  # where the next line begins, and the chain up to there
         self._next = 0
@@ -163,9 +163,9 @@ class Journal:
         """Return what a project has left of δ for thresholds of drafts; the journal of one fit leaves that to the fit."""
         return math.inf
 
-    def begin(self, run: str, about: JsonMapping) -> None:
+    def note_run(self, run: str, about: JsonMapping) -> None:
         """Note what a run is, once; ``about`` is JSON-ready."""
-        if run not in self.runs:
+        if run not in self.run_facts:
             self._append({"record": "run", "run": run, "about": dict(about)})
 
     def open(
@@ -264,7 +264,7 @@ class Journal:
         self._tip = (end, chain)
         self.chains.add(chain)
         if isinstance(entry, RunEntry):
-            self.runs[entry.run] = entry.about
+            self.run_facts[entry.run] = entry.about
         elif entry is not None:
             self.entries[entry.number] = entry
             self._next = max(self._next, entry.number + 1)

@@ -50,190 +50,10 @@ from tabsynth.privacy.ledger.journal import Journal, open_locked
 from tabsynth.privacy.ledger.ledger import SLACK, Ledger, as_earlier, new_name, now, past
 
 FORMAT, BEFORE = "tabsynth-project-ledger/2", "tabsynth-project-ledger/1"
-ALONE = "whole budget"  # of a run's line: see :class:`SharedJournal`
+ALONE = "whole budget"  # of a run's line: see :class:`ProjectLedger`
 # What a run is that drafts a schema, or suggests its rules.
 DRAFT, SUGGESTIONS = "schema", "suggestions"
 LEAST_LEFT = 1e-3  # of epsilon: below it nothing is left
-
-
-class SharedJournal(Journal):
-    """The file; ``new`` is the first line of one that does not exist yet.
-
-    Attributes
-    ----------
-    filter : PrivacyFilter
-        Of the budget that the first line has, with the order that was fixed there, at δ less ``threshold_delta``.
-    threshold_delta : float
-        The part of δ that the first line sets aside for the thresholds of drafts of schemas.
-    unit : str or None
-        The column whose values are the units of privacy, of all runs; None: a record is.
-
-    Formal guarantees
-    -----------------
-    All that is written off in the file by runs that :meth:`check_admitted` let pass is (ε, δ)-DP together,
-    whatever later plans took from earlier outputs. *Proof.* Two cases, distinguished by the plan of the first run
-    that reads a row, before there is an output. It fits the filter: then all that is ever admitted does. Let θ be
-    ``threshold_delta``. The filter's theorem gives (ε, δ − θ) of the mechanisms with plain Gaussians in place of those
-    with thresholds. Whatever was chosen, these differ from what ran with probability of at most θ
-    (:class:`tabsynth.privacy.accounting.mechanisms.ThresholdedGaussian`). It does not, but its own (ε, δ) by the
-    accountant of fixed lists is within the limit: its line says so, nothing else is ever admitted, and it alone is
-    (ε, δ)-DP. ∎
-    """
-
-    filter: PrivacyFilter
-    threshold_delta: float
-    unit: str | None
-
-    shared: ClassVar[bool] = True
-
-    def __init__(self, path: Path, new: JsonMapping | None = None, *, locked: bool = True) -> None:
-        self._new = new
-        self.project, self.table, self.unit = "", "", None
-        self._start(path, _open_file(path, new is not None, locked))
-
-    def _header(self) -> JsonObject:
-        if self._new is None:
-            raise FileFormatError(
-                f"{self.path} contains no ledger. If it had one, restore a copy: a new ledger does not know"
-                " earlier charges. Otherwise name another file."
-            )
-        return {"record": "ledger", "format": FORMAT, **self._new}
-
-    def spends(self, but: str | None = None) -> list[Spend]:
-        """Return all that is written off, but for one run."""
-        entries = self.entries.values()
-        return [(e.mechanism, e.spent) for e in entries if e.spent and e.run != but]
-
-    def is_taken(self, but: str | None = None) -> bool:
-        """Return True if a first run, other than ``but``, took the whole budget for itself."""
-        spent = {e.run for e in self.entries.values() if e.spent and e.run != but}
-        return any(self.runs.get(run, {}).get(ALONE) is True for run in spent)
-
-    def fits_alone(self, spends: Sequence[Spend], run: str) -> bool:
-        """Return True if a run may have the whole budget: nothing was read before, and its plan's own ε is within."""
-        if self.spends(but=run):
-            return False
-        return past(*self.limit, spends) is None
-
-    def thresholds_left(self, but: str | None = None) -> float:
-        """Return what is left of ``threshold_delta``."""
-        return max(0.0, self.threshold_delta - thresholds_of(self.spends(but)))
-
-    def epsilon_left(self, but: str | None = None) -> float:
-        """Return ε of one more fit that spends by Gaussians on the whole table, as margnet does; rounded down."""
-        epsilon, delta = self.limit
-        spends = self.spends(but)
-        if math.isinf(epsilon) or not spends:
-            return epsilon
-        mu = 0.0 if self.is_taken(but) else self.filter.mu_left(spends)
-        unrounded = gaussian_epsilon(mu, delta) if mu > 0 else 0.0
-        return math.floor(unrounded * 1e3) / 1e3
-
-    def check_admitted(
-        self,
-        run: str,
-        spends: Sequence[Spend],
-        what: str = "the plan",
-        *,
-        alone: bool | None = None,
-    ) -> None:
-        """Refuse ``spends``, all of one run, if the budget does not cover them with those of other runs.
-
-        Parameters
-        ----------
-        alone : bool, optional
-            Whether the run may have the whole budget as the first; by default, what its line says.
-
-        Raises
-        ------
-        BudgetError
-        """
-        epsilon, delta = self.limit
-        other_spends, head = self.spends(but=run), f"Ledger {self.path.name}:"
-        thresholds, thresholds_left = thresholds_of(spends), self.thresholds_left(but=run)
-        if thresholds > thresholds_left * (1 + SLACK):
-            raise BudgetError(
-                f"{head} {what} would take delta={thresholds:.2g} for the threshold of a draft, of which"
-                f" {thresholds_left:.2g} is left; fit with a schema that was drafted before, or make a new ledger."
-                " Nothing was read."
-            )
-        try:
-            if not self.is_taken(but=run) and self.filter.admits([*other_spends, *spends]):
-                return
-            needed = self.filter.share(spends)
-        except BudgetError as error:
-            raise BudgetError(f"{head} {error} Nothing was read.") from None
-        if alone is None:
-            alone = self.runs.get(run, {}).get(ALONE) is True
-        if alone and self.fits_alone(spends, run):
-            return
-        used = 1.0 if self.is_taken(but=run) else self.filter.share(other_spends)
-        epsilon_left = self.epsilon_left(but=run)
-        remedy = f"about {epsilon_left:.4g} is left for another fit: ask for less (--epsilon)"
-        if epsilon_left < LEAST_LEFT:
-            remedy = "nothing is left for another fit"
-        raise BudgetError(
-            f"{head} {what} would exceed its limit of {epsilon:g} (delta={delta:g}): {used:.1%} of the budget is"
-            f" used, and {needed:.1%} is needed; {remedy}. Nothing was read."
-        )
-
-    def _check_limit(self, record: JsonObject) -> None:
-        if record.get("format") == BEFORE:
-            raise FileFormatError(
-                f"{self.path} is of format {BEFORE!r}, which is no privacy filter; make a new ledger for the"
-                " part of the budget that is left."
-            )
-        if record.get("format") != FORMAT:
-            raise FileFormatError(
-                f"{self.path}: expected format {FORMAT!r}, got {quote(record.get('format'))}."
-            )
-        epsilon = math.inf if record["epsilon"] == "inf" else record["epsilon"]
-        positive("epsilon", epsilon, finite=False)
-        in_range("delta", record["delta"], 0, 1, low_open=True, high_open=True)
-        self.limit = (float(epsilon), float(record["delta"]))
-        if record["composition"] not in COMPOSITIONS:
-            raise FileFormatError(
-                f"{self.path}: unknown composition {quote(record['composition'])}."
-            )
-        order = record["order"]
-        # Ledgers of before drafts could be charged set nothing aside.
-        aside = record.get("threshold_delta", 0.0)
-        in_range("threshold_delta", aside, 0, self.limit[1], high_open=True)
-        self.threshold_delta = float(aside)
-        self.filter = PrivacyFilter(
-            epsilon=self.limit[0],
-            delta=self.limit[1] - self.threshold_delta,
-            composition=record["composition"],
-            order=check_order(order, epsilon) if record["composition"] == RENYI else None,
-        )
-        self.project, self.table = str(record["project"]), str(record["table"])
-        unit = record.get("unit")  # ledgers of records have none
-        if unit is not None and not (isinstance(unit, str) and unit):
-            raise FileFormatError(f"{self.path}: expected a column as unit, got {quote(unit)}.")
-        self.unit = unit
-
-
-def _open_file(path: Path, new: bool, locked: bool) -> int:
-    if new and path.exists():
-        raise InputError(f"{path} already exists and will not be overwritten; name another file.")
-    if not new and not path.exists():
-        raise InputError(f"There is no ledger {path}; {_how_to_make(path)}")
-    if locked:
-        wait = "it keeps the ledger until it ends: wait for it"
-        fd = open_locked(path, os.O_CREAT | os.O_EXCL if new else 0, wait)
-    else:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            raise InputError(f"Cannot open ledger {path}: {error.strerror}.") from None
-    if not S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise InputError(f"Cannot open ledger {path}: not a file.")
-    return fd
-
-
-def _how_to_make(path: Path) -> str:
-    return f"make one: tabsynth ledger create {path} --epsilon E"
 
 
 LONGEST = 200  # characters of the table's label
@@ -266,8 +86,8 @@ class LedgerRun:
     ended: bool
 
 
-class ProjectLedger:
-    """A project's ledger, held by this process until it is released, or read once.
+class ProjectLedger(Journal):
+    """A project's ledger: a journal that all runs of one table share, held by this process until it is released, or read once.
 
     Parameters
     ----------
@@ -275,13 +95,36 @@ class ProjectLedger:
         Made by :meth:`create`; a missing one is refused, for a slip in a name must not make a new budget.
     locked : bool
         False reads what is there now, and writes nothing.
+    new : mapping, optional
+        The first line of a ledger that does not exist yet.
+
+    Attributes
+    ----------
+    filter : PrivacyFilter
+        The filter that admits fits and reports: of the budget that the first line has, with the order that was fixed there,
+        at δ less ``threshold_delta``.
+    threshold_delta : float
+        The part of δ that the first line sets aside for the thresholds of drafts of schemas.
+    project : str
+        Drawn when it was made: tells two ledgers of one name apart.
+    table : str
+        The table's name, as its maker gave it.
+    unit : str or None
+        The column whose values are the units of privacy, of all runs; None: a record is.
 
     Formal guarantees
     -----------------
     All fits and reports of one table that were made under it are (epsilon, delta)-DP together, for adding or
-    removing one record, or all records of one unit of a ledger that has a unit, also where what was fitted next, and with what budget, was chosen by earlier results
-    (:class:`tabsynth.privacy.ledger.project.SharedJournal`). A fit whose plan would pass that is refused before it
-    reads a row.
+    removing one record, or all records of one unit of a ledger that has a unit, also where what was fitted next, and with what
+    budget, was chosen by earlier results. A fit whose plan would pass that is refused before it reads a row.
+
+    *Proof.* All that is written off in the file is of runs that :meth:`check_admitted` let pass. Two cases, distinguished by
+    the plan of the first run that reads a row, before there is an output. It fits the filter: then all that is ever admitted
+    does. Let θ be ``threshold_delta``. The filter's theorem gives (ε, δ − θ) of the mechanisms with plain Gaussians in place of
+    those with thresholds. Whatever was chosen, these differ from what ran with probability of at most θ
+    (:class:`tabsynth.privacy.accounting.mechanisms.ThresholdedGaussian`). It does not, but its own (ε, δ) by the
+    accountant of fixed lists is within the limit: its line says so, nothing else is ever admitted, and it alone is
+    (ε, δ)-DP. ∎
 
     Raises
     ------
@@ -291,9 +134,27 @@ class ProjectLedger:
         If it is damaged, or not a project's ledger.
     """
 
-    def __init__(self, path: str | Path, *, locked: bool = True) -> None:
-        self.journal = SharedJournal(Path(path), locked=locked)
+    filter: PrivacyFilter
+    threshold_delta: float
+    unit: str | None
+
+    shared: ClassVar[bool] = True
+
+    def __init__(
+        self, path: str | Path, *, locked: bool = True, new: JsonMapping | None = None
+    ) -> None:
+        self._new = new
         self._alone: set[str] = set()  # first runs that may have the whole budget for themselves
+        self.project, self.table, self.unit = "", "", None
+        self._start(Path(path), _open_file(Path(path), new is not None, locked))
+
+    def _header(self) -> JsonObject:
+        if self._new is None:
+            raise FileFormatError(
+                f"{self.path} contains no ledger. If it had one, restore a copy: a new ledger does not know"
+                " earlier charges. Otherwise name another file."
+            )
+        return {"record": "ledger", "format": FORMAT, **self._new}
 
     @classmethod
     def create(
@@ -345,7 +206,7 @@ class ProjectLedger:
             **({} if unit is None else {"unit": unit}),
         }
         header |= {"composition": privacy_filter.composition, "order": privacy_filter.order}
-        SharedJournal(Path(path), {**header, "project": new_name()}).release()
+        cls(path, new={**header, "project": new_name()}).release()
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -367,31 +228,12 @@ class ProjectLedger:
         """Close the file."""
         self.release()
 
-    def release(self) -> None:
-        """Let others have it."""
-        self.journal.release()
-
     # What it says.
 
     @property
     def name(self) -> str:
         """The name of the file, without its folders."""
-        return self.journal.path.name
-
-    @property
-    def project(self) -> str:
-        """Drawn when it was made: tells two ledgers of one name apart."""
-        return self.journal.project
-
-    @property
-    def table(self) -> str:
-        """The table's name, as its maker gave it."""
-        return self.journal.table
-
-    @property
-    def unit(self) -> str | None:
-        """The column of the units that it protects; None: records."""
-        return self.journal.unit
+        return self.path.name
 
     def check_unit(self, unit: str | None) -> None:
         """Refuse a run that protects other units than the ledger: their privacy costs do not add up.
@@ -413,35 +255,23 @@ class ProjectLedger:
     @property
     def epsilon(self) -> float:
         """The limit."""
-        return self.journal.limit[0]
+        return self.limit[0]
 
     @property
     def delta(self) -> float:
         """At which all is composed."""
-        return self.journal.limit[1]
-
-    @property
-    def filter(self) -> PrivacyFilter:
-        """The privacy filter that admits fits and reports."""
-        return self.journal.filter
+        return self.limit[1]
 
     @property
     def share(self) -> float:
         """The part of the filter's budget that is used, what is reserved included; 1 is all. Not an ε."""
-        return 1.0 if self.journal.is_taken() else self.filter.share(self.journal.spends())
-
-    def epsilon_left(self) -> float:
-        """Return ε of one more fit that spends by full-batch Gaussians, as margnet does.
-
-        Rounded down; of fits with other mechanisms it is an estimate, for they compose a little otherwise.
-        """
-        return self.journal.epsilon_left()
+        return 1.0 if self.is_taken() else self.filter.share(self.spends())
 
     def runs(self) -> list[LedgerRun]:
         """Return all fits and reports on the ledger, in order."""
         runs = []
-        for run, about in self.journal.runs.items():
-            entries = [e for e in self.journal.entries.values() if e.run == run]
+        for run, about in self.run_facts.items():
+            entries = [e for e in self.entries.values() if e.run == run]
             spent = [(e.mechanism, e.spent) for e in entries if e.spent]
             took_all = about.get(ALONE) is True and bool(spent)
             runs.append(
@@ -456,6 +286,124 @@ class ProjectLedger:
             )
         return runs
 
+    # What it admits.
+
+    def spends(self, but: str | None = None) -> list[Spend]:
+        """Return all that is written off, but for one run."""
+        entries = self.entries.values()
+        return [(e.mechanism, e.spent) for e in entries if e.spent and e.run != but]
+
+    def is_taken(self, but: str | None = None) -> bool:
+        """Return True if a first run, other than ``but``, took the whole budget for itself."""
+        spent = {e.run for e in self.entries.values() if e.spent and e.run != but}
+        return any(self.run_facts.get(run, {}).get(ALONE) is True for run in spent)
+
+    def fits_alone(self, spends: Sequence[Spend], run: str) -> bool:
+        """Return True if a run may have the whole budget: nothing was read before, and its plan's own ε is within."""
+        if self.spends(but=run):
+            return False
+        return past(*self.limit, spends) is None
+
+    def thresholds_left(self, but: str | None = None) -> float:
+        """Return what is left of ``threshold_delta``."""
+        return max(0.0, self.threshold_delta - thresholds_of(self.spends(but)))
+
+    def epsilon_left(self, but: str | None = None) -> float:
+        """Return ε of one more fit that spends by Gaussians on the whole table, as margnet does.
+
+        Rounded down; of fits with other mechanisms it is an estimate, for they compose a little otherwise.
+        """
+        epsilon, delta = self.limit
+        spends = self.spends(but)
+        if math.isinf(epsilon) or not spends:
+            return epsilon
+        mu = 0.0 if self.is_taken(but) else self.filter.mu_left(spends)
+        unrounded = gaussian_epsilon(mu, delta) if mu > 0 else 0.0
+        return math.floor(unrounded * 1e3) / 1e3
+
+    def check_admitted(
+        self,
+        run: str,
+        spends: Sequence[Spend],
+        what: str = "the plan",
+        *,
+        alone: bool | None = None,
+    ) -> None:
+        """Refuse ``spends``, all of one run, if the budget does not cover them with those of other runs.
+
+        Parameters
+        ----------
+        alone : bool, optional
+            Whether the run may have the whole budget as the first; by default, what its line says.
+
+        Raises
+        ------
+        BudgetError
+        """
+        epsilon, delta = self.limit
+        other_spends, head = self.spends(but=run), f"Ledger {self.path.name}:"
+        thresholds, thresholds_left = thresholds_of(spends), self.thresholds_left(but=run)
+        if thresholds > thresholds_left * (1 + SLACK):
+            raise BudgetError(
+                f"{head} {what} would take delta={thresholds:.2g} for the threshold of a draft, of which"
+                f" {thresholds_left:.2g} is left; fit with a schema that was drafted before, or make a new ledger."
+                " Nothing was read."
+            )
+        try:
+            if not self.is_taken(but=run) and self.filter.admits([*other_spends, *spends]):
+                return
+            needed = self.filter.share(spends)
+        except BudgetError as error:
+            raise BudgetError(f"{head} {error} Nothing was read.") from None
+        if alone is None:
+            alone = self.run_facts.get(run, {}).get(ALONE) is True
+        if alone and self.fits_alone(spends, run):
+            return
+        used = 1.0 if self.is_taken(but=run) else self.filter.share(other_spends)
+        epsilon_left = self.epsilon_left(but=run)
+        remedy = f"about {epsilon_left:.4g} is left for another fit: ask for less (--epsilon)"
+        if epsilon_left < LEAST_LEFT:
+            remedy = "nothing is left for another fit"
+        raise BudgetError(
+            f"{head} {what} would exceed its limit of {epsilon:g} (delta={delta:g}): {used:.1%} of the budget is"
+            f" used, and {needed:.1%} is needed; {remedy}. Nothing was read."
+        )
+
+    def _check_limit(self, record: JsonObject) -> None:
+        if record.get("format") == BEFORE:
+            raise FileFormatError(
+                f"{self.path} is of format {BEFORE!r}, which is no privacy filter; make a new ledger for the"
+                " part of the budget that is left."
+            )
+        if record.get("format") != FORMAT:
+            raise FileFormatError(
+                f"{self.path}: expected format {FORMAT!r}, got {quote(record.get('format'))}."
+            )
+        epsilon = math.inf if record["epsilon"] == "inf" else record["epsilon"]
+        positive("epsilon", epsilon, finite=False)
+        in_range("delta", record["delta"], 0, 1, low_open=True, high_open=True)
+        self.limit = (float(epsilon), float(record["delta"]))
+        if record["composition"] not in COMPOSITIONS:
+            raise FileFormatError(
+                f"{self.path}: unknown composition {quote(record['composition'])}."
+            )
+        order = record["order"]
+        # Ledgers of before drafts could be charged set nothing aside.
+        aside = record.get("threshold_delta", 0.0)
+        in_range("threshold_delta", aside, 0, self.limit[1], high_open=True)
+        self.threshold_delta = float(aside)
+        self.filter = PrivacyFilter(
+            epsilon=self.limit[0],
+            delta=self.limit[1] - self.threshold_delta,
+            composition=record["composition"],
+            order=check_order(order, epsilon) if record["composition"] == RENYI else None,
+        )
+        self.project, self.table = str(record["project"]), str(record["table"])
+        unit = record.get("unit")  # ledgers of records have none
+        if unit is not None and not (isinstance(unit, str) and unit):
+            raise FileFormatError(f"{self.path}: expected a column as unit, got {quote(unit)}.")
+        self.unit = unit
+
     # A fit under it.
 
     def ledger(
@@ -467,7 +415,7 @@ class ProjectLedger:
     ) -> Ledger:
         """Return the ledger of a new run, kept in this file; ``earlier`` counts against its own budget too."""
         before = as_earlier(earlier)
-        return Ledger.from_list(epsilon, delta, before, journal=self.journal, run=new_name())
+        return Ledger.from_list(epsilon, delta, before, journal=self, run=new_name())
 
     def check(self, run: str, plan: Sequence[Spend]) -> None:
         """Refuse a run whose whole plan would pass the limit; nothing of it was read yet.
@@ -477,9 +425,9 @@ class ProjectLedger:
         BudgetError
         """
         self._alone.discard(run)
-        has_begun = run in self.journal.runs
-        self.journal.check_admitted(run, plan, alone=None if has_begun else True)
-        if not has_begun and not self.filter.admits([*self.journal.spends(but=run), *plan]):
+        has_begun = run in self.run_facts
+        self.check_admitted(run, plan, alone=None if has_begun else True)
+        if not has_begun and not self.filter.admits([*self.spends(but=run), *plan]):
             self._alone.add(run)
 
     def admit_draft(
@@ -518,8 +466,8 @@ class ProjectLedger:
             item["details"] = {"composition": composition}
             before = as_earlier([*ledger.to_list(), item])
             plan += after(Ledger.from_list(ledger.epsilon, ledger.delta, before))
-        self.journal.check_admitted(ledger.run, plan, "the draft and the fit", alone=False)
-        self.journal.begin(ledger.run, {"what": DRAFT, "when": now()})
+        self.check_admitted(ledger.run, plan, "the draft and the fit", alone=False)
+        self.note_run(ledger.run, {"what": DRAFT, "when": now()})
 
     def admit_suggestions(self, ledger: Ledger, mu: float) -> None:
         """Admit suggested rules as a run of its own, or refuse it before it reads a row.
@@ -537,8 +485,8 @@ class ProjectLedger:
         """
         private = math.isfinite(mu)
         mechanism: Mechanism = Gaussian(noise_multiplier=1 / mu) if private else NoPrivacy()
-        self.journal.check_admitted(ledger.run, [(mechanism, 1)], "the suggestions", alone=False)
-        self.journal.begin(ledger.run, {"what": SUGGESTIONS, "when": now()})
+        self.check_admitted(ledger.run, [(mechanism, 1)], "the suggestions", alone=False)
+        self.note_run(ledger.run, {"what": SUGGESTIONS, "when": now()})
 
     def refuse_seed(self, what: str) -> None:
         """Refuse a run with a seed, which a project's ledger cannot count."""
@@ -548,7 +496,7 @@ class ProjectLedger:
 
     def check_on_it(self, what: str, project: object, run: object) -> None:
         """Refuse to build on what was made outside of this ledger, for it counts on it too."""
-        if project != self.project or run not in self.journal.runs:
+        if project != self.project or run not in self.run_facts:
             raise InputError(
                 f"{what} was not made under ledger {self.name}, so what it spent is not on it; make it"
                 " under the same ledger."
@@ -557,7 +505,7 @@ class ProjectLedger:
     def begin(self, run: str, what: str) -> None:
         """Note what a run is, before its first account."""
         alone = {ALONE: True} if run in self._alone else {}
-        self.journal.begin(run, {"what": what, "when": now(), **alone})
+        self.note_run(run, {"what": what, "when": now(), **alone})
 
     def statement(self, run: str) -> JsonObject:
         """Return what a certificate says of it: no path, no row; the limit, its filter, and the share that is used."""
@@ -569,11 +517,34 @@ class ProjectLedger:
             "run": run,
             "limit": epsilon_to_json(self.epsilon),
             "delta": self.delta,
-            "threshold_delta": self.journal.threshold_delta,
+            "threshold_delta": self.threshold_delta,
             "composition": self.filter.to_dict(),
             "share": self.share,
-            "chain": self.journal.chain,
+            "chain": self.chain,
         }
+
+
+def _open_file(path: Path, new: bool, locked: bool) -> int:
+    if new and path.exists():
+        raise InputError(f"{path} already exists and will not be overwritten; name another file.")
+    if not new and not path.exists():
+        raise InputError(f"There is no ledger {path}; {_how_to_make(path)}")
+    if locked:
+        wait = "it keeps the ledger until it ends: wait for it"
+        fd = open_locked(path, os.O_CREAT | os.O_EXCL if new else 0, wait)
+    else:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise InputError(f"Cannot open ledger {path}: {error.strerror}.") from None
+    if not S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise InputError(f"Cannot open ledger {path}: not a file.")
+    return fd
+
+
+def _how_to_make(path: Path) -> str:
+    return f"make one: tabsynth ledger create {path} --epsilon E"
 
 
 def check_same_ledger(
