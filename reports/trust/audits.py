@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ import numpy as np
 import torch
 from evidence import AUDITS, CURRENT
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "audit"))
 import domain_inference
+from record_replay.units import as_unit
 
 import tabsynth
 from tabsynth._files import write_text
@@ -88,21 +91,23 @@ def jobs(
             epsilon=8.0,
             delta=DELTA,
             runs=WHITE[method] // part,
-            unit_rows=UNIT_ROWS,
+            datasets=as_unit(UNIT_ROWS),
         )
         audit = audits.get(method, audit_votes)
-        out[f"white-box {method} 8, {OF_UNITS}"] = partial(audit, request)
+        out[f"white-box {method} 8, {OF_UNITS}"] = partial(_of_units, partial(audit, request))
 
-    def black_box(method: str, count: int, unit_rows: int | None = None) -> list[AuditResult]:
-        about = method if unit_rows is None else f"{method}-units"
+    def black_box(method: str, count: int, unit: bool = False) -> list[AuditResult]:
+        about = f"{method}-units" if unit else method
         path = runs / f"black-box-{about}-{code()['sha256'][:12]}.jsonl"
-        setting = Setting(method=method, epsilon=1.0, delta=DELTA, unit_rows=unit_rows)
-        return [audit_black_box(setting, path, runs=count, progress=progress)]
+        setting = Setting(method=method, epsilon=1.0, delta=DELTA)
+        datasets = as_unit(UNIT_ROWS, setting.datasets()) if unit else None
+        return [audit_black_box(setting, path, runs=count, datasets=datasets, progress=progress)]
 
     for method in FIXTURES:
         out[f"black-box {method} 1"] = partial(black_box, method, black or BLACK[method])
     count = black or BLACK_OF_UNITS
-    out[f"black-box margnet 1, {OF_UNITS}"] = partial(black_box, "margnet", count, UNIT_ROWS)
+    of_unit = partial(black_box, "margnet", count, unit=True)
+    out[f"black-box margnet 1, {OF_UNITS}"] = partial(_of_units, of_unit)
     for alone in (False, True):
         for question in domain_inference.QUESTIONS:
             name = f"domain-inference {question} 1{' alone' * alone}"
@@ -122,6 +127,11 @@ def missing(record: dict[str, Any]) -> list[str]:
         for name in jobs(Path())
         if name not in rows or rows[name]["results"][0]["runs"] < planned.get(name, 0)
     ]
+
+
+def _of_units(audit: Callable[[], list[AuditResult]]) -> list[AuditResult]:
+    """Return the results of an audit under a unit, whose parts say so."""
+    return [replace(result, part=f"{result.part}, {OF_UNITS}") for result in audit()]
 
 
 def _one_run(epsilon: float) -> list[AuditResult]:

@@ -51,8 +51,8 @@ Fit = Callable[[object], Codes]
 class Setting:
     """The settings that all runs of one audit share.
 
-    With ``unit_rows``, the schema has a unit with that bound, and the canary is a unit with two rows more. For a method of
-    linked tables, ``rows`` are those of the root, and the canary is a row of the root with its other records.
+    For a method of linked tables, ``rows`` are those of the root, and the canary is a row of the root with its other
+    records.
     """
 
     method: str
@@ -60,17 +60,12 @@ class Setting:
     delta: float
     case: str = "average"
     rows: int = 100
-    unit_rows: int | None = None
 
     def __post_init__(self) -> None:
         """Check the fields."""
         one_of("method", self.method, (*METHODS, *LINKED))
         one_of("case", self.case, CASES)
         integer("rows", self.rows, least=10)
-        if self.unit_rows is not None:
-            integer("unit_rows", self.unit_rows)
-            if self.is_linked:
-                raise InputError("Linked tables declare no unit; leave unit_rows out.")
 
     @property
     def is_linked(self) -> bool:
@@ -81,8 +76,7 @@ class Setting:
         """Return the neighbouring datasets."""
         if self.is_linked:
             return many_datasets(self.rows, self.case)
-        datasets = census_neighbouring_datasets(self.rows, self.case)
-        return datasets if self.unit_rows is None else datasets.as_unit(self.unit_rows)
+        return census_neighbouring_datasets(self.rows, self.case)
 
 
 class RunStore:
@@ -167,6 +161,7 @@ def audit_black_box(
     path: str | Path,
     *,
     runs: int = 500,
+    datasets: NeighbouringDatasets | None = None,
     fit: Fit | None = None,
     progress: Progress | None = None,
 ) -> AuditResult:
@@ -177,18 +172,20 @@ def audit_black_box(
     setting : Setting
     path : path
         The file that stores the runs. Runs that it contains already are used.
+    datasets : NeighbouringDatasets, optional
+        In place of those of the setting.
     fit : callable, optional
         From a table to category codes of synthetic rows; default: the method with small networks.
     """
     if integer("runs", runs) < MIN_RUNS:
         raise InputError(f"Expected runs of at least {MIN_RUNS}, got {runs}.")
-    store, datasets = RunStore(path, setting), setting.datasets()
-    canary = datasets.canary_codes()
-    make = fit or make_small_fit(setting, datasets)
+    store, of_setting = RunStore(path, setting), datasets or setting.datasets()
+    canary = of_setting.canary_codes()
+    make = fit or make_small_fit(setting, of_setting)
     started = time.monotonic()
     while len(store) < 2 * runs:
         dataset = store.next_dataset()
-        store.add(dataset, extract_features(make(datasets.table(dataset == 1)), canary))
+        store.add(dataset, extract_features(make(of_setting.table(dataset == 1)), canary))
         if progress is not None:
             progress(f"{BLACK_BOX} {setting.method}", len(store), 2 * runs)
     features = np.array(store.features[0][:runs]), np.array(store.features[1][:runs])
@@ -242,11 +239,10 @@ def distinguish(
     wrong = bound.errors.false_positives + bound.errors.false_negatives
     finding = "Refuted" if verdict == REFUTED else "No evidence against the claim"
     largest = largest_bound(counted, setting.delta)
-    unit = "" if setting.unit_rows is None else f", unit of {setting.unit_rows} rows"
     return AuditResult(
         kind=BLACK_BOX,
         method=setting.method,
-        part=f"synthetic rows, {setting.case} case{unit}",
+        part=f"synthetic rows, {setting.case} case",
         verdict=verdict,
         sentence=(
             f"{finding}: from synthetic rows the attack is correct in {1 - wrong / (2 * counted):.1%} of the runs"

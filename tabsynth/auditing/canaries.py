@@ -308,7 +308,7 @@ def audit_gan(request: AuditRequest, *, rate: float = 1.0, fits: int = FITS) -> 
     fits : int
     """
     started = time.monotonic()
-    datasets = request.small_datasets()
+    datasets = request.datasets
     replicates = -(-request.count(WHITE_BOX) // fits)
     log_ratios: tuple[list[Ratios], list[Ratios]] = ([], [])
     spends: dict[str, list[Spend]] = {}

@@ -8,7 +8,6 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -172,7 +171,7 @@ def audit_counts(
     measuring : type
         The class that measures the counts; tests pass broken ones.
     """
-    datasets = request.small_datasets()
+    datasets = request.datasets
     rows, schema, key = len(datasets.without), datasets.schema, secrets.token_bytes(KEY_BYTES)
     encoder = TableEncoder(schema)
     model = MargNet(schema, epsilon=request.epsilon, delta=request.delta, rows=rows, config=config)
@@ -238,8 +237,7 @@ def _audit_tasks(
         request.report(WHITE_BOX, turn + 1, 2 * runs)
     claims = make_claims(planned, request.delta, log_ratios)
     seconds = time.monotonic() - started
-    results = make_canary_results(request.method, claims, stack(log_ratios, claims), seconds)
-    return [replace(r, part=f"{r.part}{request.about_unit}") for r in results]
+    return make_canary_results(request.method, claims, stack(log_ratios, claims), seconds)
 
 
 def make_claims(

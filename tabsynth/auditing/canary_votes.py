@@ -200,7 +200,7 @@ def audit_votes(
         The class that draws noisy answers; tests pass broken ones.
     """
     started, runs, delta = time.monotonic(), request.count(WHITE_BOX), request.delta
-    datasets = request.small_datasets()
+    datasets = request.datasets
     plan = plan_releases(request.method, request.epsilon, delta, mode, datasets)
     both = 0, count_changed_teachers(datasets, plan.votes[0].teachers)
     counts = _counts(plan.counts, runs, datasets)
@@ -231,9 +231,7 @@ def audit_votes(
     seconds = time.monotonic() - started
     results = make_canary_results(request.method, claims, (without, with_canary), seconds)
     about = "" if mode is None else f", mode {mode}"
-    return [
-        replace(r, part=f"{r.part}{about}{request.about_unit}") for r in (*results, *single_results)
-    ]
+    return [replace(r, part=f"{r.part}{about}") for r in (*results, *single_results)]
 
 
 def audit_modes(request: AuditRequest, samples: int = 1_000_000) -> list[AuditResult]:

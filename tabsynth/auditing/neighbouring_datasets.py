@@ -42,16 +42,6 @@ class NeighbouringDatasets:
             return self.without
         return pd.concat([self.without, self.canary], ignore_index=True)
 
-    def as_unit(self, max_rows: int) -> "NeighbouringDatasets":
-        """Return the datasets under a unit, of which so many rows are used.
-
-        Each row is a unit of its own, and the canary one of equal rows, two more than are used.
-        """
-        canary = pd.concat([self.canary] * (max_rows + 2), ignore_index=True).assign(unit="canary")
-        without = self.without.assign(unit=range(len(self.without)))
-        schema = self.schema.replace(unit="unit", max_rows_per_unit=max_rows)
-        return NeighbouringDatasets(schema, without, canary)
-
     def rows(self, table: pd.DataFrame) -> PrivateRows:
         """Return what a fit reads of a table: of each unit at most as many rows as its bound says."""
         key = bytes(KEY_BYTES) if self.schema.unit is None else secrets.token_bytes(KEY_BYTES)

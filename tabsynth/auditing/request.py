@@ -1,12 +1,14 @@
 """The request for an audit: the method, the claim, and the settings of every kind of audit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tabsynth._validate import in_range, integer, one_of, positive
-from tabsynth.auditing.neighbouring_datasets import CASES, NeighbouringDatasets
-from tabsynth.auditing.neighbouring_datasets import small_neighbouring_datasets as small_datasets
-from tabsynth.errors import InputError
+from tabsynth.auditing.neighbouring_datasets import (
+    CASES,
+    NeighbouringDatasets,
+    small_neighbouring_datasets,
+)
 from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
@@ -32,9 +34,8 @@ class AuditRequest:
         For black-box audits.
     seeds : int
         For replays: number of artificial tables.
-    unit_rows : int, optional
-        For white-box audits of single tables: the bound of a schema with a unit. The canary is then a
-        unit with two rows more than that, all of them equal.
+    datasets : NeighbouringDatasets
+        For white-box audits of single tables: those that are fitted. Default: eight rows of three columns.
     progress : callable, optional
     """
 
@@ -45,7 +46,7 @@ class AuditRequest:
     runs: int | None = None
     case: str = "average"
     seeds: int = 1
-    unit_rows: int | None = None
+    datasets: NeighbouringDatasets = field(default_factory=small_neighbouring_datasets)
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -57,10 +58,6 @@ class AuditRequest:
         if self.runs is not None:
             integer("runs", self.runs, least=MIN_RUNS)
         integer("seeds", self.seeds, least=1)
-        if self.unit_rows is not None:
-            integer("unit_rows", self.unit_rows)
-            if self.method in LINKED:
-                raise InputError("Linked tables declare no unit; leave unit_rows out.")
 
     def count(self, kind: str) -> int:
         """Return the number of runs for a kind of audit."""
@@ -70,13 +67,3 @@ class AuditRequest:
         """Report progress to whoever asked for it."""
         if self.progress is not None:
             self.progress(f"{kind} {self.method}", done, total)
-
-    @property
-    def about_unit(self) -> str:
-        """The words about the unit that follow the name of a part; empty without one."""
-        return "" if self.unit_rows is None else f", unit of {self.unit_rows} rows"
-
-    def small_datasets(self) -> NeighbouringDatasets:
-        """Return the small neighbouring datasets of white-box audits, under the unit if there is one."""
-        datasets = small_datasets()
-        return datasets if self.unit_rows is None else datasets.as_unit(self.unit_rows)

@@ -16,7 +16,6 @@ from tabsynth.auditing.request import AuditRequest
 from tabsynth.cli import app
 from tabsynth.encoding import linked as records
 from tabsynth.encoding.rows import SharedRows
-from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import count_rows
 from tabsynth.synthesizers import MargNetConfig
 
@@ -126,8 +125,6 @@ def test_datasets_of_many_fits(case):
         assert not agree.all(1).any() if case == "average" else not agree[:, :1].any()
         counts = count_rows(rows.codes, (0,), [np.arange(10)], rows.shares)
         assert counts.sum() <= 30 + 1e-9
-    with pytest.raises(InputError, match="unit_rows"):
-        Setting(method="linked-margnet", epsilon=1.0, delta=1e-5, unit_rows=2)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from record_replay.units import as_unit
 
 from tabsynth.auditing import canaries
 from tabsynth.auditing.canaries import audit_gan
@@ -28,7 +29,7 @@ def test_a_canary_of_a_unit_shows_what_the_theory_says() -> None:
     result = {
         r.part: r
         for r in audit_gan(
-            AuditRequest(method="dp-wgan", epsilon=8.0, runs=RUNS, unit_rows=3), fits=2
+            AuditRequest(method="dp-wgan", epsilon=8.0, runs=RUNS, datasets=as_unit(3)), fits=2
         )
     }
     assert set(result) == {"whole fit", ONE_WAY, AUTOENCODER, CRITIC}
@@ -52,7 +53,7 @@ def test_rows_that_are_clipped_apart_are_refuted(monkeypatch: pytest.MonkeyPatch
     result = {
         r.part: r
         for r in audit_gan(
-            AuditRequest(method="dp-wgan", epsilon=8.0, runs=RUNS, unit_rows=3), fits=2
+            AuditRequest(method="dp-wgan", epsilon=8.0, runs=RUNS, datasets=as_unit(3)), fits=2
         )
     }
     assert result[CRITIC].verdict == REFUTED and result[ONE_WAY].verdict == NOT_REFUTED

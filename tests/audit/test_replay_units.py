@@ -8,6 +8,7 @@ import pytest
 import torch
 from record_replay import KINDS, neighbours, record_contents, replay
 from record_replay.neighbours import EXCESS
+from record_replay.units import as_unit
 from replay_readers import COUNTED, FORMS, READ_SCHEMA, read_table_of
 from replayed_tables import EPSILON, SCHEMA, checked, frame
 from systems import make_tiny_model
@@ -177,9 +178,11 @@ def test_a_canary_of_a_unit_shows_what_the_theory_says() -> None:
     """μ̂ of a unit of five rows, of which three are used, is near the μ that is accounted for."""
     result = {
         r.part: r
-        for r in audit_counts(AuditRequest(method="margnet", epsilon=8.0, runs=200, unit_rows=3))
+        for r in audit_counts(
+            AuditRequest(method="margnet", epsilon=8.0, runs=200, datasets=as_unit(3))
+        )
     }
-    whole = result["whole fit, unit of 3 rows"]
+    whole = result["whole fit"]
     assert whole.verdict == NOT_REFUTED and whole.epsilon_claimed == pytest.approx(8.0)
     assert abs(whole.mu_estimate - whole.mu_claimed) < 0.42
     assert whole.mu_lower <= whole.mu_claimed
@@ -190,18 +193,18 @@ def test_noise_of_a_row_is_refuted_by_a_unit() -> None:
     result = {
         r.part: r
         for r in audit_counts(
-            AuditRequest(method="margnet", epsilon=8.0, runs=150, unit_rows=3),
+            AuditRequest(method="margnet", epsilon=8.0, runs=150, datasets=as_unit(3)),
             measuring=QuietMarginals,
         )
     }
-    assert result["whole fit, unit of 3 rows"].verdict == REFUTED
+    assert result["whole fit"].verdict == REFUTED
 
 
 @pytest.mark.slow
 def test_a_black_box_audit_takes_a_unit(tmp_path: Any) -> None:
     """The attack looks for a unit of five rows, and fits use three; without noise it finds it."""
-    setting = Setting(method="margnet", epsilon=1.0, delta=1e-5, case="worst", rows=40, unit_rows=3)
-    datasets = setting.datasets()
+    setting = Setting(method="margnet", epsilon=1.0, delta=1e-5, case="worst", rows=40)
+    datasets = as_unit(3, setting.datasets())
     assert len(datasets.table(True)) == 40 + 5 and datasets.schema.unit == "unit"
     rows = make_small_fit(setting, datasets)(datasets.table(True))
     assert rows.shape == (40, len(datasets.schema.columns))
@@ -209,8 +212,8 @@ def test_a_black_box_audit_takes_a_unit(tmp_path: Any) -> None:
     def exact(table: pd.DataFrame) -> np.ndarray:
         return rows_of(TableEncoder(datasets.schema).to_rows(table, bytes(16)))
 
-    audit = audit_black_box(setting, tmp_path / "runs", runs=100, fit=exact)
-    assert audit.part == "synthetic rows, worst case, unit of 3 rows" and audit.verdict == REFUTED
+    audit = audit_black_box(setting, tmp_path / "runs", runs=100, datasets=datasets, fit=exact)
+    assert audit.part == "synthetic rows, worst case" and audit.verdict == REFUTED
 
 
 @pytest.mark.slow
