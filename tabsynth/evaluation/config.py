@@ -19,11 +19,11 @@ class EvaluationConfig:
     boosting : bool
         Whether every prediction is also made by gradient boosting, which is slower. Not for linked tables.
     shadow : callable or Synthesizer, optional
-        The synthesizer that made the table: a function from a DataFrame to a synthetic one (from linked tables to synthetic
-        ones), or a synthesizer of tabsynth that is not fitted. The shadow-model attack is then tried on the two most
-        unusual training rows, or roots with their other records.
+        The synthesizer that made the table: a function from a DataFrame to a synthetic one, or a synthesizer of tabsynth
+        that is not fitted. The shadow-model attack is then tried on the two most unusual training rows. Not for linked
+        tables.
     shadow_fits : int
-        Number of these fits, each on at most 1,000 real rows or roots. A multiple of 8, at least 16.
+        Number of these fits, each on at most 1,000 real rows. A multiple of 8, at least 16.
     m : int, optional
         Records attacked in each group of attribute disclosure (default: 1,000), or roots attacked in each group (default: 500).
     k : sequence of int

@@ -15,7 +15,7 @@ import pandas as pd
 
 from tabsynth._validate import quote
 from tabsynth.errors import InputError
-from tabsynth.evaluation.attacks.roots import MAX_ATTACKED, root_membership, root_shadow
+from tabsynth.evaluation.attacks.roots import MAX_ATTACKED, root_membership
 from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.evaluating import evaluate_table, versions
@@ -127,9 +127,9 @@ def evaluate_linked(
     """
     if not isinstance(schema, LinkedSchema):
         raise InputError(f"Expected schema to be a LinkedSchema, got {quote(schema)}.")
-    if config.boosting or config.sampled_from:
+    if config.boosting or config.sampled_from or config.shadow is not None:
         raise InputError(
-            "Linked tables are evaluated without boosting and sampled_from; leave these settings out."
+            "Linked tables are evaluated without boosting, sampled_from and shadow; leave these settings out."
         )
     of_root = RootSurvey.of(schema, survey)
     columns = {name: columns_of(schema, name) for name in schema.names}
@@ -174,8 +174,6 @@ def evaluate_linked(
         config.report_progress(f"groups of {name}")
     metrics += root_membership(train, created, controls, columns, rng, config.m or MAX_ATTACKED)
     config.report_progress("attacks on units")
-    if config.shadow is not None:
-        metrics.append(_shadow(linked))
     alone, joined = {}, {}
     for name in schema.names if config.each_table else ():
         if not len(counted.baseline[name]) or not len(counted.synthetic[name]):
@@ -461,44 +459,3 @@ def _evaluate_joined(
         else Weights(train=train, synthetic=synthetic, holdout=holdout),
         config=config.of_table(f"{name} with parents"),
     )
-
-
-def _shadow(linked: _Linked) -> Metric:
-    """Return the metric of the shadow-model attack on two roots."""
-    shadow, schema, frames = linked.config.shadow, linked.schema, linked.frames
-    if not callable(shadow):
-        raise InputError(
-            f"Expected shadow to be a function from real to synthetic linked tables, got {quote(shadow)}."
-        )
-    train = linked.levels.baseline
-    count = len(train[schema.root])
-
-    def make(roots: np.ndarray) -> Levels:
-        parts = [_of_root_rows(frames.baseline, schema, roots[roots < count], "t")]
-        if frames.holdout is not None:
-            parts.append(_of_root_rows(frames.holdout, schema, roots[roots >= count] - count, "h"))
-        tables = {
-            name: pd.concat([part[name] for part in parts], ignore_index=True)
-            for name in schema.names
-        }
-        created = _frames(shadow(tables), schema, SYNTHETIC)
-        return levels_of(created, schema, SYNTHETIC, strict=False)[0]
-
-    return root_shadow(make, train, linked.levels.holdout, linked.columns, linked.config)
-
-
-def _of_root_rows(tables: Frames, schema: LinkedSchema, rows: np.ndarray, mark: str) -> Frames:
-    """Return the tables of some rows of the root; ``mark`` is put before keys, so that those of two sets never meet."""
-    out: Frames = {}
-    for name in schema.names:
-        keys, frame = schema.keys[name], tables[name]
-        if keys.parent is None:
-            part = frame.iloc[rows]
-        else:
-            above = out[keys.parent][schema.keys[keys.parent].key]
-            part = frame[(mark + frame[keys.parent_key].astype(str)).isin(above)]
-        part = part.copy()
-        for column in keys.columns:
-            part[column] = mark + part[column].astype(str)
-        out[name] = part
-    return out

@@ -1,18 +1,16 @@
 """Attacks on linked tables whose target is a root with its other records: a household, a patient with all visits.
 
-The attacks are those on rows (:mod:`tabsynth.evaluation.attacks.membership` and
-:mod:`tabsynth.evaluation.attacks.shadow`), on one wide row for each root. Two roots are as far apart as their own columns,
-the sizes of their groups, and their rows slot by slot: by their order, or sorted by their values where rows have none.
+The attacks are those on rows (:mod:`tabsynth.evaluation.attacks.membership`), on one wide row for each root. Two roots are
+as far apart as their own columns, the sizes of their groups, and their rows slot by slot: by their order, or sorted by
+their values where rows have none.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from tabsynth.evaluation.attacks.membership import membership
-from tabsynth.evaluation.attacks.shadow import TARGETS, attack_targets, rarity
-from tabsynth.evaluation.config import EvaluationConfig
 from tabsynth.evaluation.grouped import (
     LevelColumns,
     Levels,
@@ -23,7 +21,6 @@ from tabsynth.evaluation.grouped import (
 from tabsynth.evaluation.metric import Compared, Metric, Tables, halves
 
 MAX_ATTACKED = 500  # roots in each group
-MakeLinked = Callable[[np.ndarray], Levels]
 
 
 def root_membership(
@@ -66,44 +63,12 @@ def root_membership(
         labels=tuple(tuple(map(str, range(size))) for size in about.sizes),
     )
     people, controls = (t[rng.permutation(len(t))[:m]] for t in (about.codes, control))
-    metrics = membership(tables, people, controls, rng)
-    return [_of_roots(metric, root) for metric in metrics]
-
-
-def root_shadow(
-    make: MakeLinked,
-    train: Levels,
-    holdout: Levels | None,
-    columns: Mapping[str, LevelColumns],
-    config: EvaluationConfig,
-) -> Metric:
-    """Attack one root with its other records by shadow models; see ``shadow_membership``.
-
-    Parameters
-    ----------
-    make : callable
-        From numbers of roots, the training roots before those of the hold-out, shape (roots,), to synthetic levels.
-    """
-    root = next(iter(train))
-    slots = wide_slots(train, columns)
-    about = wide_rows(train, columns, slots)
-    targets = np.argsort(rarity(about.codes, about.sizes), kind="stable")[:TARGETS]
-    total = len(train[root]) + (0 if holdout is None else len(holdout[root]))
-    population = np.setdiff1d(np.arange(total), targets)
-    metric = attack_targets(
-        lambda roots: wide_rows(make(roots[:, 0]), columns, slots).codes,
-        population[:, None],
-        targets[:, None],
-        about.sizes,
-        config,
-    )
-    return _of_roots(metric, root)
-
-
-def _of_roots(metric: Metric, root: str) -> Metric:
-    return replace(
-        metric,
-        key=f"{root}.{metric.key}",
-        title=f"{metric.title}: rows of {root} with their other records",
-        note=f"{metric.note} A person or record is here a row of {root} with its other records.".lstrip(),
-    )
+    return [
+        replace(
+            metric,
+            key=f"{root}.{metric.key}",
+            title=f"{metric.title}: rows of {root} with their other records",
+            note=f"{metric.note} A person or record is here a row of {root} with its other records.".lstrip(),
+        )
+        for metric in membership(tables, people, controls, rng)
+    ]

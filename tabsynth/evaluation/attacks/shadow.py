@@ -140,6 +140,11 @@ def shadow_attack(
 
     Training tables are drawn from all other real rows: at most 1,000, and at most half of them, so that
     the attacker does not know who is in one.
+
+    Raises
+    ------
+    InputError
+        If the fits cannot be halved twice for each target, or there are too few other rows.
     """
     make = _maker(config.shadow)
     encoder = TableEncoder(schema)
@@ -147,28 +152,6 @@ def shadow_attack(
     targets = unusual(train, sizes, TARGETS)
     people = train if holdout is None else np.concatenate([train, holdout])
     population = people[~(people[:, None] == targets[None]).all(axis=2).any(axis=1)]
-    draws = np.random.default_rng([config.random_state, 2])
-
-    def synthetic_index(table: np.ndarray) -> np.ndarray:
-        return indexed_synthetic(schema, make(encoder.from_index(table, draws))).index
-
-    return attack_targets(synthetic_index, population, targets, sizes, config)
-
-
-def attack_targets(
-    make: Make,
-    population: np.ndarray,
-    targets: np.ndarray,
-    sizes: Sequence[int],
-    config: EvaluationConfig,
-) -> Metric:
-    """Return the metric of :func:`shadow_membership` with the fits that the configuration asks for.
-
-    Raises
-    ------
-    InputError
-        If they cannot be halved twice for each target, or the population is too small.
-    """
     fits, rows = config.shadow_fits, min(ROWS, len(population) // 2)
     if integer("shadow_fits", fits, least=8 * TARGETS) % (4 * TARGETS):
         raise InputError(
@@ -179,8 +162,13 @@ def attack_targets(
         raise InputError(
             f"shadow needs 4 real rows or more that differ from those attacked, got {len(population)}."
         )
+    draws = np.random.default_rng([config.random_state, 2])
+
+    def synthetic_index(table: np.ndarray) -> np.ndarray:
+        return indexed_synthetic(schema, make(encoder.from_index(table, draws))).index
+
     return shadow_membership(
-        make,
+        synthetic_index,
         population,
         targets,
         sizes,
@@ -191,16 +179,12 @@ def attack_targets(
     )
 
 
-def rarity(table: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Return the sum over columns of the logarithm of a value's count, of each row: likelihood under independence."""
-    counts = [np.bincount(table[:, j], minlength=size) for j, size in enumerate(sizes)]
-    return np.sum([np.log(count[table[:, j]]) for j, count in enumerate(counts)], axis=0)
-
-
 def unusual(table: np.ndarray, sizes: tuple[int, ...], count: int) -> np.ndarray:
-    """Return different rows whose values are rarest together (:func:`rarity`); shape (at most count, columns)."""
+    """Return different rows whose values are rarest together, as if columns were independent; shape (at most count, columns)."""
+    counts = [np.bincount(table[:, j], minlength=size) for j, size in enumerate(sizes)]
+    rarity = np.sum([np.log(each[table[:, j]]) for j, each in enumerate(counts)], axis=0)
     rows, first = np.unique(table, axis=0, return_index=True)
-    return rows[np.argsort(rarity(table, sizes)[first], kind="stable")[:count]]
+    return rows[np.argsort(rarity[first], kind="stable")[:count]]
 
 
 def _maker(shadow: Any) -> Shadow:
