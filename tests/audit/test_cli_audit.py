@@ -9,7 +9,7 @@ from command_lines import refused
 from typer.testing import CliRunner
 
 from tabsynth.auditing import blackbox, canaries, registry, replay_audit
-from tabsynth.auditing.html import draw_claim, render, summarize_verdicts
+from tabsynth.auditing.html import render, summarize_verdicts
 from tabsynth.auditing.outcomes import (
     INCONCLUSIVE,
     NOT_REFUTED,
@@ -205,9 +205,10 @@ def test_verdicts():
     assert decide_verdict(0.5, 1.0, 1.1, 1.0, 1.2, 1.0) == REFUTED
     assert decide_verdict(0.5, 1.0, 0.1, 1.0, 0.84, 1.0) == INCONCLUSIVE
     assert decide_verdict(0.5, 1.0, 0.1, 1.0, 0.86, 1.0) == NOT_REFUTED
-    assert summarize_verdicts([result(), result(verdict=REFUTED)])[0] == "bad"
-    assert summarize_verdicts([result(), result(verdict=INCONCLUSIVE)])[0] == "mixed"
-    assert summarize_verdicts([result()])[0] == "good"
+    assert summarize_verdicts([result(), result(verdict=REFUTED)]).startswith("Refuted: 1 of 2")
+    unclear = summarize_verdicts([result(), result(verdict=INCONCLUSIVE)])
+    assert unclear.endswith("1 of 2 are inconclusive.")
+    assert summarize_verdicts([result()]).startswith("No evidence against the claim")
 
 
 def test_page_escapes_what_it_is_given(tmp_path):
@@ -216,11 +217,8 @@ def test_page_escapes_what_it_is_given(tmp_path):
     assert "<b>" not in page and "&lt;b&gt;" in page
     write_json([result(epsilon_lower=float("inf"))], tmp_path / "audit.json")
     assert json.loads((tmp_path / "audit.json").read_text())["results"][0]["epsilon_lower"] == "inf"
-    words = draw_claim(result())
-    assert "claimed 1.6" in words and "at least 1.2" in words and "estimated 1.5" in words
-    # A replay without a change of an input has no figure.
+    assert "<td>1.6</td><td>1.5</td><td>1.2</td><td>100</td><td>99.9%</td>" in page
     bare = result(kind="replay", epsilon_claimed=None, mu_claimed=None, runs=None, confidence=None)
-    assert draw_claim(bare) == ""
     assert "replay" in render([bare], "dp-gan", 8.0, 1e-5)
 
 
