@@ -181,7 +181,7 @@ LINKED: dict[str, Method] = {
         estimator="LinkedMargNet",
         required=_of_linked,
         by_schema=True,
-        audit_fixture="tabsynth.auditing.fixtures.linked",
+        audit_fixture="tabsynth.auditing.fixtures.margnet",
     ),
 }
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from systems.form import Parameters, Request, Systems
-from tabsynth.auditing.fixtures.linked import TINY
+from tabsynth.auditing.fixtures.margnet import TINY_LINKED as TINY
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 

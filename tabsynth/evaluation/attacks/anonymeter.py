@@ -28,64 +28,64 @@ a time, and the whole grid of a million rows of ten columns takes under 20 s on 
 """
 
 import math
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
 from scipy import sparse
 
-from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, Places, places, right
+from tabsynth.evaluation.attacks.gower import (
+    MAX_TABLE,
+    STEPS,
+    GowerSearch,
+    Places,
+    gower_search,
+    places,
+    right,
+)
 from tabsynth.evaluation.attacks.nearest import HammingSearch, draw_rows, in_chunks, nearest
 from tabsynth.evaluation.definitions import PEOPLE, PRIVACY, Definition
 from tabsynth.evaluation.metric import Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate
 
-MAX_TABLE = 100_000  # rows of a table that the attacker searches: more are subsampled
 NEIGHBOURS = 10  # of linkability
 COMPARE = {"==": np.equal, ">=": np.greater_equal, "<=": np.less_equal}
 TRIES = 10  # rows drawn for each predicate wanted: not every row is unique
-SINGLING_OUT = Definition(
-    name="Singling-out risk",
-    keys=("singling_out",),
+_of_risk = partial(
+    Definition,
     kind=PRIVACY,
-    meaning="Predicates that exactly one synthetic row meets are tried on people. The risk is how much more often exactly one"
-    " person of the training table meets them than one control person.",
-    formula="(attack − control) / (1 − control), with attack and control as shares of predicates",
-    range="At most 1; below 0 by chance",
-    better="lower",
-    best=0.0,
-    interval=f"{PEOPLE}; predicates for the same rows are not independent",
-    caveat="Being singled out gives no name and no new attribute. A risk of 0 does not stop an attacker with other"
-    " predicates.",
-    source="Giomi et al. 2023 (Anonymeter), PoPETs 2023(2)",
-)
-LINKABILITY = Definition(
-    name="Linkability risk",
-    keys=("linkability",),
-    kind=PRIVACY,
-    meaning="Two sources know every other attribute of a person each. The table links them if the 10 nearest rows of both"
-    " have one in common. The risk is how much more often this succeeds for people of the training table.",
     formula="(attack − control) / (1 − control), with attack and control as shares of people",
     range="At most 1; below 0 by chance",
     better="lower",
     best=0.0,
     interval=PEOPLE,
-    caveat="One split of the columns, in the schema's order: sources that know others may link better.",
     source="Giomi et al. 2023 (Anonymeter), PoPETs 2023(2)",
 )
-INFERENCE = Definition(
+SINGLING_OUT = _of_risk(
+    name="Singling-out risk",
+    keys=("singling_out",),
+    meaning="Predicates that exactly one synthetic row meets are tried on people. The risk is how much more often exactly one"
+    " person of the training table meets them than one control person.",
+    formula="(attack − control) / (1 − control), with attack and control as shares of predicates",
+    interval=f"{PEOPLE}; predicates for the same rows are not independent",
+    caveat="Being singled out gives no name and no new attribute. A risk of 0 does not stop an attacker with other"
+    " predicates.",
+)
+LINKABILITY = _of_risk(
+    name="Linkability risk",
+    keys=("linkability",),
+    meaning="Two sources know every other attribute of a person each. The table links them if the 10 nearest rows of both"
+    " have one in common. The risk is how much more often this succeeds for people of the training table.",
+    caveat="One split of the columns, in the schema's order: sources that know others may link better.",
+)
+INFERENCE = _of_risk(
     name="Inference risk",
     keys=("inference",),
-    kind=PRIVACY,
     meaning="The attacker knows all attributes of a person but one, and copies it from the nearest row. The risk is how much"
     " more often this is right for people of the training table. Mean over columns.",
     formula="(attack − control) / (1 − control); a number is right within 5% of its range",
-    range="At most 1; below 0 by chance",
-    better="lower",
-    best=0.0,
-    interval=PEOPLE,
     caveat="A model may guess better than one nearest row. Where the control group is guessed right too, people can be"
     " harmed without a leak.",
-    source="Giomi et al. 2023 (Anonymeter), PoPETs 2023(2)",
 )
 
 
@@ -211,12 +211,7 @@ def _linkability(
 
     def attack(table: np.ndarray) -> Estimate:
         tried = [
-            find_links(
-                group,
-                GowerSearch(draw_rows(table, MAX_TABLE, rng), tables.sizes, ordered),
-                sides,
-                rng,
-            )
+            find_links(group, gower_search(table, tables, ordered, rng), sides, rng)
             for group in (people, controls)
         ]
         return risk(*tried)
@@ -255,12 +250,7 @@ def _inference(
 
     def attack(table: np.ndarray) -> tuple[Estimate, list[float]]:
         tried = [
-            infer_columns(
-                group,
-                GowerSearch(draw_rows(table, MAX_TABLE, rng), tables.sizes, ordered),
-                ordered,
-                rng,
-            )
+            infer_columns(group, gower_search(table, tables, ordered, rng), ordered, rng)
             for group in (people, controls)
         ]
         by_column = [risk(tried[0][:, j], tried[1][:, j]).value for j in range(len(tables.sizes))]

@@ -20,10 +20,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tabsynth.evaluation.attacks.nearest import HammingSearch
+from tabsynth.evaluation.attacks.nearest import HammingSearch, draw_rows
 from tabsynth.evaluation.metric import Tables
 
 STEPS = 120  # of one column: the farthest that two values can be apart
+MAX_TABLE = 100_000  # rows of a table that the attacker searches: more are subsampled
 TOLERANCE = 0.05  # of the range: an ordered value guessed so closely is guessed right
 
 Places = tuple[np.ndarray | None, ...]
@@ -84,6 +85,13 @@ class GowerSearch(HammingSearch):
         if place is None or index is None:
             return super().compare(column, value) * np.uint8(STEPS)
         return _steps(place, value).take(index)
+
+
+def gower_search(
+    table: np.ndarray, tables: Tables, places: Places, rng: np.random.Generator
+) -> GowerSearch:
+    """Return a table that is searched, one of those of an evaluation; of many rows a sample."""
+    return GowerSearch(draw_rows(table, MAX_TABLE, rng), tables.sizes, places)
 
 
 def _steps(place: np.ndarray, value: int) -> np.ndarray:

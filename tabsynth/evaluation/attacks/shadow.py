@@ -18,9 +18,8 @@ from sklearn.ensemble import RandomForestClassifier
 from tabsynth._validate import integer, quote
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.evaluation.attacks.membership import area
+from tabsynth.evaluation.attacks.membership import area, area_definition
 from tabsynth.evaluation.config import EvaluationConfig
-from tabsynth.evaluation.definitions import PRIVACY, Definition
 from tabsynth.evaluation.inputs import indexed_synthetic
 from tabsynth.evaluation.metric import Metric, Part
 from tabsynth.schema.schema import Schema
@@ -31,16 +30,12 @@ ROWS = 1000  # of a shadow's training table, at most: as in Stadler et al. 2022
 
 Make = Callable[[np.ndarray], np.ndarray]
 Shadow = Callable[[pd.DataFrame], Any]
-SHADOW = Definition(
+SHADOW = area_definition(
     name="Membership by shadow models",
     keys=("shadow_membership",),
-    kind=PRIVACY,
     meaning="The attacker can run the synthesizer, and fits it many times with and without one person. A random forest"
     " learns from these tables. The figure is its area under the ROC curve on further tables.",
     formula="P(score of a table with the person > score of one without) + ½ P(equal)",
-    range="0 to 1; 0.5 is guessing",
-    better="lower",
-    best=0.5,
     interval="The drawing of the fits that are tried (DeLong)",
     caveat="Two people, the most unusual, on tables of at most 1,000 rows. It is about the synthesizer and not about the one"
     " table that you publish.",

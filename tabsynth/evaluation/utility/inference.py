@@ -12,6 +12,7 @@ With survey weights both are fitted by weighted equations, and the standard erro
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -26,31 +27,30 @@ LEAST = 10  # training rows with a dummy, else it does not enter
 ITERATIONS = 40
 RIDGE = 1e-8
 SEPARATED = 25  # a larger coefficient has no maximum
-OVERLAP = Definition(
+_of_coefficients = partial(
+    Definition,
+    better="higher",
+    best=1.0,
+    interval="The choice of coefficients, as if they were independent; no drawing of rows",
+    source="Karr et al. 2006, The American Statistician 60; Snoke et al. 2018",
+)
+OVERLAP = _of_coefficients(
     name="Overlap of confidence intervals",
     keys=("ci_overlap",),
     meaning="One regression of the target on all other columns is fitted on both tables. The figure is the mean overlap of"
     " the 95% intervals of its coefficients. Numbers: linear; else logistic, the commonest value against the others.",
     formula="½ (length of the overlap / length of one interval + length of the overlap / length of the other)",
     range="−1 to 1; below 0 the intervals are apart",
-    better="higher",
-    best=1.0,
     reference="Best is 1: the intervals are equal.",
-    interval="The choice of coefficients, as if they were independent; no drawing of rows",
     caveat="Standard errors from synthetic rows that are treated as real are too small; see docs/how-to/valid-inference.md.",
-    source="Karr et al. 2006, The American Statistician 60; Snoke et al. 2018",
 )
-CONCLUSIONS = Definition(
+CONCLUSIONS = _of_coefficients(
     name="Coefficients with the same conclusion",
     keys=("same_conclusions",),
     meaning="Share of the coefficients of the same regression that lead to the same conclusion in both tables: the same"
     " sign and significant at 5%, or not significant in both.",
     range="0 to 1",
-    better="higher",
-    best=1.0,
-    interval="The choice of coefficients, as if they were independent; no drawing of rows",
     caveat="Coefficients that are not significant in either table count as equal, so many weak ones raise it.",
-    source="Karr et al. 2006, The American Statistician 60; Snoke et al. 2018",
 )
 
 
