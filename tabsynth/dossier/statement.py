@@ -5,13 +5,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from tabsynth.dossier.material import Material
-from tabsynth.evaluation.claims import items_of, section_of
+from tabsynth.evaluation.claims import section_of
 from tabsynth.privacy.accounting.attackers import AttackBounds, percent
 from tabsynth.privacy.accounting.attackers import rounded_up as short
 from tabsynth.privacy.certificate.certificate import code, conditional_of, rounded_up
+from tabsynth.report.certificates import certificate_facts
 from tabsynth.report.page import render
 
 BELIEFS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
+IMPLEMENTATION = (  # of the facts of a certificate
+    *("Method", "Settings", "Composition", "Accountant", "Noise from", "Noise is", "Made with"),
+    *("Code of tabsynth, SHA-256", "Certificate of"),
+)
 UNSIGNED = "The certificate is not signed. Anyone who can write these files can write such a certificate; ask the curator."
 
 
@@ -37,7 +42,11 @@ def statement(material: Material) -> str:
             (f"{belief:.0%}", percent(bounds.posterior(belief)), _least(bounds, belief))
             for belief in BELIEFS
         ],
-        implementation=_implementation(material),
+        implementation=[
+            (term, text)
+            for term, text in certificate_facts(material.certificate)
+            if term in IMPLEMENTATION or term.startswith("Audit: ")
+        ],
         signature=_signature(material),
         figures=[] if report is None else _figures(report),
     )
@@ -50,44 +59,10 @@ def _least(bounds: AttackBounds, belief: float) -> str:
 
 
 def _notes(material: Material) -> list[str]:
-    notes = []
     noise = section_of(material.certificate, "noise")
-    if noise.get("exact") is False:
-        notes.append(
-            f"The noise was not exactly the one that is accounted for: {noise.get('law')}."
-        )
-    return notes
-
-
-def _implementation(material: Material) -> list[tuple[str, str]]:
-    certificate = material.certificate
-    accountant = section_of(certificate, "accountant")
-    settings = section_of(certificate, "settings")
-    stated = ", ".join(
-        f"{name.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}"
-        for name, value in settings.items()
-        if value not in ([], None)
-    )
-    versions = section_of(certificate, "versions")
-    noise = section_of(certificate, "noise")
-    rows = [
-        ("Method", str(certificate["method"]) + (f" ({stated})" if stated else "")),
-        ("Composition", str(certificate["composition"])),
-        ("Accountant", " ".join(str(v) for v in accountant.values())),
-        ("Noise", f"{noise.get('law', 'not stated')}; from {noise.get('generator', 'not stated')}"),
-        ("Software", ", ".join(f"{name} {text}" for name, text in versions.items())),
-        (
-            "Code of tabsynth, SHA-256",
-            str(section_of(certificate, "code").get("sha256", "not stated")),
-        ),
-        ("Certificate of", str(certificate["created"])),
-    ]
-    for audit in items_of(certificate.get("audit")):
-        bound = audit.get("epsilon_lower_bound")
-        verdict = str(audit.get("verdict", "no verdict"))
-        verdict += "" if bound is None else f", ε is at least {bound:.3g}"
-        rows.append((f"Audit: {audit.get('method')}", verdict))
-    return rows
+    inexact = noise.get("exact") is False
+    text = f"The noise was not exactly the one that is accounted for: {noise.get('law')}."
+    return [text] if inexact else []
 
 
 def _signature(material: Material) -> str:

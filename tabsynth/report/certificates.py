@@ -71,7 +71,7 @@ def privacy_panel(
         authenticated,
         str(statement),
         tuple(_warnings(certificate, check)),
-        tuple(_facts(certificate, authenticated)),
+        tuple(certificate_facts(certificate, authenticated)),
         tuple(_mechanism(item) for item in items_of(certificate.get("mechanisms"))),
         depends_on,
     )
@@ -141,7 +141,9 @@ def _warnings(certificate: Mapping[str, Any], check: ClaimCheck) -> list[str]:
     return out
 
 
-def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[str, str]]:
+def certificate_facts(
+    certificate: Mapping[str, Any], authenticated: bool = False
+) -> list[tuple[str, str]]:
     """Return terms and texts; what a certificate of an older format does not have is left out."""
     sections = ("accountant", "training", "table", "versions", "project", "code", "noise")
     accountant, training, table, versions, project, code, noise = (
@@ -156,6 +158,7 @@ def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[st
         "δ": _text(certificate.get("delta")),
         "Neighbouring tables": _text(certificate.get("adjacency")),
         "Unit of privacy": _text(certificate.get("privacy_unit")),
+        "Composition": _text(certificate.get("composition"), ""),
         "Accountant": _text(accountant.get("name")) + (f" ({library})" if library else ""),
         "Seeded": "yes" if certificate.get("seeded") else "no",
         **_public_facts(section_of(certificate, "public")),
