@@ -151,9 +151,9 @@ def table_of(engine: str, folder: Path) -> Any:
 
         return polars.scan_parquet(folder)
     if engine == "duckdb":
-        from tabsynth.tables.databases import duckdb_table
+        import duckdb
 
-        return duckdb_table(database_of(folder), "t")
+        return duckdb.connect(str(database_of(folder)), read_only=True).table("t")
     if engine == "spark":
         from pyspark.sql import SparkSession
 
@@ -243,7 +243,9 @@ def steps(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
     }
 
 
-def pairs(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
+def pairs(
+    engine: str, rows: int, columns: int, data: Path, make: Callable[[Any], Any] | None = None
+) -> dict[str, Any]:
     """Measure counts of all pairs of columns, after the values of the columns were compared with the schema."""
     from itertools import combinations
 
@@ -255,7 +257,7 @@ def pairs(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
     sets = list(combinations(range(columns), 2))
     if engine == "numpy":
         return _with_numpy(folder, sets, schema.sizes)
-    counter = as_counter(table_of(engine, folder))
+    counter = (make or as_counter)(table_of(engine, folder))
     check_values(schema, counter)
     measured, started = Processes(), time.perf_counter()
     counter.count_all(schema, sets, [by_value(schema.sizes)] * len(sets))
@@ -280,16 +282,17 @@ def _with_numpy(folder: Path, sets: list[tuple[int, int]], sizes: Any) -> dict[s
 
 
 def strategy(engine: str, rows: int, columns: int, data: Path) -> dict[str, Any]:
-    """Measure these counts by one strategy: groupings in the engine, or batches of its category codes."""
+    """Measure these counts by one strategy: groupings in the engine, or batches of its rows."""
     from tabsynth.tables import engines
 
     engine, how = engine.split("-")
-    if how != "rows":  # as Spark, which gives no batches
-        engines.STREAMS, engines.MOST_SETS = {}, 10**9
-        engines._in_spark = {"union": _union_all, "groups": _grouping_sets}[how]
-        if engine == "polars":
-            engines._in_spark = _in_polars
-    return pairs(engine, rows, columns, data)
+    if how == "rows":
+        return pairs(engine, rows, columns, data)
+    engines.MOST_SETS = 10**9
+    engines._in_spark = {"union": _union_all, "groups": _grouping_sets}[how]
+    if engine == "polars":
+        engines._in_spark = _in_polars
+    return pairs(engine, rows, columns, data, engines.SparkCounter)
 
 
 def _grouping_sets(frame: Any, sets: Any, sizes: Any) -> Any:

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 
-from tabsynth._typing import JsonMapping, JsonObject
+from tabsynth._typing import JsonObject
 from tabsynth._validate import check_text, one_of, quote
 from tabsynth.design import UNCHANGED
-from tabsynth.errors import FileFormatError, InputError, one_line
+from tabsynth.errors import InputError, one_line
 from tabsynth.schema.cells import is_range
 from tabsynth.schema.conditions import Restriction, restriction_by_code
 from tabsynth.schema.dtypes import base_dtype, in_dtype, with_nulls
@@ -689,48 +689,3 @@ def register(kind: type[Column]) -> None:
     if KINDS.get(kind.kind, kind) is not kind:
         raise InputError(f"A column kind {quote(kind.kind)} exists; give the new one another name.")
     KINDS[kind.kind] = kind
-
-
-def column_from(item: JsonMapping, where: str) -> Column:
-    """Return the column of a dict from :meth:`Column.to_dict`; refuse what it does not know."""
-    values = dict(item)
-    column = f"column {quote(values.get('name'))}"
-    chosen = values.get("kind")
-    kind = KINDS.get(chosen) if isinstance(chosen, str) else None
-    kinds = list(KINDS.values()) if kind is None else [kind]
-    names = list(dict.fromkeys(name for kind_class in kinds for name in fact_names(kind_class)))
-    unknown = set(values) - set(names)
-    if unknown:
-        raise FileFormatError(
-            f"{where}: {column} has unknown key {quote(sorted(unknown)[0])}; known are"
-            f" {', '.join(names)}."
-        )
-    values = {key: value for key, value in values.items() if value is not None}
-    types: JsonObject = {
-        "nulls": bool,
-        "labels": dict,
-        "missing": dict,
-        "source": str,
-        "description": str,
-        COPIED: list,
-    }
-    for kind_class in kinds:
-        types.update(kind_class.json_types)
-    for key, allowed in types.items():
-        if key in values and not _is_of(values[key], allowed):
-            raise FileFormatError(
-                f"{where}: {column} has {key}={quote(values[key])}, of a wrong type."
-            )
-    for key in ("name", "kind", "dtype"):
-        if not isinstance(values.get(key), str):
-            raise FileFormatError(f"{where}: a column lacks {key!r}: {quote(item)}.")
-    for key in ("labels", "missing"):
-        if not all(isinstance(text, str) for text in values.get(key, {}).values()):
-            raise FileFormatError(f"{where}: {key} of {column} must be texts.")
-    return Column(**values)
-
-
-def _is_of(value: object, allowed: object) -> bool:
-    """Return isinstance, except that True and False are no whole numbers."""
-    types = allowed if isinstance(allowed, tuple) else (allowed,)
-    return isinstance(value, types) and (not isinstance(value, bool) or bool in types)

@@ -18,6 +18,7 @@ Derived columns are not modelled, and cost no budget.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Protocol
 
 import numpy as np
@@ -417,7 +418,7 @@ def rules_from(columns: Columns, constraints: Sequence[Any]) -> tuple[Rule, ...]
     if len(constraints) > MAX_RULES:
         raise InputError(f"The schema has {len(constraints):,} constraints; at most {MAX_RULES:,}.")
     rules = [rule_from(columns, item, f"constraints[{i}]") for i, item in enumerate(constraints)]
-    _check_together(rules)
+    made_by(rules)  # which refuses rules that contradict each other
     return tuple(rules)
 
 
@@ -681,52 +682,31 @@ def _words(side: JsonMapping) -> str:
     return " and ".join(f"{name} in {side_words(values)}" for name, values in side.items())
 
 
-def _check_together(rules: Sequence[Rule]) -> None:
-    """Raise InputError for rules that derive a column twice, or in a circle."""
-    sources_of: dict[str, tuple[str, ...]] = {}
-    for rule in rules:
-        if isinstance(rule, Derived):
-            target, sources = rule.target.name, rule.names[:-1]
-        elif isinstance(rule, Order) and rule.difference is not None:
-            target, sources = rule.names[1], rule.names[:1]
-        else:
-            continue
-        if target in sources_of:
-            raise InputError(f"Two constraints derive column {quote(target)}; keep one.")
-        sources_of[target] = sources
-    for start in sources_of:
-        seen, pending = set(), list(sources_of[start])
-        while pending:
-            name = pending.pop()
-            if name == start:
-                raise InputError(
-                    f"The constraints derive column {quote(start)} from itself, by way of others; leave one out."
-                )
-            if name not in seen:
-                seen.add(name)
-                pending += sources_of.get(name, ())
-
-
 def made_by(rules: Sequence[Rule]) -> dict[str, Rule]:
-    """Return the rule that makes each column that is not modelled, by its name, sources first."""
+    """Return the rule that makes each column that is not modelled, by its name, sources first.
+
+    Raises
+    ------
+    InputError
+        For rules that derive a column twice, or in a circle.
+    """
     makers: dict[str, Rule] = {}
     for rule in rules:
-        if isinstance(rule, Derived):
-            makers[rule.target.name] = rule
-        elif isinstance(rule, Order) and rule.difference is not None:
-            makers[rule.names[1]] = rule
-    ordered: dict[str, Rule] = {}
-
-    def add(name: str) -> None:
-        if name in makers and name not in ordered:
-            rule = makers[name]
-            for source in rule.names[:-1] if isinstance(rule, Derived) else rule.names[:1]:
-                add(source)
-            ordered[name] = rule
-
-    for name in makers:
-        add(name)
-    return ordered
+        if isinstance(rule, Derived) or (isinstance(rule, Order) and rule.difference is not None):
+            target = rule.names[-1]
+            if target in makers:
+                raise InputError(f"Two constraints derive column {quote(target)}; keep one.")
+            makers[target] = rule
+    sources = {
+        target: [name for name in rule.names[:-1] if name in makers]
+        for target, rule in makers.items()
+    }
+    try:
+        return {name: makers[name] for name in TopologicalSorter(sources).static_order()}
+    except CycleError as error:
+        raise InputError(
+            f"The constraints derive column {quote(error.args[1][0])} from itself, by way of others; leave one out."
+        ) from None
 
 
 def plainly(item: object) -> Any:

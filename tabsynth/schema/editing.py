@@ -12,13 +12,13 @@ from tabsynth.schema.column import (
     COPIED,
     KINDS,
     Column,
-    column_from,
     fact_names,
     provenance_in_words,
 )
 from tabsynth.schema.design import Design
 from tabsynth.schema.dtypes import base_dtype, with_nulls
 from tabsynth.schema.schema import Schema
+from tabsynth.schema.schema_file import column_from
 
 DROPPED = "dropped by hand"
 

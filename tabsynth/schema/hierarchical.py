@@ -452,26 +452,14 @@ def _tree(parents: Any, where: str) -> dict[str, str | None]:
                 f"{where}: {quote(parent)}, the parent of {quote(node)}, is no node; add it, with null if nothing is"
                 " above it."
             )
-    settled: set[str] = set()
     for start in tree:
         seen: dict[str, None] = {}
         at: str | None = start
-        while at is not None and at not in settled:
+        while at is not None:
             if at in seen:
                 raise InputError(f"{where}: {quote(at)} is above itself; parents must be a tree.")
+            if len(seen) == MAX_DEPTH:
+                raise InputError(f"{where}: the tree has more than {MAX_DEPTH} levels.")
             seen[at] = None
             at = tree[at]
-        settled |= set(seen)
-    depth: dict[str, int] = {}
-    for start in tree:
-        path = []
-        at = start
-        while at is not None and at not in depth:
-            path.append(at)
-            at = tree[at]
-        base = 0 if at is None else depth[at]
-        for number, node in enumerate(reversed(path), 1):
-            depth[node] = base + number
-        if base + len(path) > MAX_DEPTH:
-            raise InputError(f"{where}: the tree has more than {MAX_DEPTH} levels.")
     return tree

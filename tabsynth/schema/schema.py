@@ -26,7 +26,7 @@ from tabsynth.design import design_from, neighbour_of
 from tabsynth.errors import InputError, TableError, TabsynthError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.schema.cells import plain
-from tabsynth.schema.column import COPIED, Column, column_from
+from tabsynth.schema.column import COPIED, Column
 from tabsynth.schema.constraints import (
     VIOLATIONS,
     Forbidden,
@@ -41,7 +41,7 @@ from tabsynth.schema.constraints import (
 from tabsynth.schema.design import Design
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.numeric import Numeric
-from tabsynth.schema.schema_file import FORMAT, check_form
+from tabsynth.schema.schema_file import FORMAT, check_form, made_column
 from tabsynth.schema.validation import Problem, column_problems, value_problems
 from tabsynth.tables.formulas import unescape
 from tabsynth.tables.frames import to_pandas
@@ -685,7 +685,7 @@ class Schema:
         columns = []
         for i, item in enumerate(data["columns"]):
             try:
-                columns.append(column_from(item, where))
+                columns.append(made_column(item))
             except TabsynthError as error:
                 if text is None:
                     raise

@@ -209,8 +209,24 @@ def check_form(data: object, where: str, text: str | None = None) -> None:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         form = data.get("format") if isinstance(data, dict) else type(data).__name__
         raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {quote(form)}.")
+    _refuse(_problems(data), where, text)
+
+
+def column_from(item: JsonMapping, where: str) -> Column:
+    """Return the column of a dict from :meth:`Column.to_dict`; refuse what the JSON Schema does not allow."""
+    _refuse(_column_problems(item, []), where, None)
+    return made_column(item)
+
+
+def made_column(item: JsonMapping) -> Column:
+    """Return the column of a dict that was checked; nulls are facts that it does not state."""
+    return Column(**{key: value for key, value in item.items() if value is not None})
+
+
+def _refuse(found: Iterable[tuple[list[Any], bool, str]], where: str, text: str | None) -> None:
+    """Refuse a file with problems: at most :data:`MOST_PROBLEMS` in one error."""
     problems = []
-    for path, key, message in _problems(data):
+    for path, key, message in found:
         place = ""
         if text is not None:
             line, column = position(text, path, key)
@@ -239,10 +255,16 @@ def _problems(data: JsonMapping) -> Iterable[tuple[list[Any], bool, str]]:
         if not isinstance(item, dict):
             yield ["columns", i], False, f"a column must be an object, got {quote(item)}"
             continue
-        kind = item.get("kind")
-        named = (kind,) if isinstance(kind, str) and kind in KINDS else tuple(KINDS)
-        for error in _column_validator(named).iter_errors(item):
-            yield from _clauses(error, ["columns", i], f"column {quote(item.get('name'))}")
+        yield from _column_problems(item, ["columns", i])
+
+
+def _column_problems(item: JsonMapping, path: list[Any]) -> Iterable[tuple[list[Any], bool, str]]:
+    """Yield the problems of a column, as :func:`_problems`."""
+    kind = item.get("kind")
+    kinds = (kind,) if isinstance(kind, str) and kind in KINDS else tuple(KINDS)
+    what = f"column {quote(item.get('name'))}"
+    for error in _validator_of(kinds, tuple(KINDS[name] for name in kinds)).iter_errors(item):
+        yield from _clauses(error, path, what)
 
 
 def _top_validator() -> Any:
@@ -252,10 +274,6 @@ def _top_validator() -> Any:
     return Draft202012Validator(
         {"type": "object", "properties": properties, "additionalProperties": False}
     )
-
-
-def _column_validator(kinds: tuple[str, ...]) -> Any:
-    return _validator_of(kinds, tuple(KINDS[kind] for kind in kinds))
 
 
 @lru_cache(maxsize=64)
@@ -292,7 +310,7 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
         names = [types] if isinstance(types, str) else types
         expected = " or ".join(_EXPECTED[name] for name in names if name != "null")
         got = quote(error.instance)
-        if parent:
+        if what != "the file":
             yield path, False, f"{what} has {fact}={got}, of a wrong type: expected {expected}"
         else:
             yield path, False, f"{fact} must be {expected}, got {got}"

@@ -50,10 +50,10 @@ def as_counter(table: object) -> object:
     library = type(table).__module__.partition(".")[0]
     if library not in LAZY:
         return table
-    from tabsynth.tables.engines import EngineCounter, is_lazy
+    from tabsynth.tables.engines import EngineCounter, SparkCounter, is_lazy
 
     if is_lazy(table):
-        return EngineCounter(table)
+        return SparkCounter(table) if library == "pyspark" else EngineCounter(table)
     return table
 
 

@@ -5,13 +5,16 @@ be a database, a cluster, or a folder of files.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from tabsynth._validate import quote
 from tabsynth.errors import InputError
-from tabsynth.privacy.noise.counts import Groups, by_value, count_rows
+from tabsynth.privacy.noise.counts import Groups, by_value, count_rows, number_of
+from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conform
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
@@ -124,6 +127,39 @@ class RowCounter:
         ------
         InputError
         """
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedColumn:
+    """A column whose codes are counted in some groups."""
+
+    column: Column
+    group: np.ndarray
+
+    @cached_property
+    def size(self) -> int:
+        """Number of groups."""
+        return number_of(self.group)
+
+    @cached_property
+    def by_value(self) -> bool:
+        """True if each code is a group of its own."""
+        return np.array_equal(self.group, np.arange(len(self.group)))
+
+
+def grouped_columns(
+    schema: Schema, sets: Sequence[tuple[int, ...]], groups: Sequence[Groups] | None
+) -> list[tuple[GroupedColumn, ...]]:
+    """Return what :meth:`RowCounter.count_all` counts: for each set its columns, the same ones in the same groups once."""
+    by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
+    grouped = dict[tuple[int, bytes], GroupedColumn]()
+    return [
+        tuple(
+            grouped.setdefault((j, group[j].tobytes()), GroupedColumn(schema.columns[j], group[j]))
+            for j in columns
+        )
+        for columns, group in zip(sets, by, strict=True)
+    ]
 
 
 def check_values(schema: Schema, rows: RowCounter) -> None:

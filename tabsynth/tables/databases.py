@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from tabsynth._validate import quote
 from tabsynth.errors import InputError, one_line
-from tabsynth.tables.engines import EngineCounter
+from tabsynth.tables.engines import EngineCounter, SparkCounter
 
 MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|sc|k8s)://.+")
 STANDALONE, SPARK_CONNECT = 7077, 15002  # ports where a URL names none
@@ -62,7 +62,7 @@ def duckdb_table(database: str | Path, table: str) -> EngineCounter:
         ) from None
 
 
-def spark_table(url: str, table: str) -> EngineCounter:
+def spark_table(url: str, table: str) -> SparkCounter:
     """Return a table that a Spark cluster knows.
 
     A Java process that this starts has no standard error, where Spark's log would go; a log4j2 file of yours
@@ -113,7 +113,7 @@ def spark_table(url: str, table: str) -> EngineCounter:
         remedy = f"check the URL, and that {needed}"
         raise InputError(f"Cannot start Spark at {named}: {one_line(error)}; {remedy}.") from None
     try:
-        return EngineCounter(session.table(table))
+        return SparkCounter(session.table(table))
     except Exception as error:
         raise InputError(
             f"Spark has no table {quote(table)}: {one_line(error)}; name one as db.table."

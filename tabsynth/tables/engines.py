@@ -1,17 +1,16 @@
-"""Tables that stay in a database or on a cluster, which counts their rows: DuckDB, Polars and Spark.
+"""Lazy tables of DuckDB, Polars and Spark, whose rows are counted where they are.
 
-The engine makes category codes of values by comparisons that follow from the schema (:mod:`tabsynth.schema.placing`) and
-counts their combinations. Expressions are built by narwhals; no SQL text has a name or a value of the table.
+DuckDB and Polars run in this process: they give rows in batches, which it counts as it counts Parquet files.
 
-Only counts come back from clusters. DuckDB and Polars run in this process: they give category codes a batch of rows at a time.
-reports/scale has the measurement: for all pairs of 50 columns that takes a sixth of the CPU time of grouping sets in
-DuckDB, and a ninth of that of groupings in Polars, which hold the codes of all rows.
+Of a cluster only counts come back. Spark makes category codes of values by comparisons that follow from the schema
+(:mod:`tabsynth.schema.placing`), and counts their combinations. Expressions are built by narwhals; no SQL text has a name or
+a value of the table.
 """
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,19 +21,17 @@ from narwhals.dtypes import DType
 
 from tabsynth._validate import quote
 from tabsynth.errors import InputError, one_line
-from tabsynth.privacy.noise.counts import Groups, by_value, cells_of, number_of
+from tabsynth.privacy.noise.counts import Groups
 from tabsynth.schema.column import Column
 from tabsynth.schema.missing import placing_of
 from tabsynth.schema.placing import Cells, Listed
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.counter import RowCounter, refuse_all
+from tabsynth.tables.batch_counter import CHANGED, BatchCounter, batch_rows
+from tabsynth.tables.counter import GroupedColumn, grouped_columns, refuse_all
 from tabsynth.tables.frames import table_from_arrow
-from tabsynth.tables.tallies import Tallies
 
 if TYPE_CHECKING:
-    import polars as pl
     import pyarrow as pa
-    from duckdb import DuckDBPyRelation
     from pyspark.sql import DataFrame as SparkFrame
 
 T = TypeVar("T")
@@ -44,12 +41,11 @@ MOST_CELLS = 10**6  # that one query may return
 # That one expression compares; of more, the engine counts the values themselves.
 MOST_VALUES = 10_000
 MOST_SETS = 100  # of columns in one query
-STREAM_CELLS, STREAM_ROWS = 2**24, 2**20  # of a batch of codes
+WORKER_ROWS = 2**18  # that a worker of Spark counts at a time
 MOST_KEYS = 60  # different columns, or groups of their values, in one query
 BLOCK = 10  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
 EXACT_DIGITS = 15  # of decimals that become the nearest float, as Python makes it, in every engine
 UNKNOWN = -1  # instead of a code: the schema does not take the value
-CHANGED = "The table changed while it was counted; fit a copy of it, or a snapshot."
 ENCODED = 10**5  # values that are encoded in Python at a time
 ENGINES = {
     "duckdb": "DuckDB",
@@ -64,14 +60,14 @@ def is_lazy(table: object) -> bool:
     return isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame)
 
 
-class EngineCounter(RowCounter):
-    """The rows of a table that its own engine counts.
+class EngineCounter(BatchCounter):
+    """The rows of a lazy table of DuckDB or Polars.
 
     ``fit`` makes one of every table of these kinds.
 
     Parameters
     ----------
-    table : DuckDB relation, polars LazyFrame or PySpark DataFrame
+    table : DuckDB relation or polars LazyFrame
 
     Raises
     ------
@@ -80,31 +76,22 @@ class EngineCounter(RowCounter):
 
     Formal guarantees
     -----------------
-    The counts are those that :meth:`tabsynth.schema.column.Column.encode` gives of the same rows: the engine
-    compares values with bounds and lists of the schema, and where this is not exact, :meth:`encode` takes the
-    distinct values, however many there are. In all answers a column must have the same counts; otherwise the table
-    changed, and the fit ends. What was charged before stays charged. Whether a table is refused follows from the
-    schema, the types of its columns and, row by row, its values; never from their number.
+    Those of :class:`BatchCounter`. Whether a table is refused follows from the schema, the types of its columns and, row
+    by row, its values; never from their number.
     """
 
-    most_cells = MOST_CELLS
-
     def __init__(self, table: Any) -> None:
+        super().__init__()
         if not is_lazy(table):
             raise InputError(
                 f"Expected a lazy table of DuckDB, Polars or Spark, got {type(table).__name__}."
             )
-        self._frame = self._placed = frame = nw.from_native(table)
+        self._frame = frame = nw.from_native(table)
         self._library = str(frame.implementation.value)
         if self._library not in ENGINES:
             raise InputError(
                 f"Expected a lazy table of DuckDB, Polars or Spark, got one of {self._library}; fit a copy in Parquet files."
             )
-        self._first: dict[
-            str, tuple[Column, np.ndarray]
-        ] = {}  # exact counts of each column's codes
-        self._values: dict[str, tuple[Column, Listed | None]] = {}
-        self._refused: dict[str, str] = {}  # what the encoder says of a column's undeclared values
         self._types: Mapping[str, DType] | None = None
 
     @property
@@ -141,55 +128,90 @@ class EngineCounter(RowCounter):
                 f"Column {quote(nested[0])} holds {types[nested[0]]}; unfold or convert it."
             )
 
+    def batches(self, names: Sequence[str], *, ordered: bool = True) -> Iterator["pa.RecordBatch"]:
+        """See :meth:`BatchCounter.batches`."""
+        types = self._schema()
+        missing = [name for name in names if name not in types]
+        if missing:
+            raise InputError(f"The table has no column {quote(missing[0])}; add it.")
+        frame = self._frame.select(
+            _values_of(name, types[name]).alias(f"k{i}") for i, name in enumerate(names)
+        )
+        batches = self._native_batches(frame.to_native(), batch_rows(len(names)), ordered)
+        with closing(batches):
+            while (batch := self._run(lambda: next(batches, None))) is not None:
+                for name, field in zip(names, batch.schema, strict=True):
+                    _refuse_nested(name, field)
+                yield batch.rename_columns(list(names))
+
+    def _native_batches(self, table: Any, rows: int, ordered: bool) -> Generator["pa.RecordBatch"]:
+        if self._library == "duckdb":
+            with table.to_arrow_reader(rows) as reader:
+                yield from reader
+            return
+        import polars as pl
+
+        options = {"maintain_order": ordered, "engine": "streaming"}
+        for part in table.collect_batches(chunk_size=rows, **options):
+            arrow = part.to_arrow(compat_level=pl.CompatLevel.oldest())
+            yield from arrow.combine_chunks().to_batches()
+
+
+class SparkCounter(EngineCounter):
+    """The rows of a table that a Spark cluster counts.
+
+    Parameters
+    ----------
+    table : PySpark DataFrame
+
+    Formal guarantees
+    -----------------
+    The counts are those that :meth:`tabsynth.schema.column.Column.encode` gives of the same rows: Spark compares values with
+    bounds and lists of the schema, and where this is not exact, :meth:`encode` takes the distinct values, however many
+    there are. All else is as of :class:`EngineCounter`.
+    """
+
+    most_cells = MOST_CELLS
+
+    def __init__(self, table: Any) -> None:
+        super().__init__(table)
+        self._values: dict[str, tuple[Column, Listed | None]] = {}
+        self._refused: dict[str, str] = {}  # what the encoder says of a column's undeclared values
+
+    def parts(self, names: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Raise InputError, as :meth:`RowCounter.parts` does."""
+        raise InputError(
+            f"{self._engine} gives counts and no rows; fit margnet, or fit a copy in Parquet files."
+        )
+
     def count_all(
         self,
         schema: Schema,
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
-        """See :meth:`RowCounter.count_all`: of DuckDB and Polars in one scan, of Spark up to 100 sets in each."""
-        by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
-        for columns, group in zip(sets, by, strict=True):
-            if cells_of(columns, group) > MOST_CELLS:
-                names = ", ".join(quote(schema.columns[j].name) for j in columns)
+        """See :meth:`RowCounter.count_all`: up to 100 sets in one scan."""
+        grouped = grouped_columns(schema, sets, groups)
+        for s in grouped:
+            if math.prod(key.size for key in s) > MOST_CELLS:
+                names = ", ".join(quote(key.column.name) for key in s)
                 raise InputError(
                     f"Columns {names} have more than {MOST_CELLS:,} cells, the most that an engine returns; declare fewer"
                     " values or cells."
                 )
-        self._placed = self._frame
-        different = {
-            (j, group[j].tobytes()): group[j]
-            for columns, group in zip(sets, by, strict=True)
-            for j in columns
-        }
-        keys, problems = dict[tuple[int, bytes], _Key](), list[str]()
-        for identity, codes in different.items():
+        keys, problems = dict[GroupedColumn, _Key](), list[str]()
+        for column in dict.fromkeys(column for s in grouped for column in s):
             try:
-                keys[identity] = self._key(schema.columns[identity[0]], codes, f"k{len(keys)}")
+                keys[column] = self._key(column.column, column.group, f"k{len(keys)}")
             except InputError as error:
                 problems.append(str(error))
         refuse_all(problems)
-        key_sets = [
-            tuple(keys[j, group[j].tobytes()] for j in columns)
-            for columns, group in zip(sets, by, strict=True)
-        ]
-        answered = self._answers(list(dict.fromkeys(key_sets)))
-        answers = {key_set: answered[key_set] for key_set in key_sets}
+        key_sets = [tuple(keys[column] for column in s) for s in grouped]
+        answers = self._answers(list(dict.fromkeys(key_sets)))
         self._refuse_undeclared(answers)
-        for key_set, counts in answers.items():
-            for axis, key in enumerate(key_set):
-                other_axes = tuple(i for i in range(counts.ndim) if i != axis)
-                self._check_unchanged(key, counts.sum(axis=other_axes)[1:])
-        return [answers[key_set][(slice(1, None),) * len(key_set)].copy() for key_set in key_sets]
-
-    def _check_unchanged(self, key: "_Key", counts: np.ndarray) -> None:
-        """Refuse a table in which a column has other counts than in the first scan; ``counts`` are by group."""
-        column, first = self._first.get(key.column.name, (None, counts))
-        if column != key.column:
-            if key.size == len(key.group):  # each code by itself
-                self._first[key.column.name] = key.column, counts[key.group]
-        elif not np.array_equal(np.bincount(key.group, first, key.size), counts):
-            raise InputError(CHANGED)
+        counts = {s: counts[(slice(1, None),) * len(s)] for s, counts in answers.items()}
+        self._check_unchanged(counts.items())
+        return [counts[s].copy() for s in key_sets]
 
     def _refuse_undeclared(self, answers: Mapping["KeySet", np.ndarray]) -> None:
         """Refuse values that the schema does not take: one error for all columns."""
@@ -207,7 +229,7 @@ class EngineCounter(RowCounter):
         if key.encoded:
             return self._refused[name]
         example = (
-            self._placed.filter(key.expression == UNKNOWN).select(nw.col(name).alias("k0")).head(1)
+            self._frame.filter(key.expression == UNKNOWN).select(nw.col(name).alias("k0")).head(1)
         )
         values = _series(self._run(lambda: _arrow(example)), "k0", name)
         try:
@@ -229,48 +251,20 @@ class EngineCounter(RowCounter):
             placing = (
                 observed[1] if observed and observed[0] == column else self._codes_of_values(column)
             )
-        elif isinstance(placing, Listed) and self._library != "polars":
-            placing = placing if len(placing.codes) <= MOST_VALUES else None
+        elif isinstance(placing, Listed) and len(placing.codes) > MOST_VALUES:
+            placing = None
         if placing is None:
-            return _Key(name, column, group, values, encoded=True)
+            return _Key(column, group, name, values, encoded=True)
         null = int(group[column.size - 1]) if column.nulls else UNKNOWN
         if isinstance(placing, Cells):
             expression = _of_cells(placing, values, group, kind)
-        elif self._library == "polars":
-            expression = self._codes_in_polars(placing, column.name, group)
         else:
             expression = _of_values(placing, values, group)
         missing = values.is_null()
         if kind.is_float():
             missing = missing | values.is_nan()
         coded = nw.when(missing).then(nw.lit(null)).otherwise(expression)
-        return _Key(name, column, group, coded.cast(nw.Int32))
-
-    def _codes_in_polars(self, listed: Listed, name: str, group: np.ndarray) -> nw.Expr:
-        """Return the expression of :func:`_of_values` in Polars: by a hash table, in a column of its own.
-
-        A part of the rows at a time: the expression of Polars for it would hold the whole column.
-        """
-        import polars as pl
-
-        codes, other = _in_groups(listed, group)
-        if not codes:
-            return nw.lit(other)
-
-        def replace_values(values: pl.Series) -> pl.Series:
-            listed_values = list(codes), list(codes.values())
-            return values.replace_strict(*listed_values, default=other, return_dtype=pl.Int32)
-
-        values, code_name = pl.col(name), f"codes of {name}"
-        if self._schema()[name] in (nw.Categorical, nw.Enum):
-            values = values.cast(pl.String)
-        while code_name in self._placed.collect_schema():
-            code_name += "'"
-        column = values.map_batches(replace_values, return_dtype=pl.Int32, is_elementwise=True)
-        self._placed = nw.from_native(
-            self._placed.to_native().with_columns(column.alias(code_name))
-        )
-        return nw.col(code_name)
+        return _Key(column, group, name, coded.cast(nw.Int32))
 
     def _codes_of_values(self, column: Column) -> Listed | None:
         """Return the codes of the distinct values of a column, by :meth:`Column.encode`; None where they are too many."""
@@ -292,17 +286,14 @@ class EngineCounter(RowCounter):
     def _answers(self, sets: Sequence["KeySet"]) -> dict["KeySet", np.ndarray]:
         """Return counts of different sets of keys, of which index 0 of each axis is that of unknown values."""
         answers = {s: self._count_values(s) for s in sets if any(key.encoded for key in s)}
-        coded = [key_set for key_set in sets if key_set not in answers]
-        if self._library in STREAMS:
-            return answers | (self._count_codes(coded) if coded else {})
-        for batch in _batches(coded):
+        for batch in _batches([key_set for key_set in sets if key_set not in answers]):
             answers |= self._count_in_spark(batch)
         return answers
 
     def _codes_frame(self, sets: Sequence["KeySet"]) -> LazyTable:
         """Return the lazy table of the codes of some sets, or of the values of keys that are encoded here."""
         keys = {key.name: key for key_set in sets for key in key_set}
-        return self._placed.select(key.expression.alias(name) for name, key in keys.items())
+        return self._frame.select(key.expression.alias(name) for name, key in keys.items())
 
     def _count_in_spark(self, sets: Sequence["KeySet"]) -> dict["KeySet", np.ndarray]:
         """Return counts of sets of codes, as :meth:`_answers`, by one query."""
@@ -313,51 +304,6 @@ class EngineCounter(RowCounter):
         for names, codes, times in self._run(lambda: list(_in_spark(frame, list(named), sizes))):
             _add(answers[named[names]], codes, times)
         return answers
-
-    def parts(self, names: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Yield the rows in their order, as :meth:`RowCounter.parts`; of engines of this process."""
-        import pyarrow as pa
-
-        if self._library not in STREAMS:
-            raise InputError(
-                f"{self._engine} gives counts and no rows; fit margnet, or fit a copy in Parquet files."
-            )
-        types = self._schema()
-        missing = [name for name in names if name not in types]
-        if missing:
-            raise InputError(f"The table has no column {quote(missing[0])}; add it.")
-        rows = max(1, min(STREAM_ROWS, STREAM_CELLS // len(names)))
-        keys = {f"k{i}": name for i, name in enumerate(names)}
-        frame = self._frame.select(
-            _values_of(name, types[name]).alias(key) for key, name in keys.items()
-        )
-        batches = STREAMS[self._library](frame.to_native(), rows, True)
-        while (batch := self._run(lambda: next(batches, None))) is not None:
-            arrow = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-            columns = [_series(arrow, key, name) for key, name in keys.items()]
-            yield pd.DataFrame(dict(enumerate(columns))).set_axis(list(names), axis=1)
-
-    def _count_codes(self, sets: Sequence["KeySet"]) -> dict["KeySet", np.ndarray]:
-        """Return counts of sets of codes, as :meth:`_answers`: the engine gives codes a batch of rows at a time."""
-        import pyarrow as pa
-
-        sizes = {key: key.size + 1 for key_set in sets for key in key_set}
-        tallies = Tallies(sets, sizes)
-        rows = max(1, min(STREAM_ROWS, STREAM_CELLS // len(sizes)))
-
-        def count() -> None:
-            frame = self._codes_frame(sets)
-            with ThreadPoolExecutor(pa.cpu_count()) as threads:
-                for batch in STREAMS[self._library](frame.to_native(), rows, False):
-
-                    def codes(key: _Key, batch: "pa.RecordBatch" = batch) -> np.ndarray:
-                        small = np.min_scalar_type(key.size)
-                        return (batch.column(key.name).to_numpy() + 1).astype(small)
-
-                    tallies.add(codes, threads)
-
-        self._run(count)
-        return {key_set: tallies.of(key_set).astype(np.float64) for key_set in sets}
 
     def _count_values(self, key_set: "KeySet") -> np.ndarray:
         """Return counts of one set, as :meth:`_answers`: :meth:`Column.encode` makes codes of its combinations of values."""
@@ -385,22 +331,15 @@ class EngineCounter(RowCounter):
 
 
 @dataclass(frozen=True, eq=False)
-class _Key:
+class _Key(GroupedColumn):
     """A column's codes in some groups, as a query has them: ``size`` numbers from 0, and -1 for unknown values.
 
     Where ``encoded``, the query has the values themselves, and :meth:`Column.encode` makes codes of them.
     """
 
     name: str
-    column: Column
-    group: np.ndarray
     expression: nw.Expr
     encoded: bool = False
-
-    @property
-    def size(self) -> int:
-        """Number of groups."""
-        return number_of(self.group)
 
 
 KeySet = tuple[_Key, ...]
@@ -521,10 +460,13 @@ def _arrow(frame: LazyTable) -> "pa.Table":
 
 def _series(table: "pa.Table", key: str, name: str) -> pd.Series:
     """Return the values of a column of a pyarrow Table, with the name that users know."""
-    kind = table.schema.field(key).type
-    if kind.num_fields:  # a map, a union: narwhals does not say so
-        raise InputError(f"Column {quote(name)} holds {kind}; unfold or convert it.")
+    _refuse_nested(name, table.schema.field(key))
     return table_from_arrow(table.select([key]).rename_columns([name])).iloc[:, 0]
+
+
+def _refuse_nested(name: str, field: "pa.Field") -> None:
+    if field.type.num_fields:  # a map, a union: narwhals does not say so
+        raise InputError(f"Column {quote(name)} holds {field.type}; unfold or convert it.")
 
 
 # Names of codes, the codes of each from -1, and how often they occur.
@@ -558,10 +500,7 @@ def _in_workers_of_spark(
     shapes = [tuple(sizes[name] for name in names) for names in sets]
     ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
     spans = list(zip([0, *ends], ends, strict=False))
-    names, batch_rows = (
-        list(dict.fromkeys(name for of_set in sets for name in of_set)),
-        STREAM_ROWS // 4,
-    )
+    names, most_rows = list(dict.fromkeys(name for of_set in sets for name in of_set)), WORKER_ROWS
 
     def count(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         import numpy
@@ -582,7 +521,7 @@ def _in_workers_of_spark(
         for batch in batches:
             waiting.append(batch)
             rows += batch.num_rows
-            if rows > batch_rows:
+            if rows > most_rows:
                 add()
                 rows = 0
         if waiting:
@@ -609,21 +548,3 @@ def _of_grouping_sets(
     for of_set in sets:
         rows = which == sum(1 << names.index(name) for name in of_set)
         yield of_set, [codes[name][rows] for name in of_set], times[rows]
-
-
-def _batches_of_duckdb(
-    relation: "DuckDBPyRelation", rows: int, ordered: bool
-) -> Iterator["pa.RecordBatch"]:
-    yield from relation.to_arrow_reader(rows)
-
-
-def _batches_of_polars(lazy: "pl.LazyFrame", rows: int, ordered: bool) -> Iterator["pa.Table"]:
-    for part in lazy.collect_batches(chunk_size=rows, maintain_order=ordered, engine="streaming"):
-        yield part.to_arrow()
-
-
-# Engines of this process, by which rows come as cheaply as counts.
-STREAMS: Mapping[str, Callable[[Any, int, bool], Iterator[Any]]] = {
-    "duckdb": _batches_of_duckdb,
-    "polars": _batches_of_polars,
-}

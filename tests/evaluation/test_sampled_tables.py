@@ -16,7 +16,7 @@ from tabsynth.evaluation import Columns
 from tabsynth.evaluation.evaluating import checked_totals, sampled_distances
 from tabsynth.evaluation.utility.marginals import distances
 from tabsynth.schema import Column
-from tabsynth.tables import parquet_counter, read_sample
+from tabsynth.tables import batch_counter, read_sample
 
 SCHEMA = Schema([Column(name="x", kind="numeric", dtype="int64", low=0, high=999)])
 
@@ -31,7 +31,7 @@ def folder_of(table: pd.DataFrame, folder: Path, files: int = 3) -> Path:
 @pytest.mark.slow
 def test_every_row_is_drawn_as_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over files and batches: without replacement, by the seed, and each row with the same chance."""
-    monkeypatch.setattr(parquet_counter, "BATCH_ROWS", 40)
+    monkeypatch.setattr(batch_counter, "BATCH_ROWS", 40)
     folder = folder_of(pd.DataFrame({"x": np.arange(200)}), tmp_path / "t")
     drawn = np.zeros(200)
     for seed in range(100):

@@ -26,7 +26,7 @@ from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise import counts
 from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.synthesizers.pate import rounds
-from tabsynth.tables import ParquetCounter, RowCounter, engines, frames, parquet_counter
+from tabsynth.tables import ParquetCounter, RowCounter, batch_counter, frames
 from tabsynth.tables.frames import table_from_arrow
 from tabsynth.training.private_step import CodedInputs
 
@@ -43,8 +43,7 @@ FITS: dict[str, Any] = {
 def few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (frames, "PART_ROWS"),
-        (parquet_counter, "BATCH_ROWS"),
-        (engines, "STREAM_ROWS"),
+        (batch_counter, "BATCH_ROWS"),
         (counts, "COUNTED_ROWS"),
         (rounds, "CHUNK_ROWS"),
     ):
@@ -78,7 +77,7 @@ def test_weights_and_units_come_along(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of a unit are in several parts of the file, and in one of the rows in memory."""
-    monkeypatch.setattr(parquet_counter, "BATCH_ROWS", 70)
+    monkeypatch.setattr(batch_counter, "BATCH_ROWS", 70)
     design: dict[str, Any] = {
         "weight": "w",
         "max_weight": 9.0,

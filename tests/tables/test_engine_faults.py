@@ -14,15 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from command_lines import run
-from engine_tables import BAD_NAME, ENGINE_SCHEMA, Breaking, some_rows
+from engine_tables import BAD_NAME, ENGINE_SCHEMA, Breaking, counted_in_groups, some_rows
 
 from tabsynth import InputError, MargNet, Schema
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import ParquetCounter, engines
+from tabsynth.tables.batch_counter import CHANGED
 from tabsynth.tables.databases import duckdb_table
-from tabsynth.tables.engines import CHANGED, EngineCounter
+from tabsynth.tables.engines import EngineCounter, SparkCounter
 from tabsynth.tables.frames import table_from_arrow
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
@@ -154,15 +155,15 @@ def test_a_fault_on_the_command_line(
         connection.execute(f"CREATE VIEW people AS FROM read_parquet('{tmp_path}/*.parquet')")
     SMALL.save(tmp_path / "s.json")
     ProjectLedger.create(tmp_path / "project.ledger", epsilon=1.0, delta=1e-5)
-    answers, answered = EngineCounter._answers, list[int]()
+    batches, answered = EngineCounter.batches, list[int]()
 
-    def without_a_part(counter: EngineCounter, sets: Any) -> Any:
+    def without_a_part(counter: EngineCounter, names: Any, *, ordered: bool) -> Any:
         answered.append(1)
         if len(answered) == 2:
             (tmp_path / "1.parquet").rename(tmp_path / "away")
-        return answers(counter, sets)
+        return batches(counter, names, ordered=ordered)
 
-    monkeypatch.setattr(EngineCounter, "_answers", without_a_part)
+    monkeypatch.setattr(EngineCounter, "batches", without_a_part)
     words = ["fit", "--duckdb", "people.db", "--sql-table", "people", "--schema", "s.json"]
     words += ["--epsilon", 0.9, "--ledger", "project.ledger", "--checkpoint", "kept"]
     words += ["--time-limit", "1s", "-o", "m.tabsynth"]
@@ -275,12 +276,13 @@ def test_refusals_do_not_follow_from_the_number_of_values(monkeypatch: pytest.Mo
     )
     sets = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]
     wanted = None
+    monkeypatch.setattr(engines, "_in_spark", counted_in_groups)
     for most, encoded in ((10_000, 10_000), (50, 20), (98, 10_000)):
         monkeypatch.setattr(engines, "MOST_VALUES", most)
         monkeypatch.setattr(engines, "ENCODED", encoded)
         relation = duckdb.sql(f"SELECT {columns} FROM range(99) t(i)")
         for table in (relation, relation.pl().lazy()):
-            counter = EngineCounter(table)
+            counter = SparkCounter(table)
             counts = counter.count_all(schema, sets)
             again = counter.count_all(schema, sets[::-1])[::-1]
             wanted = wanted or counts
@@ -294,5 +296,5 @@ def test_refusals_do_not_follow_from_the_number_of_values(monkeypatch: pytest.Mo
     )
     monkeypatch.setattr(engines, "MOST_VALUES", 50)
     with pytest.raises(InputError, match=r"'code': (-1|[6-9]\d) is outside") as error:
-        EngineCounter(bad).count_all(schema, sets)
+        SparkCounter(bad).count_all(schema, sets)
     assert "\n" not in str(error.value)

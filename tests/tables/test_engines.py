@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,7 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from command_lines import run
-from engine_tables import BAD_NAME, ENGINE_SCHEMA, ROWS, SETS, arrow_table, counts_of, some_rows
+from engine_tables import (
+    BAD_NAME,
+    ENGINE_SCHEMA,
+    ROWS,
+    SETS,
+    arrow_table,
+    counted_in_groups,
+    counts_of,
+    some_rows,
+)
 from hypothesis import example, given, settings
 
 from tabsynth import BudgetError, InputError, MargNet, Schema
@@ -27,8 +36,9 @@ from tabsynth.schema import Column
 from tabsynth.synthesizers.estimator import as_counter
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import ParquetCounter, engines
+from tabsynth.tables.batch_counter import CHANGED
 from tabsynth.tables.databases import duckdb_table, spark_table
-from tabsynth.tables.engines import CHANGED, EngineCounter
+from tabsynth.tables.engines import EngineCounter, SparkCounter
 from tabsynth.tables.frames import table_from_arrow, to_pandas
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
@@ -38,12 +48,29 @@ FEW = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=20)
 SMALL = Schema([ENGINE_SCHEMA[name] for name in (BAD_NAME, "age", "visit")])
 
 
-def in_duckdb(table: pa.Table) -> EngineCounter:
+@pytest.fixture(scope="module", autouse=True)
+def spark_without_spark() -> Iterator[None]:
+    """What Spark is asked, DuckDB answers here; ``test_spark.py`` has a Spark."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "_in_spark", counted_in_groups)
+        yield
+
+
+def relation_of(table: pa.Table) -> Any:
     """A table that the relation is of, with a name that would end a careless query."""
     connection = duckdb.connect(config={"threads": 2})
     connection.register("rows", table)
     connection.execute("CREATE TABLE x AS SELECT * FROM rows")
-    return EngineCounter(connection.sql("SELECT * FROM x"))
+    return connection.sql("SELECT * FROM x")
+
+
+def in_duckdb(table: pa.Table) -> EngineCounter:
+    return EngineCounter(relation_of(table))
+
+
+def by_comparisons(table: pa.Table) -> EngineCounter:
+    """The comparisons by which Spark makes codes."""
+    return SparkCounter(relation_of(table))
 
 
 def in_polars(table: pa.Table) -> EngineCounter:
@@ -65,6 +92,7 @@ def in_parquet(table: pa.Table, folder: Path) -> ParquetCounter:
 
 ENGINES: dict[str, Callable[[pa.Table], EngineCounter]] = {
     "DuckDB": in_duckdb,
+    "DuckDB, by comparisons": by_comparisons,
     "Polars": in_polars,
     "Polars, partitions": in_parts,
 }
@@ -163,7 +191,8 @@ def test_any_rows_give_the_same_fit(rows: list[Any]) -> None:
         pd.testing.assert_frame_equal(other, first)
 
 
-def test_types_that_only_the_encoder_can_read() -> None:
+@pytest.mark.parametrize("kind", [EngineCounter, SparkCounter])
+def test_types_that_only_the_encoder_can_read(kind: type[EngineCounter]) -> None:
     """Decimals, moments with a zone, times, numbers in other types: distinct values are encoded in Python."""
     relation = duckdb.sql(
         "SELECT (i % 3 + 0.5)::DECIMAL(10, 2) AS amount, (i % 3)::DECIMAL(30, 10) AS long, (i % 4)::DOUBLE AS whole, (i % 2)::VARCHAR AS text,"
@@ -192,7 +221,7 @@ def test_types_that_only_the_encoder_can_read() -> None:
             Column(name="day", kind="date", dtype="str", low="2020-01-01", high="2020-01-03"),
         ]
     )
-    counter = EngineCounter(relation)
+    counter = kind(relation)
     counter.check(schema)
     amount, long, whole, text, moment, time, huge, level, day = counter.count_all(
         schema, [(j,) for j in range(9)]
@@ -234,7 +263,8 @@ def test_reasons_for_missing_are_compared_in_the_engine(
     ):
         codes = column.encode(column.convert(frame[column.name]))
         assert counts.tolist() == np.bincount(codes, minlength=column.size).tolist(), column.name
-    assert not counter._values  # nothing was encoded in Python
+    if isinstance(counter, SparkCounter):
+        assert not counter._values  # nothing was encoded in Python
 
 
 def test_undeclared_values_cost_nothing(
@@ -268,7 +298,7 @@ class Failing(EngineCounter):
         super().__init__(table)
         self.left = last
 
-    def _answers(self, sets: Any) -> Any:
+    def batches(self, names: Any, *, ordered: bool = True) -> Any:
         def query() -> Any:
             self.left -= 1
             if self.left == 0:
@@ -276,7 +306,7 @@ class Failing(EngineCounter):
             return None
 
         self._run(query)
-        return super()._answers(sets)
+        return super().batches(names, ordered=ordered)
 
 
 @pytest.mark.slow
@@ -364,10 +394,10 @@ def test_what_an_engine_cannot_encode_is_refused(monkeypatch: pytest.MonkeyPatch
         EngineCounter(relation).check(Schema([missing]))
     monkeypatch.setattr(engines, "MOST_CELLS", 5)
     with pytest.raises(InputError, match=r"'age' have more than 5 cells"):
-        in_polars(some_rows(9)).count_all(SMALL, [(0, 1)])
+        by_comparisons(some_rows(9)).count_all(SMALL, [(0, 1)])
     config = MargNetConfig(max_cells=10**7)
     with pytest.raises(InputError, match="at most 1,000,000 cells; got max_cells=10,000,000"):
-        MargNet(SMALL, epsilon=1.0, config=config).fit(in_polars(some_rows(9)))
+        MargNet(SMALL, epsilon=1.0, config=config).fit(by_comparisons(some_rows(9)))
 
 
 def test_only_lazy_tables_are_engines() -> None:

@@ -18,7 +18,7 @@ from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise.counts import by_value, count_rows
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables import ParquetCounter, parquet_counter, tallies
+from tabsynth.tables import ParquetCounter, batch_counter
 
 FEW = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=20)
 SCHEMA = Schema(
@@ -83,9 +83,9 @@ def test_counts_are_those_of_the_codes(
     coarse = [np.unique(rng.integers(0, 3, s), return_inverse=True)[1] for s in SCHEMA.sizes]
     groups = [coarse if rng.random() < 0.5 else by_value(SCHEMA.sizes) for _ in SETS]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet_counter, "BATCH_ROWS", batch)
-        patch.setattr(tallies, "TOGETHER", together)
-        patch.setattr(tallies, "MOST_CELLS", cells)
+        patch.setattr(batch_counter, "BATCH_ROWS", batch)
+        patch.setattr(batch_counter, "TOGETHER", together)
+        patch.setattr(batch_counter, "MOST_CELLS", cells)
         counter = ParquetCounter(folder)
         for by in (None, groups):
             counted = counter.count_all(SCHEMA, SETS, by)
@@ -111,13 +111,13 @@ def test_the_comparison_with_the_schema_is_the_first_scan(
     """Single columns are not read a second time by a fit, and values are compared with another schema again."""
     counter = folder_of(rows(300, 0), tmp_path / "t")
     scans = list[list[str]]()
-    batches = ParquetCounter._batches
+    batches = ParquetCounter.batches
 
-    def watched(self: ParquetCounter, names: list[str]) -> object:
+    def watched(self: ParquetCounter, names: list[str], *, ordered: bool) -> object:
         scans.append(list(names))
         return batches(self, names)
 
-    monkeypatch.setattr(ParquetCounter, "_batches", watched)
+    monkeypatch.setattr(ParquetCounter, "batches", watched)
     MargNet(SCHEMA, epsilon=1.0, random_state=0, config=FEW).fit(counter)
     # One-way counts with the comparison, signs of triples, joint counts.
     assert len(scans) == 3 and sorted(scans[0]) == list(SCHEMA.names)
@@ -141,7 +141,7 @@ def test_files_that_change_between_scans_end_the_fit(change: str, tmp_path: Path
     else:
         table.iloc[: 150 if change == "rewritten" else 200].to_parquet(file, index=False)
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    says = "Cannot read .*1.parquet" if change == "gone" else "files changed"
+    says = "Cannot read .*1.parquet" if change == "gone" else "table changed"
     with pytest.raises(InputError, match=says) as error:
         counter.count_all(SCHEMA, [(0, 1)], [by_value(SCHEMA.sizes)])
     assert "\n" not in str(error.value)
@@ -154,7 +154,7 @@ def test_all_columns_with_wrong_values_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though they are in different batches and files; of each column the first value."""
-    monkeypatch.setattr(parquet_counter, "BATCH_ROWS", 10)
+    monkeypatch.setattr(batch_counter, "BATCH_ROWS", 10)
     table = rows(90, 1).astype({"b": object, "f": "int64"})
     table["b"] = table["b"].astype(str)
     table.loc[70, "b"], table.loc[3, "f"], table.loc[50, "f"] = "perhaps", 1, 2
@@ -177,7 +177,7 @@ def test_memory_does_not_grow_with_a_group_of_rows(tmp_path: Path) -> None:
     counter = ParquetCounter(file)
     before = pa.total_allocated_bytes()
     held = [
-        pa.total_allocated_bytes() - before for batch in counter._batches(["f"]) if batch.num_rows
+        pa.total_allocated_bytes() - before for batch in counter.batches(["f"]) if batch.num_rows
     ]
     assert len(held) == 2 and max(held) < 14 * 2**20  # of 16 MB of values
     assert counter.count_all(schema, [(0,)])[0].tolist() == [0.0, n, 0.0]

@@ -42,8 +42,9 @@ from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import ParquetCounter, engines
+from tabsynth.tables.batch_counter import CHANGED
 from tabsynth.tables.databases import spark_table
-from tabsynth.tables.engines import CHANGED, EngineCounter
+from tabsynth.tables.engines import SparkCounter
 from tabsynth.tables.frames import table_from_arrow
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")
@@ -111,7 +112,7 @@ def test_codes_are_those_of_the_rows_in_memory(
         poor.chmod(0o755)
         monkeypatch.setattr(session.sparkContext, "pythonExec", str(poor))
     table = pa.concat_tables([some_rows(200), arrow_table(EDGES), arrow_table(EDGES)])
-    counter = EngineCounter(in_spark(session, table, tmp_path / "t"))
+    counter = SparkCounter(in_spark(session, table, tmp_path / "t"))
     counter.check(ENGINE_SCHEMA)
     result = counter.count_all(ENGINE_SCHEMA, SETS)
     for columns, one, other in zip(SETS, counts_of(table), result, strict=True):
@@ -124,7 +125,7 @@ def test_codes_are_those_of_the_rows_in_memory(
 def test_any_rows_have_the_same_counts(session: Any, rows: list[Any]) -> None:
     table = arrow_table(rows)
     with tempfile.TemporaryDirectory() as folder:
-        counter = EngineCounter(in_spark(session, table, Path(folder) / "t"))
+        counter = SparkCounter(in_spark(session, table, Path(folder) / "t"))
         result = counter.count_all(ENGINE_SCHEMA, SETS)
     for columns, one, other in zip(SETS, counts_of(table), result, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=str(columns))
@@ -137,7 +138,7 @@ def test_many_values_are_encoded_in_parts(
     monkeypatch.setattr(engines, "MOST_VALUES", 2)
     monkeypatch.setattr(engines, "ENCODED", 50)
     table = some_rows(150)
-    counter = EngineCounter(in_spark(session, table, tmp_path / "t"))
+    counter = SparkCounter(in_spark(session, table, tmp_path / "t"))
     result = counter.count_all(ENGINE_SCHEMA, SETS)
     assert counter._values["text date"][1] is None
     for columns, one, other in zip(SETS, counts_of(table), result, strict=True):
@@ -171,7 +172,7 @@ def test_a_replay_over_spark(session: Any, tmp_path: Path) -> None:
 
 def test_what_fails_is_one_line(session: Any, tmp_path: Path) -> None:
     folder = tmp_path / "t"
-    counter = EngineCounter(in_spark(session, some_rows(60), folder))
+    counter = SparkCounter(in_spark(session, some_rows(60), folder))
     counter.count_all(SMALL, [(0,)])
     (folder / "2.parquet").unlink()
     with pytest.raises(InputError) as error:

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tabsynth.tables import tallies
-from tabsynth.tables.tallies import Tallies
+from tabsynth.tables import batch_counter
+from tabsynth.tables.batch_counter import Tallies
 
 SIZES = {"a": 2, "b": 300, "c": 10, "d": 1, "e": 40}
 
@@ -15,7 +15,7 @@ SIZES = {"a": 2, "b": 300, "c": 10, "d": 1, "e": 40}
 @pytest.mark.parametrize("most", [2**27, 0])
 def test_counts_are_those_of_each_set_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over batches, of which one has no row; in any order of the columns."""
-    monkeypatch.setattr(tallies, "MOST_CELLS", most)
+    monkeypatch.setattr(batch_counter, "MOST_CELLS", most)
     rng = np.random.default_rng(0)
     sets = [*itertools.permutations(SIZES, 2), ("a",), ("e", "a", "c"), ("c", "d", "a")]
     counted = Tallies(sets, SIZES)

@@ -8,9 +8,10 @@ from typing import Any
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote
 from tabsynth.errors import InputError, TabsynthError
-from tabsynth.schema.column import KINDS, Column, column_from
+from tabsynth.schema.column import KINDS, Column
 from tabsynth.schema.editing import DROPPED, Edit, number
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
+from tabsynth.schema.schema_file import column_from
 
 NO_VALUES = "no list of values and no bounds (give --values or --bounds, or --drop)"
 MOST_NAMED = 20  # columns in one error
