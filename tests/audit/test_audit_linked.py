@@ -127,7 +127,7 @@ def test_datasets_of_many_fits(case):
         assert counts.sum() <= 30 + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.slow(cases=0)
 def test_at_the_command_line(tmp_path, monkeypatch):
     """The quick audits: white-box and replay, of all tables."""
     words = ("audit", "--method", "linked-margnet", "--epsilon", "8", "--runs", "60")

@@ -93,31 +93,6 @@ def test_noise_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> 
     assert result["one-way counts"].verdict == NOT_REFUTED
 
 
-@pytest.mark.slow
-def test_missing_clip_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = PerExampleClipper.clipped_sum
-
-    def unclipped(self: Any, losses: Any, inputs: Tensor, bounds: Any, *rest: Any) -> Any:
-        return right(self, losses, inputs, math.inf, *rest)
-
-    monkeypatch.setattr(PerExampleClipper, "clipped_sum", unclipped)
-    result = audited()
-    assert result["critic"].verdict == result[WHOLE].verdict == REFUTED
-
-
-@pytest.mark.slow
-def test_steps_charged_once_and_taken_twice_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = PrivateStep._step
-
-    def twice(self: Any, *args: Any) -> Any:
-        right(self, *args)
-        return right(self, *args)
-
-    monkeypatch.setattr(PrivateStep, "_step", twice)
-    result = audited(2 * RUNS)
-    assert result["critic"].verdict == result[WHOLE].verdict == REFUTED
-
-
 def test_divisor_of_the_realised_batch_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The dataset with the canary has one row more: without a fixed divisor all known rows shift with it."""
     right, seen = PrivateStep.clipped_sums, []
@@ -265,7 +240,7 @@ class QuietMarginals(PrivateMarginals):
 def test_counts_with_half_the_noise_are_refuted() -> None:
     result = by_part(
         audit_counts(
-            AuditRequest(method="margnet", epsilon=8.0, runs=300), measuring=QuietMarginals
+            AuditRequest(method="margnet", epsilon=8.0, runs=240), measuring=QuietMarginals
         )
     )
     assert result[WHOLE].verdict == result["joint counts"].verdict == REFUTED

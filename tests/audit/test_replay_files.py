@@ -1,8 +1,9 @@
 """The files of a fit are replayed too: a number of rows in a checkpoint or on a ledger is caught, and named."""
 
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -26,77 +27,64 @@ def replayed(kind: type[MargNet], interrupted: int | None = None) -> ReplayResul
     return replay(model, pair.table, pair.neighbour, seed=1, interrupted=interrupted)
 
 
-def estimator_of(method: type[MargNetMethod]) -> type[MargNet]:
-    """An estimator with another method, which knows the estimator."""
+Leak = Callable[
+    [MargNet, int, Any, Any], object
+]  # of the estimator, the number of rows, the ledger and the monitor
+
+
+def leaking(leak: Leak, **attributes: Any) -> type[MargNet]:
+    """An estimator whose method leaks the number of rows, and then trains."""
+
+    class LeakingMethod(MargNetMethod):
+        def train(self, rows: Any, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:
+            leak(type(self).estimator, len(rows), ledger, monitor)  # type: ignore[attr-defined]
+            return super().train(rows, spends, ledger, rng, monitor)
 
     class Leaking(MargNet):
         def make_method(self, schema: Any) -> MargNetMethod:
             right = super().make_method(schema)
-            method.estimator = self  # type: ignore[attr-defined]
-            return method(**{f.name: getattr(right, f.name) for f in fields(right)})
+            LeakingMethod.estimator = self  # type: ignore[attr-defined]
+            return LeakingMethod(**{f.name: getattr(right, f.name) for f in fields(right)})
 
-    return Leaking
-
-
-class Listed(MargNetMethod):
-    """The list of the checkpoint has the number of rows."""
-
-    def train(self, rows: Any, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:
-        monitor.checkpoint._index["rows"] = len(rows)
-        return super().train(rows, spends, ledger, rng, monitor)
+    return type("Leaking", (Leaking,), attributes)
 
 
-class Kept(MargNetMethod):
-    """A state that is gone when the fit has ended has it."""
-
-    def train(self, rows: Any, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:
-        monitor.checkpoint._keep("stage", "first", {"rows": len(rows)}, 1)
-        return super().train(rows, spends, ledger, rng, monitor)
-
-
-class About(MargNetMethod):
-    """A line of the ledger on what a run is has it."""
-
-    def train(self, rows: Any, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:
-        ledger.journal.note_run("another", {"rows": len(rows)})
-        return super().train(rows, spends, ledger, rng, monitor)
-
-
-class Detailed(MargNetMethod):
-    """The details of an account have it."""
-
-    def train(self, rows: Any, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:
-        number = ledger.journal.open("another", "counts", {"mechanism": "none"}, 1, {})
+def in_details(_: MargNet, rows: int, ledger: Any, __: Any) -> None:
+    about = {"mechanism": "none"}
+    for details in ({}, {"rows": rows}):
+        number = ledger.journal.open("another", "counts", about, 1, details)
         ledger.journal.close(number, 0)
-        about = {"mechanism": "none"}
-        number = ledger.journal.open("another", "counts", about, 1, {"rows": len(rows)})
-        ledger.journal.close(number, 0)
-        return super().train(rows, spends, ledger, rng, monitor)
 
 
-class GoingOn(MargNetMethod):
-    """Remembers the number of rows where it goes on, and only there."""
-
-    estimator: ClassVar[Any]
-
-    def train(self, rows: Any, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:
-        if monitor.checkpoint.resumes:
-            self.estimator.rows_seen_ = len(rows)
-        return super().train(rows, spends, ledger, rng, monitor)
+def where_it_goes_on(estimator: Any, rows: int, _: Any, monitor: Any) -> None:
+    if monitor.checkpoint.resumes:
+        estimator.rows_seen_ = rows
 
 
-class OnItsOwn(estimator_of(Detailed)):  # type: ignore[misc]
-    """Has a checkpoint with a ledger of its own, because it has no project ledger."""
-
-    warm_start = "of another table"
+def in_the_list(_: MargNet, rows: int, __: Any, monitor: Any) -> None:
+    monitor.checkpoint._index["rows"] = rows
 
 
 LEAKS: dict[str, tuple[type[MargNet], str]] = {
-    "list": (estimator_of(Listed), "checkpoint.json: rows is 41, not 40"),
-    "state": (estimator_of(Kept), "state-0.safetensors: the value is "),
-    "run": (estimator_of(About), "project.ledger: [0][2].about.rows is 41, not 40"),
-    "account": (estimator_of(Detailed), "project.ledger: [0][4].details.rows is 41, not 40"),
-    "own ledger": (OnItsOwn, "ledger.jsonl: [0][3].details.rows is 41, not 40"),
+    "list": (leaking(in_the_list), "checkpoint.json: rows is 41, not 40"),
+    "state": (
+        leaking(
+            lambda _, rows, __, monitor: monitor.checkpoint._keep(
+                "stage", "first", {"rows": rows}, 1
+            )
+        ),
+        "state-0.safetensors: the value is ",
+    ),
+    "run": (
+        leaking(lambda _, rows, ledger, __: ledger.journal.note_run("another", {"rows": rows})),
+        "project.ledger: [0][2].about.rows is 41, not 40",
+    ),
+    "account": (leaking(in_details), "project.ledger: [0][4].details.rows is 41, not 40"),
+    "own ledger":  # With a checkpoint that has a ledger of its own, because there is no project ledger.
+    (
+        leaking(in_details, warm_start="of another table"),
+        "ledger.jsonl: [0][3].details.rows is 41, not 40",
+    ),
 }
 
 
@@ -110,8 +98,8 @@ def test_a_number_of_rows_is_named(leak: str) -> None:
 
 @pytest.mark.slow
 def test_a_fit_that_goes_on_is_looked_at_too() -> None:
-    assert replayed(estimator_of(GoingOn)).passes and replayed(MargNet, interrupted=2).passes
-    result = replayed(estimator_of(GoingOn), interrupted=2).first_difference
+    assert replayed(leaking(where_it_goes_on)).passes and replayed(MargNet, interrupted=2).passes
+    result = replayed(leaking(where_it_goes_on), interrupted=2).first_difference
     assert result == "model: rows_seen_ is 41, not 40"
 
 

@@ -104,7 +104,7 @@ def test_replays_through_every_reader(form: str, kind: str, tmp_path: Path) -> N
         in_form(form, table, tmp_path / name)
         for name, table in (("table", pair.table), ("neighbour", pair.neighbour))
     ]
-    result = replay(model, *tables, sampled=5)
+    result = replay(model, *tables)
     assert result.passes, result.first_difference
     assert 0.9 < result.worst_move <= 1 + 1e-9
 
@@ -116,7 +116,7 @@ def test_an_empty_table_through_every_reader(form: str, tmp_path: Path) -> None:
     model = MargNet(READ_SCHEMA, epsilon=60.0, device="cpu", config=config)
     tables = [in_form(form, TABLE[:rows], tmp_path / str(rows)) for rows in (0, 1)]
     for one, other in (tables, tables[::-1]):
-        result = replay(model, one, other, sampled=5)
+        result = replay(model, one, other)
         assert result.passes, result.first_difference
         assert 0.9 < result.worst_move <= 1 + 1e-9
 

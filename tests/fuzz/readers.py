@@ -76,6 +76,35 @@ class Reader(NamedTuple):
     read: Callable[[Any], object]
 
 
+def maker(raw: bytes, base: Any, share: float = 0.3) -> Callable[[random.Random], bytes]:
+    """Return what damages the bytes of a file, or changes the facts that it holds as JSON."""
+
+    def make(rng: random.Random) -> bytes:
+        if rng.random() < share:
+            return mutations.damaged(raw, rng)
+        return mutations.text(mutations.changed(base, rng), rng).encode("utf-8", "surrogatepass")
+
+    return make
+
+
+def table_maker(rows: list[list[str]]) -> Callable[[random.Random], bytes]:
+    """Return what damages the bytes of a CSV file, or changes its cells."""
+    raw = "\n".join(",".join(row) for row in rows).encode()
+
+    def make(rng: random.Random) -> bytes:
+        return mutations.damaged(raw, rng) if rng.random() < 0.3 else mutations.table(rows, rng)
+
+    return make
+
+
+def sampled_table(path: Path) -> Path:
+    """Write rows of a small model, and return the path of their certificate."""
+    model = MargNet(PLAIN, epsilon=2.0, config=MargNetConfig(components=5, steps=2))
+    frame = pd.DataFrame({"t": ["x", "é"] * 9, "n": pd.array([7, 5] * 9, dtype="Int64")})
+    # Noise may make "=1+1" of the schema's categories, which a CSV refuses unasked.
+    return Path(model.fit(frame).sample_to(path, 2, formulas="keep"))
+
+
 def all_of(*calls: Callable[[], object]) -> None:
     """All the calls, whether or not one refuses; refuses if any did."""
     refusal = None
@@ -89,13 +118,7 @@ def all_of(*calls: Callable[[], object]) -> None:
 
 
 def schemas(folder: Path) -> Reader:
-    path, base = folder / "schema.json", SCHEMA.to_dict()
-    raw = SCHEMA.to_json().encode()
-
-    def make(rng: random.Random) -> bytes:
-        if rng.random() < 0.3:
-            return mutations.damaged(raw, rng)
-        return mutations.text(mutations.changed(base, rng), rng).encode("utf-8", "surrogatepass")
+    path = folder / "schema.json"
 
     def read(data: bytes) -> None:
         put(path, data)
@@ -108,7 +131,7 @@ def schemas(folder: Path) -> Reader:
         encoder.layout.decode(encoder.layout.encode(index))
         schema.check_columns(table)
 
-    return Reader(make, read)
+    return Reader(maker(SCHEMA.to_json().encode(), SCHEMA.to_dict()), read)
 
 
 CODEBOOKS: tuple[Any, ...] = (
@@ -153,9 +176,7 @@ def codebooks(folder: Path) -> Reader:
         sample = rng.choice(CODEBOOKS)
         if isinstance(sample, str):
             return mutations.damaged(sample.encode(), rng)
-        if rng.random() < 0.2:
-            return mutations.damaged(json.dumps(sample).encode(), rng)
-        return mutations.text(mutations.changed(sample, rng), rng).encode("utf-8", "surrogatepass")
+        return maker(json.dumps(sample).encode(), sample, 0.2)(rng)
 
     def read(data: bytes) -> None:
         put(path, data)
@@ -244,12 +265,7 @@ def _signed(text: str, weights: dict[str, Any], rng: random.Random) -> bytes:
 
 def certificates(folder: Path) -> Reader:
     table = folder / "table.csv"
-    table.write_text("t,n\nx,1\n")
-    model = MargNet(PLAIN, epsilon=2.0, config=MargNetConfig(components=5, steps=2))
-    frame = pd.DataFrame({"t": ["x", "é"] * 9, "n": pd.array([7, 5] * 9, dtype="Int64")})
-    # Noise may make "=1+1" of the schema's categories, which a CSV refuses unasked.
-    certificate = Path(model.fit(frame).sample_to(table, 2, formulas="keep"))
-    raw = certificate.read_bytes()
+    raw = sampled_table(table).read_bytes()
     base = json.loads(raw)
     vote = {"mechanism": "noisy-vote", "noise": 5.0, "teachers": 9, "accounting": "exact-binary"}
     steps = {"mechanism": "subsampled-gaussian", "noise_multiplier": 2.0, "sampling_rate": 0.01}
@@ -369,18 +385,12 @@ def checkpoints(folder: Path) -> Reader:
 
 def csvs(folder: Path) -> Reader:
     path = folder / "table.csv"
-    raw = "\n".join(",".join(row) for row in ROWS).encode()
-
-    def make(rng: random.Random) -> bytes:
-        if rng.random() < 0.3:
-            return mutations.damaged(raw, rng)
-        return mutations.table(ROWS, rng)
 
     def read(data: bytes) -> None:
         put(path, data)
         _read_both(path)
 
-    return Reader(make, read)
+    return Reader(table_maker(ROWS), read)
 
 
 def _read_both(path: Path) -> None:
@@ -454,13 +464,7 @@ def parquets(folder: Path) -> Reader:
 
 
 def linked_schemas(folder: Path) -> Reader:
-    path, base = folder / "linked.json", linked_datasets.SCHEMA.to_dict()
-    raw = linked_datasets.SCHEMA.to_json().encode()
-
-    def make(rng: random.Random) -> bytes:
-        if rng.random() < 0.3:
-            return mutations.damaged(raw, rng)
-        return mutations.text(mutations.changed(base, rng), rng).encode("utf-8", "surrogatepass")
+    path, base = folder / "linked.json", linked_datasets.SCHEMA
 
     def read(data: bytes) -> None:
         put(path, data)
@@ -470,7 +474,7 @@ def linked_schemas(folder: Path) -> Reader:
         empty = {name: pd.DataFrame(columns=_given(schema, name)) for name in schema.names}
         LinkedEncoder(schema).to_tables(empty)
 
-    return Reader(make, read)
+    return Reader(maker(base.to_json().encode(), base.to_dict()), read)
 
 
 def _given(schema: LinkedSchema, name: str) -> list[str]:
@@ -514,50 +518,26 @@ def survey_tables(folder: Path) -> Reader:
     path, key = folder / "survey.csv", bytes(KEY_BYTES)
     head = [*ROWS[0], "w", "id"]
     rows = [head, *([*row, str(i), str(i // 2)] for i, row in enumerate(ROWS[1:]))]
-    raw = "\n".join(",".join(row) for row in rows).encode()
     facts = {**SCHEMA.to_dict(), "weight": {"column": "w", "max": 2.5}}
     schema = Schema.from_dict({**facts, "unit": {"column": "id", "max_rows": 1}})
 
-    def make(rng: random.Random) -> bytes:
-        if rng.random() < 0.3:
-            return mutations.damaged(raw, rng)
-        return mutations.table(rows, rng)
-
     def read(data: bytes) -> None:
         put(path, data)
-        rows = TableEncoder(schema).to_rows(read_table(path, schema), key)
-        assert isinstance(rows, Rows) and rows.weights is not None and rows.units is not None
-        assert ((rows.weights >= 0) & (rows.weights <= 2.5)).all()
-        assert len(np.unique(rows.units)) == len(rows)
+        kept = TableEncoder(schema).to_rows(read_table(path, schema), key)
+        assert isinstance(kept, Rows) and kept.weights is not None and kept.units is not None
+        assert ((kept.weights >= 0) & (kept.weights <= 2.5)).all()
+        assert len(np.unique(kept.units)) == len(kept)
 
-    return Reader(make, read)
+    return Reader(table_maker(rows), read)
 
 
-ANSWERS = dict.fromkeys(
-    (
-        "name",
-        "description",
-        "use",
-        "region",
-        "license",
-        "population",
-        "unit",
-        "justification",
-        "preparation",
-        "access",
-    ),
-    "é: text # of people",
-)
+NAMES = "name description use region license population unit justification preparation access"
+ANSWERS: dict[str, Any] = dict.fromkeys(NAMES.split(), "é: text # of people")
 ANSWERS |= {"curators": ["a", "b"], "published": "2026-11-25", "schema": "schema.json"}
 
 
 def release_files(folder: Path) -> Reader:
     path, raw = folder / "release.yaml", yaml.safe_dump(ANSWERS, allow_unicode=True).encode()
-
-    def make(rng: random.Random) -> bytes:
-        if rng.random() < 0.5:
-            return mutations.damaged(raw, rng)
-        return mutations.text(mutations.changed(ANSWERS, rng), rng).encode("utf-8", "surrogatepass")
 
     def read(data: bytes) -> None:
         put(path, data)
@@ -565,14 +545,12 @@ def release_files(folder: Path) -> Reader:
         path.write_text(found.to_yaml(), "utf-8")
         assert read_answers(path).name == found.name
 
-    return Reader(make, read)
+    return Reader(maker(raw, ANSWERS, 0.5), read)
 
 
 def dossiers(folder: Path) -> Reader:
     table, place = folder / "table.csv", folder / "dossier"
-    model = MargNet(PLAIN, epsilon=2.0, config=MargNetConfig(components=5, steps=2))
-    frame = pd.DataFrame({"t": ["x", "é"] * 9, "n": pd.array([7, 5] * 9, dtype="Int64")})
-    model.fit(frame).sample_to(table, 2, formulas="keep")
+    sampled_table(table)
     PLAIN.save(folder / "schema.json")
     (folder / "release.yaml").write_text(yaml.safe_dump(ANSWERS), "utf-8")
     release(table, place)

@@ -63,30 +63,6 @@ def test_groups_share_one_noise(grouping: str) -> None:
     torch.testing.assert_close(in_noise_units, torch.ones(count), rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("bound", ["fixed", "public", "quantile"])
-@pytest.mark.parametrize("grouping", ["flat", "weight-bias", "clusters"])
-def test_units_make_one_noise(grouping: str, bound: str) -> None:
-    """By hand: in its unit each sum has √G σ C of noise and moves by C; votes on G bounds move by √G/2."""
-    clipping = Clipping(grouping=grouping, max_norm=0.3, bound=bound, clusters=2)
-    bounds = bounds_of(clipping)
-    public = normal_rows(5, "scores", 0).float()
-    bounds.cluster(minus_scores, public)
-    bounds.follow(bounds.clipper.norms(minus_scores, public))
-    stated = clipping.facts(bounds.clipper.module, "rows")
-    groups = stated["groups"]
-    assert groups == bounds.clipper.group_count == len(bounds.now)
-    assert stated["l2_sensitivity"] == pytest.approx(math.sqrt(groups) * 0.3)
-    *units, of_votes = bounds.units()
-    sigma = bounds.charged
-    deviations = [float(s) / u for s, u in zip(bounds.noise_scales(), units, strict=True)]
-    assert deviations == pytest.approx([sigma * stated["l2_sensitivity"]] * groups)
-    moved = sum((float(c) / u) ** 2 for c, u in zip(bounds.now, units, strict=True))
-    if bound == "quantile":
-        assert bounds.votes_noise() / of_votes == pytest.approx(deviations[0])
-        moved += groups * (0.5 / of_votes) ** 2
-    assert math.sqrt(moved) == pytest.approx(stated["l2_sensitivity"])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", ["ordinary", "far"])
 @pytest.mark.parametrize("grouping", ["weight-bias", "clusters", "flat"])

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.training import clipping
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.networks import mlp
 from tabsynth.training.private_step import (
@@ -27,7 +25,6 @@ from tabsynth.training.private_step import (
     PrivateStep,
     Slots,
     StepRule,
-    Terms,
     gradient_penalty,
     minus_scores,
     no_collection,
@@ -147,40 +144,6 @@ def test_slots() -> None:
     slots.fill(layout)
     assert slots.keep.tolist() == [False, True, True, False, True, False]
     assert slots.rows[slots.keep].tolist() == [7, 0, 3]
-
-
-class Waits(TorchDispatchMode):
-    """Notes the operations for whose result the host would have to wait."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if any(word in str(func) for word in ("local_scalar", "nonzero", "aten.equal", "unique")):
-            self.found.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize(("rule", "rules"), KINDS)
-@pytest.mark.parametrize("losses", [minus_scores, penalised])
-def test_no_step_waits_for_the_device(
-    rule: StepRule, rules: Clipping, losses: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After the first, which may form groups; the draw of the batch is the host's by design."""
-    step = private_step(rule, rules)
-    public = FAKE if rules.bound == "public" else None
-    step.gradient(losses, public)
-    monkeypatch.setattr(clipping, "_blank", lambda bad: bad)  # as on a device
-    keep = torch.arange(60) < 48
-    with Waits() as waits:
-        step._step(Terms(losses, losses, public, None, False), TABLE[:60], keep)
-    assert waits.found == []
-    with Waits() as waits:  # the net does catch
-        float(TABLE.sum())
-    assert waits.found
 
 
 def test_the_body_runs_once_a_call_off_cuda() -> None:

@@ -74,18 +74,6 @@ def test_batch_norm_is_refused(norm: nn.Module) -> None:
         PerExampleClipper(nn.Sequential(nn.Linear(3, 3), norm))
 
 
-def test_norms_of_public_rows() -> None:
-    module, rows = drawn(plain("tanh"), 1), normal_rows(4, "squares", 1)
-    clipper, count = PerExampleClipper(module), len(trained(module))
-    by_parameter = clipper.norms(squared, rows, range(count))
-    entries, grads = group_of_entries(module, range(count)), row_gradients(module, squared, rows)
-    by_hand = torch.stack([grads[:, entries == j].norm(dim=1) for j in range(count)], dim=1)
-    torch.testing.assert_close(by_parameter, by_hand, rtol=1e-9, atol=1e-12)
-    assert clipper.groups == [0] * count  # its own are back
-    flat_norms = clipper.norms(squared, rows)
-    torch.testing.assert_close(flat_norms[:, 0], grads.norm(dim=1), rtol=1e-9, atol=1e-12)
-
-
 def test_an_empty_batch() -> None:
     """A sum of zeros; and a reference that is not finite shows in it as in any other."""
     module, rows = drawn(plain("tanh"), 1), normal_rows(3, "squares", 1)

@@ -17,7 +17,6 @@ from row_gradients import (
     flat,
     group_of_entries,
     normal_rows,
-    plain,
     row_gradients,
     squared,
     trained,
@@ -167,40 +166,6 @@ def test_any_widths(
     rows = 10**exponent * torch.randn(batch, sizes[0], generator=rng, dtype=torch.float64)
     groups = [0] * len(trained(module))
     assert_closed_form(module, squared, rows, None, groups, ascent, torch.ones(1).double())
-
-
-@pytest.mark.parametrize("ascent", [0.0, 0.2])
-@pytest.mark.parametrize("loss", ["scores", "squares", "penalty"])
-def test_vmap_agrees(loss: str, ascent: float) -> None:
-    """A third road: torch.func over rows, BAM's ascent inside, as its authors compute it."""
-    module, rows = drawn(plain("tanh"), 5), normal_rows(6, loss, 5)
-    values = {k: v.detach() for k, v in module.named_parameters()}
-
-    def of_row(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
-        def called(x: Tensor) -> Tensor:
-            return torch.func.functional_call(module, parameters, (x,))
-
-        if loss == "penalty":
-            slope = torch.func.grad(lambda x: called(x[None]).sum())(row)
-            return 10 * (slope.norm() - 1).square()
-        return LOSSES[loss](called, row[None]).sum()
-
-    def gradient(row: Tensor) -> dict[str, Tensor]:
-        at = torch.func.grad(of_row)(values, row)
-        norm = torch.stack([g.square().sum() for g in at.values()]).sum().sqrt()
-        moved = {k: v + ascent * at[k] / norm for k, v in values.items()}
-        return torch.func.grad(of_row)(moved, row)
-
-    by_vmap = torch.func.vmap(gradient)(rows)
-    grads = torch.cat([g.flatten(1) for g in by_vmap.values()], dim=1)
-    slow = row_gradients(module, LOSSES[loss], rows, ascent)
-    torch.testing.assert_close(grads, slow, rtol=1e-9, atol=1e-11)
-    clipper = PerExampleClipper(module, ascent=ascent)
-    gradient_sum = flat(clipper.clipped_sum(LOSSES[loss], rows, 0.8)[0])
-    torch.testing.assert_close(gradient_sum, clip_rows(grads, 0.8).sum(0), rtol=1e-9, atol=1e-11)
-    for i in range(len(rows)):  # and row by row: an error cannot hide in a sum
-        one = flat(clipper.clipped_sum(LOSSES[loss], rows[i : i + 1], float("inf"))[0])
-        torch.testing.assert_close(one, grads[i], rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", ["several", "one"])

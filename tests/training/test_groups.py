@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,12 +73,3 @@ def test_clusters(norms: list[float], clusters: int) -> None:
     ratios = sorted(max(a, b) / min(a, b) for i, a in enumerate(norms) for b in norms[:i])
     if all(b / a > 1 + 1e-6 for a, b in itertools.pairwise(ratios)):
         assert set(members.values()) == set(literal(norms, clusters))
-
-
-@pytest.mark.parametrize("scale", [1e-3, 7.0])
-def test_clusters_do_not_depend_on_the_unit(scale: float) -> None:
-    norms = [1.0, 40.0, 3.0, 2.0, 3.3, 0.01]
-    for clusters in range(1, 7):
-        assert cluster_groups([scale * n for n in norms], clusters) == cluster_groups(
-            norms, clusters
-        )

@@ -86,24 +86,6 @@ def test_noise_law(
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.015
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", ["dp-sgd", "bam"])
-def test_noise_is_added_to_a_full_batch_too(rule: str) -> None:
-    """R4: what is left after the clipped sum is taken off has the same law."""
-    module = mlp([15, 16, 15], torch.Generator().manual_seed(0)).double()
-    rows = torch.rand(30, 15, generator=torch.Generator().manual_seed(1)).double()
-    step, _, _ = engine(
-        module, rows, Gaussian(noise_multiplier=2.0), max_norm=0.5, rule=RULES[rule]
-    )
-    total = clipped_rows(step, scores, rows).sum(0).numpy()
-    left = []
-    for _ in range(210):
-        step.gradient(scores)
-        left.append(grads(module) * 10.0 - total)
-    assert abs(np.var(left) - 1) < 0.015
-    assert stats.kstest(np.ravel(left), "norm").pvalue > 1e-4
-
-
 @pytest.mark.parametrize("rule", ["dp-sgd", "bam"])
 @pytest.mark.parametrize("extra", [0, 1, 20])
 def test_public_rows_and_divisor_do_not_follow_the_batch(extra: int, rule: str) -> None:
