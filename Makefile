@@ -32,7 +32,7 @@ test-data: $(VENV)/.installed
 test-spark: $(VENV)/.installed
 	@java -version >/dev/null 2>&1 || { echo "make test-spark needs a Java runtime of version 17 or newer: apt-get install openjdk-17-jre-headless, or one from https://adoptium.net with JAVA_HOME and PATH set."; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
-	$(BIN)/python -m pytest -n 0 -m spark -rs tests/tables/test_spark.py
+	$(BIN)/python -m pytest -n 0 -m spark -rs --few-cases tests/tables/test_spark.py
 
 # Plug-ins against the real packages, each in an environment of its own under build/plugins (about 5 GB, ten minutes).
 test-plugins:

@@ -120,3 +120,12 @@ def accounting_in_no_time() -> Generator[None, None, None]:
     """Replace accounting, for modules whose subject is what fits do, at whatever noise."""
     with quick_accounting():
         yield
+
+
+@pytest.fixture(scope="module")
+def few_attacks() -> Generator[None, None, None]:
+    """Let attacks try few records, for modules whose subject is not what they find."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tabsynth.evaluation.suite.MAX_ATTACKED", 20)
+        patch.setattr("tabsynth.evaluation.suite.MAX_DISCLOSED", 50)
+        yield

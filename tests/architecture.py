@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -28,6 +29,7 @@ def modules() -> dict[str, Path]:
     return results
 
 
+@cache
 def imported_names(path: Path) -> set[str]:
     """Return the full name of all that a file imports anywhere in it, by ``import_module`` too."""
     result = set()
@@ -36,7 +38,7 @@ def imported_names(path: Path) -> set[str]:
             result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             result |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+        elif isinstance(node, ast.Call) and "import_module" in ast.dump(node.func):
             result |= {a.value for a in node.args if isinstance(a, ast.Constant)}
     return result
 

@@ -20,7 +20,7 @@ PACKAGES = (
     "tabsynth",
     *(
         f"tabsynth.{name}"
-        for name in (
+        for name in [
             "datasets",
             "evaluation",
             "privacy",
@@ -28,7 +28,7 @@ PACKAGES = (
             "schema",
             "synthesizers",
             "tables",
-        )
+        ]
     ),
 )
 PUBLIC = {

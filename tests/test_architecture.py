@@ -14,7 +14,7 @@ def test_private_names_are_imported_within_their_package_alone():
 
 def test_schemas_depend_on_nothing_that_reads_rows():
     package_modules = architecture.modules()
-    upper = (
+    upper = [
         "drafting",
         "encoding",
         "training",
@@ -23,7 +23,7 @@ def test_schemas_depend_on_nothing_that_reads_rows():
         "planning",
         "cli",
         "app",
-    )
+    ]
     for name, path in package_modules.items():
         if name.startswith("tabsynth.schema"):
             imported = {

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from tabsynth.cli import app, main
 from tabsynth.synthesizers.model import read_model, write_model
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
+
 
 @pytest.fixture
 def folder(tmp_path):

@@ -10,6 +10,8 @@ from command_lines import refused, run
 from tabsynth import load_census
 from tabsynth.cli import demo
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from command_lines import refused, run
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
+
 ROWS = 3_000
 IDENTIFIERS = ("encounter_id", "mrn", "email", "name", "telephone", "born", "token", "remark")
 ORDINARY = ("sex", "age", "ward", "diagnosis", "income", "bmi", "visits", "readmitted")

@@ -14,6 +14,8 @@ from tabsynth.cli import app
 from tabsynth.drafting import draft_schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
+
 N = 1500
 QUICK = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=20)
 

@@ -71,7 +71,7 @@ def folder(tmp_path):
             "needs --public-source",
         ),
         (
-            (
+            [
                 "--epsilon",
                 "1",
                 "--method",
@@ -80,7 +80,7 @@ def folder(tmp_path):
                 "people.csv",
                 "--public-source",
                 "x",
-            ),
+            ],
             "is the private table itself",
         ),
         (

@@ -12,7 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent / "evaluation"))
 
 from linked_levels import SCHEMA, frames
 
-WORDS = (
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
+
+WORDS = [
     "evaluate",
     "--real",
     "real",
@@ -22,7 +24,7 @@ WORDS = (
     "linked.json",
     "-o",
     "out",
-)
+]
 
 
 def write(folder, tables):

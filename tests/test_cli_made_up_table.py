@@ -10,6 +10,8 @@ from command_lines import run
 from tabsynth import MargNet, Schema
 from tabsynth.tables.files import read_any
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
+
 
 @pytest.fixture(scope="module")
 def table():

@@ -14,6 +14,8 @@ from tabsynth.privacy.certificate.verification import verify
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.settings import with_settings
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -28,7 +30,7 @@ ACGAN = (*FIT, "--method", "pate-acgan", "--epsilon", "2")
 @pytest.mark.slow
 def test_from_a_table_to_rows_of_a_class(folder):
     """The installed command, end to end: price, fit, rows of one class, certificate."""
-    words = (
+    words = [
         "--set",
         "class_column=job",
         "--set",
@@ -37,7 +39,7 @@ def test_from_a_table_to_rows_of_a_class(folder):
         "teacher_count=30",
         "--set",
         "queries=300",
-    )
+    ]
     words += ("--time-limit", "1s")
     done = run(*ACGAN, *words, "--accept-drafted-domain", cwd=folder)
     assert "300 labels by 30 teachers" in done.stdout
@@ -53,14 +55,7 @@ def test_from_a_table_to_rows_of_a_class(folder):
     certificate = json.loads((folder / "two.csv.certificate.json").read_text())
     assert [m["purpose"] for m in certificate["mechanisms"]] == ["one-way counts", "votes"]
     refused(
-        "sample",
-        "model.tabsynth",
-        "-n",
-        "4",
-        "-o",
-        "t.csv",
-        "--class-value",
-        "7",
+        *["sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--class-value", "7"],
         cwd=folder,
         says="7",
     )

@@ -17,6 +17,8 @@ from tabsynth.report import compare
 from tabsynth.report.summary import equal_rows
 from tabsynth.synthesizers import MargNetConfig
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
+
 WORDS = ("evaluate", "--real", "people.csv", "--synthetic", "made.csv", "--schema", "schema.json")
 REPLICATES = 6
 

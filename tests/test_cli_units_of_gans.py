@@ -10,6 +10,8 @@ from command_lines import refused, run
 from tabsynth import Schema
 from tabsynth.schema import Column
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
+
 COLUMNS = [
     Column(name="ward", kind="categorical", dtype="str", categories=("a", "b")),
     Column(name="days", kind="ordinal", dtype="int64", categories=(1, 2, 3)),
@@ -18,14 +20,14 @@ METHODS = {
     "dp-wgan": ("--rows", 700, "--set", "step_rule=bam"),
     "dp-gan": ("--set", "variant=basic"),
     "pate-gan": ("--set", "teacher_count=10", "--set", "queries=200"),
-    "pate-acgan": (
+    "pate-acgan": [
         "--set",
         "teacher_count=10",
         "--set",
         "queries=200",
         "--set",
         "class_column=ward",
-    ),
+    ],
 }
 
 

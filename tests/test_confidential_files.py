@@ -22,7 +22,7 @@ from tabsynth.synthesizers.model import write_model
 
 PACKAGE = Path(__file__).parents[1] / "tabsynth"
 OWNER, USUAL = 0o600, 0o644
-WRITES = (
+WRITES = [
     "replacing",
     "write_text",
     "write_durably",
@@ -30,7 +30,7 @@ WRITES = (
     "copyfile",
     "to_parquet",
     "TemporaryFile",
-)
+]
 # Every place of the package that writes a file. A new one needs a line here, and its test below if it may be confidential.
 CONFIDENTIAL = {
     ("report/report.py", "_write"),

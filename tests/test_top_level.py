@@ -70,7 +70,7 @@ def test_plan_is_that_of_the_estimator() -> None:
 
 
 def test_audit_gives_results_of_each_kind(tmp_path: Path) -> None:
-    results = tabsynth.audit("margnet", 1.0, folder=tmp_path, kinds=["white-box"], runs=400)
+    results = tabsynth.audit("margnet", 1.0, folder=tmp_path, kinds=["white-box"], runs=200)
     assert {result.kind for result in results} == {"white-box"}
     assert not any(result.is_refuted for result in results)
     assert all(

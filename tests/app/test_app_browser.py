@@ -50,12 +50,14 @@ class Keyboard:
         else:
             control = self.page.get_by_role(role, name=name, exact=exact)
         control.wait_for(timeout=120_000)
-        for _ in range(150):
-            if control.evaluate(
-                "e => e === document.activeElement || e.contains(document.activeElement)"
-            ):
-                return control
-            self.page.keyboard.press("Tab")
+        for _ in range(15):
+            element = (
+                control.element_handle()
+            )  # the page may draw it anew, and finding it takes time
+            for _ in range(10):
+                if element.evaluate("e => e.contains(document.activeElement)"):
+                    return control
+                self.page.keyboard.press("Tab")
         raise AssertionError(f"Tab does not reach {role} {name!r}")
 
     def press(self, name, role="button"):

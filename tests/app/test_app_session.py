@@ -22,6 +22,8 @@ from tabsynth.errors import TableError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema.editing import Edit
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
+
 SETTINGS = Settings(rows=150, epsilon=5.0)
 ANSWERS = {
     **{

@@ -46,10 +46,10 @@ def test_agrees_with_brute_force_where_nothing_is_tied():
         for k in (1, 7, 40):
             attack = Attack(synthetic, sizes, (s,), (k,))
             ours = np.mean(
-                [hit_shares(records, attack, np.random.default_rng(i)).mean() for i in range(60)]
+                [hit_shares(records, attack, np.random.default_rng(i)).mean() for i in range(30)]
             )
-            theirs = np.mean([brute_force(records, synthetic, sizes, s, k, rng) for _ in range(60)])
-            assert ours == pytest.approx(theirs, abs=0.035), (s, k)
+            theirs = np.mean([brute_force(records, synthetic, sizes, s, k, rng) for _ in range(30)])
+            assert ours == pytest.approx(theirs, abs=0.05), (s, k)
 
 
 @settings(max_examples=40, deadline=None)
@@ -101,7 +101,7 @@ def test_intervals_cover_95_percent():
     """Leakage of an honest table is 0: its interval must say so in about 95% of draws."""
     sizes = (3,) * 4
     covered = []
-    for seed in range(120):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         train, holdout, fresh = (table(rng, 80, sizes) for _ in range(3))
         result = attribute_disclosure(train, fresh, holdout, sizes=sizes, k=(1,), m=60, rng=rng)

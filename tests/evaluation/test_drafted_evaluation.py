@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from tabsynth import InputError, compare, evaluate
+from tabsynth.evaluation import EvaluationConfig
 from tabsynth.evaluation.drafted import drafted_for
 from tabsynth.report.one_table import TableView
 
@@ -91,7 +92,8 @@ def test_a_value_that_only_the_synthetic_table_has_counts_as_a_difference():
 def test_the_report_says_that_the_schema_was_drafted_and_what_is_not_compared():
     train = real().assign(ward=["a", "b", "c"] * 80, note=[f"n{i % 70}" for i in range(240)])
     made = like_sdv(real(200, seed=1)).assign(extra=1, note=[f"n{i % 60}" for i in range(200)])
-    report = evaluate(train, made)
+    few = {"config": EvaluationConfig(m=5, k=(1,))}
+    report = evaluate(train, made, **few)
     told = [line for line in report.summary() if "drafted" in line or "Not compared" in line]
     assert len(told) == 2
     assert "'ward' (the synthetic table lacks it)" in told[1]
@@ -100,7 +102,7 @@ def test_the_report_says_that_the_schema_was_drafted_and_what_is_not_compared():
     assert "No schema was given" in TableView(report.evaluation).page()
     assert report.to_dict()["evaluation"]["drafted"]["left_out"].keys() >= {"ward", "extra"}
     with pytest.raises(InputError, match="different schemas"):
-        compare([report, evaluate(train, made.head(90), label="other")])
+        compare([report, evaluate(train, made.head(90), label="other", **few)])
 
 
 def test_what_cannot_be_compared_is_refused_in_one_line():

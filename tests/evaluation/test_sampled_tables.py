@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tabsynth import InputError, Schema, evaluate, read_table
 from tabsynth.cli import app
-from tabsynth.evaluation import Columns
+from tabsynth.evaluation import Columns, EvaluationConfig
 from tabsynth.evaluation.evaluating import checked_totals, sampled_distances
 from tabsynth.evaluation.utility.marginals import distances
 from tabsynth.schema import Column
@@ -34,13 +34,13 @@ def test_every_row_is_drawn_as_often(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(batch_counter, "BATCH_ROWS", 40)
     folder = folder_of(pd.DataFrame({"x": np.arange(200)}), tmp_path / "t")
     drawn = np.zeros(200)
-    for seed in range(100):
+    for seed in range(50):
         table, total = read_sample(folder, SCHEMA, 50, random_state=seed)
         assert total == 200 and table["x"].is_unique and table["x"].is_monotonic_increasing
         drawn[table["x"]] += 1
-    # Binomial of 100 draws at 1/4: variance 18.75; chi-square of 199 degrees of freedom.
-    assert drawn.sum() == 100 * 50 and 130 < ((drawn - 25) ** 2 / 18.75).sum() < 280
-    again, _ = read_sample(folder, SCHEMA, 50, random_state=99)
+    # Binomial of 50 draws at 1/4: variance 9.375; chi-square of 199 degrees of freedom.
+    assert drawn.sum() == 50 * 50 and 130 < ((drawn - 12.5) ** 2 / 9.375).sum() < 280
+    again, _ = read_sample(folder, SCHEMA, 50, random_state=49)
     pd.testing.assert_frame_equal(again, table)
 
 
@@ -118,5 +118,6 @@ def test_a_report_states_what_was_sampled(tmp_path: Path) -> None:
     assert "300 of 900 rows" in (tmp_path / "out" / "report.html").read_text()
     done = CliRunner().invoke(app, [*map(str, words), "--epsilon", "1"])
     assert done.exit_code == 2 and "--epsilon is of whole tables" in done.stderr
-    whole = evaluate(table, make_people(700, seed=1), schema=schema)
+    few = EvaluationConfig(m=5, k=(1,))
+    whole = evaluate(table, make_people(700, seed=1), schema=schema, config=few)
     assert whole.evaluation.sampled is None

@@ -47,14 +47,14 @@ def test_the_former_words_are_accepted_of_former_certificates_only(tmp_path: Pat
     """The statement of a certificate with a plan says that the types of released columns are public too."""
     table, data = STORED["draft"]["table"], copy.deepcopy(STORED["draft"]["certificate"])
     assert NAMES_ONLY in data["statement"] and NAMES_AND_TYPES not in data["statement"]
-    listed = (
+    listed = [
         "purpose",
         "mechanism",
         "noise_multiplier",
         "sampling_rate",
         "threshold_delta",
         "count",
-    )
+    ]
     items = [
         ({name: item[name] for name in listed if name in item}, item.get("earlier"))
         for item in data["mechanisms"]

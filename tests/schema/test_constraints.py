@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import DPWGAN, PATEGAN, Categorical, Date, MargNet, Numeric, Ordinal, Schema, evaluate
+from tabsynth import (
+    DPWGAN,
+    PATEGAN,
+    Categorical,
+    Date,
+    MargNet,
+    Numeric,
+    Ordinal,
+    Schema,
+    evaluate,
+    load,
+)
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.errors import InputError
@@ -17,6 +28,7 @@ from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.margnet import estimation
 from tabsynth.synthesizers.mixture import disjoint_boxes
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
 COLUMNS = [
     Categorical(name="industry", dtype="str", categories=("farm", "mine", "shop"), nulls=True),
     Categorical(name="sector", dtype="str", categories=("first", "third"), nulls=True),
@@ -91,21 +103,18 @@ def broken_by_hand(table: pd.DataFrame) -> int:
     return int(wrong.sum())
 
 
-def violations(report):
-    return next(m for m in report.evaluation.metrics if m.key == "violations")
-
-
 def test_the_real_table_satisfies_the_rules() -> None:
     table = real(500)
     assert broken_by_hand(table) == 0
     assert not any(rule.violations(table).any() for rule in SCHEMA.rules)
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(
     "make",
     [
-        lambda schema: MargNet(schema, epsilon=1),
-        lambda schema: DPWGAN(schema, epsilon=1, rows=800, time_limit=1, autoencoder=None),
+        lambda schema: MargNet(schema, epsilon=1, config=MargNetConfig(steps=100)),
+        lambda schema: DPWGAN(schema, epsilon=1, rows=800, time_limit=0.5, autoencoder=None),
         lambda schema: PATEGAN(schema, epsilon=1, rows=800, time_limit=1),
     ],
     ids=["margnet", "dp-wgan", "pate-gan"],
@@ -117,11 +126,7 @@ def test_every_row_satisfies_the_rules_and_no_dtype_changes(make, tmp_path) -> N
         made = model.sample(rows)
         assert broken_by_hand(made) == 0 and len(made) == rows
     pd.testing.assert_series_equal(made.dtypes, table[list(SCHEMA.names)].dtypes)
-    report = evaluate(table, made, schema=SCHEMA)
-    assert violations(report).synthetic.value == 0
     model.save(tmp_path / "model")
-    from tabsynth import load
-
     assert broken_by_hand(load(tmp_path / "model").sample(500)) == 0
 
 
@@ -132,7 +137,8 @@ def test_derived_columns_are_not_modelled() -> None:
 
 def test_conditions_and_completions_keep_the_rules() -> None:
     schema = Schema(COLUMNS, constraints=[r for r in RULES if "difference" not in r])
-    model = MargNet(schema, epsilon=2).fit(real(800))
+    few = MargNetConfig(steps=50)
+    model = MargNet(schema, epsilon=2, config=few).fit(real(800))
     made = model.sample(400, where={"sector": ["first"], "sex": "f"})
     assert set(made.sector) == {"first"} and set(made.industry) == {"farm", "mine"}
     assert not any(rule.violations(made).any() for rule in schema.rules)
@@ -143,7 +149,7 @@ def test_conditions_and_completions_keep_the_rules() -> None:
     assert whole.sex[0] == whole.sex[2] == "f"
     assert not any(rule.violations(whole).any() for rule in schema.rules)
     with pytest.raises(InputError, match="modelled by a difference"):
-        MargNet(SCHEMA, epsilon=2).fit(real(300)).complete(partial)
+        MargNet(SCHEMA, epsilon=2, config=few).fit(real(100)).complete(partial)
 
 
 def test_differences_keep_the_length_of_stays() -> None:
@@ -174,10 +180,11 @@ def test_one_way_counts_are_those_without_rules() -> None:
 
 
 def test_violations_are_found_in_a_report() -> None:
-    table = real(400)
+    table, names = real(200), ["sex", "pregnant", "dbp", "sbp"]
     wrong = table.copy()
-    wrong.loc[:99, "pregnant"], wrong.loc[:99, "sex"] = "yes", "m"
-    metric = violations(evaluate(table, wrong, schema=SCHEMA))
+    wrong.loc[:49, "pregnant"], wrong.loc[:49, "sex"] = "yes", "m"
+    report = evaluate(table[names], wrong[names], schema=SCHEMA.select(names))
+    metric = report.evaluation["violations"]
     assert metric.synthetic.value == pytest.approx(0.25)
     assert metric.parts[0].name == "if pregnant in yes then sex in f"
 
@@ -324,7 +331,7 @@ def test_schema_files_keep_the_rules(tmp_path) -> None:
     assert [r.text for r in SCHEMA.select(["dbp", "sbp", "sex"]).rules] == ["dbp < sbp"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.booleans(),
@@ -407,9 +414,9 @@ def test_combinations_in_any_number_are_held(method: type) -> None:
     assert not any(rule.violations(made).any() for rule in schema.row_rules)
 
 
-def test_ten_thousand_combinations_are_few_tables() -> None:
-    schema, cells = _unrelated(12, 140)
-    assert 9_000 < len(schema.impossible) <= 10_000
+def test_thousands_of_combinations_are_few_tables() -> None:
+    schema, cells = _unrelated(12, 40)
+    assert len(schema.impossible) == 66 * 39
     rules, rng = CodeRules(schema), np.random.default_rng(0)
     assert len(rules.merged_rules) == 66
     index = np.stack([rng.integers(0, c.size, 5_000) for c in cells], axis=1)
@@ -451,7 +458,7 @@ def test_rules_of_every_form_hold_and_keep_single_columns(seed: int) -> None:
         assert np.abs(before - after).sum() / 2 < 0.04
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 0.5, None]), st.booleans())
 def test_sums_hold_to_the_value(seed: int, step: float | None, nulls: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -28,8 +28,7 @@ def test_reals_without_resolution_have_no_heaping() -> None:
         column(dtype="float64", heaping=(10,))
 
 
-@pytest.mark.parametrize("epsilon", [1, 8])
-def test_blood_pressures_stay_heaped(epsilon: float) -> None:
+def test_blood_pressures_stay_heaped() -> None:
     rng = np.random.default_rng(0)
     values = np.where(
         rng.random(4_000) < 0.9,
@@ -40,11 +39,8 @@ def test_blood_pressures_stay_heaped(epsilon: float) -> None:
     other = Numeric(name="x", dtype="int64", low=0, high=8)
     shares = {}
     for heaping in ((), (10, 5)):
-        made = (
-            MargNet(Schema([column(heaping=heaping), other]), epsilon=epsilon)
-            .fit(table)
-            .sample(4_000)
-        )
+        model = MargNet(Schema([column(heaping=heaping), other]), epsilon=1)
+        made = model.fit(table).sample(4_000)
         assert list(made) == ["sbp", "x"] and made["sbp"].dtype == "int64"
         shares[heaping] = ((made.sbp % 10 == 0).mean(), (made.sbp == 120).mean())
     real = ((table.sbp % 10 == 0).mean(), (table.sbp == 120).mean())

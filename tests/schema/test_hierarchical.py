@@ -170,6 +170,7 @@ def test_fourteen_thousand_codes_are_nodes_and_a_detail() -> None:
         made.mask(["250.1"], "rule")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [(), (1,), (6,)])
 def test_long_lists_without_a_useful_level_are_cut_into_runs(levels) -> None:
     codes = tuple(f"c{i:05}" for i in range(100_000))

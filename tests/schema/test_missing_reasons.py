@@ -232,14 +232,7 @@ def test_a_fit_keeps_reasons_apart_at_the_command_line(tmp_path) -> None:
     cl.run("sample", "m.tabsynth", "-n", 50, "--where", "income=N", "-o", "n.csv", cwd=tmp_path)
     assert (pd.read_csv(tmp_path / "n.csv", dtype=str)["income"] == "N").all()
     cl.refused(
-        "sample",
-        "m.tabsynth",
-        "-n",
-        5,
-        "--where",
-        "score=-9",
-        "-o",
-        "x.csv",
+        *["sample", "m.tabsynth", "-n", "5", "--where", "score=-9", "-o", "x.csv"],
         cwd=tmp_path,
         says="has no value",
     )

@@ -193,14 +193,14 @@ def test_a_limit_is_what_the_page_says() -> None:
         holdout = getattr(importlib.import_module(f"tabsynth.{module}"), name)
         assert holdout == int(number.replace(",", "")) * units[unit], name
     listed = {name for *_, name in rows}
-    for module in (
+    for module in [
         "_files",
         "tables.limits",
         "_validate",
         "_tensors",
         "synthesizers.model",
         "schema.schema",
-    ):
+    ]:
         result = vars(importlib.import_module(f"tabsynth.{module}"))
         for name, value in result.items():
             if re.match(r"(MAX|FREE)_|\w+_PER_BYTE", name) and isinstance(value, int):

@@ -97,6 +97,7 @@ def in_spark(session: Any, table: pa.Table, folder: Path) -> Any:
     return session.read.parquet(str(folder))
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("how", ["workers", "workers without numpy"])
 def test_codes_are_those_of_the_rows_in_memory(
     session: Any, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
@@ -145,7 +146,8 @@ def test_many_values_are_encoded_in_parts(
         np.testing.assert_array_equal(one, other, err_msg=str(columns))
 
 
-@pytest.mark.parametrize("rows", [0, 300])
+@pytest.mark.slow(cases=2)
+@pytest.mark.parametrize("rows", [0, 150])
 def test_the_same_seed_gives_the_same_fit(session: Any, tmp_path: Path, rows: int) -> None:
     """In memory, from Parquet and from Spark; of a table without rows too."""
     table = some_rows(max(rows, 1))[:rows]
@@ -210,6 +212,7 @@ def slow(session: Any, frame: Any, mark: Path) -> Any:
     return frame.mapInPandas(wait, frame.schema)
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("name", ["a killed worker", "a cancelled job", "a file"])
 def test_a_fault_of_spark_is_charged_once(name: str, session: Any, tmp_path: Path) -> None:
     """One line. The release that failed stays charged; the resumed fit pays for another within the same budget."""
@@ -250,6 +253,7 @@ def test_a_fault_of_spark_is_charged_once(name: str, session: Any, tmp_path: Pat
     assert lost < ProjectLedger.read(path).share < 1
 
 
+@pytest.mark.slow(cases=7)
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
@@ -300,23 +304,22 @@ def test_spark_on_the_command_line(tmp_path: Path) -> None:
     assert len(pd.read_csv(tmp_path / "synthetic.csv")) == 1000
 
 
+@pytest.mark.slow(cases=4)  # the last two take half a minute
 @pytest.mark.parametrize(
-    ("url", "table", "message"),
+    ("url", "message"),
     [
-        ("local[2]", "people", "there is no Java runtime"),
-        ("local[2]", "db.people", "Spark has no table 'db.people'"),
-        ("local[two]", "people", "Cannot start Spark at 'local[two]'"),
-        ("spark://127.0.0.1:1", "people", "Cannot reach Spark at 'spark://127.0.0.1:1'"),
-        ("sc://127.0.0.1:1/;token=secret", "people", "Cannot reach Spark at 'sc://127.0.0.1:1/'"),
-        ("somewhere", "people", "'somewhere' is no URL of Spark"),
+        ("local[2]", "there is no Java runtime"),
+        ("somewhere", "'somewhere' is no URL of Spark"),
+        ("local[two]", "Cannot start Spark at 'local[two]'"),
+        ("sc://127.0.0.1:1/;token=secret", "Cannot reach Spark at 'sc://127.0.0.1:1/'"),
+        ("spark://127.0.0.1:1", "Cannot reach Spark at 'spark://127.0.0.1:1'"),
+        ("local[3]", "Spark has no table 'people'"),
     ],
 )
-def test_spark_that_cannot_be_used_is_one_line(
-    url: str, table: str, message: str, tmp_path: Path
-) -> None:
+def test_spark_that_cannot_be_used_is_one_line(url: str, message: str, tmp_path: Path) -> None:
     """Exit code 2, one line on the standard error, and neither a model nor a checkpoint."""
     SMALL.save(tmp_path / "s.json")
-    words = ["fit", "--spark", url, "--sql-table", table, "--schema", "s.json", "--epsilon", 1]
+    words = ["fit", "--spark", url, "--sql-table", "people", "--schema", "s.json", "--epsilon", 1]
     words += ["-o", "m.tabsynth", "--checkpoint", "kept"]
     environment = {}
     if "Java" in message:
