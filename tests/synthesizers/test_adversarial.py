@@ -1,4 +1,4 @@
-"""What the GANs share: centred steps add up to the ordinary gradient, moment penalties are unbiased, n_D climbs."""
+"""What the GANs share: centred steps add up to the ordinary gradient, moment penalties are unbiased."""
 
 import math
 from collections.abc import Iterator
@@ -18,12 +18,8 @@ from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers.adversarial import adversarial
 from tabsynth.synthesizers.adversarial import adversarial as row_losses
 from tabsynth.synthesizers.adversarial.adversarial import (
-    GRACE,
-    STEP_COUNTS,
     Adversarial,
-    CriticSchedule,
     RowLosses,
-    noisy_gap,
 )
 from tabsynth.synthesizers.adversarial.config import DPGANConfig
 from tabsynth.synthesizers.adversarial.generator import (
@@ -146,66 +142,6 @@ def test_a_paired_loss_is_algorithm_1() -> None:
         assert float(result[i].detach()) == pytest.approx(float(wanted.detach()), rel=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["wgan", "dpgan"])
-def test_the_gap_is_that_of_the_scores(kind: str) -> None:
-    """Without noise the public estimate is mean D(real) − mean D(generated) itself."""
-    if kind == "wgan":
-        config = tiny(step__count=1, critic__per_generator="adaptive", weight_clip=1.0)
-        generator = TableGenerator(LAYOUT, config.generator, rng())
-        model = Adversarial(config, generator, rng(1))
-    else:
-        model = dpgan(critic__per_generator="adaptive")
-    real, fake = rows_of(400, 1), torch.softmax(3 * torch.randn(400, 7, generator=rng(5)), 1)
-    losses = RowLosses(rng(6), penalty=model.penalty, paired=False).against(fake)
-    grads = model._ordinary(losses, real, fake)
-    for parameter, grad in zip(model.critic.parameters(), grads, strict=True):
-        parameter.grad = grad
-    with torch.no_grad():
-        wanted = float(model.critic(real).mean() - model.critic(fake).mean())
-    result = float(noisy_gap(model.critic, model.penalty, rows_of(400, 8), fake, rng(7)))
-    assert result == pytest.approx(wanted, abs=1e-5 if kind == "wgan" else 0.02)
-
-
-def climb(pace: CriticSchedule, accuracy: float, steps: int) -> None:
-    """Generator steps at which the critic tells this share of 100 generated rows."""
-    scores = torch.full((100,), -1.0)
-    scores[round(100 * accuracy) :] = 2.0
-    pace.gap = 2 * (1.0 - scores.mean())  # the threshold is 1
-    for _ in range(steps):
-        pace.generator_step(scores)
-
-
-def test_the_ladder() -> None:
-    """Up where the accuracy falls to .6, once in 200 generator steps at most; never where it is high."""
-    pace = CriticSchedule("adaptive")
-    assert pace.steps == 1
-    climb(pace, 0.9, 500)
-    assert pace.steps == 1 and float(pace.accuracy) == pytest.approx(0.9, abs=1e-3)
-    climb(pace, 0.5, 300)  # the mean of .9s falls to .6 in about 140 steps
-    assert pace.steps == 2
-    seen = []
-    for _ in range(5):
-        climb(pace, 0.5, GRACE)
-        seen.append(pace.steps)
-    assert seen == [5, 10, 20, 50, 100]
-    pace.steps = STEP_COUNTS[-1]
-    climb(pace, 0.5, 2)
-    assert pace.steps == STEP_COUNTS[-1]
-
-
-def test_a_pace_goes_on_from_its_state() -> None:
-    one, other = CriticSchedule("adaptive"), CriticSchedule("adaptive")
-    climb(one, 0.4, 450)
-    other.load_state_dict(one.state_dict())
-    climb(one, 0.4, 300)
-    climb(other, 0.4, 300)
-    assert one.state_dict() == other.state_dict() and one.steps > 2
-    one.critic_step(torch.tensor(3.0))
-    assert float(one.gap) == pytest.approx(0.99 * float(other.gap) + 0.01 * 3.0)
-    fixed = CriticSchedule(3)
-    assert [fixed.critic_step() for _ in range(6)] == [False, False, True] * 2
-
-
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "often", True, None])
 def test_paces_that_are_none(bad: Any) -> None:
     with pytest.raises(InputError, match=r"critic\.per_generator"):
@@ -326,32 +262,6 @@ def test_no_private_step_is_in_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     assert steps == [0] * 4 and entered[0] >= 4
 
 
-def test_the_pace_sees_no_private_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """R19: of two tables, what the pace goes by is the same once the private gradients are."""
-    gaps: list[list[Tensor]] = []
-    real = adversarial.noisy_gap
-
-    def gap(critic: Any, penalty: float, *rows: Any) -> Tensor:
-        gaps[-1] += [row.clone() for row in rows[:2]]
-        gaps[-1].append(real(critic, penalty, *rows))
-        return gaps[-1][-1]
-
-    def frozen(step: PrivateStep, *_: Any, **__: Any) -> None:
-        step.table.read(step.account)
-        for parameter in step.clipper.parameters:
-            parameter.grad = torch.full_like(parameter, 0.1)
-
-    monkeypatch.setattr(adversarial, "noisy_gap", gap)
-    monkeypatch.setattr(PrivateStep, "gradient", frozen)
-    for n in (9, 14):
-        gaps.append([])
-        ledger = Ledger(math.inf, 1e-5)
-        account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 3)
-        model = dpgan(step__count=3, critic__per_generator="adaptive")
-        model.fit(context_of(rows_of(n, n), account, ledger, 9.0, public_codes=rows_of(30, 9)))
-    assert len(gaps[0]) == 9 and all(map(torch.equal, *gaps))
-
-
 def test_curves_leave_out_what_diverged() -> None:
     curves = Curves()
     for step, value in enumerate([1.0, math.nan, torch.tensor(2.0), torch.tensor(math.inf)]):
@@ -363,8 +273,7 @@ def test_curves_leave_out_what_diverged() -> None:
     assert second.to_dict()["score"]["step"] == [0, 2, 7]
 
 
-@pytest.mark.parametrize("pace", [2, "adaptive"])
-def test_state_of_a_stage(pace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_of_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage that is set back to a saved state does what the first one did from there."""
     holdout: dict[str, Any] = {}
 
@@ -384,13 +293,13 @@ def test_state_of_a_stage(pace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         return steps
 
     for run, first in ((whole, 0), (rest, 2)):
-        model = dpgan(critic__per_generator=pace, warm_start__critic_steps=4)
+        model = dpgan(critic__per_generator=2, warm_start__critic_steps=4)
         monkeypatch.setattr(adversarial, "run_steps", run)
         monkeypatch.setattr(model, "_codes", _codes_of_steps(first))
         codes, ledger = rows_of(20, 1), Ledger(math.inf, 1e-5)
         model.warm_up(context_of(codes, None, ledger, 20.0, seeds=(0, 5), public_codes=codes))
     _same(holdout["end"], holdout["again"])
-    assert set(holdout["end"]) >= {"critic", "generator", "average", "pace", "curves"}
+    assert set(holdout["end"]) >= {"critic", "generator", "average", "curves"}
 
 
 def _codes_of_steps(first: int) -> Any:

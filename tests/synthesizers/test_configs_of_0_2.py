@@ -25,6 +25,19 @@ MODELS: dict[str, Any] = {
 }
 
 
+def test_values_that_are_no_more_are_read(tmp_path: Path) -> None:
+    """Fitted by settings that were removed, which a sample does not depend on."""
+    model, path = small_dpgan().fit(frame()), tmp_path / "m"
+    model.save(path)
+    facts, weights = read_model(path)
+    former = {"critic_per_generator": "adaptive", "bound": "quantile"}
+    config = {**CONFIGS["dp-gan"], "config": {**CONFIGS["dp-gan"]["config"], **former}}
+    write_model(path, {**facts, "config": config}, weights)
+    loaded = load(path)
+    pd.testing.assert_frame_equal(loaded.sample(9, random_state=1), model.sample(9, random_state=1))
+    assert loaded.config.clipping.bound == "public" and loaded.config.critic.per_generator == 4
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_model_of_0_2_is_read(name: str, tmp_path: Path) -> None:
     model, path = MODELS[name]().fit(frame()), tmp_path / "m"

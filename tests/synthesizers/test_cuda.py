@@ -45,12 +45,11 @@ def test_fit_and_sample_on_cuda() -> None:
     assert 1.98 <= model.certificate()["epsilon"] <= 2.0
 
 
-@pytest.mark.parametrize("pace", [2, "adaptive"])
-def test_dpgan_with_a_warm_start_on_cuda(pace: Any) -> None:
+def test_dpgan_with_a_warm_start_on_cuda() -> None:
     warm = DPWGAN(
         SCHEMA, epsilon=1.0, device="cuda", config=with_settings(WGANConfig(), **FEW)
     ).fit(table())
-    changes = {"clipping__grouping": "weight-bias", "critic__per_generator": pace, **FEW}
+    changes = {"clipping__grouping": "weight-bias", **FEW}
     config = with_settings(DPGANConfig(), **changes)
     model = DPGAN(SCHEMA, epsilon=2.0, device="cuda", warm_start=warm, config=config)
     assert len(model.fit(table()).sample(9)) == 9

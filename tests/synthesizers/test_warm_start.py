@@ -180,7 +180,7 @@ def test_another_encoding_than_the_warm_start(encoding: str, margnet: MargNet) -
 @pytest.mark.parametrize("stage", ["released marginals", "warm start", "critic"])
 def test_a_killed_fit_goes_on(stage: str, margnet: MargNet, tmp_path: Path) -> None:
     """From a checkpoint, with what each stage keeps; the warm start counts once."""
-    config = {"critic__per_generator": "adaptive", "step__rule": "dp-sat"}
+    config = {"step__rule": "dp-sat"}
 
     with pytest.raises(RuntimeError):
         small_dpgan(warm_start=margnet, config=config).fit(

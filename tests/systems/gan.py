@@ -76,7 +76,6 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, clusters": {"variant": "advanced-clusters"},
     # So many declared rows that the noised quantile may be measured at any budget.
     "dp-gan, noised quantile": {"config": {"clipping__bound": "quantile"}, "rows": 10_000},
-    "dp-gan, adaptive pace": {"config": {"critic__per_generator": "adaptive"}},
     "dp-gan, batches in parts": {"config": {"step__physical_batch": 5}},
     "dp-gan, bam": {"step_rule": "bam"},
     "dp-gan, basic by bam": {"variant": "basic", "step_rule": "bam"},

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from tabsynth._validate import one_of
 from tabsynth.methods import CRITIC
 from tabsynth.privacy.ledger.ledger import Account, recorder
-from tabsynth.synthesizers.adversarial.config import DPGANConfig, PerGenerator, WGANConfig
+from tabsynth.synthesizers.adversarial.config import DPGANConfig, WGANConfig
 from tabsynth.synthesizers.adversarial.generator import (
     BETAS,
     MOMENTS,
@@ -35,7 +35,6 @@ from tabsynth.synthesizers.adversarial.generator import (
 from tabsynth.synthesizers.adversarial.method import Learning, TrainingMechanism, step_mechanism
 from tabsynth.synthesizers.settings import Config, with_settings
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.checkpoint import StateDict
 from tabsynth.training.loop import run_steps
 from tabsynth.training.networks import mlp, optimizer
 from tabsynth.training.private_step import (
@@ -120,98 +119,6 @@ class RowLosses:
         return self._drawn[1], self._drawn[2]
 
 
-STEP_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-THRESHOLD, GRACE, DECAY = 0.6, 200, 0.99
-LOOK_EVERY = 20  # generator steps between two looks at the accuracy: each waits for the device
-
-
-class CriticSchedule:
-    """n_D, the critic steps per generator step (Bie et al. 2023, "Private GANs, Revisited").
-
-    ``adaptive`` moves to the next of 1, 2, 5, 10, … when an exponential mean (.99) of the critic's
-    accuracy on generated rows falls to .6, at most once in 200 generator steps: under noise the
-    critic falls behind the generator, and only critic steps are charged.
-
-    NOTE[DIFF] Their discriminator classifies rows as real or fake by the sign of its logit. The scores of a
-    Wasserstein critic have no such zero, and those of private rows must not be looked at. What is
-    known for free: with D(x) = w·h(x) + b, the private gradient ĝ in w is the noisy mean of
-    h(generated) − h(real), so −⟨w, ĝ⟩ is a noisy mean D(real) − mean D(generated). Half of that gap
-    (its exponential mean) above the mean score of generated rows is the threshold.
-    """
-
-    def __init__(self, per_generator: PerGenerator) -> None:
-        self.adaptive = per_generator == "adaptive"
-        self.steps = STEP_COUNTS[0] if per_generator == "adaptive" else per_generator
-        self.waited = 0  # critic steps since the last generator step
-        self.grace = GRACE
-        self.gap = self.accuracy = torch.tensor(torch.nan)
-
-    def critic_step(self, gap: Tensor | None = None) -> bool:
-        """Count a critic step, with its noisy gap; True where a generator step is due."""
-        if gap is not None:
-            self.gap = _mean(self.gap, gap.detach())
-        self.waited += 1
-        if self.waited < self.steps:
-            return False
-        self.waited = 0
-        return True
-
-    def generator_step(self, scores: Tensor) -> None:
-        """Take the critic's scores of the rows of a generator step, shape (batch,), into the mean."""
-        if not self.adaptive:
-            return
-        scores = scores.detach()
-        accuracy = (scores < scores.mean() + self.gap / 2).float().mean()
-        self.accuracy = _mean(self.accuracy, accuracy)
-        self.grace -= 1
-        if self.grace > 0 or self.grace % LOOK_EVERY:
-            return
-        if float(self.accuracy) <= THRESHOLD and self.steps < STEP_COUNTS[-1]:
-            self.steps = STEP_COUNTS[STEP_COUNTS.index(self.steps) + 1]
-            self.grace = GRACE
-
-    def state_dict(self) -> StateDict:
-        """Return the counters and means."""
-        return {
-            "steps": self.steps,
-            "waited": self.waited,
-            "grace": self.grace,
-            "gap": self.gap.clone(),
-            "accuracy": self.accuracy.clone(),
-        }
-
-    def load_state_dict(self, state: StateDict) -> None:
-        """Invert :meth:`state_dict`."""
-        self.steps, self.waited = int(state["steps"]), int(state["waited"])
-        self.grace = int(state["grace"])
-        self.gap, self.accuracy = state["gap"], state["accuracy"]
-
-
-def noisy_gap(
-    critic: nn.Sequential, penalty: float, public: Tensor, fake: Tensor, rng: torch.Generator
-) -> Tensor:
-    """Return the noisy mean D(real) − mean D(generated), off the last layer's gradient: see :class:`CriticSchedule`.
-
-    The gradient penalty is no function of the scores: what it adds on stand-ins (``public``) is taken
-    out, and what it adds on real rows beyond that stays in.
-    """
-    last = critic[-1].weight
-    assert isinstance(last, nn.Parameter) and last.grad is not None
-    gap = -(last * last.grad).sum()
-    if penalty:
-        share = pair_draws(len(fake), rng)[:, 1:]
-        points = share * public + (1 - share) * fake.roll(1, 0)
-        (slope,) = torch.autograd.grad(gradient_penalty(critic, points, penalty).mean(), last)
-        gap = gap + (last * slope).sum()
-    return gap.detach()
-
-
-def _mean(mean: Tensor, value: Tensor) -> Tensor:
-    """Return the exponential mean, which the first value starts."""
-    mean = mean.to(value.device)
-    return torch.where(torch.isnan(mean), value, DECAY * mean + (1 - DECAY) * value)
-
-
 GENERATED = "generated rows"
 
 
@@ -228,7 +135,7 @@ def stated_steps(config: WGANConfig | DPGANConfig, stand_ins: str = GENERATED) -
     return {**details, "stand_ins": stand_ins} if wants_public(config.clipping) else details
 
 
-SCORES, PACE = "critic's score of generated rows", "critic steps per generator step"
+SCORES = "critic's score of generated rows"
 
 
 class Stage(NamedTuple):
@@ -292,12 +199,11 @@ class Adversarial(GeneratorTraining):
         losses, table = self._row_losses(rng), context.public_codes
         assert table is not None
 
-        def gradient(fake: Tensor) -> Tensor:
+        def gradient(fake: Tensor) -> None:
             public = _draw_rows(table, batch, rng)
             grads = self._ordinary(losses.against(fake), public, fake)
             for parameter, grad in zip(self.critic.parameters(), grads, strict=True):
                 parameter.grad = grad
-            return public
 
         steps = context.monitor.limit_steps(warm_start.critic_steps)
         return self._run(Stage(WARM_START, steps), context, batch, gradient)
@@ -321,11 +227,11 @@ class Adversarial(GeneratorTraining):
         # Of generated rows as stand-ins, r + F is that of the penalty alone.
         restored = config.clipping.centred and (standins is not None or self.penalty > 0)
 
-        def gradient(fake: Tensor) -> Tensor:
+        def gradient(fake: Tensor) -> None:
             losses.against(fake)
             if not wants_public(config.clipping):
                 step.gradient(losses)
-                return fake
+                return
             public = fake if standins is None else _draw_rows(standins, batch, streams.public)
             step.gradient(
                 losses,
@@ -334,7 +240,6 @@ class Adversarial(GeneratorTraining):
                 correction=self._of_generated(fake) if restored else None,
                 restored=restored,
             )
-            return public
 
         stage = Stage(CRITIC, account.granted, account, step)
         return self._run(stage, context, batch, gradient)
@@ -344,14 +249,14 @@ class Adversarial(GeneratorTraining):
         stage: Stage,
         context: TrainingContext,
         batch: int,
-        gradient: Callable[[Tensor], Tensor],
+        gradient: Callable[[Tensor], None],
     ) -> int:
         """Take critic steps by ``gradient``, and a generator step wherever one is due; return the number of the first.
 
-        ``gradient(generated rows)`` sets the critic's, and returns the stand-ins that it went by.
+        ``gradient(generated rows)`` sets the critic's.
         """
         critic_optimizer, generator_optimizer = self._optimizers()
-        schedule = CriticSchedule(self.config.critic.per_generator)
+        per_generator = self.config.critic.per_generator
         rng, steps = context.streams.public, stage.steps
         suffix = "" if stage.account is not None else f" ({stage.name})"
         every = max(1, steps // 100)
@@ -359,30 +264,20 @@ class Adversarial(GeneratorTraining):
         def one(i: int) -> None:
             with torch.no_grad(), tf32(rng.device):
                 fake = self._codes(batch, rng)
-            public = gradient(fake)
-            gap = (
-                noisy_gap(self.critic, self.penalty, public, fake, rng)
-                if schedule.adaptive
-                else None
-            )
+            gradient(fake)
             critic_optimizer.step()
             self.clip_weights()
-            waited = schedule.steps
-            if schedule.critic_step(gap):
+            if (i + 1) % per_generator == 0:
                 with tf32(rng.device):
                     scores = self._generator_step(batch, generator_optimizer, rng)
-                schedule.generator_step(scores)
-                if i % every < waited:
+                if i % every < per_generator:
                     self._curves.note(SCORES + suffix, i + 1, scores.mean())
-                    if schedule.adaptive:
-                        self._curves.note(PACE + suffix, i + 1, schedule.steps)
 
         self.generator.train()
         state = self.state(
             critic=self.critic,
             critic_optimizer=critic_optimizer,
             generator_optimizer=generator_optimizer,
-            pace=schedule,
             **({} if stage.step is None else {"step": stage.step}),
         )
         # A warm start leaves time to the private steps.

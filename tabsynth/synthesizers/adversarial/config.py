@@ -1,7 +1,6 @@
 """The configurations of DP-WGAN and dp-GAN."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from tabsynth._validate import integer, one_of, positive, widths
 from tabsynth.synthesizers.adversarial.generator import GENERATOR_OF_0_2, GeneratorConfig
@@ -9,8 +8,6 @@ from tabsynth.synthesizers.settings import check_parts
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.networks import ACTIVATIONS, OPTIMIZERS
 from tabsynth.training.private_step import StepConfig
-
-PerGenerator = int | Literal["adaptive"]
 
 # The settings of version 0.2.0 by their present names.
 CRITIC_OF_0_2: dict[str, str | None] = {
@@ -47,15 +44,15 @@ class CriticConfig:
     activation : str
     lr : float
     optimizer : str
-    per_generator : int or "adaptive"
-        Critic steps per generator step; see :class:`tabsynth.synthesizers.adversarial.adversarial.CriticSchedule`.
+    per_generator : int
+        n_D, the critic steps per generator step.
     """
 
     hidden: tuple[int, ...] = (256, 256)
     activation: str = "leaky-relu"
     lr: float = 1e-3
     optimizer: str = "rmsprop"
-    per_generator: PerGenerator = 2
+    per_generator: int = 2
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -63,8 +60,7 @@ class CriticConfig:
         one_of("critic.activation", self.activation, ACTIVATIONS)
         positive("critic.lr", self.lr)
         one_of("critic.optimizer", self.optimizer, tuple(OPTIMIZERS))
-        if self.per_generator != "adaptive":
-            integer("critic.per_generator (or 'adaptive')", self.per_generator)
+        integer("critic.per_generator", self.per_generator)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,6 +85,8 @@ from tabsynth.training.units import MOST_ROWS, UnitRows
 # Of the budget's μ², the unit in which Gaussian mechanisms add up.
 SHARES = {ONE_WAY: 0.1, COUNT: 0.005, OVERLAP: 0.005, TOTAL: 0.005}
 OVERLAPS = ("charged", "declined")
+# Values of settings in model files of version 0.2.0 that are no more; a fitted model does not depend on them.
+FORMER_VALUES = {"critic_per_generator": "adaptive", "bound": "quantile"}
 # In a certificate: rows of ``public``, whose provenance it states, and rows drawn from ``warm_start``.
 PUBLIC_TABLE, RELEASED = "rows of the public table", "rows released by the warm start"
 
@@ -706,11 +708,15 @@ def read_parameters(
     """Return the parameters of a fit from the facts of its model file; ``config`` holds the defaults of what it lacks."""
     stated = facts["config"]
     autoencoder = stated["autoencoder_config"]
+    settings = dict(stated["config"])
+    for name, value in FORMER_VALUES.items():
+        if settings.get(name) == value:
+            del settings[name]
     if autoencoder is not None:
         autoencoder = read_settings(AutoencoderConfig(), autoencoder, AUTOENCODER_OF_0_2)
     return {
         **{name: stated[name] for name in (*choices, "autoencoder")},
         "network_encoding": facts["encoding"],
-        "config": read_settings(config, stated["config"], earlier_names),
+        "config": read_settings(config, settings, earlier_names),
         "autoencoder_config": autoencoder,
     }
