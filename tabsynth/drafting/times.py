@@ -89,7 +89,7 @@ def draft_duration(source: DraftSource) -> Column | None:
         return None
 
     def whole_days(column: Duration, low: int, high: int) -> tuple[str, str]:
-        day = MICROSECONDS_A_DAY // microseconds_of(column.resolution, column.name)
+        day = MICROSECONDS_A_DAY // column.unit_length
         return f"{low // day} days", f"{-(-high // day)} days"
 
     return _draft_bounded(Duration, source, WIDEST_DURATIONS, whole_days)

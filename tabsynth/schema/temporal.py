@@ -35,6 +35,7 @@ from tabsynth.schema.placing import Cells
 from tabsynth.schema.reading import each
 
 MICROSECONDS_A_DAY = 86_400_000_000
+MICROSECONDS_AN_HOUR = MICROSECONDS_A_DAY // 24
 FARTHEST = 106_751_991 * MICROSECONDS_A_DAY  # microseconds of whole days that 64 bits hold
 EPOCH, MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
 # The first and the last microsecond of Python's dates, since 1970.
@@ -74,6 +75,8 @@ class Temporal(Column):
     copied_facts: ClassVar[tuple[str, ...]] = ("low", "high", "breaks")
     ordered: ClassVar[bool] = True
     example: ClassVar[str] = ""
+    axis_kind: ClassVar[str] = "date"  # as of :meth:`Column.axis`
+    object_range: ClassVar[tuple[int, int]] = YEARS  # microseconds of texts and Python's objects
 
     # What a kind defines.
 
@@ -102,10 +105,16 @@ class Temporal(Column):
                 " or declare a dtype of another unit, such as datetime64[us]."
             )
 
+    @cached_property
+    def unit_length(self) -> int:
+        """Microseconds of a unit: of the resolution, or of a day."""
+        return microseconds_of(getattr(self, "resolution", "1D"), f"column {quote(self.name)}")
+
     @property
     def _dtype_range(self) -> tuple[float, float]:
         """The least and the largest number of units that values of the dtype have."""
-        return -math.inf, math.inf
+        first, last = _limits(self.dtype, self.object_range)
+        return -(-first // self.unit_length), last // self.unit_length
 
     def unit_of(self, text: object, where: str) -> int:
         """Return the number of units of one value, of the column's type or a text as the bounds are.
@@ -175,7 +184,8 @@ class Temporal(Column):
 
     def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
         """Return the kind of axis, and numbers of units on it."""
-        raise NotImplementedError
+        width = MICROSECONDS_A_DAY if self.axis_kind == "date" else MICROSECONDS_AN_HOUR
+        return self.axis_kind, units * self.unit_length / width
 
     def strict(self) -> Self:
         """Implement :meth:`Column.strict`: without ``clip``."""
@@ -445,11 +455,6 @@ class Date(Temporal):
         instants = instants_of(values, self.format)
         return np.where(instants % MICROSECONDS_A_DAY == 0, instants / MICROSECONDS_A_DAY, np.nan)
 
-    @property
-    def _dtype_range(self) -> tuple[float, float]:
-        first, last = _limits(self.dtype, YEARS)
-        return -(-first // MICROSECONDS_A_DAY), last // MICROSECONDS_A_DAY
-
     def _values(self, numbers: np.ndarray) -> pd.Series:
         days = pd.Series(numbers.astype("datetime64[D]").astype("datetime64[s]"))
         if base_dtype(self.dtype) == "datetime":
@@ -464,9 +469,6 @@ class Date(Temporal):
         return datetime.date(1970, 1, 1) + datetime.timedelta(days=unit)
 
     _last = _start
-
-    def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
-        return "date", units
 
     def text_of(self, number: float) -> str:
         """Return the date in ISO 8601."""
@@ -502,27 +504,17 @@ class Datetime(Temporal):
 
     def _check(self, where: str) -> None:
         _check_format(self, where)
-        microseconds_of(self.resolution, where)
         super()._check(where)
 
     def _amounts(self, values: pd.Series) -> np.ndarray:
-        instants = instants_of(values, self.format)
-        return np.floor(instants / microseconds_of(self.resolution, self.name))
-
-    @property
-    def _dtype_range(self) -> tuple[float, float]:
-        (first, last), unit = (
-            _limits(self.dtype, YEARS),
-            microseconds_of(self.resolution, self.name),
-        )
-        return -(-first // unit), last // unit
+        return np.floor(instants_of(values, self.format) / self.unit_length)
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
-        instants = (numbers * microseconds_of(self.resolution, self.name)).astype("datetime64[us]")
+        instants = (numbers * self.unit_length).astype("datetime64[us]")
         series = pd.Series(instants)
         if base_dtype(self.dtype) != "datetime":
             layout = "%Y-%m-%d %H:%M:%S"
-            if microseconds_of(self.resolution, self.name) % 1_000_000:
+            if self.unit_length % 1_000_000:
                 layout += ".%f"
             return series.dt.strftime(self.format or layout).astype(self.dtype)
         zone = re.fullmatch(r"datetime64\[\w+, (.+)\]", self.dtype)
@@ -534,19 +526,16 @@ class Datetime(Temporal):
         zones = {"datetime": None, "datetime with zone": datetime.UTC}
         if database_type not in zones:
             return None
-        moment = datetime.timedelta(microseconds=unit * microseconds_of(self.resolution, self.name))
+        moment = datetime.timedelta(microseconds=unit * self.unit_length)
         return datetime.datetime(1970, 1, 1, tzinfo=zones[database_type]) + moment
 
     def _last(self, database_type: str, unit: int) -> Any:
         following = self._start(database_type, unit + 1)
         return None if following is None else following - datetime.timedelta(microseconds=1)
 
-    def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
-        return "date", units * microseconds_of(self.resolution, self.name) / MICROSECONDS_A_DAY
-
     def text_of(self, number: float) -> str:
         """Return the instant in ISO 8601."""
-        instant = np.datetime64(int(number) * microseconds_of(self.resolution, self.name), "us")
+        instant = np.datetime64(int(number) * self.unit_length, "us")
         return str(pd.Timestamp(instant))
 
 
@@ -572,6 +561,7 @@ class Time(Temporal):
     dtypes: ClassVar[tuple[str, ...]] = ("text",)
     json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "resolution": str}
     example: ClassVar[str] = "08:30"
+    axis_kind: ClassVar[str] = "time"
 
     def _check(self, where: str) -> None:
         if self.resolution not in ("1min", "1s"):
@@ -592,31 +582,15 @@ class Time(Temporal):
             return int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
 
         numbers = np.array(each(self, values.to_numpy(dtype=object), seconds), dtype=float)
-        return np.floor(numbers / (60 if self.resolution == "1min" else 1))
+        return np.floor(numbers * 1_000_000 / self.unit_length)
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
-        seconds = numbers.astype(np.int64) * (60 if self.resolution == "1min" else 1)
+        seconds = numbers.astype(np.int64) * (self.unit_length // 1_000_000)
         times = [datetime.time(s // 3600, s // 60 % 60, s % 60) for s in seconds.tolist()]
         if self.dtype == "object":
             return pd.Series(times, dtype=object)
         form = "%H:%M" if self.resolution == "1min" else "%H:%M:%S"
         return pd.Series([t.strftime(form) for t in times], dtype=object).astype(self.dtype)
-
-    def _start(self, database_type: str, unit: int) -> Any:
-        if database_type != "time":
-            return None
-        seconds = unit * (60 if self.resolution == "1min" else 1)
-        return datetime.time(seconds // 3600, seconds // 60 % 60, seconds % 60)
-
-    def _last(self, database_type: str, unit: int) -> Any:
-        start = self._start(database_type, unit)
-        if start is None:
-            return None
-        second = 59 if self.resolution == "1min" else start.second
-        return start.replace(second=second, microsecond=999_999)
-
-    def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
-        return "time", units / (60 if self.resolution == "1min" else 3600)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -640,37 +614,21 @@ class Duration(Temporal):
     json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "resolution": str}
     quantitative: ClassVar[bool] = True
     example: ClassVar[str] = "2 days 03:00:00"
-
-    def _check(self, where: str) -> None:
-        microseconds_of(self.resolution, where)
-        super()._check(where)
+    axis_kind: ClassVar[str] = "duration"
+    object_range: ClassVar[tuple[int, int]] = (-FARTHEST, FARTHEST)
 
     def _amounts(self, values: pd.Series) -> np.ndarray:
         if base_dtype(str(values.dtype)) == "timedelta":
             lengths = _microseconds(values.to_numpy())
         else:
             lengths = np.array(each(self, values.to_numpy(dtype=object), _length_of), dtype=float)
-        return np.floor(lengths / microseconds_of(self.resolution, self.name))
-
-    @property
-    def _dtype_range(self) -> tuple[float, float]:
-        (first, last), unit = (
-            _limits(self.dtype, (-FARTHEST, FARTHEST)),
-            microseconds_of(self.resolution, self.name),
-        )
-        return -(-first // unit), last // unit
+        return np.floor(lengths / self.unit_length)
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
-        lengths = pd.Series(
-            (numbers * microseconds_of(self.resolution, self.name)).astype("timedelta64[us]")
-        )
+        lengths = pd.Series((numbers * self.unit_length).astype("timedelta64[us]"))
         if base_dtype(self.dtype) == "timedelta":
             return lengths.astype(self.dtype)
         return lengths.map(str).astype(self.dtype)
-
-    def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
-        hour = MICROSECONDS_A_DAY / 24
-        return "duration", units * microseconds_of(self.resolution, self.name) / hour
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -689,6 +647,11 @@ class Period(Temporal):
 
     dtypes: ClassVar[tuple[str, ...]] = ("period",)
     example: ClassVar[str] = "2020-01"
+
+    @cached_property
+    def unit_length(self) -> int:
+        """One: periods are counted, whatever their lengths."""
+        return 1
 
     def _frequency(self) -> str:
         return self.dtype[len("period[") : -1]
