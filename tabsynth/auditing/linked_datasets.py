@@ -8,10 +8,9 @@ import pandas as pd
 
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.encoding.rows import Rows, SharedRows
-from tabsynth.schema.categorical import Categorical
+from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.numeric import Numeric
-from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema import Schema
 
 Tables = dict[str, pd.DataFrame]

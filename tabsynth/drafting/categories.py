@@ -10,11 +10,10 @@ import pandas as pd
 from tabsynth._validate import native, quote
 from tabsynth.drafting.identifiers import FEW
 from tabsynth.drafting.source import DraftSource, LeftOut
-from tabsynth.schema.categorical import Categorical
+from tabsynth.schema.categorical import Categorical, Ordinal
+from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
-from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.number_texts import NUMBER_TEXT
-from tabsynth.schema.ordinal import Ordinal
 from tabsynth.tables.formulas import is_formula
 
 NEARLY_UNIQUE = 0.5  # distinct values for each row: of texts that a draft leaves out

@@ -9,18 +9,35 @@ a break or a resolution does not follow fewer rows than that. This is no differe
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import singledispatch
 
 import numpy as np
 import pandas as pd
 
 from tabsynth._validate import integer, quote
-from tabsynth.drafting.identifiers import named_for_one, value_format
-from tabsynth.drafting.kinds import DRAFTS, identifying, review_column
+from tabsynth.drafting.categories import draft_categorical, draft_ordinal, review_categorical
+from tabsynth.drafting.identifiers import (
+    identifying_categories,
+    identifying_name,
+    named_for_one,
+    value_format,
+)
+from tabsynth.drafting.numbers import draft_numeric, identifying_numbers, review_numeric
 from tabsynth.drafting.source import DraftSource, LeftOut
+from tabsynth.drafting.times import (
+    draft_date,
+    draft_datetime,
+    draft_duration,
+    draft_period,
+    draft_time,
+    review_temporal,
+)
 from tabsynth.errors import InputError
+from tabsynth.schema.categorical import Categorical
+from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column, check_dtype
-from tabsynth.schema.dtypes import base_dtype, with_nulls
+from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.number_texts import (
     DECIMAL_MARKS,
     NUMBER_TEXT,
@@ -28,7 +45,9 @@ from tabsynth.schema.number_texts import (
     plain_number,
     with_plain_numbers,
 )
+from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
+from tabsynth.schema.temporal import Temporal
 from tabsynth.tables.frames import declared_types, to_pandas
 
 MIN_COUNT = 10  # rows that a category must have to be listed
@@ -241,3 +260,51 @@ def _numbers(texts: pd.Series, decimal: str | None) -> pd.Series:
         return unchanged
     # strip() takes off spaces that neither float() nor numpy knows.
     return texts.map({value: float(value.strip()) for value in distinct}).astype("float64")
+
+
+# By kind: a column from a table's column; None where its values are not of the kind. The last one is tried first.
+DRAFTS: dict[str, Callable[[DraftSource], Column | None]] = {
+    "categorical": draft_categorical,
+    "ordinal": draft_ordinal,
+    "numeric": draft_numeric,
+    "period": draft_period,
+    "duration": draft_duration,
+    "time": draft_time,
+    "datetime": draft_datetime,
+    "date": draft_date,
+}
+
+
+@singledispatch
+def review_column(column: Column) -> list[str]:
+    """Return what a person must check in a draft of the column, a line each."""
+    return [f"{quote(column.name)}: {column.domain()} in this table; declare the public domain."]
+
+
+review_column.register(Categorical, review_categorical)
+review_column.register(Numeric, review_numeric)
+review_column.register(Temporal, review_temporal)
+
+
+@review_column.register
+def _(column: Hierarchical) -> list[str]:
+    return [f"{quote(column.name)}: {len(column.codes)} codes; list those of the codebook."]
+
+
+def identifying(column: Column) -> str | None:
+    """Return why a column seems to identify people or records, in a clause without a value; None if it does not."""
+    return identifying_name(column) or identifying_values(column)
+
+
+@singledispatch
+def identifying_values(column: Column) -> str | None:
+    """Return why values seem to identify people or records, in a clause without a value; None if they do not."""
+    return None
+
+
+identifying_values.register(Numeric, identifying_numbers)
+
+
+@identifying_values.register
+def _(column: Categorical) -> str | None:
+    return identifying_categories(column.categories, column.other)

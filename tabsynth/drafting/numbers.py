@@ -9,8 +9,8 @@ from tabsynth._validate import quote
 from tabsynth.drafting.identifiers import FEW, LONG, named_for_codes
 from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.errors import InputError
+from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
-from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS, Numeric, equal_edges, step_count
 
 # Drafts. Whole numbers with at most FEW values are drafted as codes, not as amounts. Other numbers are, too, that

@@ -17,9 +17,8 @@ from tabsynth._validate import MAX_TEXT
 from tabsynth.drafting.categories import other_texts
 from tabsynth.drafting.identifiers import value_format
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.cells import OBJECT, texts_of
+from tabsynth.schema.cells import OBJECT, base_dtype, texts_of, with_nulls
 from tabsynth.schema.column import Column
-from tabsynth.schema.dtypes import base_dtype, with_nulls
 from tabsynth.schema.number_texts import (
     decimal_mark,
     floats_of,

@@ -32,11 +32,11 @@ from tabsynth.privacy.noise.counts import (
     probabilities,
     share_interval,
 )
+from tabsynth.schema.categorical import Ordinal
 from tabsynth.schema.cells import plain
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conform
 from tabsynth.schema.numeric import Numeric
-from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Temporal
 from tabsynth.tables.frames import to_pandas

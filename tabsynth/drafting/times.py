@@ -11,8 +11,8 @@ import pandas as pd
 
 from tabsynth._validate import quote
 from tabsynth.drafting.source import DraftSource, LeftOut
+from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
-from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.temporal import (
     MICROSECONDS_A_DAY,
     Date,

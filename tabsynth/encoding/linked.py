@@ -24,10 +24,10 @@ from tabsynth.encoding.gaps import GAP, from_gaps, gaps_between, is_gap, with_ga
 from tabsynth.encoding.rows import Rows, SharedRows, names_of
 from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
 from tabsynth.errors import InputError, TableError
+from tabsynth.schema.categorical import Ordinal
 from tabsynth.schema.column import Column
 from tabsynth.schema.design import ambiguous_unit
 from tabsynth.schema.linked import LinkedSchema
-from tabsynth.schema.ordinal import Ordinal
 from tabsynth.tables.frames import to_pandas
 
 OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION, STEP = (

@@ -15,7 +15,7 @@ from tabsynth.drafting.identifiers import named_for_one
 from tabsynth.errors import InputError
 from tabsynth.evaluation.inputs import named_by_text
 from tabsynth.evaluation.results import Drafted
-from tabsynth.schema.dtypes import base_dtype
+from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.schema import Schema, duplicates, read_values, refuse_no_rows
 
 

@@ -1,12 +1,11 @@
 """Public facts about tables: columns of each kind, schemas, drafts of them."""
 
-from tabsynth.schema.categorical import Categorical
+from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.column import Column, register
 from tabsynth.schema.design import Design
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.numeric import Numeric
-from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Time
 from tabsynth.schema.unlearned import Identifier, Text

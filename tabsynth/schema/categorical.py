@@ -1,4 +1,4 @@
-"""Categorical columns: a list of values without an order."""
+"""Categorical and ordinal columns: a list of values without an order, and in their order."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -9,17 +9,17 @@ import pandas as pd
 
 from tabsynth._validate import check_text, native, quote
 from tabsynth.errors import InputError
+from tabsynth.schema.cells import base_dtype, check_range
 from tabsynth.schema.column import (
     MAX_CATEGORIES,
     Column,
     JsonTypes,
     check_nulls,
     domain_with_missing,
+    fill_missing,
     label_of,
 )
-from tabsynth.schema.dtypes import base_dtype, check_range
-from tabsynth.schema.facts import Value
-from tabsynth.schema.placing import Listed
+from tabsynth.schema.facts import Listed, Value
 from tabsynth.schema.reading import check_exact, each, outside
 
 # The types of category that a column of a base dtype holds (object and category: any).
@@ -240,6 +240,24 @@ class Categorical(Column):
                 " tabsynth.read_table, or convert the column with astype."
             )
         return outside(self, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ordinal(Categorical):
+    """A column whose values are listed in their order, such as school grades.
+
+    Parameters are those of :class:`~tabsynth.Categorical`; ``categories`` begins with the least value.
+    """
+
+    kind: str = "ordinal"
+
+    ordered: ClassVar[bool] = True
+
+    def scores(self) -> np.ndarray | None:
+        """Return the values themselves where all are numbers, else their ranks; NaN for missing values."""
+        if all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.categories):
+            return fill_missing(self, np.array(self.categories, dtype=float), np.nan)
+        return super().scores()
 
 
 def _type_of(value: Value) -> str:

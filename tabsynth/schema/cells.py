@@ -1,7 +1,8 @@
-"""Cells of tables as values that every conversion takes, and their texts."""
+"""Cells of tables as values that every conversion takes, and their texts; and dtypes of columns, by what their values are."""
 
 import datetime
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,6 +14,7 @@ import pandas as pd
 
 from tabsynth._typing import JsonMapping
 from tabsynth._validate import native
+from tabsynth.errors import InputError
 from tabsynth.schema.number_texts import floats_of
 
 LARGEST_FLOAT = float(np.finfo(np.float64).max)
@@ -197,3 +199,52 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def base_dtype(dtype: str) -> str:
+    """Return ``"int"``, ``"float"``, ``"bool"``, ``"text"``, ``"category"``, ``"datetime"``, ``"timedelta"``, ``"period"``.
+
+    ``"unsupported"`` for every other pandas dtype name.
+    """
+    name = dtype.lower()
+    if re.match(r"u?int(\d|$)", name):  # and no interval
+        return "int"
+    if name.startswith(("float", "double")):
+        return "float"
+    if name.startswith("bool"):
+        return "bool"
+    if name == "category":
+        return "category"
+    if name in ("str", "string", "object"):
+        return "text"
+    if name.startswith(("datetime64", "timedelta64")):
+        return name[: name.index("64")]
+    return "period" if name.startswith("period[") else "unsupported"
+
+
+def in_dtype(values: pd.Series, dtype: object) -> pd.Series:
+    """Return values of dtype object in another one. pandas 2 has no dtype of texts, and writes missing ones as ``"None"``."""
+    converted = values.astype(dtype)
+    if dtype == "str" and converted.dtype == object:
+        converted = converted.where(values.notna(), None)
+    return converted
+
+
+def with_nulls(dtype: str) -> str:
+    """Return the dtype of the same values that holds missing ones, too."""
+    if re.fullmatch(r"u?int\d+", dtype):
+        return dtype.replace("int", "Int").replace("uI", "UI")
+    return "boolean" if dtype == "bool" else dtype
+
+
+def check_range(dtype: str, where: str, low: Any, high: Any) -> None:
+    """Raise InputError for values between ``low`` and ``high`` that a dtype of whole numbers cannot hold."""
+    match = re.match(r"(u?)int(\d+)", dtype.lower())
+    if match is None:
+        return
+    limits = np.iinfo(match[0])
+    if low < limits.min or high > limits.max:
+        raise InputError(
+            f"{where}: dtype {dtype} holds [{limits.min}, {limits.max}], and its values"
+            f" are declared in [{low}, {high}]; use a wider dtype."
+        )

@@ -18,10 +18,9 @@ from tabsynth._typing import JsonObject
 from tabsynth._validate import check_text, one_of, quote
 from tabsynth.design import UNCHANGED
 from tabsynth.errors import InputError, one_line
-from tabsynth.schema.cells import is_range
+from tabsynth.schema.cells import base_dtype, in_dtype, is_range, with_nulls
 from tabsynth.schema.conditions import Restriction, restriction_by_code
-from tabsynth.schema.dtypes import base_dtype, in_dtype, with_nulls
-from tabsynth.schema.facts import Value
+from tabsynth.schema.facts import Placing, Value
 from tabsynth.schema.missing import (
     check_reasons,
     convert_values,
@@ -30,7 +29,6 @@ from tabsynth.schema.missing import (
     reason_value,
     with_reasons,
 )
-from tabsynth.schema.placing import Placing
 from tabsynth.schema.reading import all_within, convert_value, each, parse_text
 from tabsynth.tables.formulas import unescape
 

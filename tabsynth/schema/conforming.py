@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tabsynth.schema.cells import texts_of
+from tabsynth.schema.cells import base_dtype, texts_of
 from tabsynth.schema.column import Column
-from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.number_texts import numbers_of
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema

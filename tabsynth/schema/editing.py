@@ -8,6 +8,7 @@ from typing import Any
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import one_of, quote
 from tabsynth.errors import InputError, TabsynthError
+from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import (
     COPIED,
     KINDS,
@@ -16,7 +17,6 @@ from tabsynth.schema.column import (
     provenance_in_words,
 )
 from tabsynth.schema.design import Design
-from tabsynth.schema.dtypes import base_dtype, with_nulls
 from tabsynth.schema.schema import Schema
 from tabsynth.schema.schema_file import column_from
 

@@ -16,7 +16,7 @@ import pandas as pd
 from tabsynth._validate import check_text, integer, native, quote
 from tabsynth.errors import InputError
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.cells import is_null
+from tabsynth.schema.cells import base_dtype, is_null
 from tabsynth.schema.column import (
     Column,
     JsonTypes,
@@ -26,10 +26,8 @@ from tabsynth.schema.column import (
     merge_rare,
 )
 from tabsynth.schema.conditions import Restriction, has_no
-from tabsynth.schema.dtypes import base_dtype
-from tabsynth.schema.facts import Value
+from tabsynth.schema.facts import Listed, Value
 from tabsynth.schema.missing import missing_codes
-from tabsynth.schema.placing import Listed
 from tabsynth.schema.reading import each
 
 MODELLED = 2_048  # codes of a column that are category codes; of more, nodes are

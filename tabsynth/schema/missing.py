@@ -17,10 +17,8 @@ import pandas as pd
 
 from tabsynth._validate import check_text, native, quote
 from tabsynth.errors import InputError
-from tabsynth.schema.cells import is_null, plain
-from tabsynth.schema.dtypes import base_dtype, in_dtype
-from tabsynth.schema.facts import ColumnFacts
-from tabsynth.schema.placing import Cells, Listed, Placing
+from tabsynth.schema.cells import base_dtype, in_dtype, is_null, plain
+from tabsynth.schema.facts import Cells, ColumnFacts, Listed, Placing
 
 MOST_REASONS = 100
 NUMBERS = ("int", "float")

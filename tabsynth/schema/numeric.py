@@ -19,7 +19,7 @@ import pandas as pd
 from tabsynth._validate import integer, native, positive, quote, real
 from tabsynth.errors import InputError
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.cells import is_null, is_range, range_ends
+from tabsynth.schema.cells import base_dtype, check_range, is_null, is_range, range_ends
 from tabsynth.schema.column import (
     MAX_CATEGORIES,
     Column,
@@ -30,9 +30,8 @@ from tabsynth.schema.column import (
     label_of,
 )
 from tabsynth.schema.conditions import Restriction, has_no
-from tabsynth.schema.dtypes import base_dtype, check_range
+from tabsynth.schema.facts import Cells
 from tabsynth.schema.missing import with_reasons
-from tabsynth.schema.placing import Cells
 
 DEFAULT_BINS = 64
 MAX_STEPS = 2.0**52  # of the resolution between the bounds: past it, floats skip some

@@ -10,8 +10,7 @@ import pandas as pd
 
 from tabsynth._validate import native, quote
 from tabsynth.errors import InputError
-from tabsynth.schema.cells import plain
-from tabsynth.schema.dtypes import base_dtype
+from tabsynth.schema.cells import base_dtype, plain
 from tabsynth.schema.facts import ColumnFacts
 from tabsynth.schema.number_texts import one_group
 

@@ -19,7 +19,7 @@ from pandas.errors import OutOfBoundsTimedelta
 from tabsynth._typing import JsonObject
 from tabsynth._validate import check_text, quote, quote_text
 from tabsynth.errors import InputError
-from tabsynth.schema.cells import is_null, is_range, range_ends
+from tabsynth.schema.cells import base_dtype, is_null, is_range, range_ends
 from tabsynth.schema.column import (
     Column,
     JsonTypes,
@@ -29,9 +29,8 @@ from tabsynth.schema.column import (
     label_of,
 )
 from tabsynth.schema.conditions import Restriction, has_no
-from tabsynth.schema.dtypes import base_dtype
+from tabsynth.schema.facts import Cells
 from tabsynth.schema.numeric import Numeric
-from tabsynth.schema.placing import Cells
 from tabsynth.schema.reading import each
 
 MICROSECONDS_A_DAY = 86_400_000_000

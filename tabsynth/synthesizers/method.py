@@ -17,7 +17,7 @@ from torch import Tensor
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of, quote
-from tabsynth.drafting.kinds import identifying
+from tabsynth.drafting.drafts import identifying
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.encoding.rows import PrivateRows
 from tabsynth.encoding.table import TableEncoder

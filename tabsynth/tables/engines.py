@@ -3,7 +3,7 @@
 DuckDB and Polars run in this process: they give rows in batches, which it counts as it counts Parquet files.
 
 Of a cluster only counts come back. Spark makes category codes of values by comparisons that follow from the schema
-(:mod:`tabsynth.schema.placing`), and counts their combinations. Expressions are built by narwhals; no SQL text has a name or
+(:mod:`tabsynth.schema.facts`), and counts their combinations. Expressions are built by narwhals; no SQL text has a name or
 a value of the table.
 """
 
@@ -23,8 +23,8 @@ from tabsynth._validate import quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.privacy.noise.counts import Groups
 from tabsynth.schema.column import Column
+from tabsynth.schema.facts import Cells, Listed
 from tabsynth.schema.missing import placing_of
-from tabsynth.schema.placing import Cells, Listed
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.batch_counter import CHANGED, BatchCounter, batch_rows
 from tabsynth.tables.counter import GroupedColumn, grouped_columns, refuse_all

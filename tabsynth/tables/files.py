@@ -13,8 +13,8 @@ from tabsynth._validate import integer, one_of, quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.certificate.attached import KEY, find_attached
 from tabsynth.privacy.certificate.certificate import beside, write_beside
+from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.conforming import conform
-from tabsynth.schema.dtypes import base_dtype
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, read_values

@@ -27,9 +27,8 @@ from pandas.api.extensions import ExtensionDtype
 from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of, quote
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.schema.cells import OtherObject, with_plain_cells
+from tabsynth.schema.cells import OtherObject, base_dtype, with_plain_cells
 from tabsynth.schema.column import Column
-from tabsynth.schema.dtypes import base_dtype
 
 if TYPE_CHECKING:
     import pyarrow as pa

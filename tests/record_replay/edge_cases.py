@@ -4,11 +4,10 @@ from functools import singledispatch
 
 import numpy as np
 
-from tabsynth.schema.categorical import Categorical
+from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.column import Column
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.numeric import Numeric
-from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.temporal import Temporal
 
 UNDECLARED_TEXT = "unheard of"

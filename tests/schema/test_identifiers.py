@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth import InputError, MargNet, Schema, load, read_table
-from tabsynth.drafting.drafts import MIN_COUNT, draft_schema, review
+from tabsynth.drafting.drafts import MIN_COUNT, draft_schema, identifying, review
 from tabsynth.drafting.identifiers import FEW, MAX_DRAFTED_CATEGORIES, named_for_one
-from tabsynth.drafting.kinds import identifying
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES

@@ -12,13 +12,12 @@ from record_replay import neighbours
 from record_replay.edge_cases import of_kind
 
 from tabsynth import InputError, MargNet, Schema, evaluate, load, read_table, write_table
-from tabsynth.drafting.drafts import draft_schema, review
-from tabsynth.drafting.kinds import DRAFTS
+from tabsynth.drafting.drafts import DRAFTS, draft_schema, review
 from tabsynth.drafting.source import DraftSource
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
+from tabsynth.schema.categorical import Ordinal
 from tabsynth.schema.column import KINDS, register
-from tabsynth.schema.ordinal import Ordinal
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 

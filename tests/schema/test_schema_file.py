@@ -16,8 +16,8 @@ from tabsynth import InputError, Schema
 from tabsynth._files import position
 from tabsynth.errors import FileFormatError
 from tabsynth.schema import Column
+from tabsynth.schema.categorical import Ordinal
 from tabsynth.schema.column import KINDS, fact_names, register
-from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema_file import TOP_LEVEL, json_schema
 
 PUBLISHED = Path(tabsynth.schema.__file__).with_name("schema-file.schema.json")
