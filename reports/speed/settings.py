@@ -11,7 +11,7 @@ from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.training.bounds import Clipping
+from tabsynth.training.clipping import Clipping
 from tabsynth.training.networks import mlp
 from tabsynth.training.private_step import (
     BAM,

@@ -112,14 +112,14 @@ class StepObserver:
             reference: Any,
             _: object,
             units: UnitPlaces | None,
-        ) -> tuple[list[Tensor], Tensor]:
+        ) -> list[Tensor]:
             clipped = sums(step, losses, batch, keep, reference, None, units)
             canary_rows = (batch == self.canary).all(1) & keep
             if canary_rows.any():  # the canary was sampled into this batch
-                without, _ = sums(step, losses, batch, keep & ~canary_rows, reference, None, units)
-                part = [a - b for a, b in zip(clipped[0], without, strict=True)]
+                without = sums(step, losses, batch, keep & ~canary_rows, reference, None, units)
+                part = [a - b for a, b in zip(clipped, without, strict=True)]
             else:
-                without = [s.clone() for s in clipped[0]]
+                without = [s.clone() for s in clipped]
                 row_count = step.clipper.rows
                 unit = None
                 if units is not None:
@@ -127,7 +127,7 @@ class StepObserver:
                         torch.tensor([row_count]), torch.arange(row_count), row_count, row_count
                     )
                 alone = torch.ones(row_count, dtype=torch.bool)
-                part, _ = sums(
+                part = sums(
                     step, losses, self.canary.repeat(row_count, 1), alone, reference, None, unit
                 )
             self._exact_parts = without, part

@@ -18,7 +18,7 @@ from tabsynth.synthesizers.pate.config import MarginalsConfig, NetworksConfig, P
 from tabsynth.synthesizers.pate.estimator import PATEACGAN, PATEGAN
 from tabsynth.synthesizers.plan import Plan
 from tabsynth.synthesizers.settings import with_settings
-from tabsynth.training.bounds import Clipping
+from tabsynth.training.clipping import Clipping
 from tabsynth.training.private_step import StepConfig
 
 __all__ = [

@@ -2,8 +2,11 @@
 
 Networks of linear and embedding layers go by factors (:mod:`tabsynth.training.factors`): per-example
 gradients are never formed. Any other network is refused.
+
+Bounds C of groups of parameters are fixed, or follow public rows.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +15,8 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
+from tabsynth._typing import JsonObject
+from tabsynth._validate import in_range, integer, one_of, positive
 from tabsynth.training.factors import (
     Factors,
     Layer,
@@ -19,29 +24,16 @@ from tabsynth.training.factors import (
     NotClosedForm,
     Trace,
     measure,
-    one_a_row,
 )
 from tabsynth.training.sums import (
     LARGEST_FACTOR,
     LEAST_SCALE,
     chunked_sum,
     largest_products,
+    noise_rounding,
     rounding,
 )
 from tabsynth.training.units import UnitPlaces
-
-
-def mean_gradient(
-    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
-) -> list[Tensor]:
-    """Return the ordinary mean gradient; zero for a parameter that is not used."""
-    total = one_a_row(losses(module, inputs), len(inputs)).mean()
-    if not total.requires_grad:
-        return [torch.zeros_like(p) for p in parameters]
-    gradients = torch.autograd.grad(total, list(parameters), allow_unused=True)
-    return [
-        torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients, strict=True)
-    ]
 
 
 def ascent_step(squares: Tensor, ascent: float) -> Tensor:
@@ -161,8 +153,8 @@ class PerExampleClipper:
         keep: Tensor | None = None,
         parts: Tensor | None = None,
         units: UnitPlaces | None = None,
-    ) -> tuple[list[Tensor], Tensor]:
-        """Return Σ aᵢ clip(gᵢ − reference), a tensor a parameter, and how many examples each bound left whole.
+    ) -> list[Tensor]:
+        """Return Σ aᵢ clip(gᵢ − reference), a float64 tensor a parameter.
 
         Parameters
         ----------
@@ -183,13 +175,6 @@ class PerExampleClipper:
             the sum over its rows, each as much as its part, and it is this that is clipped. ``keep`` takes or leaves
             all rows of a unit.
 
-        Returns
-        -------
-        sums : list of float64 Tensor
-        whole : float64 Tensor, shape (G,)
-            Number of examples within the bound, each row as much as its part. It is private: a noised quantile adds
-            noise to it.
-
         Formal guarantees
         -----------------
         A row adds aᵢ sᵢ(gᵢ − r), with sᵢ the factor that clips it: of norm at most aᵢ C ≤ C. So the sum has the
@@ -207,7 +192,7 @@ class PerExampleClipper:
             like = (
                 [torch.zeros_like(p) for p in self.parameters] if reference is None else reference
             )
-            return [0 * r.double() for r in like], self._empty().new_zeros(self.group_count)
+            return [0 * r.double() for r in like]
         grads = self.gradients(losses, inputs)
         sizes = grads.sizes(self, reference, units, parts)
         if not isinstance(bounds, Tensor):
@@ -218,19 +203,13 @@ class PerExampleClipper:
         within = (bounds - slack).clamp_min(0)
         scale = _scale(sizes, within, largest if self._several else None)
         bad = ~sizes.usable
-        whole = (sizes.norms <= bounds) & ~bad[:, None]
         counted = ~bad if keep is None else keep & ~bad
         scale = scale.masked_fill(~counted[:, None], 0)
-        counts = (whole & counted[:, None]).double()
         if parts is not None:
             scale = scale * parts[:, None]
             if self.rows == 1:  # the products of units of several rows are rounded in float64
                 scale = scale.masked_fill(scale < LEAST_SCALE, 0)
-            counts = counts * parts[:, None]
-        sums = grads.weighted_sums(self, scale, _blank(bad), reference)
-        if units is not None:
-            counts = (whole & (counted & units.first)[:, None]).double()
-        return sums, counts.sum(0)
+        return grads.weighted_sums(self, scale, _blank(bad), reference)
 
     def rounding(
         self, bounds: Tensor, reference: Sequence[Tensor] | None, places: int
@@ -291,10 +270,6 @@ class PerExampleClipper:
             return self.gradients(losses, inputs).sizes(self, None).norms
         finally:
             self.groups = groups_before
-
-    def mean_gradient(self, losses: Losses, inputs: Tensor) -> list[Tensor]:
-        """Return the ordinary mean gradient, of public rows only; zero for a parameter that is not used."""
-        return mean_gradient(losses, self.module, inputs, self.parameters)
 
     def gradients(self, losses: Losses, inputs: Tensor) -> "FactoredGradients":
         """Return the gradients of all rows."""
@@ -433,3 +408,186 @@ def _scale(sizes: Sizes, bounds: Tensor, largest: Tensor | None) -> Tensor:
     if largest is not None:
         scale = torch.minimum(scale, largest / sizes.products.clamp_min(1e-300))
     return scale.masked_fill(scale < LEAST_SCALE, 0)
+
+
+GROUPINGS = ("flat", "weight-bias", "clusters")
+
+
+def group_count(grouping: str, clusters: int, module: nn.Module) -> int:
+    """Return how many groups a module's parameters make: G, known before the first row is read."""
+    if grouping == "weight-bias":
+        return max(weight_bias_groups(module)) + 1
+    parameters = sum(p.requires_grad for p in module.parameters())
+    return min(clusters, parameters) if grouping == "clusters" else 1
+
+
+def weight_bias_groups(module: nn.Module) -> list[int]:
+    """Make every weight a group of its own; all biases together one more, the last."""
+    names = [name for name, p in module.named_parameters() if p.requires_grad]
+    biases = [name.rsplit(".", 1)[-1] == "bias" for name in names]
+    weights = len(names) - sum(biases)
+    numbers = iter(range(weights))
+    return [weights if bias else next(numbers) for bias in biases]
+
+
+def cluster_groups(norms: Sequence[float], clusters: int) -> list[int]:
+    """Cluster parameters hierarchically by the size of their gradients.
+
+    Parameters
+    ----------
+    norms : sequence of float
+        Mean gradient norm of each parameter on public rows.
+    clusters : int
+        Groups to stop at.
+
+    Notes
+    -----
+    The paper merges the pair (u, v) with the least √(1 + max/min), the most similar norms; the
+    merged group has norm √(u² + v²).
+    """
+    groups = [([i], max(norm, 1e-30)) for i, norm in enumerate(norms)]
+    while len(groups) > clusters:
+        pairs = [(a, b) for a in range(len(groups)) for b in range(a)]
+        a, b = min(pairs, key=lambda pair: abs(math.log(groups[pair[0]][1] / groups[pair[1]][1])))
+        members, norm = groups.pop(a)
+        other, size = groups.pop(b)
+        groups.append((other + members, math.hypot(norm, size)))
+    out = [0] * len(norms)
+    for number, (members, _) in enumerate(sorted(groups, key=lambda group: min(group[0]))):
+        for i in members:
+            out[i] = number
+    return out
+
+
+BOUNDS = ("fixed", "public")
+STATISTICS = ("median", "mean")
+# Norms below 1e-23 square to 0 in float32: under so small a bound a row would be left whole by mistake.
+LEAST_BOUND = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipping:
+    """The way in which per-row gradients are bounded. All of it is public.
+
+    Attributes
+    ----------
+    max_norm : float
+        C, the bound of one row in each group. With ``bound="public"`` it is in units of the
+        ``statistic`` of public rows' norms in that group.
+    bound : {"fixed", "public"}
+        ``public``: follows the gradient norms of public or generated rows, step by step, at no cost.
+    grouping : {"flat", "weight-bias", "clusters"}
+        Parameters that share a bound: all; each weight, and all biases; or those whose gradients on
+        public rows are of a size, merged until ``clusters`` are left.
+    clusters : int
+    statistic : {"median", "mean"}
+    centred : bool
+        Whether the mean gradient of public rows is taken off each private row's before the clip.
+    """
+
+    max_norm: float = 1.0
+    bound: str = "fixed"
+    grouping: str = "flat"
+    clusters: int = 3
+    statistic: str = "median"
+    centred: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the values of the fields."""
+        positive("max_norm", self.max_norm)
+        in_range("max_norm", self.max_norm, LEAST_BOUND, math.inf)
+        one_of("bound", self.bound, BOUNDS)
+        one_of("grouping", self.grouping, GROUPINGS)
+        one_of("statistic", self.statistic, STATISTICS)
+        integer("clusters", self.clusters)
+
+    def facts(self, module: nn.Module, stand_ins: str = "public rows") -> JsonObject:
+        """Return what a certificate says of the steps of a module: JSON-ready, and public before the first of them.
+
+        With G groups of bounds C_j = ``max_norm`` · u_j, the sum in units of u_j has L2 sensitivity √G
+        ``max_norm``: its ``unit`` says what u_j is, and :meth:`Bounds.units` has it as a number.
+
+        Parameters
+        ----------
+        module : nn.Module
+            Its parameters say how many groups there are; their sizes do not matter.
+        stand_ins : str
+            Whose gradient norms a bound of kind ``public`` follows.
+        """
+        groups = group_count(self.grouping, self.clusters, module)
+        units = {
+            "public": f"{self.statistic} gradient norm of {stand_ins} at each step",
+            "fixed": "gradient norm",
+        }
+        each = ", group by group" if groups > 1 and self.bound != "fixed" else ""
+        return {
+            "l2_sensitivity": math.sqrt(groups) * self.max_norm,
+            "unit": units[self.bound] + each,
+            "bound": self.bound,
+            "max_norm": self.max_norm,
+            "grouping": self.grouping,
+            "groups": groups,
+        }
+
+
+class Bounds:
+    """The bounds of a module's groups as they stand, and what they make of the noise.
+
+    Formal guarantees
+    -----------------
+    Each group's sum is divided by its bound, so that one row changes the concatenation of G groups
+    by at most √G; with noise N(0, G σ² I) on it, multiplied back, the release is *one* Gaussian of
+    multiplier σ.
+    """
+
+    def __init__(self, clipping: Clipping, clipper: PerExampleClipper, noise: float) -> None:
+        self.clipping, self.clipper = clipping, clipper
+        if clipping.grouping == "weight-bias":
+            clipper.groups = weight_bias_groups(clipper.module)
+        self.clustered = clipping.grouping != "clusters"
+        self.noise_multiplier = noise
+        first_parameter = clipper.parameters[0]
+        self.now = first_parameter.detach().new_full((clipper.group_count,), clipping.max_norm)
+
+    def cluster(self, losses: Losses, public: Tensor) -> None:
+        """Form the groups from public rows, once.
+
+        NOTE[DIFF] The paper's code clusters again at each step; groups that stay let every step be the
+        same, and only the bounds follow the training.
+
+        The norms are of the gradients as they are, not of what is clipped, their distance to the mean of
+        public rows: by a critic's last bias all rows have the same gradient, and a group of distance 0
+        would be one of the groups and cost noise.
+        """
+        if self.clustered:
+            return
+        each = range(len(self.clipper.parameters))
+        norms = self.clipper.norms(losses, public, each).mean(0)
+        self.clipper.groups = cluster_groups(norms.tolist(), self.clipping.clusters)
+        self.now = self.now.new_full((self.clipper.group_count,), self.clipping.max_norm)
+        self.clustered = True
+
+    def follow(self, norms: Tensor) -> None:
+        """Return bounds from the norms of public rows, shape (m, G)."""
+        if self.clipping.bound == "public":
+            typical = (
+                norms.median(0).values if self.clipping.statistic == "median" else norms.mean(0)
+            )
+            self.now.copy_((self.clipping.max_norm * typical).clamp_min(LEAST_BOUND))
+
+    def noise_rounding(self) -> float:
+        """Return by how much of a bound the noise's reading of a sum can move it; see :mod:`tabsynth.training.sums`."""
+        count = sum(p.numel() for p in self.clipper.parameters)
+        return noise_rounding(count, math.sqrt(len(self.now)) * self.noise_multiplier)
+
+    def units(self) -> list[float]:
+        """Return how large the unit of :meth:`Clipping.facts` is for each group's sum.
+
+        In these units all that a step releases together has noise of one size, the one that is charged:
+        √G σ ``max_norm``, and moves by √G ``max_norm`` at most.
+        """
+        return (self.now / self.clipping.max_norm).tolist()
+
+    def noise_scales(self) -> Tensor:
+        """Return the standard deviation of the noise on a sum, for each group: √G σ C, shape (G,)."""
+        return math.sqrt(len(self.now)) * self.noise_multiplier * self.now

@@ -23,9 +23,8 @@ from tabsynth.errors import BudgetError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy, of_sum, steps_of
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact, recorder
 from tabsynth.privacy.noise.samplers import Bits, uniform
-from tabsynth.training.bounds import Bounds, Clipping
 from tabsynth.training.checkpoint import StateDict
-from tabsynth.training.clipping import PerExampleClipper, move_parameters
+from tabsynth.training.clipping import Bounds, Clipping, PerExampleClipper, move_parameters
 from tabsynth.training.factors import Losses
 from tabsynth.training.sums import PARTS, TensorNoise, Total
 from tabsynth.training.units import UnitPlaces, UnitRows
@@ -634,7 +633,7 @@ class PrivateStep:
         ascent = self.rule.radius if isinstance(self.rule, BAM) else 0.0
         self.clipper = PerExampleClipper(module, ascent=ascent, rows=most_rows)
         clipping = clipping if clipping is not None else Clipping()
-        self.bounds = Bounds(clipping, self.clipper, sigma, batches.expected_batch)
+        self.bounds = Bounds(clipping, self.clipper, sigma)
         self.table, self.account, self.generator = table, account, generator
         self.rate, self.expected_batch = rate, batches.expected_batch
         self.physical_batch = batches.physical_batch
@@ -708,11 +707,9 @@ class PrivateStep:
         """Make all of a step but the draw of its batch; nothing in it waits for the device."""
         with self._at_moved_weights(), full_precision(batch.device):
             reference = self._reference(terms)
-            sums, votes = self.clipped_sums(terms.losses, batch, keep, reference, parts, units)
-        sums, votes = self._pass_recorder(sums, votes)
+            sums = self.clipped_sums(terms.losses, batch, keep, reference, parts, units)
+        sums = self._pass_recorder(sums)
         gradient = self.noisy_mean(sums)
-        if self.private:
-            self.bounds.adapt(votes, self.noise)
         for public in (terms.correction, reference if terms.restored else None):
             if public is not None:
                 torch._foreach_add_(gradient, list(public))
@@ -768,19 +765,14 @@ class PrivateStep:
         layout = self.places.layout(picked, places)
         return layout, UnitPlaces.of(counts, places, len(layout), rows.most)
 
-    def _pass_recorder(self, sums: list[Tensor], votes: Tensor) -> tuple[list[Tensor], Tensor]:
+    def _pass_recorder(self, sums: list[Tensor]) -> list[Tensor]:
         """Return all that a step releases, past an audit's recorder if there is one."""
         if recorder() is None or not self.private:
-            return sums, votes  # the standard deviations would wait for the device
-        scales = self.bounds.noise_scales().tolist()
-        *units, of_votes = self.bounds.units()
-        stds = [scales[j] for j in self.clipper.groups]
-        each = [units[j] for j in self.clipper.groups]
-        if self.bounds.clipping.bound != "quantile":
-            return exact(self.account, sums, stds, units=each), votes
-        stds, each = [*stds, self.bounds.votes_noise()], [*each, of_votes]
-        *sums, votes = exact(self.account, [*sums, votes], stds, units=each)
-        return sums, votes
+            return sums  # the standard deviations would wait for the device
+        scales, units = self.bounds.noise_scales().tolist(), self.bounds.units()
+        groups = self.clipper.groups
+        stds, each = [scales[j] for j in groups], [units[j] for j in groups]
+        return exact(self.account, sums, stds, units=each)
 
     def _in_place(self, rows: Tensor | CodedInputs) -> bool:
         """Return whether steps have one shape, so that they can be recorded: on CUDA."""
@@ -833,8 +825,8 @@ class PrivateStep:
         reference: list[Tensor] | None,
         parts: Tensor | None = None,
         units: UnitPlaces | None = None,
-    ) -> tuple[list[Tensor], Tensor]:
-        """Return Σ aᵢ clip(gᵢ − r) in float64, and the votes on the bounds: aᵢ/2 of a row left whole, −aᵢ/2 of one cut."""
+    ) -> list[Tensor]:
+        """Return Σ aᵢ clip(gᵢ − r) in float64."""
         # Without privacy nothing is clipped: an ordinary mean gradient.
         bounds: Tensor | float = math.inf
         if self.private:
@@ -847,26 +839,17 @@ class PrivateStep:
         count = len(keep.split(size))
         shares = [None] * count if parts is None else parts.split(size)
         of_units = [None] * count if units is None else units.split(size)
-        total, votes = None, None
+        total: Total | None = None
         for part, here, share, unit in zip(
             batch.split(size), keep.split(size), shares, of_units, strict=True
         ):
-            sums, whole_votes = self.clipper.clipped_sum(
-                losses, part, bounds, reference, here, share, unit
-            )
-            if unit is not None:
-                part_votes = whole_votes - (here & unit.first).sum() / 2
-            else:
-                part_votes = (
-                    whole_votes - (here.sum() if share is None else (here * share).sum()) / 2
-                )
-            if total is None or votes is None:
-                total, votes = Total(sums), part_votes
+            sums = self.clipper.clipped_sum(losses, part, bounds, reference, here, share, unit)
+            if total is None:
+                total = Total(sums)
             else:
                 total.add(sums)
-                votes = votes + part_votes
-        assert total is not None and votes is not None
-        return total.value(), votes
+        assert total is not None
+        return total.value()
 
     def noisy_mean(self, sums: list[Tensor]) -> list[Tensor]:
         """Return (Σ + noise) / expected batch, in the dtype of the parameters."""

@@ -111,11 +111,6 @@ class UnitPlaces:
         """Return the same on a device."""
         return UnitPlaces(self.members.to(device), self.later.to(device))
 
-    @property
-    def first(self) -> Tensor:
-        """A flag for each place that has the first row of its unit, bool, shape (places,)."""
-        return self.members[:, 0] == torch.arange(len(self.members), device=self.members.device)
-
     def count(self, parts: Tensor | None = None) -> Tensor:
         """Return how many rows the unit of each place has, or the sum of their parts; float64, shape (places,)."""
         if parts is None:

@@ -27,7 +27,7 @@ from tabsynth.cli import app
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers.margnet.estimator import MargNetMethod
-from tabsynth.training.bounds import Bounds
+from tabsynth.training.clipping import Bounds
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from tabsynth.synthesizers.adversarial import method as counting
 from tabsynth.synthesizers.adversarial.adversarial import CRITIC, Adversarial
 from tabsynth.synthesizers.adversarial.generator import TrainingContext
 from tabsynth.synthesizers.adversarial.method import NetworksMethod
-from tabsynth.training import bounds, private_step
+from tabsynth.training import clipping, private_step
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import PrivateStep
 
@@ -81,8 +81,8 @@ def unclipped(patch: Patch) -> None:
 
 
 def too_little_noise(patch: Patch) -> None:
-    real = bounds.Bounds.noise_scales
-    patch.setattr(bounds.Bounds, "noise_scales", lambda self: real(self) / 2)
+    real = clipping.Bounds.noise_scales
+    patch.setattr(clipping.Bounds, "noise_scales", lambda self: real(self) / 2)
 
 
 def noise_by_rows(patch: Patch) -> None:
@@ -175,7 +175,7 @@ def test_a_mistake_of_the_library_is_named(mistake: str, monkeypatch: Patch) -> 
 def test_groups_that_are_charged_once_are_named(monkeypatch: Patch) -> None:
     """R10: noise without √G on three groups, each of which a record moves by its bound."""
     monkeypatch.setattr(
-        bounds.Bounds, "noise_scales", lambda self: self.noise_multiplier * self.now
+        clipping.Bounds, "noise_scales", lambda self: self.noise_multiplier * self.now
     )
     result = replayed("dp-gan")
     said = result.first_difference or ""

@@ -25,7 +25,7 @@ from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.estimator import MODES, TEACHERS
 from tabsynth.synthesizers.session import STATED, noise_facts
-from tabsynth.training.bounds import BOUNDS, GROUPINGS
+from tabsynth.training.clipping import BOUNDS, GROUPINGS
 from tabsynth.training.private_step import STEP_RULES
 
 

@@ -74,8 +74,6 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, ganobfuscator": {"variant": "ganobfuscator"},
     "dp-gan, autoencoder": {"autoencoder": "dp-sgd"},
     "dp-gan, clusters": {"variant": "advanced-clusters"},
-    # So many declared rows that the noised quantile may be measured at any budget.
-    "dp-gan, noised quantile": {"config": {"clipping__bound": "quantile"}, "rows": 10_000},
     "dp-gan, batches in parts": {"config": {"step__physical_batch": 5}},
     "dp-gan, bam": {"step_rule": "bam"},
     "dp-gan, basic by bam": {"variant": "basic", "step_rule": "bam"},
@@ -86,14 +84,11 @@ GAN_OPTIONS: dict[str, Mapping[str, Any]] = {
     "dp-gan, ordinal codes": {"network_encoding": "ordinal"},
     "dp-gan, base-3 codes, public autoencoder": {**PUBLIC, "network_encoding": "base-3"},
     "dp-gan, unit": {"unit": 2},
-    "dp-gan, unit, basic, noised quantile": {
-        **{"unit": 3, "variant": "basic", "config": {"clipping__bound": "quantile"}},
-    },
+    "dp-gan, unit, basic": {"unit": 3, "variant": "basic"},
     "dp-gan, unit, batches in parts": {"unit": 2, "config": {"step__physical_batch": 5}},
-    "dp-gan, weights, basic, noised quantile": {
-        **{"weight": 1.5, "variant": "basic"},
-        # Of the variant's configuration: neither counts nor a generator that starts from them.
-        **{"config": {"clipping__bound": "quantile", "start_from_counts": False}},
+    # Of the variant's configuration: neither counts nor a generator that starts from them.
+    "dp-gan, weights, basic": {
+        **{"weight": 1.5, "variant": "basic", "config": {"start_from_counts": False}},
     },
 }
 

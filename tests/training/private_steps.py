@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from tabsynth.privacy.accounting.mechanisms import Mechanism
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
-from tabsynth.training.bounds import Bounds, Clipping
-from tabsynth.training.clipping import PerExampleClipper
+from tabsynth.training.clipping import Bounds, Clipping, PerExampleClipper
 from tabsynth.training.private_step import BAM, DPSAT, DPSGD, Batches, PrivateStep, StepRule
 
 RULES: dict[str, StepRule] = {
@@ -82,5 +81,5 @@ def clipped_rows(
     return clip_rows(result, bounds - slack, entries)
 
 
-def bounds_of(clipping: Clipping, noise: float = 2.0, batch: float = 40.0) -> Bounds:
-    return Bounds(clipping, PerExampleClipper(plain("tanh")), noise, batch)
+def bounds_of(clipping: Clipping, noise: float = 2.0) -> Bounds:
+    return Bounds(clipping, PerExampleClipper(plain("tanh")), noise)

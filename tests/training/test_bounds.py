@@ -1,4 +1,4 @@
-"""R10: bounds and groups, the noise that they make, and what an adaptive bound costs."""
+"""R10: bounds and groups, and the noise that they make."""
 
 import math
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
-from tabsynth.training.bounds import Clipping
+from tabsynth.training.clipping import Clipping
 from tabsynth.training.networks import mlp
 from tabsynth.training.private_step import minus_scores
 
@@ -34,9 +34,6 @@ GROUPINGS = {"flat": 1, "weight-bias": 4, "clusters": 3}  # and how many groups 
     ("argument", "value"),
     [
         *(("max_norm", v) for v in (0.0, -1.0, math.inf, math.nan)),
-        *(("quantile", v) for v in (0.0, 1.0, math.nan)),
-        *(("quantile_noise", v) for v in (0.0, -0.1)),
-        ("quantile_lr", 0.0),
         ("clusters", 0),
         ("bound", "adaptive"),
         ("grouping", "layers"),

@@ -96,7 +96,7 @@ def assert_closed_form(
             apart = (own - r).square().sum(1).clamp_min(float(bound) ** 2)
             slack += float((256 * EPS * squares / apart).clamp_max(1).sum() * bound)
         grads = grads - mean
-    sums, whole = clipper.clipped_sum(losses, rows, bounds, reference)
+    sums = clipper.clipped_sum(losses, rows, bounds, reference)
     aside, _ = clipper.rounding(
         bounds, reference, len(rows)
     )  # for rounding: rows are clipped below C
@@ -108,10 +108,6 @@ def assert_closed_form(
     error = float((gradient - wanted).norm())
     if error > 1e-9 * scale + slack:
         assert error <= 1e-9 * scale + slack + shaky(module, losses, rows, ascent, bounds)
-    if public is None:
-        norms = torch.stack([grads[:, entries == j].norm(dim=1) for j in range(len(bounds))], 1)
-        if not bool(((norms / bounds - 1).abs() < 1e-9).any()):
-            assert whole.tolist() == (norms <= bounds).sum(0).tolist()
 
 
 @pytest.mark.slow
@@ -244,5 +240,5 @@ def test_a_short_factor_does_not_hide_a_long_one() -> None:
     def losses(module: nn.Module, x: Tensor) -> Tensor:
         return 3e-23 * module(x).squeeze(1)
 
-    gradient = flat(PerExampleClipper(layer).clipped_sum(losses, rows, 1e-5)[0])
+    gradient = flat(PerExampleClipper(layer).clipped_sum(losses, rows, 1e-5))
     assert 0.99e-5 < float(gradient.norm()) <= 1e-5 * (1 + 1e-6)

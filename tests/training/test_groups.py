@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from row_gradients import Embedded, Partial
 from torch import nn
 
-from tabsynth.training.bounds import cluster_groups, weight_bias_groups
+from tabsynth.training.clipping import cluster_groups, weight_bias_groups
 from tabsynth.training.networks import mlp
 
 NORMS = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=8)

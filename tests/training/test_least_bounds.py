@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from private_steps import bounds_of
 
 from tabsynth import InputError
 from tabsynth._random import keystream
-from tabsynth.training.bounds import LEAST_BOUND, Bounds, Clipping
+from tabsynth.training.clipping import LEAST_BOUND, Clipping
 from tabsynth.training.private_step import full_precision
 from tabsynth.training.sums import TensorNoise
 
@@ -14,12 +15,8 @@ def test_a_bound_stays_where_squares_are_not_zero() -> None:
     """A norm of 1e-24 squares to 0 in float32: under a bound as small a row would pass whole."""
     with pytest.raises(InputError, match="max_norm"):
         Clipping(max_norm=1e-30)
-    bounds = Bounds.__new__(Bounds)
-    bounds.clipping = Clipping(bound="quantile")
-    bounds.now, bounds.count_noise, bounds.expected_batch = torch.ones(1), 1e-6, 1.0
-    noise = TensorNoise(keystream(torch.Generator().manual_seed(0)), torch.Generator())
-    for _ in range(400):
-        bounds.adapt(torch.full((1,), 0.5), noise)  # all rows left whole
+    bounds = bounds_of(Clipping(bound="public"))
+    bounds.follow(torch.full((3, 1), 1e-24))
     assert float(bounds.now) == pytest.approx(LEAST_BOUND)
 
 

@@ -165,9 +165,6 @@ def test_a_bad_row_does_not_spoil_a_step(rule: str, loss: str, grouping: str) ->
             Gaussian(noise_multiplier=1.0),
             seed=5,
             rule=RULES[rule],
-            bound="quantile",
-            quantile_noise=0.5,
-            quantile_lr=1e-9,  # they have a vote each, which moves the bounds next to nothing
             grouping=grouping,
         )
         step.gradient(LOSSES[loss])
@@ -191,8 +188,6 @@ def test_a_batch_that_does_not_fit_is_accumulated(physical: int, rule: str) -> N
             SubsampledGaussian(noise_multiplier=1.0, sampling_rate=0.6),
             rate=0.6,
             rule=RULES[rule],
-            bound="quantile",
-            quantile_noise=0.3,
             grouping="weight-bias",
             physical_batch=size,
         )
@@ -210,12 +205,12 @@ def test_a_batch_that_does_not_fit_is_accumulated(physical: int, rule: str) -> N
 @pytest.mark.parametrize(
     "options",
     [
-        {"bound": "quantile", "quantile_noise": 0.3, "grouping": "weight-bias"},
+        {"bound": "public", "grouping": "weight-bias"},
         {"bound": "public", "grouping": "clusters", "clusters": 2},
-        {"bound": "quantile", "quantile_noise": 0.3, "grouping": "clusters", "clusters": 1},
+        {"grouping": "clusters", "clusters": 1},
         {},
     ],
-    ids=["quantile", "clusters", "one cluster", "fixed"],
+    ids=["weights", "clusters", "one cluster", "fixed"],
 )
 @pytest.mark.parametrize("rule", RULES)
 def test_a_step_goes_on_where_it_stopped(rule: str, options: dict[str, object]) -> None:

@@ -59,10 +59,10 @@ def moved(
 ) -> float:
     """By how many bounds the sum moves if the place's row is not there."""
     keep = torch.ones(len(rows), dtype=torch.bool)
-    whole, _ = clipper.clipped_sum(losses, rows, bound, reference, keep)  # type: ignore[arg-type]
+    whole = clipper.clipped_sum(losses, rows, bound, reference, keep)  # type: ignore[arg-type]
     keep[place], without = False, rows.clone()
     without[place] = 0
-    less, _ = clipper.clipped_sum(losses, without, bound, reference, keep)  # type: ignore[arg-type]
+    less = clipper.clipped_sum(losses, without, bound, reference, keep)  # type: ignore[arg-type]
     return float((flat(whole).double() - flat(less).double()).norm()) / bound
 
 
@@ -145,7 +145,7 @@ def test_what_is_set_aside_covers_the_rounding() -> None:
     clipper = PerExampleClipper(net)
     reference, norms = clipper.reference(minus_scores, codes(64, 1.0, 20, seed=1))
     bounds = (0.5 * norms.median()).double()[None]
-    sums, _ = clipper.clipped_sum(minus_scores, rows, bounds, reference)
+    sums = clipper.clipped_sum(minus_scores, rows, bounds, reference)
     slack, _ = clipper.rounding(bounds, reference, len(rows))
     assert 0 < float(slack) < 0.03 * float(bounds)
     grads = clipper.gradients(minus_scores, rows)
@@ -212,8 +212,8 @@ def test_a_row_that_is_not_finite_does_not_change_how_others_are_added_up() -> N
         clipper = PerExampleClipper(net)
         keep_less = keep.clone()
         keep_less[5] = False
-        less, _ = clipper.clipped_sum(losses, rows, 1e-2, None, keep_less)
-        more, _ = clipper.clipped_sum(losses, with_it, 1e-2, None, keep)
+        less = clipper.clipped_sum(losses, rows, 1e-2, None, keep_less)
+        more = clipper.clipped_sum(losses, with_it, 1e-2, None, keep)
         assert torch.equal(less[0], more[0])
 
 

@@ -34,7 +34,7 @@ from tabsynth.synthesizers.adversarial.generator import (
 )
 from tabsynth.synthesizers.adversarial.method import Learning, TrainingMechanism, step_mechanism
 from tabsynth.synthesizers.settings import Config, with_settings
-from tabsynth.training.bounds import Clipping
+from tabsynth.training.clipping import Clipping
 from tabsynth.training.loop import run_steps
 from tabsynth.training.networks import mlp, optimizer
 from tabsynth.training.private_step import (

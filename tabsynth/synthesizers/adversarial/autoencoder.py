@@ -29,7 +29,7 @@ from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.adversarial.generator import TrainingContext
 from tabsynth.synthesizers.settings import check_parts
-from tabsynth.training.bounds import Clipping
+from tabsynth.training.clipping import Clipping
 from tabsynth.training.loop import run_steps
 from tabsynth.training.networks import ACTIVATIONS, Heads, State, mlp, optimizer, set_bias
 from tabsynth.training.private_step import StepConfig, describe_rule

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from tabsynth._validate import integer, one_of, positive, widths
 from tabsynth.synthesizers.adversarial.generator import GENERATOR_OF_0_2, GeneratorConfig
 from tabsynth.synthesizers.settings import check_parts
-from tabsynth.training.bounds import Clipping
+from tabsynth.training.clipping import Clipping
 from tabsynth.training.networks import ACTIVATIONS, OPTIMIZERS
 from tabsynth.training.private_step import StepConfig
 

@@ -51,7 +51,7 @@ from tabsynth.synthesizers.adversarial.method import (
 )
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.settings import with_settings
-from tabsynth.training.bounds import Clipping
+from tabsynth.training.clipping import Clipping
 
 # Section 4 of the paper, with what our DP-WGAN gains for free.
 ADVANCED = with_settings(DPGANConfig(), clipping__grouping="weight-bias")

@@ -47,7 +47,7 @@ from tabsynth.synthesizers.adversarial.method import (
 )
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.settings import with_settings
-from tabsynth.training.bounds import Clipping
+from tabsynth.training.clipping import Clipping
 from tabsynth.training.private_step import StepConfig
 
 

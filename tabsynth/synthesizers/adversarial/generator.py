@@ -16,8 +16,8 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.mixture import NOT_ONE, Mixture
-from tabsynth.training.bounds import Clipping
 from tabsynth.training.checkpoint import StateDict, Stateful
+from tabsynth.training.clipping import Clipping
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import OPTIMIZERS, Heads, State, mlp, optimizer, set_bias
 from tabsynth.training.private_step import Batches, PrivateStep, StepConfig
