@@ -56,8 +56,6 @@ def test_rows_of_a_condition(models):
     }
     with contextlib.chdir(models):  # it is of the table, and does not hide that it was changed
         assert CliRunner().invoke(app, ["verify", "s.csv"]).exit_code == 5  # it is seeded
-    for name in ("s.csv", "s.csv.certificate.json"):
-        (models / name).unlink()
 
 
 def test_a_range_of_ordered_values(models):
@@ -65,8 +63,6 @@ def test_a_range_of_ordered_values(models):
         done = CliRunner().invoke(app, [*map(str, SAMPLE), "--where", "job=2..3"])
     assert done.exit_code == 0, done.output
     assert set(pd.read_csv(models / "s.csv")["job"]) == {2, 3}
-    for name in ("s.csv", "s.csv.certificate.json"):
-        (models / name).unlink()
 
 
 @pytest.mark.parametrize(
@@ -100,8 +96,6 @@ def test_other_methods_draw_until_enough_rows_satisfy_a_condition(models):
         "age": [{"low": 40, "high": 60}],
         "job": [1, None],
     }
-    for name in ("o.csv", "o.csv.certificate.json"):
-        (models / name).unlink()
     words = ("sample", "other.tabsynth", "-n", 90, "-o", "s.csv", "--where", "age=42")
     says = (
         "The condition {'age': 42} is too rare: of 500 rows that were drawn",
@@ -116,5 +110,3 @@ def test_other_methods_draw_until_enough_rows_satisfy_a_condition(models):
 def test_by_default_a_sample_has_the_rows_of_the_fit(models, model):
     done = run("sample", model, "-o", "d.csv", cwd=models)
     assert "d.csv (400 rows)" in done.stdout and len(pd.read_csv(models / "d.csv")) == 400
-    for name in ("d.csv", "d.csv.certificate.json"):
-        (models / name).unlink()

@@ -225,6 +225,10 @@ def test_any_field_tampered_with_is_refused(tmp_path_factory: Any, keys: Path, d
     ("changes", "says"),
     [
         ({"epsilon": 0.5}, "claim is 0.5"),
+        ({"epsilon": "inf"}, "the claim is inf"),
+        ({"epsilon": 10**300}, "the claim is 1e+300"),
+        ({"delta": 1e-3}, "the claim is"),
+        ({"mechanisms": []}, "the mechanisms give epsilon=0"),
         ({"epsilon_asked": 0.1}, "than was asked for"),
         ({"statement": "Private: perfectly."}, "statement"),
         ({"composition": "magic"}, "composition"),
