@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:  # torch takes seconds to import, and not every command needs it
     from tabsynth.training.loop import Progress as Callback
@@ -18,6 +17,14 @@ def progress_bar(show: bool, also: "Callback | None" = None) -> "Iterator[Callba
     if not show or not console.is_terminal:
         yield also
         return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

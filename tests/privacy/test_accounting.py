@@ -23,6 +23,7 @@ from tabsynth.privacy.accounting.accountants import (
     gaussian_epsilon,
     gaussian_mu,
     integrated_gaussian_epsilon,
+    log_normal_cdf,
     rdp_epsilon,
 )
 from tabsynth.privacy.accounting.accountants import SUBSAMPLED_ORDERS as ORDERS
@@ -34,7 +35,6 @@ from tabsynth.privacy.accounting.mechanisms import (
     NoPrivacy,
     SubsampledGaussian,
 )
-from tabsynth.privacy.accounting.normal import log_normal_cdf
 
 RATES = (0.001, 0.0034, 0.0134, 0.0537, 0.2, 1.0)
 NOISES = (0.5, 0.8, 1.0, 2.0, 5.0)

@@ -14,7 +14,7 @@ what was spent up to some moment: that needs an odometer.
 
 import math
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -35,7 +35,6 @@ from tabsynth.privacy.accounting.mechanisms import (
     steps_of,
     without_thresholds,
 )
-from tabsynth.privacy.accounting.normal import bisect, log_normal_cdf, normal_cdf
 
 # Orders where curves are cheap: α − 1 from 0.001, for a large ε, to 10⁶, where a curve is as good as
 # pure ε. A best order between two of them costs less than 0.02% of ε.
@@ -49,6 +48,7 @@ ABSOLUTE_SLACK, RELATIVE_SLACK = 4e-15, 1e-9
 MOST_NODES, TAILS, EXACTNESS = 2**21, 12.0, 40.0
 QUADRATURE_SLACK = 1e-12
 NODES = 20_001  # of the integral of a Gaussian's loss
+FAR = -30.0  # from here down the logarithm of the normal distribution function is a series
 
 
 @lru_cache(maxsize=512)
@@ -320,6 +320,47 @@ def prv_epsilon(events: Sequence[Event], delta: float, error: float) -> float:
         except (RuntimeError, ValueError, MemoryError):
             return math.inf
     return epsilon if math.isfinite(epsilon) and epsilon >= 0 else math.inf
+
+
+# By math alone: accounting of Gaussians imports no scipy.
+
+
+def normal_cdf(x: float) -> float:
+    """Return Φ(x), the distribution function of the standard normal distribution."""
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+def log_normal_cdf(x: float) -> float:
+    """Return log Φ(x), also where Φ(x) is no float above 0: there by its asymptotic series, to a relative 10⁻¹²."""
+    if x > FAR:
+        return math.log(normal_cdf(x))
+    y = 1 / (x * x)
+    series = -y + 3 * y**2 - 15 * y**3 + 105 * y**4
+    return -(x * x) / 2 - math.log(-x * math.sqrt(2 * math.pi)) + math.log1p(series)
+
+
+def bisect(
+    function: Callable[[float], float], low: float, high: float, width: float
+) -> tuple[float, float]:
+    """Return the ends of an interval of at most ``width`` that holds the root of a monotone function.
+
+    Parameters
+    ----------
+    function : callable
+        Its values at ``low`` and at ``high`` have different signs, or one of an increasing function is 0.
+    low, high : float
+    width : float
+        Where two floats are further apart, the ends are two neighbouring floats.
+    """
+    positive = function(low) > 0
+    while high - low > width:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        value = function(middle)
+        same_side = value != 0 and (value > 0) == positive
+        low, high = (middle, high) if same_side else (low, middle)
+    return low, high
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:

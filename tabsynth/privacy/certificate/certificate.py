@@ -107,15 +107,12 @@ def describe_mechanism(item: JsonMapping) -> JsonObject:
 @lru_cache(maxsize=1)
 def code() -> JsonObject:
     """Return the SHA-256 over the package's sources: for each, in order of its path, path, NUL, length, NUL, bytes."""
-    root = Path(__file__).resolve().parents[2]
-    digest, files = (
-        hashlib.sha256(),
-        sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).as_posix()),
-    )
-    for path in files:
-        data = path.read_bytes()
-        digest.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode() + data)
-    return {"sha256": digest.hexdigest(), "files": len(files)}
+    root, digest = Path(__file__).resolve().parents[2], hashlib.sha256()
+    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
+    for name in names:
+        data = (root / name).read_bytes()
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    return {"sha256": digest.hexdigest(), "files": len(names)}
 
 
 def versions() -> dict[str, str]:
