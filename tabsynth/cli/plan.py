@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tabsynth._validate import quote
 from tabsynth.cli.commands import app
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 OF_PATE, OF_STEPS = ("consensus", "flips", "queries", "teacher_count"), ("batches", "steps")
+N = TypeVar("N", int, float)
+SHARES = "--rows-per-unit like 1:0.75,2:0.25 or a mean like 1.2"
 OF_EACH = ("rows", "epsilon", "delta", "prior", "method", "schema", "set", "config")
 
 
@@ -251,7 +253,7 @@ def print_bounds(request: PlanRequest, design: PlanDesign, schema: "Schema | Non
     weight = None if schema is None else schema.max_weight
     assumed = design.rows_per_unit
     plans = plan_bounds(
-        [_whole("--bounds", text) for text in str(design.bounds).split(",")],
+        [_parse(int, text, "whole numbers in --bounds") for text in str(design.bounds).split(",")],
         budget["epsilon"],
         request.delta,
         max_weight=weight,
@@ -304,7 +306,7 @@ def print_caps(request: PlanRequest, design: PlanDesign, schema: "Schema | None"
 
     budget, population = _budget(request), float(design.population or 0)
     plans = plan_caps(
-        [_number("--caps", text) for text in str(design.caps).split(",")],
+        [_parse(float, text, "numbers in --caps") for text in str(design.caps).split(",")],
         population=population,
         rows_of_unit=1 if schema is None else schema.design.rows,
         **budget,
@@ -335,41 +337,26 @@ def print_caps(request: PlanRequest, design: PlanDesign, schema: "Schema | None"
     )
 
 
-def _number(option: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"Expected numbers in {option}, got {quote(text)}.") from None
-
-
 def _distribution(text: str) -> dict[int, float] | float:
     """Parse ``1:0.75,2:0.25`` as shares of units by their number of rows, ``1.2`` as their mean."""
     if ":" not in text:
-        return _real(text)
+        return _parse(float, text, SHARES)
     out: dict[int, float] = {}
     for part in text.split(","):
         number, _, share = part.partition(":")
-        count = _whole("--rows-per-unit", number)
+        count = _parse(int, number, "whole numbers in --rows-per-unit")
         if count in out:
             raise InputError(f"--rows-per-unit gives {count} rows twice; give them once.")
-        out[count] = _real(share)
+        out[count] = _parse(float, share, SHARES)
     return out
 
 
-def _whole(option: str, text: str) -> int:
+def _parse(kind: type[N], text: str, expected: str) -> N:
+    """Return a number of an option; ``expected`` says what the option takes."""
     try:
-        return int(text)
+        return kind(text)
     except ValueError:
-        raise InputError(f"Expected whole numbers in {option}, got {quote(text)}.") from None
-
-
-def _real(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(
-            f"Expected --rows-per-unit like 1:0.75,2:0.25 or a mean like 1.2, got {quote(text)}."
-        ) from None
+        raise InputError(f"Expected {expected}, got {quote(text)}.") from None
 
 
 def _print_labels(plan: "LabelPlan", fit_plan: "Plan") -> None:

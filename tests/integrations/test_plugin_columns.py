@@ -9,8 +9,7 @@ import pytest
 from integrations.plugin_tables import METADATA, patients
 
 from tabsynth import BudgetError, Categorical, InputError, Numeric, Schema
-from tabsynth.integrations.columns import Columns
-from tabsynth.integrations.sdgym import create_synthesizer, fit_synthesizer
+from tabsynth.integrations.sdgym import Columns, create_synthesizer, fit_synthesizer
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 DECLARED = ["age", "sex", "died"]

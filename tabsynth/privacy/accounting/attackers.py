@@ -21,7 +21,7 @@ first, ε' = ε − log(1 − δ(ε)/η) is enough, for the best of all ε with 
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -96,12 +96,7 @@ class AttackBounds:
 
     def to_dict(self) -> JsonObject:
         """Return a JSON-ready mapping, as a certificate states it."""
-        return {
-            "advantage": self.advantage,
-            "odds": self.odds,
-            "exception": self.exception,
-            "basis": self.basis,
-        }
+        return asdict(self)
 
     def lines(self, what: str = "one record", priors: Sequence[float] = PRIORS) -> list[str]:
         """Return the bounds in words; ``what`` is protected."""

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import in_range, integer, one_of, quote
@@ -18,8 +19,19 @@ EXACT_BINARY, GAUSSIAN, LAPLACE = "exact-binary", "gaussian", "laplace"
 ACCOUNTINGS = (EXACT_BINARY, GAUSSIAN, LAPLACE)
 
 
+class _Listed:
+    """A mechanism that certificates and journals list by its name and some of its facts."""
+
+    name: ClassVar[str]
+    listed: ClassVar[tuple[str, ...]] = ("noise_multiplier", "sampling_rate")
+
+    def to_dict(self) -> JsonObject:
+        """Return the mechanism as certificates and journals list it."""
+        return {"mechanism": self.name, **{fact: getattr(self, fact) for fact in self.listed}}
+
+
 @dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class Gaussian(_Listed):
     """Gaussian noise on a sum over the whole table.
 
     ``noise_multiplier`` is (standard deviation of the noise) / (L2 sensitivity of the sum to adding
@@ -35,17 +47,13 @@ class Gaussian:
         """Check the fields."""
         in_range("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
 
-    def to_dict(self) -> JsonObject:
-        """Return the mechanism as certificates and journals list it."""
-        return _of_sum(self)
-
     def in_words(self, count: int) -> str:
         """Describe ``count`` uses of it, for a person."""
         return f"{_releases(count)}, σ = {self.noise_multiplier:.4g} × L2 sensitivity"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubsampledGaussian:
+class SubsampledGaussian(_Listed):
     """Gaussian noise on a sum over a Poisson sample: each record is in with ``sampling_rate``.
 
     ``noise_multiplier`` is (standard deviation of the noise) / (L2 sensitivity of the sum), as in
@@ -62,10 +70,6 @@ class SubsampledGaussian:
         in_range("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
         in_range("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
 
-    def to_dict(self) -> JsonObject:
-        """Return the mechanism as certificates and journals list it."""
-        return _of_sum(self)
-
     def in_words(self, count: int) -> str:
         """Describe ``count`` uses of it, for a person."""
         noise = f"{_releases(count)}, σ = {self.noise_multiplier:.4g} × L2 sensitivity"
@@ -75,7 +79,7 @@ class SubsampledGaussian:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyVote:
+class NoisyVote(_Listed):
     """One binary question to ``teachers`` voters, K of them; n₁ say yes, n₀ = K − n₁ say no.
 
     Of ``exact-binary`` and ``gaussian`` is released 1[n₁ + N(0, s²) > K/2], with s = ``noise``, in votes.
@@ -113,6 +117,7 @@ class NoisyVote:
     accounting: str = EXACT_BINARY
 
     name = "noisy-vote"
+    listed = ("noise", "teachers", "accounting")
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -122,15 +127,6 @@ class NoisyVote:
                 f"Expected teachers of at most {MOST_TEACHERS:,}, got {quote(self.teachers)}."
             )
         one_of("accounting", self.accounting, ACCOUNTINGS)
-
-    def to_dict(self) -> JsonObject:
-        """Return the mechanism as certificates and journals list it."""
-        return {
-            "mechanism": self.name,
-            "noise": self.noise,
-            "teachers": self.teachers,
-            "accounting": self.accounting,
-        }
 
     def in_words(self, count: int) -> str:
         """Describe ``count`` uses of it, for a person."""
@@ -143,7 +139,7 @@ class NoisyVote:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThresholdedGaussian:
+class ThresholdedGaussian(_Listed):
     """Gaussian noise on counts of values that are not known in advance; those below a threshold are not released.
 
     ``noise_multiplier`` is as of :class:`Gaussian`, and ``threshold_delta`` bounds the chance that any value is
@@ -162,16 +158,13 @@ class ThresholdedGaussian:
     threshold_delta: float
 
     name = "thresholded-gaussian"
+    listed = (*_Listed.listed, "threshold_delta")
     sampling_rate = 1.0
 
     def __post_init__(self) -> None:
         """Check the fields."""
         in_range("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
         in_range("threshold_delta", self.threshold_delta, 0, 1, low_open=True, high_open=True)
-
-    def to_dict(self) -> JsonObject:
-        """Return the mechanism as certificates and journals list it."""
-        return {**_of_sum(self), "threshold_delta": self.threshold_delta}
 
     def in_words(self, count: int) -> str:
         """Describe ``count`` uses of it, for a person."""
@@ -182,16 +175,12 @@ class ThresholdedGaussian:
 
 
 @dataclass(frozen=True)
-class NoPrivacy:
+class NoPrivacy(_Listed):
     """A read without noise: its ε is infinite."""
 
     name = "none"
     noise_multiplier = 0.0
     sampling_rate = 1.0
-
-    def to_dict(self) -> JsonObject:
-        """Return the mechanism as certificates and journals list it."""
-        return _of_sum(self)
 
     def in_words(self, count: int) -> str:
         """Describe ``count`` uses of it, for a person."""
@@ -200,14 +189,10 @@ class NoPrivacy:
 
 Sum = Gaussian | SubsampledGaussian | ThresholdedGaussian | NoPrivacy
 Mechanism = Sum | NoisyVote
-
-
-def _of_sum(mechanism: Sum) -> JsonObject:
-    return {
-        "mechanism": mechanism.name,
-        "noise_multiplier": mechanism.noise_multiplier,
-        "sampling_rate": mechanism.sampling_rate,
-    }
+KINDS: dict[str, type[Mechanism]] = {
+    kind.name: kind
+    for kind in (Gaussian, SubsampledGaussian, ThresholdedGaussian, NoPrivacy, NoisyVote)
+}
 
 
 def _releases(count: int) -> str:
@@ -217,23 +202,8 @@ def _releases(count: int) -> str:
 def mechanism_from(item: JsonMapping) -> Mechanism:
     """Return the mechanism that a certificate lists."""
     try:
-        name = item["mechanism"]
-        if name == Gaussian.name:
-            return Gaussian(noise_multiplier=item["noise_multiplier"])
-        if name == SubsampledGaussian.name:
-            return SubsampledGaussian(
-                noise_multiplier=item["noise_multiplier"], sampling_rate=item["sampling_rate"]
-            )
-        if name == NoisyVote.name:
-            return NoisyVote(
-                noise=item["noise"], teachers=item["teachers"], accounting=item["accounting"]
-            )
-        if name == ThresholdedGaussian.name:
-            return ThresholdedGaussian(
-                noise_multiplier=item["noise_multiplier"], threshold_delta=item["threshold_delta"]
-            )
-        if name == NoPrivacy.name:
-            return NoPrivacy()
+        kind = KINDS[item["mechanism"]]
+        return kind(**{part.name: item[part.name] for part in fields(kind)})
     except InputError as error:
         raise FileFormatError(f"A mechanism is listed that cannot be: {error}") from None
     except (KeyError, TypeError):
