@@ -42,7 +42,7 @@ CONFIDENTIAL = {
     ("tables/files.py", "write_table"),
 }
 OWNER_ALWAYS = {  # a descriptor that is opened with mode 0600, with tests beside those of the module
-    ("app/run.py", "upload"),
+    ("app/server.py", "upload"),
     ("app/server.py", "open_browser"),
     ("encoding/rows.py", "store_records"),
     ("privacy/certificate/signing.py", "make_keys"),

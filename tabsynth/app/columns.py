@@ -6,7 +6,7 @@ from typing import Any
 from nicegui import ui
 
 from tabsynth._validate import quote
-from tabsynth.app.elements import action, box, button, items, part, text
+from tabsynth.app.elements import action, box, button, choice, field, items, part, text
 from tabsynth.app.page import Page
 from tabsynth.app.state import ColumnView
 from tabsynth.design import UNCHANGED
@@ -86,10 +86,10 @@ def _design(page: Page) -> None:
             "soft",
         )
         with part("div", "fields"):
-            unit = _field("Column that says of which unit a row is", "")
-            most_rows = _field("Most rows of one unit", "")
-            weight = _field("Column of survey weights", "")
-            most_weight = _field("Largest weight", "")
+            unit = field("Column that says of which unit a row is")
+            most_rows = field("Most rows of one unit")
+            weight = field("Column of survey weights")
+            most_weight = field("Largest weight")
 
         def save() -> Any:
             session.protect(unit.value, most_rows.value, weight.value, most_weight.value)
@@ -168,26 +168,21 @@ def _form(page: Page, view: ColumnView, number: int) -> None:
             text("Read from the rows, to be replaced by what a public source says:")
             items([f"{fact}: {value}" for fact, value in read.items()])
         with part("div", "fields"):
-            kind = ui.select(list(KINDS), label="Kind", value=view.kind).props("outlined dense")
-            dtype = _field("Data type", view.dtype, read=read.get("dtype"))
-            low = _field("Smallest value", view.low or "", read=read.get("low"))
-            high = _field("Largest value", view.high or "", read=read.get("high"))
-            values = _field(
-                "Categories, with commas between",
-                view.values or "",
-                read=read.get("categories"),
-                wide=True,
+            kind = choice("Kind", list(KINDS), view.kind)
+            dtype = _fact_field("Data type", view.dtype, read.get("dtype"))
+            low = _fact_field("Smallest value", view.low, read.get("low"))
+            high = _fact_field("Largest value", view.high, read.get("high"))
+            categories = read.get("categories")
+            values = _fact_field(
+                "Categories, with commas between", view.values, categories, wide=True
             )
             current = "yes" if view.nulls else "no"
             whose = "read from the rows" if "nulls" in read else "as it stands"
-            nulls = ui.select(
-                {"": f"{whose}: {current}", "yes": "yes", "no": "no"},
-                label="Values may be missing",
-                value="",
-            ).props("outlined dense")
-            source = _field("Public source, such as: codebook 2019", view.source, wide=True)
-        for field, fact in ((low, "low"), (high, "high"), (values, "categories")):
-            field.bind_visibility_from(kind, "value", backward=partial(_has, fact))
+            options = {"": f"{whose}: {current}", "yes": "yes", "no": "no"}
+            nulls = choice("Values may be missing", options)
+            source = field("Public source, such as: codebook 2019", view.source, wide=True)
+        for element, fact in ((low, "low"), (high, "high"), (values, "categories")):
+            element.bind_visibility_from(kind, "value", backward=partial(_has, fact))
         with part():
             declare = ui.checkbox("I declare that these facts are public, as the source has them")
         text(f"{MEANING} {WHAT_STAYS}" if read else MEANING, "p", "soft")
@@ -224,10 +219,8 @@ def _has(fact: str, kind: str) -> bool:
     return fact in fact_names(KINDS[kind])
 
 
-def _field(label: str, value: str, *, read: str | None = None, wide: bool = False) -> Any:
+def _fact_field(label: str, value: str | None, read: str | None, *, wide: bool = False) -> Any:
     """Return a field with a value; an empty one, with the value as its hint, where that was read from the rows."""
-    field = ui.input(label, value=value if read is None else "")
-    field.props("outlined dense stack-label").classes("wide" * wide)
-    if read is not None:
-        field.props["hint"] = f"read from the rows: {quote(read, HINT)}"
-    return field
+    if read is None:
+        return field(label, value or "", wide=wide)
+    return field(label, hint=f"read from the rows: {quote(read, HINT)}", wide=wide)

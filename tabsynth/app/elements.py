@@ -1,7 +1,6 @@
 """Parts of the page: texts by their HTML element, boxes, tables and code to copy, all of which screen readers name."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nicegui import ui
@@ -16,14 +15,27 @@ def text(content: str, tag: str = "p", classes: str = "") -> Any:
     return element
 
 
-@contextmanager
-def part(tag: str = "div", classes: str = "", **attributes: str) -> Iterator[Any]:
-    """Return an HTML element with content."""
+def part(tag: str = "div", classes: str = "", **attributes: str) -> Any:
+    """Return an HTML element; ``with`` it, what is made becomes its content."""
     element = ui.element(tag).classes(classes)
     for name, value in attributes.items():
         element.props[name.replace("_", "-")] = value
-    with element:
-        yield element
+    return element
+
+
+def field(label: str, value: str = "", hint: str = "", *, wide: bool = False) -> Any:
+    """Return a field for a text."""
+    element = ui.input(label, value=value).props("outlined dense stack-label")
+    element.classes("wide" * wide)
+    if hint:
+        element.props["hint"] = hint
+    return element
+
+
+def choice(label: str, options: Sequence[str] | Mapping[str, str], value: str = "") -> Any:
+    """Return a field to choose one of some values; of a mapping, its values are shown."""
+    shown = dict(options) if isinstance(options, Mapping) else list(options)
+    return ui.select(shown, label=label, value=value).props("outlined dense")
 
 
 def heading(content: str) -> None:

@@ -71,12 +71,12 @@ class Page:
             self.mark = text("", "p")
         with part("div", "frame"):
             with part("nav", aria_label="Steps"):
-                self.nav = part_of("ol")
+                self.nav = part("ol")
             with part("div", "main"):  # NiceGUI has the element main around it
-                self.alerts = part_of("div")
-                self.status = part_of("div", role="status", aria_live="polite")
-                self.content = part_of("div")
-                self.scripts = part_of("div")
+                self.alerts = part("div")
+                self.status = part("div", role="status", aria_live="polite")
+                self.content = part("div")
+                self.scripts = part("div")
         self.show()
         ui.timer(EVERY, self.look)
 
@@ -231,11 +231,3 @@ class Page:
             text("Everything so far, as commands and as Python code", "summary")
             for what, name in (("command", "commands"), ("python", "Python code")):
                 copyable(self.session.state.script(what), name, "all steps")
-
-
-def part_of(tag: str, **attributes: str) -> Any:
-    """Return an empty HTML element, to be filled later."""
-    element = ui.element(tag)
-    for name, value in attributes.items():
-        element.props[name.replace("_", "-")] = value
-    return element

@@ -7,7 +7,7 @@ from typing import Any
 from nicegui import ui
 
 from tabsynth._files import parse_json
-from tabsynth.app.elements import action, button, part, text
+from tabsynth.app.elements import action, button, choice, field, part, text
 from tabsynth.app.page import Page
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
@@ -43,10 +43,6 @@ def _add(page: Page, make: Callable[[], Mapping[str, Any]]) -> None:
     page.do(lambda: session.set_rules([*session.state.need_schema().constraints, make()]))
 
 
-def _choice(label: str, names: list[str]) -> Any:
-    return ui.select(["", *names], label=label, value="").props("outlined dense")
-
-
 def _need_name(what: str, name: str) -> str:
     if not name:
         raise InputError(f"Choose {what}.")
@@ -56,8 +52,8 @@ def _need_name(what: str, name: str) -> str:
 def _order(page: Page, names: list[str]) -> None:
     text("An order of two columns", "h3")
     with part("div", "fields"):
-        first = _choice("Column with the smaller value", names)
-        second = _choice("Column with the larger value", names)
+        first = choice("Column with the smaller value", ["", *names])
+        second = choice("Column with the larger value", ["", *names])
     strict = ui.checkbox("The values may not be equal")
 
     def make() -> Mapping[str, Any]:
@@ -73,12 +69,10 @@ def _order(page: Page, names: list[str]) -> None:
 def _implication(page: Page, names: list[str]) -> None:
     text("If one column has a value, then another one has", "h3")
     with part("div", "fields"):
-        given_column = _choice("If column", names)
-        values = ui.input("has a value of (a,b or low..high)").props("outlined dense stack-label")
-        follows = _choice("then column", names)
-        then = ui.input("has then a value of (a,b or low..high)").props(
-            "outlined dense stack-label"
-        )
+        given_column = choice("If column", ["", *names])
+        values = field("has a value of (a,b or low..high)")
+        follows = choice("then column", ["", *names])
+        then = field("has then a value of (a,b or low..high)")
 
     def make() -> Mapping[str, Any]:
         schema = page.session.state.need_schema()
@@ -118,7 +112,7 @@ def _json(page: Page) -> None:
             "soft",
         )
         with part("div", "fields"):
-            rule = ui.input("Rule as JSON").props("outlined dense stack-label").classes("wide")
+            rule = field("Rule as JSON", wide=True)
 
         def make() -> Mapping[str, Any]:
             parsed = parse_json(rule.value, "The rule", "rule")

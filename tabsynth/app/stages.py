@@ -2,13 +2,25 @@
 
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nicegui import ui
 
 from tabsynth.app import steps
 from tabsynth.app.columns import review_columns
-from tabsynth.app.elements import action, box, button, code, heading, items, part, table, text
+from tabsynth.app.elements import (
+    action,
+    box,
+    button,
+    choice,
+    code,
+    field,
+    heading,
+    items,
+    part,
+    table,
+    text,
+)
 from tabsynth.app.page import Page
 from tabsynth.app.rules import edit_rules
 from tabsynth.app.session import READING, Session
@@ -17,6 +29,7 @@ from tabsynth.dossier.answers import LISTS, QUESTIONS
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.methods import METHODS
 
+N = TypeVar("N", int, float)
 OPTIONS = {
     "sep": "Separator (, ; | or tab)",
     "encoding": "Encoding, such as latin-1",
@@ -34,40 +47,19 @@ SEND = """async (event) => {
 }"""
 
 
-def number(what: str, value: Any) -> float:
-    """Return a number of a form.
+def number(what: str, value: object, kind: type[N]) -> N:
+    """Return a number of a form; a whole one with or without commas between thousands.
 
     Raises
     ------
     InputError
     """
+    text = str(value).strip()
     try:
-        return float(str(value).strip())
+        return kind(text.replace(",", "") if kind is int else text)
     except ValueError:
-        raise InputError(f"Expected a number for {what}, got {str(value)[:40]!r}.") from None
-
-
-def whole(what: str, value: Any) -> int:
-    """Return a whole number of a form, with or without commas between thousands.
-
-    Raises
-    ------
-    InputError
-    """
-    try:
-        return int(str(value).strip().replace(",", ""))
-    except ValueError:
-        raise InputError(f"Expected a whole number for {what}, got {str(value)[:40]!r}.") from None
-
-
-def field(label: str, value: str = "", hint: str = "", wide: bool = False) -> Any:
-    """Return a field for a text."""
-    element = (
-        ui.input(label, value=value).props("outlined dense stack-label").classes("wide" * wide)
-    )
-    if hint:
-        element.props["hint"] = hint
-    return element
+        name = "a whole number" if kind is int else "a number"
+        raise InputError(f"Expected {name} for {what}, got {str(value)[:40]!r}.") from None
 
 
 def choose_table(page: Page) -> None:
@@ -101,13 +93,7 @@ def choose_table(page: Page) -> None:
     text(f"It is copied to {session.state.folder}, readable by you alone.", "p", "soft")
     with part("div", "upload"):
         text("File to upload", "label").props["for"] = "table-file"
-        chosen = ui.element("input")
-        for name, value in (
-            ("type", "file"),
-            ("id", "table-file"),
-            ("aria-label", "File to upload"),
-        ):
-            chosen.props[name] = value
+        chosen = part("input", type="file", id="table-file", aria_label="File to upload")
 
     def sent(event: Any) -> None:
         state = event.args
@@ -201,8 +187,8 @@ def _sources(page: Page) -> None:
         "Draft privately",
         lambda: page.do(
             lambda: session.draft(
-                number("ε of the draft", epsilon.value),
-                number("δ of the draft", delta.value),
+                number("ε of the draft", epsilon.value, float),
+                number("δ of the draft", delta.value, float),
                 _path(ledger.value),
             )
         ),
@@ -242,10 +228,7 @@ def plan(page: Page) -> None:
             "warn",
         )
     with part("div", "fields"):
-        method = ui.select(
-            list(METHODS), label="Method", value="margnet" if current is None else current.method
-        )
-        method.props("outlined dense")
+        method = choice("Method", list(METHODS), "margnet" if current is None else current.method)
         epsilon = field(
             "ε", "1" if current is None else f"{current.epsilon:g}", "smaller is more private"
         )
@@ -263,11 +246,11 @@ def plan(page: Page) -> None:
             "" if current is None or current.ledger is None else str(current.ledger),
             "counts all fits together",
         )
-        classes = ui.select(
+        classes = choice(
+            "Column of classes, for pate-acgan",
             ["", *facts.learned.names],
-            label="Column of classes, for pate-acgan",
-            value="" if current is None or current.class_column is None else current.class_column,
-        ).props("outlined dense")
+            "" if current is None or current.class_column is None else current.class_column,
+        )
     public = ui.checkbox("The number of rows is exact and public: the fit may use it")
     public.set_value(current is not None and current.rows_are_public)
     accept = None
@@ -280,9 +263,9 @@ def plan(page: Page) -> None:
     def settings() -> Settings:
         return Settings(
             method=method.value,
-            epsilon=number("ε", epsilon.value),
-            delta=number("δ", delta.value),
-            rows=whole("the number of rows", rows.value),
+            epsilon=number("ε", epsilon.value, float),
+            delta=number("δ", delta.value, float),
+            rows=number("the number of rows", rows.value, int),
             rows_are_public=bool(public.value),
             class_column=classes.value or None,
             accept_drafted=accept is not None and bool(accept.value),
@@ -303,7 +286,7 @@ def plan(page: Page) -> None:
 
         def make() -> None:
             path = session.make_ledger(
-                place.value, number("ε", limit.value), number("δ", limit_delta.value)
+                place.value, number("ε", limit.value, float), number("δ", limit_delta.value, float)
             )
             ledger.set_value(str(path))
             ui.notify("The ledger is made.")
@@ -385,7 +368,7 @@ def fit(page: Page) -> None:
         )
 
     def draw() -> Any:
-        n = whole("the number of rows", rows.value) if rows.value.strip() else None
+        n = number("the number of rows", rows.value, int) if rows.value.strip() else None
         return session.draw(n, key.value)
 
     with part("div", "buttons"):
@@ -419,8 +402,7 @@ def report(page: Page) -> None:
     with part("div", "fields"):
         holdout = field("Hold-out table, if there is one", "", "real rows that were not fitted")
         names = ["", *session.state.need_schema().learned.names]
-        target = ui.select(names, label="Column to predict, if there is one", value="")
-        target.props("outlined dense")
+        target = choice("Column to predict, if there is one", names)
 
     def evaluate() -> Any:
         return session.evaluate(holdout.value, target.value or None)
@@ -442,7 +424,7 @@ def report(page: Page) -> None:
             epsilon = field("ε of the published report", "0.5")
 
         def publish() -> Any:
-            return session.publish(number("ε of the published report", epsilon.value))
+            return session.publish(number("ε of the published report", epsilon.value, float))
 
         action("Evaluate privately", lambda: page.do(publish))
     if session.state.published is not None:

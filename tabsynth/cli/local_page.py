@@ -28,6 +28,6 @@ def app_command(
     The page is at 127.0.0.1 only, takes one browser that has the token of the address, and loads nothing from elsewhere.
     Needs pip install 'tabsynth\[app]'.
     """
-    from tabsynth.app.run import run
+    from tabsynth.app.server import run
 
     run(folder, table, port, browser, say)
