@@ -139,31 +139,30 @@ def verify_command(
 
     5: not private: consistent, without a privacy claim (seeded, or epsilon is infinite).
     """
-    from tabsynth.privacy.certificate.verification import verify
-
     check_prior(prior)
-    if table.is_dir():
+    if not table.is_dir():
+        code = _verify_table(table, key, prior, as_json)
+    else:
         from tabsynth.dossier.checking import is_dossier
 
-        if is_dossier(table):
-            code = _verify_dossier(table, key, prior, as_json)
-            if code:
-                raise typer.Exit(code)
-            return
-        _verify_folder(table, key, prior, as_json)
-        return
+        verify_folder = _verify_dossier if is_dossier(table) else _verify_linked
+        code = verify_folder(table, key, prior, as_json)
+    if code:
+        raise typer.Exit(code)
+
+
+def _verify_table(table: Path, key: Path | None, prior: float | None, as_json: bool) -> int:
+    """Verify a table, print what was found, and return the exit code; a table that is refused ends the command in one line."""
+    from tabsynth.privacy.certificate.verification import verify
+
     verification = verify(table, key)
     if as_json:
         say(json.dumps(_facts_of(verification, prior)))
     else:
-        _print_result(verification, prior)
+        _print_result(verification, prior, table)
     if not verification.consistent:
         fail(f"{table} does not agree with its certificate: {'; '.join(verification.problems)}.")
-    if not as_json:
-        for line in _outcome(table, verification):
-            say(line)
-    if EXIT[verification.state.value]:
-        raise typer.Exit(EXIT[verification.state.value])
+    return EXIT[verification.state.value]
 
 
 def _verify_dossier(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> int:
@@ -230,38 +229,30 @@ def _print_total(material: "Material", prior: float | None) -> None:
         say(line)
 
 
-def _verify_folder(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> None:
-    """Verify every table of a folder of linked tables; the exit code is that of the worst."""
+def _verify_linked(folder: Path, key: Path | None, prior: float | None, as_json: bool) -> int:
+    """Verify every table of a folder of linked tables, and return the exit code of the worst."""
     from tabsynth.privacy.certificate.certificate import beside
     from tabsynth.privacy.certificate.verification import verify
 
     ending = beside("").name
-    tables = [
-        path.with_name(path.name.removesuffix(ending)) for path in sorted(folder.glob(f"*{ending}"))
-    ]
-    if not tables:
+    files = sorted(folder.glob(f"*{ending}"))
+    if not files:
         raise InputError(f"{folder} has no table with a certificate beside it.")
-    codes, results = [], {}
-    for table in tables:
+    results = {}
+    for table in (file.with_name(file.name.removesuffix(ending)) for file in files):
         verification = verify(table, key)
         results[table.name] = _facts_of(verification, prior)
-        state = verification.state.value if verification.consistent else "refused"
-        codes.append(EXIT[state])
-        if as_json:
-            continue
-        say(f"{table}:")
-        _print_result(verification, prior)
-        for line in _outcome(table, verification) if verification.consistent else ():
-            say(line)
-    claims = {json.dumps([v["state"], v["epsilon"]]) for v in results.values()}
+        if not as_json:
+            say(f"{table}:")
+            _print_result(verification, prior, table)
     if as_json:
         say(json.dumps(results))
-    if EXIT["refused"] in codes:
+    states = [facts["state"] for facts in results.values()]
+    if "refused" in states:
         fail(f"{folder} has a table that does not agree with its certificate.")
-    if len(claims) > 1:
+    if len({(facts["state"], facts["epsilon"]) for facts in results.values()}) > 1:
         fail(f"The tables of {folder} have certificates of different claims.")
-    if max(codes):
-        raise typer.Exit(max(codes))
+    return max(EXIT[state] for state in states)
 
 
 def _facts_of(verification: "Verification", prior: float | None) -> dict[str, Any]:
@@ -284,8 +275,13 @@ def _facts_of(verification: "Verification", prior: float | None) -> dict[str, An
     }
 
 
-def _print_result(verification: "Verification", prior: float | None) -> None:
-    """Print the claim, both accountants, what they mean for an attacker, signature, notes and problems."""
+def _print_result(
+    verification: "Verification", prior: float | None, table: Path | None = None
+) -> None:
+    """Print the claim, both accountants, what they mean for an attacker, signature, notes and problems.
+
+    Of a consistent ``table`` besides the state, in words.
+    """
     from tabsynth.privacy.accounting.attackers import PRIORS
     from tabsynth.privacy.certificate.certificate import (
         condition,
@@ -313,6 +309,8 @@ def _print_result(verification: "Verification", prior: float | None) -> None:
         say(f"Note: {note}")
     for problem in verification.problems:
         say(f"Refused: {problem}")
+    for line in _outcome(table, verification) if table and verification.consistent else ():
+        say(line)
 
 
 def _outcome(table: Path, verification: "Verification") -> list[str]:
