@@ -1,12 +1,20 @@
-"""The facts of a table that a schema declares and a certificate states, without the rows and without pandas."""
+"""The survey weights of the rows of a table, and the unit that privacy protects, as a schema declares and a certificate states them.
+
+A certificate is verified without pandas, which is imported where rows are read.
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from tabsynth._validate import check_text, integer, positive, quote
 from tabsynth.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 UNCHANGED = "declared, unchanged from a draft of the rows"  # the provenance of a fact, in words
 MOST_ROWS, MOST_WEIGHT = 10_000, 1e9  # of a unit, and of a row: past them noise is all that is left
@@ -16,7 +24,7 @@ BITS, MOST_WEIGHTED = 24, 2**28
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeclaredDesign:
+class Design:
     """The columns of a table that say what its rows stand for; they are neither learned nor sampled.
 
     Parameters
@@ -124,6 +132,96 @@ class DeclaredDesign:
             out["unit"] = {"column": self.unit, "max_rows": self.max_rows_per_unit}
         return out
 
+    def problems(
+        self, table: "pd.DataFrame", decimal: str | None = None, *, needed: bool = False
+    ) -> list[tuple[str, Any, str]]:
+        """Return what a table has in these columns that cannot be used: column, value and message of each problem.
+
+        ``needed``: whether it must have the columns, as a table to be fitted does.
+        """
+        import pandas as pd
+
+        from tabsynth.schema.number_texts import numbers_of
+
+        out: list[tuple[str, Any, str]] = []
+        names = [str(name) for name in table.columns]
+        for name in self.names if needed else ():
+            if name not in names:
+                what = "weight" if name == self.weight else "unit"
+                out.append(
+                    (
+                        name,
+                        None,
+                        f"The table lacks column {quote(name)}, the {what} of the schema; add it.",
+                    )
+                )
+        if self.weight in names:
+            weights = table.iloc[:, names.index(self.weight)]
+            wrong = ~(numbers_of(weights, decimal=decimal) >= 0)  # NaN is wrong, too
+            if wrong.any():
+                value = weights.iloc[int(wrong.argmax())]
+                out.append(
+                    (
+                        self.weight,
+                        value,
+                        f"Column {quote(self.weight)} has {'a null' if pd.isna(value) else f'weight {quote(value)}'}, and weights"
+                        " are numbers from 0; correct it, or take the row out.",
+                    )
+                )
+        if self.unit in names and table.iloc[:, names.index(self.unit)].isna().any():
+            out.append(
+                (
+                    self.unit,
+                    None,
+                    f"Column {quote(self.unit)} has a null, and each row is of a unit; give each such row a unit of"
+                    " its own.",
+                )
+            )
+        elif self.unit in names:
+            value = ambiguous_unit(table.iloc[:, names.index(self.unit)])
+            if value is not None:
+                why = "is too large for a float to tell from others"
+                why = why if isinstance(value, float) else "may stand for several units"
+                out.append(
+                    (
+                        self.unit,
+                        value,
+                        f"Column {quote(self.unit)} has unit {quote(value)}, which {why}; give units"
+                        " as whole numbers or texts.",
+                    )
+                )
+        return out
+
+    def weights(self, table: "pd.DataFrame", decimal: str | None = None) -> np.ndarray:
+        """Return weights of a table without problems, clipped at the cap, in multiples of :attr:`step`, shape (n,) float64."""
+        cap, step = float(self.max_weight or 0), self.step or 1.0
+        return np.asarray(
+            np.floor(np.minimum(self._read_weights(table, decimal), cap) / step) * step
+        )
+
+    def above_cap(self, table: "pd.DataFrame", decimal: str | None = None) -> np.ndarray:
+        """Return which rows of a table without problems have a weight above the cap, bool, shape (n,)."""
+        return np.asarray(self._read_weights(table, decimal) > float(self.max_weight or 0))
+
+    def _read_weights(self, table: "pd.DataFrame", decimal: str | None) -> np.ndarray:
+        from tabsynth.schema.number_texts import numbers_of
+
+        names = [str(name) for name in table.columns]
+        return numbers_of(table.iloc[:, names.index(str(self.weight))], decimal=decimal)
+
+
+def ambiguous_unit(units: "pd.Series") -> Any:
+    """Return the first unit that may stand for several, such as a float that several whole numbers became; None if there is none."""
+    from tabsynth.schema.cells import OtherObject
+
+    limit = 2.0**24 if units.dtype == np.float32 else 2.0**53
+    for unit in units:
+        if isinstance(unit, float | np.floating) and limit <= abs(float(unit)) < math.inf:
+            return float(unit)
+        if isinstance(unit, OtherObject) and not unit.exact:
+            return unit
+    return None
+
 
 def neighbour_of(unit: str | None) -> str:
     """Return what only one of two neighbouring tables has, in words: a record, or those of a unit of that column."""
@@ -141,3 +239,6 @@ def design_from(data: Mapping[str, Any]) -> dict[str, Any]:
         "unit": unit.get("column"),
         "max_rows_per_unit": unit.get("max_rows"),
     }
+
+
+NO_DESIGN = Design()

@@ -8,6 +8,7 @@ from typing import Any
 
 from tabsynth import methods
 from tabsynth._validate import in_range, integer, one_of, positive, quote
+from tabsynth.design import Design
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
 from tabsynth.privacy.accounting.attackers import (
@@ -20,7 +21,6 @@ from tabsynth.privacy.accounting.labels import LabelPlan, Labels, check_budget, 
 from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.privacy.noise.counts import shares_by_cells
 from tabsynth.schema.column import Column
-from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.plan import Plan
 

@@ -126,7 +126,7 @@ class Survey:
     @property
     def parameters(self) -> dict[str, Any]:
         """The options that were typed, as parameters of a schema, after a check."""
-        from tabsynth.schema.design import Design
+        from tabsynth.design import Design
 
         return Design(**asdict(self)).parameters()
 

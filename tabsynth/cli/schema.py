@@ -143,8 +143,8 @@ def _with_labels(drafted: "Schema", table: Path) -> "Schema":
 def _draft_privately(
     request: DraftRequest, frame: Any, options: dict[str, Any], survey: dict[str, Any]
 ) -> None:
+    from tabsynth.design import Design
     from tabsynth.drafting.private_schema import draft_private
-    from tabsynth.schema.design import Design
 
     epsilon, delta = float(request.epsilon or 0), request.delta
     drafted = draft_private(

@@ -35,6 +35,7 @@ from scipy.stats import norm
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
 from tabsynth._validate import check_text, in_range, positive, quote
+from tabsynth.design import NO_DESIGN, Design
 from tabsynth.drafting.identifiers import named_for_one
 from tabsynth.drafting.released_columns import (
     CLEAR,
@@ -65,7 +66,6 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, new_n
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.column import Column, is_supported
-from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.tables.frames import declared_types, to_pandas
 

@@ -20,13 +20,13 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import quote
+from tabsynth.design import ambiguous_unit
 from tabsynth.encoding.gaps import GAP, from_gaps, gaps_between, is_gap, with_gaps
 from tabsynth.encoding.rows import Rows, SharedRows, names_of
 from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
 from tabsynth.errors import InputError, TableError
 from tabsynth.schema.categorical import Ordinal
 from tabsynth.schema.column import Column
-from tabsynth.schema.design import ambiguous_unit
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.tables.frames import to_pandas
 

@@ -14,9 +14,9 @@ from typing import IO, TypeVar
 import numpy as np
 import pandas as pd
 
+from tabsynth.design import Design
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.cells import with_plain_cells
-from tabsynth.schema.design import Design
 
 R = TypeVar("R")
 KEY_BYTES = 16
@@ -31,7 +31,7 @@ class Rows:
     codes : ndarray, shape (n, columns)
         Category codes.
     weights : ndarray, shape (n,), float64, or None
-        Multiples of :attr:`tabsynth.schema.design.Design.step` from 0 to the cap; None: each row stands for itself.
+        Multiples of :attr:`tabsynth.design.Design.step` from 0 to the cap; None: each row stands for itself.
     units : ndarray, shape (n,), uint64, or None
         Of each row, the keyed hash of its unit; None: each row is a unit.
     """

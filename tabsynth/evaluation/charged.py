@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tabsynth.design import NO_DESIGN, Design
 from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
 from tabsynth.evaluation.baseline import independent_columns
 from tabsynth.evaluation.definitions import SHOWN, Definition
@@ -30,7 +31,6 @@ from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
 from tabsynth.privacy.noise import samplers as noise
 from tabsynth.privacy.noise.counts import Z_OF_TWO, interval
 from tabsynth.privacy.noise.samplers import Bits
-from tabsynth.schema.design import NO_DESIGN, Design
 
 ROUNDING = 2.0**-20  # of the sensitivity of a distance, set aside for the rounding of its sum
 LEAST = 1.0  # of the noisy size of a table, in its largest weights

@@ -1,8 +1,8 @@
 """Public facts about tables: columns of each kind, schemas, drafts of them."""
 
+from tabsynth.design import Design
 from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.column import Column, register
-from tabsynth.schema.design import Design
 from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.numeric import Numeric

@@ -7,6 +7,7 @@ from typing import Any
 
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import one_of, quote
+from tabsynth.design import Design
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import (
@@ -16,7 +17,6 @@ from tabsynth.schema.column import (
     fact_names,
     provenance_in_words,
 )
-from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 from tabsynth.schema.schema_file import column_from
 
@@ -137,7 +137,7 @@ def _edited_columns(schema: Schema, change: Edit) -> list[Column]:
 
 
 def with_design(schema: Schema, **parameters: Any) -> Schema:
-    """Return a schema with other parameters of :class:`tabsynth.schema.design.Design`, such as ``unit``.
+    """Return a schema with other parameters of :class:`tabsynth.design.Design`, such as ``unit``.
 
     The column of a weight or a unit is taken out of the columns, with the rules that name it.
     """

@@ -17,8 +17,8 @@ from typing import Any
 from tabsynth._files import parse_json, read_json_text, write_text
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import check_text, integer, quote
+from tabsynth.design import Design
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
-from tabsynth.schema.design import Design
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Temporal

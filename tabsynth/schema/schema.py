@@ -22,7 +22,7 @@ import pandas as pd
 from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, quote, quote_text
-from tabsynth.design import design_from, neighbour_of
+from tabsynth.design import Design, design_from, neighbour_of
 from tabsynth.errors import InputError, TableError, TabsynthError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.schema.cells import plain
@@ -38,7 +38,6 @@ from tabsynth.schema.constraints import (
     rule_from,
     rules_from,
 )
-from tabsynth.schema.design import Design
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema_file import FORMAT, check_form, made_column
@@ -189,7 +188,7 @@ class Schema:
         1234 or 1.234, is refused in a column of numbers.
     weight, max_weight : str and float, optional
         A column of survey weights, and the largest weight that counts, a public number: see
-        :class:`tabsynth.schema.design.Design`.
+        :class:`tabsynth.design.Design`.
     unit, max_rows_per_unit : str and int, optional
         A column that says of which unit a row is, such as a person, and the most rows of one unit that are used, a
         public number. Privacy then protects units.

@@ -17,10 +17,10 @@ from torch import Tensor
 from tabsynth._files import check_writable
 from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of, quote
+from tabsynth.design import Design
 from tabsynth.errors import FileFormatError, TabsynthError
 from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.schema.design import Design
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.method import DAMAGES, Method, device_of

@@ -17,6 +17,7 @@ from torch import Tensor
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of, quote
+from tabsynth.design import Design
 from tabsynth.drafting.drafts import identifying
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.encoding.rows import PrivateRows
@@ -27,7 +28,6 @@ from tabsynth.privacy.accounting.mechanisms import Mechanism
 from tabsynth.privacy.certificate.certificate import MOST_NAMED, unchanged_facts
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.conforming import conform
-from tabsynth.schema.design import Design
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema, refuse_no_rows
 from tabsynth.synthesizers.model import (

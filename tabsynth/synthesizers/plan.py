@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tabsynth._random import Randomness
+from tabsynth.design import NO_DESIGN
 from tabsynth.encoding.rows import PrivateRows, Rows, codes_of
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.certificate.certificate import condition, unchanged_facts, unchanged_of
 from tabsynth.privacy.ledger.ledger import Account, Ledger
-from tabsynth.schema.design import NO_DESIGN
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.method import NOMINAL_ROWS, Method, PlannedSpend
 from tabsynth.training.loop import TrainingMonitor

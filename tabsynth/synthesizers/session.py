@@ -18,7 +18,7 @@ from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
 from tabsynth._validate import in_range, integer, native, positive, quote
-from tabsynth.design import MOST_WEIGHTED, neighbour_of
+from tabsynth.design import MOST_WEIGHTED, NO_DESIGN, Design, neighbour_of
 from tabsynth.drafting.private_schema import (
     OPTIONS,
     check_design,
@@ -44,7 +44,6 @@ from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger, as_earlier, recorder
 from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger
 from tabsynth.schema.column import Column
-from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.method import (

@@ -13,11 +13,11 @@ from systems import make_tiny_model
 from systems.form import with_unit
 
 from tabsynth.auditing.replay import ReplayResult, replay_run
+from tabsynth.design import Design
 from tabsynth.drafting import private_schema
 from tabsynth.drafting.private_schema import draft_on_ledger
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.schema.design import Design
 
 torch.set_num_threads(1)
 Patch = pytest.MonkeyPatch

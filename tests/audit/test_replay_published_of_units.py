@@ -14,11 +14,11 @@ from systems import make_tiny_model
 from systems.form import with_unit
 
 from tabsynth import evaluate_private
+from tabsynth.design import NO_DESIGN
 from tabsynth.errors import InputError
 from tabsynth.evaluation import publishing
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.privacy.ledger.project import ProjectLedger
-from tabsynth.schema.design import NO_DESIGN
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")

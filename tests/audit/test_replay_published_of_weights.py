@@ -15,6 +15,7 @@ from systems import make_tiny_model
 from systems.form import with_unit, with_weight
 
 from tabsynth import evaluate_private
+from tabsynth.design import Design
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows
 from tabsynth.errors import InputError
@@ -25,7 +26,6 @@ from tabsynth.evaluation.utility.marginals import column_sets, distance
 from tabsynth.evaluation.weighting import WeightedRows
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.schema.design import Design
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")

@@ -20,9 +20,9 @@ from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.auditing.replay import ReplayResult
 from tabsynth.auditing.request import AuditRequest
 from tabsynth.auditing.run_trace import RecordRandomness
+from tabsynth.design import Design
 from tabsynth.encoding import TableEncoder, rows
 from tabsynth.encoding.rows import codes_of as rows_of
-from tabsynth.schema.design import Design
 from tabsynth.synthesizers.margnet import measurement
 from tabsynth.tables.frames import to_pandas
 

@@ -18,9 +18,9 @@ from tabsynth.auditing.replay import (
     note_files,
 )
 from tabsynth.auditing.run_trace import RecordRandomness
+from tabsynth.design import Design
 from tabsynth.encoding.rows import PrivateRows, codes_of, key_of, rows_of, units_of, weights_of
 from tabsynth.errors import InputError
-from tabsynth.schema.design import Design
 from tabsynth.synthesizers.estimator import Synthesizer, as_counter
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import to_pandas

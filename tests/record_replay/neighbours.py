@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.auditing.replay import Neighbour
+from tabsynth.design import Design
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 

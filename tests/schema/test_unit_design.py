@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from tabsynth import InputError, Schema
+from tabsynth.design import Design
 from tabsynth.errors import TabsynthError
 from tabsynth.schema import Column
-from tabsynth.schema.design import Design
 from tabsynth.schema.editing import Edit, differences, edit, with_design
 
 COLUMNS = [

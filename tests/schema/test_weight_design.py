@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Numeric, Schema
-from tabsynth.design import MOST_WEIGHTED
+from tabsynth.design import MOST_WEIGHTED, Design
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import codes_of, weights_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import by_value, count_rows
-from tabsynth.schema.design import Design
 from tabsynth.schema.editing import Edit, edit, with_design
 
 COLUMNS = [Numeric(name="a", dtype="int64", low=0, high=3), Numeric(name="b", dtype="int64", low=0, high=2)]  # fmt: skip

@@ -18,13 +18,13 @@ from engine_tables import ENGINE_SCHEMA, some_rows
 from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
 
 from tabsynth import BudgetError, InputError, Schema
+from tabsynth.design import NO_DESIGN, Design
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding import rows as rows_module
 from tabsynth.encoding.rows import Records, Rows, codes_of, store_records, units_of, weights_of
 from tabsynth.errors import TabsynthError
 from tabsynth.privacy import ProjectLedger
 from tabsynth.privacy.noise import counts
-from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.synthesizers.pate import rounds
 from tabsynth.tables import ParquetCounter, RowCounter, batch_counter, frames
 from tabsynth.tables.frames import table_from_arrow

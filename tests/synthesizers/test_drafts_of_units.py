@@ -9,13 +9,13 @@ import pytest
 from scipy.stats import norm
 
 from tabsynth import InputError, MargNet, Schema
+from tabsynth.design import Design
 from tabsynth.drafting import private_schema
 from tabsynth.drafting.private_schema import draft_private
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.ledger.project import ProjectLedger
-from tabsynth.schema.design import Design
 from tabsynth.synthesizers import MargNetConfig
 
 SMALL = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=12)

@@ -13,13 +13,13 @@ from odd_cells import ODD_CELLS, arrow_extremes, objects
 from pyarrow import feather, orc, parquet
 
 from tabsynth import InputError, MargNet, Schema, draft_private, evaluate_private, read_table
+from tabsynth.design import Design
 from tabsynth.drafting import suggest_constraints
 from tabsynth.drafting.private_schema import check_design
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.schema.conforming import conform
-from tabsynth.schema.design import Design
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.tables.frames import to_pandas
 

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import beta, norm
 
 from tabsynth import MargNet, Schema, read_table
+from tabsynth.design import NO_DESIGN
 from tabsynth.drafting import private_schema, released_columns
 from tabsynth.drafting.private_schema import draft_private
 from tabsynth.drafting.released_columns import FORMAT_NAMES as FORMATS
@@ -22,7 +23,6 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.conforming import conform
-from tabsynth.schema.design import NO_DESIGN
 
 ROWS = 4_000
 NEAR = dict.fromkeys(FORMATS, 0.0) | {"text": 9.0}  # released formats of a column of texts

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import quote
-from tabsynth.design import UNCHANGED, DeclaredDesign, design_from
+from tabsynth.design import UNCHANGED, Design, design_from
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.mechanisms import (
     LAPLACE,
@@ -198,7 +198,7 @@ def inexact_by(noise: object) -> float:
     return GPU_DISTANCE if isinstance(noise, Mapping) and noise.get("exact") is False else 0.0
 
 
-def design_of(public: object) -> DeclaredDesign:
+def design_of(public: object) -> Design:
     """Return the weight and the unit that ``public``, that part of a certificate, declares.
 
     Raises
@@ -207,7 +207,7 @@ def design_of(public: object) -> DeclaredDesign:
         If they are none.
     """
     declared = public.get("design") if isinstance(public, Mapping) else None
-    return DeclaredDesign(**design_from(declared if isinstance(declared, Mapping) else {}))
+    return Design(**design_from(declared if isinstance(declared, Mapping) else {}))
 
 
 def protected_by(public: object, *, records: str = RECORDS) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tabsynth._typing import JsonObject
+from tabsynth.design import NO_DESIGN, Design
 from tabsynth.encoding.rows import PrivateRows, SharedRows
 from tabsynth.privacy.accounting.mechanisms import of_sum
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable
@@ -36,7 +37,6 @@ from tabsynth.privacy.noise.counts import (
     total_rows,
 )
 from tabsynth.privacy.noise.samplers import Bits
-from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import DeclaredTable, TableCounts
 from tabsynth.synthesizers.margnet.prior import Following, PublicCounts, public_rows
