@@ -18,7 +18,7 @@ demo: $(VENV)/.installed
 	$(BIN)/tabsynth demo
 
 test: $(VENV)/.installed lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal --few-cases --durations=10
+	$(BIN)/python -m pytest -n 2 --dist worksteal --few-cases -m "not spark" --durations=10
 
 test-all: $(VENV)/.installed lint  # every case of the tests with the mark `slow`
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
