@@ -9,9 +9,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 CONFIDENCE = 0.999
+MOST_EPSILON = 64.0  # of one-run audits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,16 +174,14 @@ def power(true_mu: float, claimed_mu: float, runs: int, confidence: float = CONF
 
 def detectable_noise_ratio(claimed_mu: float, runs: int, confidence: float = CONFIDENCE) -> float:
     """Return how many times too small the noise must be for a detection probability of 95%."""
-    low, high = 1.0, 2.0
-    while power(high * claimed_mu, claimed_mu, runs, confidence) < 0.95:
-        high *= 2
-        if high > 1e6:
-            return math.inf
-    for _ in range(30):
-        middle = (low + high) / 2
-        detected = power(middle * claimed_mu, claimed_mu, runs, confidence) >= 0.95
-        low, high = (low, middle) if detected else (middle, high)
-    return high
+
+    def missing_power(logarithm: float) -> float:
+        return 0.95 - power(math.exp(logarithm) * claimed_mu, claimed_mu, runs, confidence)
+
+    limit = math.log(1e6)
+    if missing_power(limit) > 0:
+        return math.inf
+    return math.exp(optimize.brentq(missing_power, 0.0, limit))
 
 
 def largest_bound(runs: int, delta: float, confidence: float = CONFIDENCE) -> float:
@@ -213,16 +212,10 @@ def one_run_epsilon(
     canaries: int, guesses: int, right: int, delta: float, confidence: float = CONFIDENCE
 ) -> float:
     """Return the smallest ε that ``right`` correct guesses of one run do not refute at ``confidence``."""
-    miss = 1 - confidence
-    if one_run_p_value(canaries, guesses, right, 0.0, delta) >= miss:
+
+    def excess(epsilon: float) -> float:
+        return one_run_p_value(canaries, guesses, right, epsilon, delta) - (1 - confidence)
+
+    if excess(0.0) >= 0:
         return 0.0
-    low, high = 0.0, 1.0
-    while one_run_p_value(canaries, guesses, right, high, delta) < miss:
-        low, high = high, 2 * high
-        if high > 64:
-            return high
-    for _ in range(50):
-        middle = (low + high) / 2
-        below = one_run_p_value(canaries, guesses, right, middle, delta) < miss
-        low, high = (middle, high) if below else (low, middle)
-    return low
+    return MOST_EPSILON if excess(MOST_EPSILON) < 0 else optimize.brentq(excess, 0.0, MOST_EPSILON)

@@ -20,7 +20,7 @@ from tabsynth.schema.schema import Schema, duplicates, read_values, refuse_no_ro
 
 
 def drafted_for(
-    frames: Sequence[pd.DataFrame], names: Sequence[str], decimal: str | None = None
+    frames: Sequence[pd.DataFrame], names: Sequence[str]
 ) -> tuple[Schema, list[pd.DataFrame], Drafted]:
     """Return a schema of the columns that all tables have, the tables in its dtypes, and the remarks for a reader.
 
@@ -30,8 +30,6 @@ def drafted_for(
         The real table first.
     names : sequence of str
         What each table is called in an error, and in the account of columns that another one lacks.
-    decimal : {".", ","}, optional
-        The decimal mark of texts that are numbers.
 
     Raises
     ------
@@ -51,7 +49,7 @@ def drafted_for(
     left_out = _only_in_some(tables, names)
     parts = {column: _of_one_type([table[column] for table in tables]) for column in common}
     together = pd.DataFrame({c: pd.concat(p, ignore_index=True) for c, p in parts.items()})
-    schema = draft_schema(together, decimal=decimal)
+    schema = draft_schema(together)
     schema = _with_amounts(schema, together, parts)
     left_out |= {item["name"]: item["reason"] for item in schema.left_out}
     grouped = tuple(c.name for c in schema.columns if c.other is not None)

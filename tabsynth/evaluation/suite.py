@@ -26,7 +26,6 @@ from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare
 from tabsynth.evaluation.utility.inference import inference
 from tabsynth.evaluation.utility.marginals import distance_metric, distances, k_marginal
 from tabsynth.evaluation.utility.prediction import (
-    boost_column,
     dimension_wise_prediction,
     prediction_metrics,
     subsample,
@@ -160,7 +159,7 @@ def measure(
     )
 
 
-def weights_used(tables: Tables, name: str = "weights") -> WeightsUsed:
+def weights_used(tables: Tables) -> WeightsUsed:
     """Return the sums and effective numbers of the weights of tables."""
     weights, compared = tables.weights, tables.with_weights
     assert weights is not None
@@ -169,7 +168,7 @@ def weights_used(tables: Tables, name: str = "weights") -> WeightsUsed:
         "synthetic": compared.synthetic.effective,
         "holdout": 0.0 if compared.holdout is None else compared.holdout.effective,
     }
-    return WeightsUsed(name, float(weights.train.sum()), effective, weights.synthetic is None)
+    return WeightsUsed("weights", float(weights.train.sum()), effective, weights.synthetic is None)
 
 
 def _tables(
@@ -248,7 +247,7 @@ def _of_prediction(
             test,
             tables,
             generators[1],
-            predict=boost_column,
+            boosting=True,
             progress=config.stage("boosting"),
         )
         metrics += prediction_metrics(replace(boosted, seen=seen), "gradient boosting", "boosting")

@@ -15,12 +15,13 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation import Columns
 from tabsynth.evaluation.utility import prediction as rooms
 from tabsynth.evaluation.utility.prediction import (
-    boost_column,
+    BOOST,
     bootstrap_weights,
     dimension_wise_prediction,
     f1_scores,
+    logistic,
     one_hot,
-    predict_column,
+    probabilities,
 )
 
 SIZES = (3, 4, 2)
@@ -73,7 +74,7 @@ def test_guesses_are_those_of_the_yardstick():
             warnings.simplefilter("ignore")
             model = LogisticRegression(max_iter=60, tol=1e-3).fit(features, fit[:, column])
         theirs = model.predict(encoder.transform(test[:, others]))
-        ours = predict_column(fit, test, column, SIZES)
+        ours = probabilities(logistic, fit, test, column, SIZES).argmax(1)
         for average in ("weighted", "macro"):
             assert f1_score(test[:, column], ours, average=average) == pytest.approx(
                 f1_score(test[:, column], theirs, average=average), abs=0.01
@@ -117,7 +118,7 @@ def test_gain_allows_for_another_shuffle():
 def test_constant_labels_give_the_constant():
     fit = np.array([[1, 0, 0], [1, 2, 1], [1, 3, 0]])
     test = np.array([[0, 0, 0], [1, 1, 1]])
-    np.testing.assert_array_equal(predict_column(fit, test, 0, SIZES), [1, 1])
+    np.testing.assert_array_equal(probabilities(logistic, fit, test, 0, SIZES).argmax(1), [1, 1])
 
 
 def test_classes_unseen_in_training_are_missed_not_refused():
@@ -215,8 +216,8 @@ def test_boosted_trees_learn_what_main_effects_cannot():
     fit, test = rng.integers(0, 2, (2, 600, 3))
     for table in (fit, test):
         table[:, 2] = table[:, 0] ^ table[:, 1]
-    assert (boost_column(fit, test, 2, (2, 2, 2)) == test[:, 2]).all()
-    assert (predict_column(fit, test, 2, (2, 2, 2)) == test[:, 2]).mean() < 0.8
-    result = run(fit, fit, rng.integers(0, 2, (600, 3)), test, (2, 2, 2), predict=boost_column)
+    assert (probabilities(BOOST, fit, test, 2, (2, 2, 2)).argmax(1) == test[:, 2]).all()
+    assert (probabilities(logistic, fit, test, 2, (2, 2, 2)).argmax(1) == test[:, 2]).mean() < 0.8
+    result = run(fit, fit, rng.integers(0, 2, (600, 3)), test, (2, 2, 2), boosting=True)
     assert result.columns[2].synthetic.macro.value == 1.0
     assert result.columns[2].baseline.macro.value < 0.9

@@ -31,11 +31,11 @@ from tabsynth.evaluation.utility.constraints import rule_checks, violations
 from tabsynth.evaluation.utility.inference import design, design_terms
 from tabsynth.evaluation.utility.marginals import distance, k_marginal, percentile_bins
 from tabsynth.evaluation.utility.prediction import (
-    boost_column,
+    BOOST,
     dimension_wise_prediction,
     f1_scores,
     fold_rare,
-    predict_column,
+    probabilities,
 )
 from tabsynth.evaluation.utility.propensity import main_effects, propensity, tree, weighted_pmse
 from tabsynth.evaluation.utility.subgroups import subgroup_gap
@@ -207,10 +207,10 @@ def test_classifiers_are_fitted_with_weights():
     rows, w = fit[kept], weights[kept]
     whole = repeated(fit, weights)
     for column in range(3):
-        ours = predict_column(rows, test, column, SIZES, w)
-        assert (ours == predict_column(whole, test, column, SIZES)).mean() > 0.99
-        trees = boost_column(rows, test, column, SIZES, w)
-        assert (trees == boost_column(whole, test, column, SIZES)).mean() > 0.85
+        ours = probabilities(logistic, rows, test, column, SIZES, w).argmax(1)
+        assert (ours == probabilities(logistic, whole, test, column, SIZES).argmax(1)).mean() > 0.99
+        trees = probabilities(BOOST, rows, test, column, SIZES, w).argmax(1)
+        assert (trees == probabilities(BOOST, whole, test, column, SIZES).argmax(1)).mean() > 0.85
     others, sizes = [1, 2, 3], SIZES[1:]
     chances = logistic(rows[:, others], rows[:, 0], test[:, others], sizes, 3, w)
     expected = logistic(whole[:, others], whole[:, 0], test[:, others], sizes, 3)
@@ -223,7 +223,7 @@ def test_classifiers_are_fitted_with_weights():
     expected = boost(whole[:, others], whole[:, 0], test[:, others], sizes, 3)
     assert np.abs(chances - expected).mean() < 0.08
     flipped = np.where(fit[:, 2] == 1, 1e-6, 1.0)  # almost nobody has this value
-    assert (predict_column(fit, test, 2, SIZES, flipped) == 0).all()
+    assert (probabilities(logistic, fit, test, 2, SIZES, flipped).argmax(1) == 0).all()
 
 
 def test_regressions_are_weighted():
@@ -491,7 +491,7 @@ def test_predictions_on_weighted_test_rows_are_scikit_learns():
         (train, weights / weights.mean(), column.train),
         (fair, None, column.synthetic),
     ):
-        guess = predict_column(table, test, 0, SIZES, w)
+        guess = probabilities(logistic, table, test, 0, SIZES, w).argmax(1)
         for average in ("weighted", "macro"):
             expected = f1_score(test[:, 0], guess, average=average, sample_weight=of_test)
             assert getattr(found, average).value == pytest.approx(expected)

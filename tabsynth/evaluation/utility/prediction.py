@@ -40,8 +40,6 @@ Fit = Callable[
     [np.ndarray, np.ndarray, np.ndarray, tuple[int, ...], int, np.ndarray | None], np.ndarray
 ]
 
-# predict(fit, test, column, sizes, weights): guesses of the column for the test rows, shape (test rows,)
-Predict = Callable[[np.ndarray, np.ndarray, int, Sequence[int], np.ndarray | None], np.ndarray]
 PREDICTION = Definition(
     name="Dimension-wise prediction",
     keys=("prediction_weighted", "prediction_macro", "boosting_weighted", "boosting_macro"),
@@ -67,7 +65,7 @@ def dimension_wise_prediction(
     columns: Columns | Tables,
     rng: np.random.Generator,
     *,
-    predict: Predict | None = None,
+    boosting: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Prediction:
     """Return F1 of every column on ``test``, for classifiers fitted on each of the other tables.
@@ -87,8 +85,8 @@ def dimension_wise_prediction(
     baselines : sequence of two such tables or more
         Shuffles of the training table's columns.
     columns : Columns or Tables
-    predict : callable, optional
-        The classifier: default :func:`predict_column`, a logistic regression; else :func:`boost_column`.
+    boosting : bool
+        Whether the classifier is few gradient boosted trees of at most 5,000 rows, not a logistic regression.
     progress : callable, optional
         Called with the finished share of the fits, in [0, 1].
     """
@@ -107,7 +105,10 @@ def dimension_wise_prediction(
     tables = [sample_rows(table, rows, rng) for table in tables]
     tested = sample_rows(tested, MAX_TEST_ROWS, rng)
     test = tested.codes
-    guesses = _fit_all(tables, test, sizes, targets, predict or predict_column, progress)
+    if boosting:  # evenly, for tables are often sorted
+        tables = [t.at(np.arange(0, len(t), -(-len(t) // BOOSTED_ROWS))) for t in tables]
+    fit = BOOST if boosting else logistic
+    guesses = _fit_all(tables, test, sizes, targets, fit, progress)
     weights = bootstrap_weights(len(test), REPLICATES, rng)
     if tested.weights is not None:
         weights *= tested.weights[:, None]
@@ -198,9 +199,9 @@ def fold_rare(
 def _fit_all(
     tables: list[WeightedRows],
     test: np.ndarray,
-    sizes: Sequence[int],
+    sizes: tuple[int, ...],
     targets: Sequence[int],
-    predict: Predict,
+    fit: Fit,
     progress: Callable[[float], None] | None,
 ) -> list[np.ndarray]:
     """Return predictions of the target columns by every table; a list of arrays, shape (test rows, columns)."""
@@ -211,7 +212,8 @@ def _fit_all(
 
     def run(task: tuple[int, int]) -> None:
         i, j = task
-        out[i][:, j] = predict(tables[i].codes, test, j, sizes, tables[i].weights)
+        chances = probabilities(fit, tables[i].codes, test, j, sizes, tables[i].weights)
+        out[i][:, j] = chances.argmax(axis=1)
 
     # One BLAS thread in each of ours: more of them wait for each other longer than they compute.
     with (
@@ -305,31 +307,6 @@ def _spread(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.nda
 
 
 BOOST: Fit = partial(boost, trees=20, leaves=15)
-
-
-def predict_column(
-    fit: np.ndarray,
-    test: np.ndarray,
-    column: int,
-    sizes: Sequence[int],
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
-    """Predict by logistic regression on one-hot codes of the other columns; return its guesses, shape (test rows,)."""
-    return probabilities(logistic, fit, test, column, tuple(sizes), weights).argmax(axis=1)
-
-
-def boost_column(
-    fit: np.ndarray,
-    test: np.ndarray,
-    column: int,
-    sizes: Sequence[int],
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
-    """Predict by few gradient boosted trees, of at most 5,000 rows, as :func:`predict_column`."""
-    every = -(-len(fit) // BOOSTED_ROWS)  # evenly, for tables are often sorted
-    thinned = None if weights is None else weights[::every]
-    chances = probabilities(BOOST, fit[::every], test, column, tuple(sizes), thinned)
-    return chances.argmax(axis=1)
 
 
 def one_hot(index: np.ndarray, sizes: Sequence[int]) -> sparse.csr_matrix:
