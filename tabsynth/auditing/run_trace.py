@@ -255,52 +255,17 @@ class RunTrace:
     def exact(
         self,
         account: Account,
+        labels: Labels,
         values: Values,
         stds: Sequence[float],
         uses: int,
         units: Sequence[float],
-    ) -> list[Any]:
-        """See :meth:`Recorder.exact`."""
-        return self._exact(account, [None] * len(values), values, stds, uses, units)[1]
-
-    def exact_of(
-        self,
-        account: Account,
-        labels: Labels,
-        values: Values,
-        stds: Sequence[float],
-        units: Sequence[float],
     ) -> tuple[list[Any], list[Any]]:
-        """See :meth:`Recorder.exact_of`: a replay goes on with the recorded labels.
+        """See :meth:`Recorder.exact`: a replay goes on with the recorded labels and values.
 
         An entry that one dataset lacks is 0 there. Where the recorded run has it, :meth:`note_passed` tests that its
         label does not become an output.
         """
-        return self._exact(account, labels, values, stds, 1, units)
-
-    def note_passed(self, purpose: str, labels: Labels) -> None:
-        """See :meth:`Recorder.note_passed`: none may be a label that only one dataset has.
-
-        Such a label passes the threshold with a probability of at most the threshold's part of δ.
-        """
-        self._compare(f"labels that passed the threshold of {purpose}", leaves(list(labels)))
-        for released, unmatched in zip(
-            labels, self._unmatched_labels.get(purpose, ()), strict=False
-        ):
-            if set(released) & unmatched:
-                self.report_difference(
-                    f"{purpose}: a label that only one dataset has passed the threshold"
-                )
-
-    def _exact(
-        self,
-        account: Account,
-        labels: Labels,
-        values: Values,
-        stds: Sequence[float],
-        uses: int,
-        units: Sequence[float],
-    ) -> tuple[list[Any], list[Any]]:
         number, copies = len(self.values), [_copy(value) for value in values]
         names = [None if part is None else list(part) for part in labels]
         label = f"mechanism {number + 1} ({account.purpose})"
@@ -343,6 +308,20 @@ class RunTrace:
             )
         )
         return names, [_copy(value) for value in copies]
+
+    def note_passed(self, purpose: str, labels: Labels) -> None:
+        """See :meth:`Recorder.note_passed`: none may be a label that only one dataset has.
+
+        Such a label passes the threshold with a probability of at most the threshold's part of δ.
+        """
+        self._compare(f"labels that passed the threshold of {purpose}", leaves(list(labels)))
+        for released, unmatched in zip(
+            labels, self._unmatched_labels.get(purpose, ()), strict=False
+        ):
+            if set(released) & unmatched:
+                self.report_difference(
+                    f"{purpose}: a label that only one dataset has passed the threshold"
+                )
 
     def batch(self, rows: int, rate: float, generator: torch.Generator) -> Tensor:
         """See :meth:`Recorder.batch`."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -82,16 +83,7 @@ def measure(
         independent_columns(train, len(synthetic), rng, of_train) for _ in range(BASELINES)
     ]
     draws = np.random.default_rng([seed, 1])
-    tables = _tables(train, synthetic, holdout, baselines[0], columns, weights, draws)
-    if holdout is not None:
-        # Of a larger one as many rows as the synthetic table has; a smaller one is corrected for below.
-        chosen = subsample(
-            np.arange(len(holdout)), len(synthetic), np.random.default_rng([seed, 3])
-        )
-        tables = replace(tables, holdout=holdout[chosen])
-        if weights is not None and weights.holdout is not None and tables.weights is not None:
-            chosen_weights = replace(tables.weights, holdout=weights.holdout[chosen])
-            tables = replace(tables, weights=chosen_weights)
+    tables = _tables((train, synthetic, holdout), baselines[0], columns, weights, draws, seed)
     real, compared = tables.weighted_train, tables.with_weights
     ways = tuple(
         distances(
@@ -172,35 +164,41 @@ def weights_used(tables: Tables) -> WeightsUsed:
 
 
 def _tables(
-    train: np.ndarray,
-    synthetic: np.ndarray,
-    holdout: np.ndarray | None,
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray | None],
     baseline: np.ndarray,
     columns: Columns,
     weights: Weights | None,
     rng: np.random.Generator,
+    seed: int,
 ) -> Tables:
-    """Return the tables of one evaluation, with the hold-out in two random halves."""
-    first, second = halves(None if holdout is None else np.arange(len(holdout)), rng)
-    reference, control = (
-        None if half is None or holdout is None else holdout[half] for half in (first, second)
-    )
-    if weights is not None and weights.holdout is not None:
-        holdout_weights = weights.holdout
-        parts = (None if half is None else holdout_weights[half] for half in (first, second))
-        weights = replace(weights, reference=next(parts), control=next(parts))
+    """Return the tables of one evaluation: the hold-out in two random halves, and as many of its rows as are compared.
+
+    Of a larger hold-out these are as many as the synthetic table has; for a smaller one figures are corrected.
+    """
+    train, synthetic, holdout = rows
+    places: dict[str, np.ndarray | None] = dict.fromkeys(("holdout", "reference", "control"))
+    if holdout is not None:
+        numbers = np.arange(len(holdout))
+        places["reference"], places["control"] = halves(numbers, rng)
+        drawn = np.random.default_rng([seed, 3])
+        places["holdout"] = subsample(numbers, len(synthetic), drawn)
+
+    def parts(values: np.ndarray | None) -> dict[str, Any]:
+        return {
+            name: None if at is None or values is None else values[at]
+            for name, at in places.items()
+        }
+
     return Tables(
         train=train,
         synthetic=synthetic,
         baseline=baseline,
-        holdout=holdout,
-        reference=reference,
-        control=control,
+        **parts(holdout),
         names=columns.names,
         sizes=columns.sizes,
         scores=columns.scores,
         labels=columns.labels,
-        weights=weights,
+        weights=None if weights is None else replace(weights, **parts(weights.holdout)),
     )
 
 

@@ -95,15 +95,14 @@ class PublishedView(View):
             "schema_sha256": evaluation.schema_sha256,
             "created": evaluation.created,
         }
-        if evaluation.unit is not None:
-            out["unit"] = evaluation.unit
-        if evaluation.weight is not None:
-            out["weight"] = {"column": evaluation.weight, "max": evaluation.max_weight}
-        if evaluation.project is not None:
-            out["project"] = json_ready(dict(evaluation.project))
-        if evaluation.budget is not None:
-            out["budget"] = [epsilon_to_json(x) for x in evaluation.budget]
-        return out
+        weight = {"column": evaluation.weight, "max": evaluation.max_weight}
+        optional = {
+            "unit": evaluation.unit,
+            "weight": weight if evaluation.weight is not None else None,
+            "project": json_ready(evaluation.project),
+            "budget": evaluation.budget and [epsilon_to_json(x) for x in evaluation.budget],
+        }
+        return out | {name: value for name, value in optional.items() if value is not None}
 
     def tables(self) -> list[Table]:
         """Return every figure beside that of independent columns."""

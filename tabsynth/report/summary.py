@@ -18,6 +18,7 @@ from tabsynth.evaluation.results import (
     SurveyEstimates,
     WeightsUsed,
 )
+from tabsynth.evaluation.utility.marginals import WAYS
 from tabsynth.evaluation.utility.survey import KINDS as SURVEY_KINDS
 from tabsynth.report.certificates import (
     NO_CERTIFICATE,
@@ -35,16 +36,6 @@ STANDARD_ERRORS = (
     " are too small: they ignore the noise and the error of the synthesizer. For valid ones see"
     " docs/how-to/valid-inference.md (tabsynth.inference)."
 )
-NAMES = {
-    "presence": "presence",
-    "density_ratio": "density ratio",
-    "singling_out": "singling out",
-    "linkability": "linkability",
-    "inference": "inference",
-    "shadow_membership": "shadow models",
-}
-
-
 _TOO_WEAK = (
     "the hold-out reference is itself worse than independent columns: these columns are too weakly related"
     " for so few rows to tell"
@@ -53,7 +44,6 @@ _UNKNOWN = (
     "Without a hold-out it cannot be known whether real rows do better by distances: where"
     " columns are weakly related, it does not."
 )
-ORDERS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
 LISTED = 10  # columns, before "and so many more"
 NAMED = 5  # groups, before "and so many others"
 
@@ -201,7 +191,7 @@ def _distances(evaluation: Evaluation) -> str:
         estimates |= {"hold-out reference": metric.holdout}
         references = ", ".join(f"{name} {e.value:.3f}" for name, e in estimates.items() if e)
         brackets = f" ({references})" if references else ""
-        parts.append(f"{metric.value:.3f} for {ORDERS[item.order]}{brackets}")
+        parts.append(f"{metric.value:.3f} for {WAYS[item.order]}{brackets}")
     return (
         "The synthetic table's counts differ from the training table's by a mean total variation"
         f" distance of {'; '.join(parts)}. 0 is equal, 1 is disjoint."
@@ -240,7 +230,7 @@ def _sample_sentence(sampled: Sampled) -> str:
         for name, (rows, total) in sampled.rows.items()
     ]
     errors = [
-        f"{item.standard_error:.4f} for {ORDERS[item.order]} (equal tables: {item.by_chance:.3f} by chance)"
+        f"{item.standard_error:.4f} for {WAYS[item.order]} (equal tables: {item.by_chance:.3f} by chance)"
         for item in sampled.distances
     ]
     return (
@@ -395,7 +385,7 @@ def _attacks(evaluation: Evaluation) -> list[str]:
         return []
     if not successful:
         return [
-            f"None of {len(tried)} other attacks ({', '.join(NAMES.get(item.key, item.title) for item in tried)})"
+            f"None of {len(tried)} other attacks ({', '.join(item.key.replace('_', ' ') for item in tried)})"
             " does better on training records than on others, beyond chance (5% for all together): no evidence of leakage by them."
         ]
     names = "; ".join(

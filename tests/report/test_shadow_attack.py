@@ -78,7 +78,9 @@ def test_a_synthesizer_of_ours_is_fitted_for_every_shadow_and_is_private(tmp_pat
     assert not hasattr(model, "model_")  # the user's own was copied
     evaluation.to_html(tmp_path / "report.html")
     assert "shadow models" in (tmp_path / "report.html").read_text("utf-8")
-    assert any("None of 1 other attacks (shadow models)" in line for line in evaluation.summary())
+    assert any(
+        "None of 1 other attacks (shadow membership)" in line for line in evaluation.summary()
+    )
 
 
 def test_the_most_unusual_people_are_attacked():

@@ -482,22 +482,13 @@ class Recorder(Protocol):
     def exact(
         self,
         account: "Account",
+        labels: Labels,
         values: Values,
         stds: Sequence[float],
         uses: int,
         units: Sequence[float],
-    ) -> list[Any]:
-        """See :func:`exact`."""
-
-    def exact_of(
-        self,
-        account: "Account",
-        labels: Labels,
-        values: Values,
-        stds: Sequence[float],
-        units: Sequence[float],
     ) -> tuple[list[Any], list[Any]]:
-        """See :func:`exact_of`."""
+        """See :func:`exact` and :func:`exact_of`; labels are None where the entries are known in advance."""
 
     def note_passed(self, purpose: str, labels: Labels) -> None:
         """See :func:`note_passed`."""
@@ -587,7 +578,8 @@ def exact(
     active = _RECORDER.get()
     if active is None or not is_private(account.mechanism):
         return list(values)
-    return active.exact(account, values, stds, uses, [1.0] * len(stds) if units is None else units)
+    units = [1.0] * len(stds) if units is None else units
+    return active.exact(account, [None] * len(values), values, stds, uses, units)[1]
 
 
 def exact_of(
@@ -609,7 +601,7 @@ def exact_of(
     active = _RECORDER.get()
     if active is None or not is_private(account.mechanism):
         return list(labels), list(values)
-    return active.exact_of(account, labels, values, stds, units)
+    return active.exact(account, labels, values, stds, 1, units)
 
 
 def note_passed(purpose: str, labels: Sequence[Sequence[Any]]) -> None:
