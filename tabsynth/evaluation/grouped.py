@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tabsynth.evaluation.baseline import drawn_by_weight
+from tabsynth.evaluation.metric import Columns
 from tabsynth.evaluation.weighting import effective_rows
 
 MAX_WIDE = 400  # columns of a wide row
@@ -45,8 +46,8 @@ class Level:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LevelColumns:
-    """The meaning of the codes of one of several linked tables; see :class:`tabsynth.evaluation.metric.Tables`.
+class LevelColumns(Columns):
+    """The meaning of the codes of one of several linked tables.
 
     Attributes
     ----------
@@ -58,10 +59,6 @@ class LevelColumns:
         A bound on the rows of one parent; 1 for the root.
     """
 
-    names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    scores: tuple[np.ndarray | None, ...]
-    labels: tuple[tuple[str, ...], ...]
     parent: str | None = None
     ordered: bool = False
     most: int = 1
@@ -197,7 +194,7 @@ def _width(columns: Mapping[str, LevelColumns], slots: Mapping[str, int]) -> int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wide:
+class Wide(Columns):
     """One wide row for each root: its own codes, the sizes of its groups, and the codes of the rows in each slot.
 
     Attributes
@@ -207,9 +204,6 @@ class Wide:
     """
 
     codes: np.ndarray
-    names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    scores: tuple[np.ndarray | None, ...]
 
 
 def wide_rows(

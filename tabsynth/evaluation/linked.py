@@ -99,18 +99,6 @@ class LinkedEvaluation(Measured):
         return self.tables
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Linked:
-    """The tables of one evaluation, as DataFrames and as category codes; ``baseline`` are the real tables."""
-
-    schema: LinkedSchema
-    columns: Mapping[str, LevelColumns]
-    survey: RootSurvey | None
-    config: EvaluationConfig
-    frames: Compared[Frames]
-    levels: Compared[Levels]
-
-
 def evaluate_linked(
     tables: Compared[object],
     schema: Schema | LinkedSchema | None,
@@ -144,16 +132,9 @@ def evaluate_linked(
         controls, _ = levels_of(unseen, schema, HOLDOUT, _weights(of_root, unseen, HOLDOUT))
     if not len(train[schema.root]) or not len(created[schema.root]):
         raise InputError(f"Table {quote(schema.root)} of the real or synthetic tables has no rows.")
-    linked = _Linked(
-        schema=schema,
-        columns=columns,
-        survey=of_root,
-        config=config,
-        frames=frames,
-        levels=Compared[Levels](created, controls, train),
-    )
+    levels: Compared[Levels] = Compared(created, controls, train)
     rng = np.random.default_rng(config.random_state)
-    counted = linked.levels.map(lambda levels: with_weight(levels, columns))
+    counted = levels.map(lambda tables: with_weight(tables, columns))
     if not len(counted.synthetic[schema.root]):
         raise InputError(
             f"The rows of table {quote(schema.root)} of the {SYNTHETIC} that fit the schema have only weights of 0; give"
@@ -161,7 +142,7 @@ def evaluate_linked(
         )
     reference, scale = counted.holdout, 1.0
     if controls is not None and reference is not None:
-        _refuse_known_holdout(linked, controls)
+        _refuse_known_holdout(levels, controls, schema)
         scale = reference_scale(*(effective_roots(t) for t in (train, created, controls)))
         roots = rng.permutation(len(reference[schema.root]))[: len(created[schema.root])]
         reference = of_roots(reference, columns, np.sort(roots))
@@ -179,9 +160,12 @@ def evaluate_linked(
         if not len(counted.baseline[name]) or not len(counted.synthetic[name]):
             continue  # there is nothing to compare
         unseen_rows = counted.holdout is not None and len(counted.holdout[name]) > 0
-        alone[name] = _evaluate_alone(linked, name, label, with_holdout=unseen_rows)
+        shown, rows = frames, counted
+        if not unseen_rows:
+            shown, rows = frames._replace(holdout=None), counted._replace(holdout=None)
+        evaluation = _evaluate_alone(shown, schema.tables[name], of_root, name, config)
+        alone[name] = replace(evaluation, label=f"{label}, {name}")
         if columns[name].parent is not None:
-            rows = counted if unseen_rows else Compared(counted.synthetic, None, counted.baseline)
             joined[name] = _evaluate_joined(rows, columns, name, config)
     return LinkedEvaluation(
         root=schema.root,
@@ -201,19 +185,19 @@ def evaluate_linked(
         schema_sha256=schema.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
-        weights=None if of_root is None else _weights_used(of_root.column, linked.levels),
+        weights=None if of_root is None else _weights_used(of_root.column, levels),
     )
 
 
-def _refuse_known_holdout(linked: _Linked, holdout: Levels) -> None:
+def _refuse_known_holdout(levels: Compared[Levels], holdout: Levels, schema: LinkedSchema) -> None:
     """Raise InputError if the hold-out has no rows, or those of the real or of the synthetic tables."""
-    names, root = linked.schema.names, linked.schema.root
+    names, root = schema.names, schema.root
     if len(holdout[root]) < 1:
         raise InputError(
             f"Table {quote(root)} of the {HOLDOUT} has no rows; give some, or no hold-out."
         )
-    for levels, what in ((linked.levels.baseline, "real"), (linked.levels.synthetic, "synthetic")):
-        if all(same_rows(holdout[name].codes, levels[name].codes) for name in names):
+    for tables, what in ((levels.baseline, "real"), (levels.synthetic, "synthetic")):
+        if all(same_rows(holdout[name].codes, tables[name].codes) for name in names):
             raise InputError(
                 f"The {HOLDOUT} hold the rows of the {what} tables; give roots that the synthesizer never saw, or none."
             )
@@ -410,10 +394,14 @@ def _descents(table: pd.DataFrame, keys: TableKeys) -> pd.Series:
     return values[both_known] < previous[both_known].astype(values.dtype)
 
 
-def _evaluate_alone(linked: _Linked, name: str, label: str, *, with_holdout: bool) -> Evaluation:
+def _evaluate_alone(
+    frames: Compared[Frames],
+    table: Schema,
+    survey: RootSurvey | None,
+    name: str,
+    config: EvaluationConfig,
+) -> Evaluation:
     """Evaluate one table by itself, keys left out, beside the survey's columns of the root."""
-    frames, survey = linked.frames, linked.survey
-    table = linked.schema.tables[name]
     named = Survey() if survey is None else survey.survey_of(frames.baseline, name)
 
     def values(tables: Frames) -> pd.DataFrame:
@@ -425,13 +413,8 @@ def _evaluate_alone(linked: _Linked, name: str, label: str, *, with_holdout: boo
         new = survey_columns.columns.difference(learned.columns, sort=False)
         return pd.concat([learned, survey_columns[new]], axis=1)
 
-    rows: Compared[object] = Compared(
-        values(frames.synthetic),
-        values(frames.holdout) if with_holdout and frames.holdout is not None else None,
-        values(frames.baseline),
-    )
-    evaluation = evaluate_table(rows, table, named, linked.config.of_table(name))
-    return replace(evaluation, label=f"{label}, {name}")
+    rows: Compared[object] = Compared(*frames.map(values))
+    return evaluate_table(rows, table, named, config.of_table(name))
 
 
 def _evaluate_joined(

@@ -321,8 +321,11 @@ class Columns:
     names : tuple of str
     sizes : tuple of int
         Number of category codes of each column.
-    scores, labels
-        As in :class:`Tables`; default: no numbers, labels that count.
+    scores : tuple of (ndarray or None)
+        For each column, the number that each category code stands for (NaN: null), shape (size,); None, the default,
+        where the values have no order.
+    labels : tuple of tuple of str
+        For each column, what each category code stands for, for people. Default: their numbers.
     numbers : tuple of int
         Columns of numbers, whose means and totals are estimated.
     target : int or None
@@ -347,7 +350,7 @@ class Columns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tables:
+class Tables(Columns):
     """The tables of one evaluation as category codes, int64, shape (rows, columns).
 
     Attributes
@@ -358,11 +361,6 @@ class Tables:
         Real rows that the synthesizer never saw: at most as many as the synthetic table has. ``reference``
         and ``control`` are the halves of all of them, for metrics that need a real table and, besides, rows
         to try it on. These are None without a hold-out of two rows or more.
-    scores : tuple of (ndarray or None)
-        For each column, the number that each category code stands for (NaN: null), shape (size,); None
-        where the values have no order.
-    labels : tuple of tuple of str
-        For each column, what each category code stands for, for people.
     weights : Weights or None
         Survey weights of the rows, for metrics of utility. None: all rows count the same.
     """
@@ -373,10 +371,6 @@ class Tables:
     holdout: np.ndarray | None
     reference: np.ndarray | None
     control: np.ndarray | None
-    names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    scores: tuple[np.ndarray | None, ...]
-    labels: tuple[tuple[str, ...], ...]
     weights: Weights | None = None
 
     def _rows_of(self, name: str) -> WeightedRows:

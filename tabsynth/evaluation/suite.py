@@ -97,7 +97,7 @@ def measure(
         )
         for order in range(1, min(3, len(sizes)) + 1)
     )
-    utility = _of_utility(tables, columns, draws, seed)
+    utility = _of_utility(tables, draws, seed)
     config.report_progress("relations")
     controls = None
     if holdout is not None:
@@ -194,17 +194,12 @@ def _tables(
         synthetic=synthetic,
         baseline=baseline,
         **parts(holdout),
-        names=columns.names,
-        sizes=columns.sizes,
-        scores=columns.scores,
-        labels=columns.labels,
+        **vars(columns),
         weights=None if weights is None else replace(weights, **parts(weights.holdout)),
     )
 
 
-def _of_utility(
-    tables: Tables, columns: Columns, rng: np.random.Generator, seed: int
-) -> list[Metric]:
+def _of_utility(tables: Tables, rng: np.random.Generator, seed: int) -> list[Metric]:
     """Return the metrics that follow from counts, and from a regression."""
     metrics = [
         k_marginal(tables, seed=seed),
@@ -213,12 +208,11 @@ def _of_utility(
         *propensity(tables, rng),
         rare_coverage(tables),
     ]
-    for column in columns.by:
-        metrics.append(subgroup_gap(tables, column, rng))
+    metrics += [subgroup_gap(tables, column, rng) for column in tables.by]
     if tables.weights is not None:
         metrics += population_totals(tables, rng)
-    if columns.target is not None:
-        metrics += inference(tables, columns.target)
+    if tables.target is not None:
+        metrics += inference(tables, tables.target)
     return metrics
 
 

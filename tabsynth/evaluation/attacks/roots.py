@@ -60,7 +60,6 @@ def root_membership(
         names=about.names,
         sizes=about.sizes,
         scores=about.scores,
-        labels=tuple(tuple(map(str, range(size))) for size in about.sizes),
     )
     people, controls = (t[rng.permutation(len(t))[:m]] for t in (about.codes, control))
     return [

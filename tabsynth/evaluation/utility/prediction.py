@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from tabsynth.evaluation.attacks.nearest import workers
 from tabsynth.evaluation.definitions import TEST_ROWS, Definition
-from tabsynth.evaluation.metric import SHOWN_PARTS, Columns, Metric, Part, Tables, worst_first
+from tabsynth.evaluation.metric import SHOWN_PARTS, Columns, Metric, Part, worst_first
 from tabsynth.evaluation.results import F1, Z95, ColumnPrediction, Estimate, Prediction, percentile
 from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 
@@ -62,7 +62,7 @@ def dimension_wise_prediction(
     synthetic: np.ndarray | WeightedRows,
     baselines: Sequence[np.ndarray],
     test: np.ndarray | WeightedRows,
-    columns: Columns | Tables,
+    columns: Columns,
     rng: np.random.Generator,
     *,
     boosting: bool = False,
@@ -84,7 +84,7 @@ def dimension_wise_prediction(
         Category codes, null being one of them. Classifiers are fitted with the weights of the rows, scaled to a mean of 1, and scores are those of weighted test rows.
     baselines : sequence of two such tables or more
         Shuffles of the training table's columns.
-    columns : Columns or Tables
+    columns : Columns
     boosting : bool
         Whether the classifier is few gradient boosted trees of at most 5,000 rows, not a logistic regression.
     progress : callable, optional
