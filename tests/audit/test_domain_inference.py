@@ -40,8 +40,8 @@ def test_a_draft_without_noise_is_refuted(question: str, quick: None, monkeypatc
 
 @pytest.mark.slow
 def test_no_evidence_against_a_draft(quick: None) -> None:
-    result = audit_draft("maximum", 4.0, trials=60)
-    assert not result.is_refuted and result.runs == 30, result.sentence
+    result = audit_draft("maximum", 4.0, trials=40)
+    assert not result.is_refuted and result.runs == 20, result.sentence
     # The most that (ε, δ) allows, by an independent computation, and what μ-Gaussian DP allows is less.
     most = (math.exp(4.0) - 1 + 2e-5) / (math.exp(4.0) + 1)
     details = result.details
@@ -52,15 +52,15 @@ def test_no_evidence_against_a_draft(quick: None) -> None:
     low, high = details["advantage_bounds"]
     assert low <= details["advantage"] <= high
     for count, end in ((details["false_positives"], low), (details["false_negatives"], high)):
-        assert 0 <= count <= 30 and -1 <= end <= 1
+        assert 0 <= count <= 20 and -1 <= end <= 1
 
 
 @pytest.mark.slow
 def test_a_value_of_nobody_else_is_never_told(quick: None) -> None:
     question = QUESTIONS["diagnosis"]
-    drafts = [drafted(question.table(1), 4.0, 1e-5) for _ in range(60)]
+    drafts = [drafted(question.table(1), 4.0, 1e-5) for _ in range(20)]
     assert not any(question.yes(draft) for draft in drafts)
-    assert not audit_draft("diagnosis", 4.0, alone=True, trials=40).is_refuted
+    assert not audit_draft("diagnosis", 4.0, alone=True, trials=20).is_refuted
 
 
 def test_what_cannot_be_asked_is_refused() -> None:

@@ -77,25 +77,6 @@ def test_shares_have_the_least_error_of_all(seed: int) -> None:
     np.testing.assert_allclose(found, best.x, atol=0.02)
 
 
-def test_with_a_prior_that_knows_nothing_shares_are_by_cells() -> None:
-    sizes, weight = [4, 60, 9, 300], np.array([1.0, 2.0, 15.0, 1.0])
-    found = least_errors([np.full(n, 1e12) for n in sizes], 5.0, weight, np.zeros(4))
-    np.testing.assert_allclose(found, shares_by_cells(sizes, weight), rtol=0.01)
-
-
-def test_shares_that_may_not_be_less_are_as_they_are() -> None:
-    default = shares_by_cells([4, 60, 9])
-    variances = [np.full(n, v) for n, v in ((4, 1e-2), (60, 1e3), (9, 30.0))]
-    found = least_errors(variances, 5.0, np.ones(3), np.array(default))
-    np.testing.assert_allclose(found, default)
-
-
-def test_a_set_that_the_prior_knows_has_the_least_share() -> None:
-    known, unknown = np.full(50, 1e-3), np.full(50, 1e6)
-    found = least_errors([known, unknown], 5.0, np.ones(2), np.array([0.1, 0.1]))
-    np.testing.assert_allclose(found, [0.1, 0.9], rtol=1e-6)
-
-
 def test_shares_follow_the_counts_that_public_rows_expect() -> None:
     """Of pairs in their groups, at a third of the rows."""
     public, groups = drawn(300, 1), [np.minimum(g, 2) for g in by_value(SIZES)]

@@ -9,14 +9,11 @@ import pytest
 import torch
 from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
 from systems import SYSTEMS
-from typer.testing import CliRunner
 
 from tabsynth import MargNet
-from tabsynth.cli import app
 from tabsynth.errors import FileFormatError
 from tabsynth.methods import METHODS as REGISTERED
 from tabsynth.privacy.certificate.certificate import beside, read_certificate, schema
-from tabsynth.privacy.certificate.signing import make_keys
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.synthesizers import METHODS, load
@@ -76,17 +73,6 @@ def test_noise_of_a_gpu_is_called_so(monkeypatch):
     del first.model_.facts["noise"]  # a model file of before
     warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first, device="cpu").fit(frame())
     assert warm.model_.facts["noise"] is None
-
-
-def test_sample_signs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    small(rows=60).fit(frame()).save("model")
-    public, _ = make_keys("key")
-    words = ["sample", "model", "-n", "9", "-o", "t.csv", "--sign"]
-    done = CliRunner().invoke(app, [*words, "nowhere"])
-    assert done.exit_code == 2 and not beside("t.csv").exists()
-    assert CliRunner().invoke(app, [*words, "key"]).exit_code == 0
-    assert verify("t.csv", public).signature.endswith("the key given")
 
 
 PUBLIC: dict[str, Any] = {"public": frame(30, seed=4), "public_source": "a made-up table"}

@@ -106,12 +106,6 @@ def test_groups_of_unordered_values(
     assert len(totals) < 2 or totals.min() >= min(least, coarsest) - 1e-12
 
 
-def test_common_values_are_not_merged() -> None:
-    """However high the noise: of ten classes of one size, two in one group could not be told apart."""
-    column = Column(name="a", kind="categorical", dtype="int64", categories=tuple(range(10)))
-    np.testing.assert_array_equal(groups_of(column, np.full(10, 0.1), 0.3), range(10))
-
-
 def test_rare_values_are_merged_in_the_order_of_their_codes() -> None:
     """Common values by themselves, in several groups the rest: neighbours, and at the end a group that is large enough."""
     shares = np.array([0.01, 0.5, 0.01, 0.02, 0.02, 0.4, 0.02, 0.01, 0.005, 0.005])

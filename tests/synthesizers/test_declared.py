@@ -216,20 +216,6 @@ def test_without_noise_the_table_is_as_it_is() -> None:
     np.testing.assert_allclose(exact.fit(truth.sum()), truth)
 
 
-def test_errors_shrink_as_the_plan_says() -> None:
-    """The mean squared error of estimates over draws of the noise is the planned variance."""
-    truth = np.full(TREE.shape, 50.0)
-    rng, squares = np.random.default_rng(1), list[float]()
-    for _ in range(400):
-        counts = [
-            c + s * rng.standard_normal(c.shape)
-            for c, s in zip(TREE.sums(truth), STDS, strict=True)
-        ]
-        fitted = TableCounts(TREE, tuple(counts), STDS).fit(truth.sum())
-        squares.append(float(np.square(fitted - truth).mean()))
-    assert np.mean(squares) == pytest.approx(variance_of_cells(TREE, STDS), rel=0.1)
-
-
 # Rounding.
 
 

@@ -43,16 +43,6 @@ def test_singular_values_shrink_as_the_paper_has_it(m: int, n: int, seed: int) -
     np.testing.assert_allclose(result, (left * kept) @ right.T, atol=1e-8 * (1 + max(values)))
 
 
-def test_noise_alone_is_taken_away_and_a_strong_direction_kept() -> None:
-    generator = np.random.default_rng(0)
-    noise = generator.normal(size=(30, 20))
-    assert np.square(shrink_noise(noise)).mean() < 0.02
-    truth = 60 * np.outer(orthogonal(30, generator)[0], orthogonal(20, generator)[0])
-    error = np.square(shrink_noise(truth + noise) - truth).mean()
-    assert error < 0.2 * np.square(noise).mean()
-    assert not shrink_noise(np.zeros((3, 2))).any()
-
-
 def halves(std: float, part: float, rows: float = 4000.0) -> tuple[np.ndarray, ...]:
     """Truth, noisy and smoothed counts of two columns that one direction relates."""
     one = np.full(16, 1 / 16)

@@ -96,6 +96,7 @@ def test_it_learns_that_columns_agree(name: str) -> None:
     "bad",
     [
         *({"penalty": v} for v in (0, -1, math.inf, "10")),
+        *({"critic__per_generator": v} for v in (0, 1.5, "often", True, None)),
         *({"start_from_counts": v} for v in ("yes", None, 2)),
         *({"clipping__bound": v} for v in ("private", None)),
         *({"clipping__grouping": v} for v in ("layers", None)),

@@ -102,19 +102,6 @@ def distance(one: np.ndarray, other: np.ndarray, sizes: tuple[int, ...]) -> floa
 # The fit.
 
 
-@pytest.mark.slow
-def test_it_learns_a_correlated_table_without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs come within a tenth of what independent columns miss."""
-    index, sizes = correlated()
-    fit = fit_of(counted(index, sizes, 0.0), sizes, float(len(index)))
-    monkeypatch.setattr(estimation, "ENTROPY", 0.0)
-    assert fit.fit(TrainingMonitor(trial_steps=600)) == 600
-    shuffled = np.random.default_rng(1).permuted(index, axis=0)
-    floor = distance(index, shuffled, sizes)
-    assert floor > 0.1
-    assert distance(index, fit.mixture().sample(len(index), rng(3)), sizes) < 0.1 * floor
-
-
 def test_it_stops_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the first step whose loss is that of the noise; what is left are steps that do nothing."""
     index, sizes = correlated()
@@ -399,34 +386,6 @@ def test_rows_follow_the_mixture() -> None:
     assert misses[False] < 0.03 and misses[True] < 0.25 * misses[False]
 
 
-def triple_error(mixture: Mixture, index: np.ndarray) -> float:
-    """The mean distance of counts of triples from those expected, as a share of the rows."""
-    p = mixture.probabilities.double().numpy()
-    blocks = [p[:, b.start : b.stop] for b in mixture.layout.blocks]
-    errors = []
-    for a, b, c in combinations(range(len(blocks)), 3):
-        wanted = np.einsum("ka,kb,kc->abc", blocks[a], blocks[b], blocks[c]) / len(p)
-        by = by_value([block.size for block in mixture.layout.blocks])
-        counts = count_rows(index, (a, b, c), by) / len(index)
-        errors.append(np.abs(counts - wanted).sum() / 2)
-    return float(np.mean(errors))
-
-
-def test_rounding_to_triples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts of triples come nearer than by pairs alone, and those of pairs stay as near."""
-    mixture, errors, away = mixture_of((8, 6, 5, 4)), {}, {}
-    wanted = expected_pairs(mixture)
-    for tripled in (False, True):
-        monkeypatch.setattr(Mixture, "_sweeps", lambda *_, tripled=tripled: (12, tripled))
-        index = mixture.sample(3000, rng(3))
-        errors[tripled] = triple_error(mixture, index)
-        away[tripled] = np.mean([
-            np.abs(count_rows(index, pair, by_value((8, 6, 5, 4))) / 3000 - p).sum() / 2
-            for pair, p in wanted.items()
-        ])  # fmt: skip
-    assert errors[True] < 0.6 * errors[False] and away[True] < away[False] + 0.005
-
-
 def test_triples_count_where_there_is_time() -> None:
     """Never with fewer sweeps than ``FEWEST_SWEEPS``; two columns have no triple, and pairs have all sweeps."""
     narrow, wide = mixture_of((3,) * 10), mixture_of((3,) * 24)
@@ -491,10 +450,3 @@ def test_few_rows_and_columns_of_one_value(rows: int) -> None:
     mixture = mixture_of((1, 1, 3))
     synthetic = mixture.sample(rows, rng(0))
     assert synthetic.shape == (rows, 3) and not synthetic[:, :2].any() and synthetic[:, 2].max() < 3
-
-
-def test_samples_repeat_with_their_stream() -> None:
-    mixture = mixture_of((5, 4))
-    first, second, other = (mixture.sample(50, rng(seed)) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(first, second)
-    assert (first != other).any()

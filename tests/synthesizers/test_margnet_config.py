@@ -38,6 +38,8 @@ OUTSIDE = [
     for name in names
     for value in values
 ]
+OUTSIDE += [(name, 2.5, "whole") for name in (*COUNTS, *COUNTS_FROM_0)]
+OUTSIDE += [("hidden", 128, "width"), ("hidden", (0,), "hidden")]
 NUMBERS = [name for names in GROUPS for name in names]
 
 
@@ -52,9 +54,8 @@ def error_of(name: str, value: Any) -> str:
 @pytest.mark.parametrize(("name", "value", "remedy"), OUTSIDE)
 def test_numbers_outside_their_range_are_rejected(name: str, value: float, remedy: str) -> None:
     text = error_of(name, value)
-    assert f"Expected {name} " in text
-    assert remedy in text
-    assert repr(value) in text
+    assert name in text and remedy in text
+    assert name == "hidden" or repr(value) in text
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -63,26 +64,6 @@ def test_values_that_are_no_numbers_are_rejected(name: str, value: Any) -> None:
     text = error_of(name, value)
     assert f"Expected {name} to be" in text
     assert repr(value) in text
-
-
-@pytest.mark.parametrize("name", [*COUNTS, *COUNTS_FROM_0])
-def test_counts_are_whole_numbers(name: str) -> None:
-    text = error_of(name, 2.5)
-    assert name in text
-    assert "2.5" in text
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "remedy"),
-    [
-        ("hidden", 128, "width"),
-        ("hidden", (0,), "hidden"),
-    ],
-)
-def test_widths_are_checked(name: str, value: Any, remedy: str) -> None:
-    text = error_of(name, value)
-    assert name in text
-    assert remedy in text
 
 
 @pytest.mark.parametrize(

@@ -96,18 +96,6 @@ def test_means_of_all_products_are_the_two_way_marginals() -> None:
         )
 
 
-def test_means_of_independent_columns_are_nothing() -> None:
-    index = table(40)
-    created, _ = features(index)
-    moments = created.second_moments(torch.zeros(len(created)))
-    for b in created.layout.blocks:
-        for a in created.layout.blocks:
-            part = moments[a.start : a.stop, b.start : b.stop]
-            p, q = (created.marginals[created.layout.blocks.index(x)] for x in (a, b))
-            wanted = torch.zeros_like(part) if a is b else torch.from_numpy(np.outer(p, q)).float()
-            torch.testing.assert_close(part, wanted, atol=1e-6, rtol=1e-4)
-
-
 def test_fewer_features_of_a_wide_table() -> None:
     index = table(40)
     created, _ = features(index, per_column=5, most=12)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from row_gradients import row_gradients
 
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
@@ -29,17 +30,6 @@ def net(seed: int = 0) -> torch.nn.Module:
     return mlp([6, 5, 1], torch.Generator().manual_seed(seed)).double()
 
 
-def row_gradients(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-    """By autograd alone, shape (rows, parameters)."""
-    out = []
-    for row in rows:
-        grads = torch.autograd.grad(
-            minus_scores(module, row[None]).sum(), list(module.parameters())
-        )
-        out.append(torch.cat([g.flatten() for g in grads]))
-    return torch.stack(out)
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(1e-3, 1e3), st.integers(0, 99))
 def test_sums_weigh_clipped_rows(parts: list[float], scale: float, seed: int) -> None:
@@ -47,7 +37,7 @@ def test_sums_weigh_clipped_rows(parts: list[float], scale: float, seed: int) ->
     rng, module = torch.Generator().manual_seed(seed), net(seed)
     rows = scale * torch.randn(len(parts), 6, generator=rng, dtype=torch.float64)
     a = torch.tensor(parts, dtype=torch.float64)
-    grads = row_gradients(module, rows)
+    grads = row_gradients(module, minus_scores, rows)
     clipped = grads * (BOUND / grads.norm(dim=1, keepdim=True)).clamp_max(1)
 
     def summed(keep: torch.Tensor) -> torch.Tensor:
@@ -94,7 +84,9 @@ def test_a_step_is_a_weighted_mean_over_the_expected_parts(physical: int | None)
     )
     step.gradient(minus_scores)
     found = torch.cat([p.grad.flatten() for p in module.parameters()])
-    expected = (torch.from_numpy(weights)[:, None] * row_gradients(module, rows)).sum(0)
+    expected = (torch.from_numpy(weights)[:, None] * row_gradients(module, minus_scores, rows)).sum(
+        0
+    )
     assert torch.allclose(found, expected / weights.sum(), atol=1e-5)
 
 
