@@ -40,7 +40,7 @@ def same_layout(one: TableEncoder, other: TableEncoder) -> None:
         np.testing.assert_array_equal(left.codebook, right.codebook)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_layout_and_rows_do_not_depend_on_the_table(data: st.DataObject) -> None:
     """Rows added or removed change neither the layout nor how other rows are encoded."""

@@ -238,7 +238,7 @@ def any_columns(draw: st.DrawFn) -> Column:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(columns=st.lists(any_columns(), min_size=1, max_size=4, unique_by=lambda c: c.name))
 def test_json_round_trip(columns: list[Column]) -> None:
     # Longer than any category drawn: a category that reads as null is refused, and tested elsewhere.
@@ -251,7 +251,7 @@ def test_json_round_trip(columns: list[Column]) -> None:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(column=any_columns())
 def test_every_code_has_a_label_of_its_own_place(column: Column) -> None:
     labels = [column.label(code) for code in range(column.size)]
