@@ -66,7 +66,7 @@ def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: f
     for kind in kinds:
         rows = [_row(result) for result in results if result.kind == kind]
         tables.append(Table((kind, *HEADER), rows))
-    tables += [_replayed(r) for r in results if "neighbours" in r.details]
+    tables += [_replay_table(r) for r in results if "neighbours" in r.details]
     return render_page(f"{method}: audits of the privacy claim", "audit", sentences, tables)
 
 
@@ -78,7 +78,7 @@ def _row(result: AuditResult) -> Row:
     return Row(result.part, cells, warning=result.is_refuted)
 
 
-def _replayed(result: AuditResult) -> Table:
+def _replay_table(result: AuditResult) -> Table:
     """Return a table of a replay with a row for each kind of neighbouring dataset."""
     rows = [
         Row(

@@ -162,7 +162,8 @@ def evaluate_linked(
         unseen_rows = counted.holdout is not None and len(counted.holdout[name]) > 0
         shown, rows = frames, counted
         if not unseen_rows:
-            shown, rows = frames._replace(holdout=None), counted._replace(holdout=None)
+            shown = Compared(frames.synthetic, None, frames.baseline)
+            rows = Compared(counted.synthetic, None, counted.baseline)
         evaluation = _evaluate_alone(shown, schema.tables[name], of_root, name, config)
         alone[name] = replace(evaluation, label=f"{label}, {name}")
         if columns[name].parent is not None:
