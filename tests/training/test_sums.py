@@ -347,10 +347,10 @@ class Beside:
         return torch.randperm(room, generator=torch.Generator().manual_seed(5))[: self.rows]
 
     def exact(
-        self, account: object, values: list[Tensor], stds: object, uses: int, units: object
-    ) -> list[Tensor]:
+        self, account: object, labels: list[None], values: list[Tensor], *rest: object
+    ) -> tuple[list[None], list[Tensor]]:
         self.sums.append(torch.cat([v.flatten() for v in values]))
-        return values
+        return labels, values
 
 
 @pytest.mark.slow
