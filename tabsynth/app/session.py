@@ -23,6 +23,7 @@ from tabsynth.schema.column import KINDS
 from tabsynth.schema.editing import Edit, edit, parse_bounds, parse_values, with_design
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any, read_table, suffix
+from tabsynth.tables.labelled import with_labels
 
 READING = ("sep", "encoding", "decimal", "sheet")
 PASSPHRASE = "TABSYNTH_PASSPHRASE"  # of an encrypted private key, as at the command line
@@ -104,14 +105,14 @@ class Session:
             from tabsynth import draft_private
 
             decimal = reading.get("decimal")
-            frame = read_any(table, ask=True, **_without_decimal(reading))
+            frame = read_any(table, ask=True, **steps.cells(reading))
             if epsilon is None:
                 schema, verb = draft_schema(frame, decimal=decimal), "Drafted"
             else:
                 verb = "Released"
                 schema = draft_private(frame, epsilon, delta, ledger=ledger, decimal=decimal)
             step = steps.draft(table, self.state.schema_path, reading, epsilon, delta, ledger)
-            self._write_schema(steps.with_labels_of(table, schema), step)
+            self._write_schema(with_labels(schema, table), step)
             reasons = [
                 f"{quote(item['name'])} is left out: {item['reason']}." for item in schema.left_out
             ]
@@ -479,11 +480,6 @@ def column_edit(column: ColumnView, form: Mapping[str, Any]) -> Edit:
         declare=(column.name,) if form.get("declare") else (),
         source=texts["source"] or None,
     )
-
-
-def _without_decimal(reading: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of reading cells as they are."""
-    return {name: value for name, value in reading.items() if name != "decimal"}
 
 
 def _signer(path: Path) -> Any:

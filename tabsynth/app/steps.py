@@ -12,7 +12,6 @@ from typing import Any
 from tabsynth.app.settings import Settings
 from tabsynth.methods import METHODS
 from tabsynth.schema.editing import Edit
-from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import suffix
 from tabsynth.tables.labelled import SUFFIXES as LABELLED
 
@@ -60,7 +59,7 @@ def draft(
                 f"from tabsynth{module} import {name}",
                 "from tabsynth import read_table",
                 "",
-                f"frame = {_call('read_table', table, **_cells(reading))}",
+                f"frame = {_call('read_table', table, **cells(reading))}",
                 f"schema = {name}(frame{_more(**budget, decimal=decimal)})",
                 *_labels(table),
                 f"schema.save({_code(out)})",
@@ -342,7 +341,7 @@ def _call(function: str, value: Path, **arguments: Any) -> str:
     return f"{function}({_code(value)}{_more(**arguments)})"
 
 
-def _cells(reading: Reading) -> Reading:
+def cells(reading: Reading) -> Reading:
     """Return the options of reading cells as they are."""
     return {name: value for name, value in reading.items() if name != "decimal"}
 
@@ -355,10 +354,3 @@ def _labels(table: Path) -> list[str]:
         "from tabsynth.tables.labelled import with_labels",
         f"schema = with_labels(schema, {_code(table)})",
     ]
-
-
-def with_labels_of(table: Path, schema: Schema) -> Schema:
-    """Add the labels that a file of SPSS or Stata has for values."""
-    from tabsynth.tables.labelled import with_labels
-
-    return with_labels(schema, table) if suffix(table) in LABELLED else schema

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from tabsynth.cli.console import argument, cli_command, fail, option, say
 from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import Ledger, Reading, Survey, check_not_input, null_texts
 from tabsynth.errors import InputError
-
-if TYPE_CHECKING:
-    from tabsynth.schema.schema import Schema
 
 DIFFERENT_CODE = 1
 
@@ -92,7 +89,11 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
     Columns that identify people or records are left out. With --epsilon the draft is differentially private. Without,
     it contains real values of the table, so it is not public until you replace them.
     """
+    from tabsynth.design import Design
+    from tabsynth.drafting.drafts import draft_schema, review
+    from tabsynth.drafting.private_schema import draft_private
     from tabsynth.tables.files import read_any
+    from tabsynth.tables.labelled import with_labels
 
     check_not_input(request.out, request.table, request.ledger)
     check_writable(request.out)
@@ -108,57 +109,27 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
     options: dict[str, Any] = {"null_values": nulls, "decimal": reading.decimal}
     if request.epsilon is None:
         columns = [name for name in (survey.weight, survey.unit) if name is not None]
-        options |= {"min_count": request.min_count}
-        _draft_for_review(request, frame.drop(columns=columns), options, design)
+        rows = frame.drop(columns=columns)
+        drafted = draft_schema(rows, min_count=request.min_count, **options).replace(**design)
     else:
-        _draft_privately(request, frame, options, design)
-
-
-def _draft_for_review(
-    request: DraftRequest, frame: Any, options: dict[str, Any], design: dict[str, Any]
-) -> None:
-    from tabsynth.drafting.drafts import draft_schema, review
-
-    drafted = _with_labels(draft_schema(frame, **options), request.table).replace(**design)
+        options |= {"ledger": request.ledger, "design": Design(**design)}
+        drafted = draft_private(frame, request.epsilon, request.delta, **options)
+    drafted = with_labels(drafted, request.table)
     drafted.save(request.out)
     omitted = f", {len(drafted.left_out)} left out" if drafted.left_out else ""
-    say(
-        f"Drafted {request.out}: {len(drafted.columns)} columns{omitted}. It contains values that were copied from"
-    )
-    say(
-        "the table, so it is not public. Replace each by a public fact and set provenance to declared:"
-    )
-    for line in review(drafted):
-        say(f"  - {line}")
-
-
-def _with_labels(drafted: "Schema", table: Path) -> "Schema":
-    """Add the labels that an SPSS or Stata file has for its values: they are facts of the file, as names are."""
-    from tabsynth.tables.files import suffix
-    from tabsynth.tables.labelled import SUFFIXES, with_labels
-
-    return with_labels(drafted, table) if suffix(table) in SUFFIXES else drafted
-
-
-def _draft_privately(
-    request: DraftRequest, frame: Any, options: dict[str, Any], survey: dict[str, Any]
-) -> None:
-    from tabsynth.design import Design
-    from tabsynth.drafting.private_schema import draft_private
-
-    epsilon, delta = float(request.epsilon or 0), request.delta
-    drafted = draft_private(
-        frame, epsilon, delta, ledger=request.ledger, design=Design(**survey), **options
-    )
-    released = _with_labels(drafted, request.table)
-    released.save(request.out)
-    omitted = f", {len(released.left_out)} left out" if released.left_out else ""
-    say(
-        f"Drafted {request.out}: {len(released.columns)} columns{omitted}, with ({epsilon:g}, {delta:g})-differential"
-    )
-    unit = released.design.neighbour
+    head = f"Drafted {request.out}: {len(drafted.columns)} columns{omitted}"
+    if request.epsilon is None:
+        say(f"{head}. It contains values that were copied from")
+        say(
+            "the table, so it is not public. Replace each by a public fact and set provenance to declared:"
+        )
+        for line in review(drafted):
+            say(f"  - {line}")
+        return
+    unit = drafted.design.neighbour
+    say(f"{head}, with ({request.epsilon:g}, {request.delta:g})-differential")
     say(f"privacy for adding or removing {unit}. Its cost counts in every fit that takes it.")
-    for item in released.left_out:
+    for item in drafted.left_out:
         say(f"  - {quote(item['name'])}: left out, {item['reason']}.")
     if request.ledger is not None:
         say(ledger_status(request.ledger))

@@ -98,7 +98,12 @@ def _in_declared_dtype(
 
 
 def with_labels(schema: Schema, path: Path) -> Schema:
-    """Return the schema with the descriptions of a file's variables and the labels of their listed values."""
+    """Return the schema with the descriptions of a file's variables and the labels of their listed values, if the file has such.
+
+    They are facts of a file of SPSS or Stata, as names are.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        return schema
     with open(path, "rb") as file:
         head = file.read(16)
     stated: dict[str, Mapping[str, Any]] = {

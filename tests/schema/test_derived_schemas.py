@@ -16,10 +16,8 @@ import pytest
 
 import tabsynth
 from tabsynth import Categorical, Identifier, LinkedSchema, Numeric, Schema
-from tabsynth.app import steps
 from tabsynth.app.session import Session
 from tabsynth.cli.options import load_schema
-from tabsynth.cli.schema import _with_labels
 from tabsynth.dossier.material import read_schema
 from tabsynth.drafting.private_schema import draft_private
 from tabsynth.drafting.suggestions import suggest_constraints
@@ -173,11 +171,7 @@ NEW = "of rows, a public table or a file that no schema was made into"
 CASES: dict[str, Callable[[Path], Schema] | str] = {
     "app/state.py: Preparation.need_plan": lambda f: of_session(f, "need_plan"),
     "app/state.py: Preparation.need_schema": lambda f: of_session(f, "need_schema"),
-    "app/steps.py: with_labels_of": lambda f: of_stata(
-        f, lambda s, path: steps.with_labels_of(path, s)
-    ),
     "cli/options.py: load_schema": lambda f: load_schema(saved(BASE, f)),
-    "cli/schema.py: _with_labels": lambda f: of_stata(f, _with_labels),
     "datasets/acs.py: _with_types": NEW,
     "datasets/acs.py: fetch_acs": NEW,
     "datasets/shipped.py: _load": NEW,
