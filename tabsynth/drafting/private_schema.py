@@ -33,7 +33,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from tabsynth._random import Randomness
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import check_text, in_range, positive, quote
 from tabsynth.design import NO_DESIGN, Design
 from tabsynth.drafting.identifiers import named_for_one
@@ -254,7 +254,7 @@ def draft_on_ledger(
     )
 
 
-def release_name(released: JsonObject) -> str:
+def release_name(released: JsonMapping) -> str:
     """Return the name of what ``released`` of a schema is of, for errors."""
     return f"The {'draft' if 'facts' in released else 'run of suggestions'} of the schema"
 

@@ -11,7 +11,7 @@ private table; ``provenance`` records which.
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -207,40 +207,26 @@ class Schema:
     64
     """
 
-    columns: tuple[Column, ...]
-    null_values: tuple[str, ...] = DEFAULT_NULL_VALUES
-    impossible: tuple[JsonObject, ...] = ()
-    left_out: tuple[dict[str, str], ...] = ()
-    constraints: tuple[JsonObject, ...] = ()
+    columns: Sequence[Column]
+    null_values: Sequence[str] = DEFAULT_NULL_VALUES
+    impossible: Sequence[JsonMapping] = ()
+    left_out: Sequence[Mapping[str, str]] = ()
+    constraints: Sequence[JsonMapping] = ()
     violations: str = "refuse"
-    released: JsonObject | None = None
-    suggested: tuple[JsonObject, ...] = ()
+    released: JsonMapping | None = None
+    suggested: Sequence[JsonMapping] = ()
     decimal: str | None = None
+    _: KW_ONLY
     weight: str | None = None
     max_weight: float | None = None
     unit: str | None = None
     max_rows_per_unit: int | None = None
 
-    def __init__(
-        self,
-        columns: Iterable[Column],
-        null_values: Sequence[str] = DEFAULT_NULL_VALUES,
-        impossible: Sequence[JsonMapping] = (),
-        left_out: Sequence[Mapping[str, str]] = (),
-        constraints: Sequence[JsonMapping] = (),
-        violations: str = "refuse",
-        released: JsonMapping | None = None,
-        suggested: Sequence[JsonMapping] = (),
-        decimal: str | None = None,
-        *,
-        weight: str | None = None,
-        max_weight: float | None = None,
-        unit: str | None = None,
-        max_rows_per_unit: int | None = None,
-    ) -> None:
-        object.__setattr__(self, "columns", tuple(columns))
+    def __post_init__(self) -> None:
+        """Check the values of the fields, and make tuples and dicts of them."""
+        object.__setattr__(self, "columns", tuple(self.columns))
         # An empty cell is how CSV files are written, so it always reads as null.
-        object.__setattr__(self, "null_values", tuple(dict.fromkeys(("", *null_values))))
+        object.__setattr__(self, "null_values", tuple(dict.fromkeys(("", *self.null_values))))
         if not self.columns:
             raise InputError("A schema needs at least one column.")
         for name in duplicates(self.names):
@@ -253,23 +239,20 @@ class Schema:
                     f"Column {quote(column.name)} lists category {quote(value)}, which null_values"
                     " reads as null; take it out of one of the two."
                 )
-        object.__setattr__(self, "impossible", combinations_from(self.columns, impossible))
-        object.__setattr__(self, "left_out", _left_out(self.names, left_out))
-        if not isinstance(constraints, list | tuple):
+        object.__setattr__(self, "impossible", combinations_from(self.columns, self.impossible))
+        object.__setattr__(self, "left_out", _left_out(self.names, self.left_out))
+        if not isinstance(self.constraints, list | tuple):
             raise InputError(
-                f"Expected constraints to be a list of dicts, got {quote(constraints)}."
+                f"Expected constraints to be a list of dicts, got {quote(self.constraints)}."
             )
-        object.__setattr__(self, "constraints", tuple(plainly(item) for item in constraints))
-        object.__setattr__(self, "violations", one_of("violations", violations, VIOLATIONS))
-        object.__setattr__(self, "released", None if released is None else dict(released))
-        object.__setattr__(self, "suggested", checked_suggestions(suggested))
-        if decimal is not None:
-            one_of("decimal", decimal, DECIMAL_MARKS)
-        object.__setattr__(self, "decimal", decimal)
-        design = Design(
-            weight=weight, max_weight=max_weight, unit=unit, max_rows_per_unit=max_rows_per_unit
-        )
-        for name, value in asdict(design).items():
+        object.__setattr__(self, "constraints", tuple(plainly(item) for item in self.constraints))
+        one_of("violations", self.violations, VIOLATIONS)
+        if self.released is not None:
+            object.__setattr__(self, "released", dict(self.released))
+        object.__setattr__(self, "suggested", checked_suggestions(self.suggested))
+        if self.decimal is not None:
+            one_of("decimal", self.decimal, DECIMAL_MARKS)
+        for name, value in asdict(self.design).items():
             object.__setattr__(self, name, value)
         self._check_design()
         self._check_released()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tabsynth._typing import JsonObject
+from tabsynth._typing import JsonMapping
 from tabsynth.evaluation.definitions import Definition
 from tabsynth.evaluation.metric import Metric, Part, weighted_wilson
 from tabsynth.evaluation.results import RuleCheck
@@ -81,7 +81,7 @@ def rule_checks(
         Of both tables, for shares; numbers are of rows.
     """
 
-    def check(rule: Rule, item: JsonObject | None = None) -> RuleCheck:
+    def check(rule: Rule, item: JsonMapping | None = None) -> RuleCheck:
         hits = [rule.violations(table) for table in (synthetic, training)]
         shares = [mean_share(hit, each) for hit, each in zip(hits, weights[::-1], strict=True)]
         broken = [int(hit.sum()) for hit in hits]
