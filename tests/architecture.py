@@ -122,7 +122,7 @@ def jobs() -> dict[str, tuple[int, Callable[[], object]]]:
     from tabsynth import DPWGAN, MargNet, load_census
     from tabsynth.cli import app
     from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-    from tabsynth.synthesizers.adversarial.config import WarmStartConfig, WGANConfig
+    from tabsynth.synthesizers.adversarial.critic import WarmStartConfig, WGANConfig
     from tabsynth.synthesizers.margnet.config import MargNetConfig
     from tabsynth.training.private_step import StepConfig
 

@@ -33,7 +33,7 @@ from systems.form import Request, draw_rows
 from tabsynth.auditing import linked_datasets
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.loading import METHODS
+from tabsynth.synthesizers.estimator import METHODS
 
 SEEDS = (1, 2)
 ROWS, EPSILON, DRAFT_EPSILON = 60, 3.0, 50.0

@@ -10,7 +10,7 @@ from command_lines import FIT, FIT_GAN, make_people, make_schema, refused, run
 from typer.testing import CliRunner
 
 from tabsynth.cli import app, main
-from tabsynth.synthesizers.model import read_model, write_model
+from tabsynth.synthesizers.method import read_model, write_model
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from tabsynth import PATEACGAN, PATEGAN, Schema, load
 from tabsynth.cli import app
 from tabsynth.privacy.certificate.verification import verify
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.settings import with_settings
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time", "few_attacks")
 

@@ -16,7 +16,7 @@ from tabsynth.cli.fit import arguments_of
 from tabsynth.cli.options import read_settings
 from tabsynth.errors import FileFormatError
 from tabsynth.synthesizers import AutoencoderConfig, MargNetConfig, WGANConfig
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import with_settings
 
 HEAVY = {"torch", "pandas", "scipy", "sklearn", "pyarrow", "opacus", "matplotlib"}
 

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from tabsynth import DPWGAN, MargNet
 from tabsynth.cli import app
-from tabsynth.synthesizers.adversarial.config import WGANConfig
+from tabsynth.synthesizers.adversarial.critic import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import with_settings
 
 SAMPLE = ("sample", "margnet.tabsynth", "-n", 40, "-o", "s.csv")
 

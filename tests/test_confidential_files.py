@@ -18,7 +18,7 @@ from tabsynth.evaluation.publishing import PrivateEvaluation
 from tabsynth.report import Report
 from tabsynth.report.report import VIEWS
 from tabsynth.schema import Column, TableKeys
-from tabsynth.synthesizers.model import write_model
+from tabsynth.synthesizers.method import write_model
 
 PACKAGE = Path(__file__).parents[1] / "tabsynth"
 OWNER, USUAL = 0o600, 0o644
@@ -37,7 +37,7 @@ CONFIDENTIAL = {
     ("schema/schema.py", "save"),
     ("schema/linked.py", "save"),
     ("cli/schema.py", "export"),
-    ("synthesizers/model.py", "write_model"),
+    ("synthesizers/method.py", "write_model"),
     ("synthesizers/sampling.py", "stream_to_parquet"),
     ("tables/files.py", "write_table"),
 }

@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 import tabsynth
-from tabsynth.synthesizers import model
+from tabsynth.synthesizers import method as model
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

@@ -38,7 +38,7 @@ from tabsynth.auditing.request import AuditRequest
 from tabsynth.datasets import load_census
 from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers import MargNet
-from tabsynth.synthesizers.loading import LINKED, METHODS
+from tabsynth.synthesizers.estimator import LINKED, METHODS
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.loop import Progress
 

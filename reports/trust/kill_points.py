@@ -57,8 +57,7 @@ from tabsynth.privacy.ledger import ledger as ledgers
 from tabsynth.privacy.ledger.journal import Entry, Journal
 from tabsynth.privacy.ledger.ledger import Account, Ledger
 from tabsynth.schema import Column
-from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.loading import LINKED, METHODS
+from tabsynth.synthesizers.estimator import LINKED, METHODS, Synthesizer
 from tabsynth.training.checkpoint import EARLIER
 
 OUT = Path(__file__).with_suffix(".json")

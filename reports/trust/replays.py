@@ -35,7 +35,7 @@ from tabsynth._files import write_text
 from tabsynth.auditing import linked_datasets
 from tabsynth.auditing.replay_audit import ROWS, SCHEMA, make_table
 from tabsynth.synthesizers.adversarial import public as released
-from tabsynth.synthesizers.loading import LINKED, METHODS
+from tabsynth.synthesizers.estimator import LINKED, METHODS
 
 HERE = Path(__file__).resolve().parent
 PUBLISHED = "evaluate(epsilon=…)"

@@ -36,8 +36,7 @@ from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
 from tabsynth.privacy.certificate.certificate import code
-from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.loading import LINKED, METHODS
+from tabsynth.synthesizers.estimator import LINKED, METHODS, Synthesizer
 from tabsynth.training.loop import Progress
 
 FORMAT = "tabsynth-audit-runs/2"

@@ -48,10 +48,10 @@ from tabsynth.privacy.noise.counts import noisy_marginals
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.synthesizers import DPGAN, DPWGAN
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.config import DPGANConfig, WGANConfig
+from tabsynth.synthesizers.adversarial.critic import DPGANConfig, WGANConfig
 from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.private_step import PrivateStep, StepConfig, poisson_sample
 from tabsynth.training.units import UnitPlaces
 

@@ -38,7 +38,7 @@ from tabsynth.privacy.accounting.mechanisms import LAPLACE
 from tabsynth.privacy.ledger.ledger import recorded_by
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.model import read_model
+from tabsynth.synthesizers.method import read_model
 from tabsynth.training import checkpoint as index
 
 DRAFTS = "schema: "  # with which purposes of drafts begin

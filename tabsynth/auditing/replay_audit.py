@@ -17,8 +17,7 @@ from tabsynth.auditing.run_trace import RecordRandomness
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.loading import LINKED, METHODS
+from tabsynth.synthesizers.estimator import LINKED, METHODS, Synthesizer
 
 PART = "all outputs of a fit"
 ROWS = 60

@@ -9,7 +9,7 @@ from tabsynth.auditing.neighbouring_datasets import (
     NeighbouringDatasets,
     small_neighbouring_datasets,
 )
-from tabsynth.synthesizers.loading import LINKED, METHODS
+from tabsynth.synthesizers.estimator import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
 WHITE_BOX, REPLAY, BLACK_BOX, ONE_RUN = "white-box", "replay", "black-box", "one-run"

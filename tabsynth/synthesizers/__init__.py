@@ -1,7 +1,7 @@
 """The public estimators and their configurations."""
 
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.config import (
+from tabsynth.synthesizers.adversarial.critic import (
     CriticConfig,
     DPGANConfig,
     WarmStartConfig,
@@ -10,14 +10,13 @@ from tabsynth.synthesizers.adversarial.config import (
 from tabsynth.synthesizers.adversarial.dpgan import DPGAN
 from tabsynth.synthesizers.adversarial.dpwgan import DPWGAN
 from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
-from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.loading import METHODS, load
+from tabsynth.synthesizers.estimator import METHODS, Synthesizer, load
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimator import MargNet
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.synthesizers.pate.config import MarginalsConfig, NetworksConfig, PATEConfig
 from tabsynth.synthesizers.pate.estimator import PATEACGAN, PATEGAN
 from tabsynth.synthesizers.plan import Plan
-from tabsynth.synthesizers.settings import with_settings
 from tabsynth.training.clipping import Clipping
 from tabsynth.training.private_step import StepConfig
 

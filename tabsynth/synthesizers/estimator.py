@@ -1,9 +1,10 @@
-"""The base class of the public estimators: fit a DataFrame under a budget, sample DataFrames, save, load."""
+"""The base class of the public estimators: fit a DataFrame under a budget, sample DataFrames, save, load; and all estimators."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tabsynth import methods
 from tabsynth._files import check_writable
 from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of, quote
@@ -23,8 +25,7 @@ from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.method import DAMAGES, Method, device_of
-from tabsynth.synthesizers.model import FittedModel
+from tabsynth.synthesizers.method import DAMAGES, FittedModel, Method, device_of, read_model
 from tabsynth.synthesizers.plan import Plan
 from tabsynth.synthesizers.sampling import (
     STREAMED,
@@ -439,3 +440,46 @@ class Synthesizer(BaseEstimator):
         if random_state is None:
             return self.random_state
         return integer("random_state", random_state, least=0)
+
+
+class Estimators(Mapping[str, type[Synthesizer]]):
+    """The estimator of every registered method by name, imported at the first use."""
+
+    def __init__(self, registered: Mapping[str, methods.Method]) -> None:
+        self.registered = registered
+
+    def __getitem__(self, name: str) -> type[Synthesizer]:
+        """Return the entry of a name."""
+        registered = self.registered[name]
+        estimator: type[Synthesizer] = getattr(
+            import_module(registered.module), registered.estimator
+        )
+        return estimator
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of methods."""
+        return iter(self.registered)
+
+    def __len__(self) -> int:
+        """Return the number of methods."""
+        return len(self.registered)
+
+
+METHODS = Estimators(methods.METHODS)
+LINKED = Estimators(methods.LINKED)
+
+
+def load(path: str | Path) -> Synthesizer:
+    """Load a fitted synthesizer from a file that :meth:`Synthesizer.save` wrote.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is damaged, not a model, or of another version of the format.
+    """
+    facts, weights = read_model(path)
+    name = str(facts.get("method"))
+    method = METHODS.get(name) or LINKED.get(name)
+    if method is None:
+        raise FileFormatError(f"{path} is a model of unknown method {quote(facts.get('method'))}.")
+    return method.from_file(facts, weights, path)

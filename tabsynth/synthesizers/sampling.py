@@ -24,7 +24,7 @@ from tabsynth.schema.column import Column
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition, rows_where
-from tabsynth.synthesizers.model import FittedModel
+from tabsynth.synthesizers.method import FittedModel
 from tabsynth.tables.arrow_files import write_parquet_parts
 from tabsynth.tables.frames import CHOICES, in_kind
 

@@ -47,13 +47,17 @@ from tabsynth.schema.column import Column
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.method import (
+    MAX_ROWS,
+    FittedModel,
     Method,
     PlannedSpend,
     TableMethod,
+    Trained,
     WarmStart,
     device_of,
+    json_default,
+    read_model,
 )
-from tabsynth.synthesizers.model import MAX_ROWS, FittedModel, Trained, json_default, read_model
 from tabsynth.synthesizers.plan import Plan, complete_plan
 from tabsynth.synthesizers.violations import check_count, check_counted, release_number
 from tabsynth.tables.counter import RowCounter

@@ -7,7 +7,7 @@ from systems import make_tiny_model, system_names
 
 from tabsynth.auditing.replay import DRAFTS, Neighbour, ReplayResult
 from tabsynth.auditing.replay_audit import SCHEMA
-from tabsynth.synthesizers.loading import METHODS
+from tabsynth.synthesizers.estimator import METHODS
 
 EPSILON = 60.0  # where accounting is quick: a replay is of control flow, whatever the noise
 ROUNDING = 1e-4  # of gradients in float32

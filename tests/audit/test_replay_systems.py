@@ -11,7 +11,7 @@ from replayed_tables import EPSILON, ROUNDING, SCHEMA, checked, frame, pairs_of
 from systems import list_systems, make_tiny_model, system_names
 
 from tabsynth.synthesizers.adversarial import public as released
-from tabsynth.synthesizers.loading import METHODS
+from tabsynth.synthesizers.estimator import METHODS
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")

@@ -19,7 +19,7 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.noise import counts
 from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial import method as counting
-from tabsynth.synthesizers.adversarial.adversarial import CRITIC, Adversarial
+from tabsynth.synthesizers.adversarial.critic import CRITIC, Adversarial
 from tabsynth.synthesizers.adversarial.generator import TrainingContext
 from tabsynth.synthesizers.adversarial.method import NetworksMethod
 from tabsynth.training import clipping, private_step

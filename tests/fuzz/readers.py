@@ -38,10 +38,9 @@ from tabsynth.schema.editing import differences
 from tabsynth.schema.exporters import EXPORTS
 from tabsynth.schema.importers import import_schema
 from tabsynth.schema.linked import LinkedSchema
-from tabsynth.synthesizers.adversarial.config import WGANConfig
+from tabsynth.synthesizers.adversarial.critic import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.model import read_model
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import read_model, with_settings
 from tabsynth.tables.files import read_any, read_linked
 from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, write_index
 

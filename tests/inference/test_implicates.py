@@ -21,8 +21,8 @@ from tabsynth.synthesizers.margnet.implicates import (
     implicate,
 )
 from tabsynth.synthesizers.margnet.selection import Measurements, Resolution
+from tabsynth.synthesizers.method import FittedModel
 from tabsynth.synthesizers.mixture import Mixture
-from tabsynth.synthesizers.model import FittedModel
 from tabsynth.synthesizers.sampling import numbered_paths
 
 

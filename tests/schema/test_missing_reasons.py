@@ -33,7 +33,7 @@ from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema import Column, hierarchical
 from tabsynth.schema.conditions import condition_value
 from tabsynth.synthesizers import AutoencoderConfig, WGANConfig
-from tabsynth.synthesizers.adversarial.config import WarmStartConfig
+from tabsynth.synthesizers.adversarial.critic import WarmStartConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.private_step import StepConfig
 

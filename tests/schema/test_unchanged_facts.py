@@ -22,7 +22,7 @@ from tabsynth.schema.editing import Edit, differences, edit
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
-from tabsynth.synthesizers.model import Trained
+from tabsynth.synthesizers.method import Trained
 
 WORDS = "declared, unchanged from a draft of the rows"
 

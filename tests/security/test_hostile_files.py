@@ -21,7 +21,7 @@ from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.journal import Journal
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.model import read_model, write_model
+from tabsynth.synthesizers.method import read_model, write_model
 from tabsynth.training.checkpoint import INDEX, Checkpoint, write_index
 
 SECONDS = 3.0  # of CPU, on a slow machine under load; most take hundredths
@@ -198,7 +198,7 @@ def test_a_limit_is_what_the_page_says() -> None:
         "tables.limits",
         "_validate",
         "_tensors",
-        "synthesizers.model",
+        "synthesizers.method",
         "schema.schema",
     ]:
         result = vars(importlib.import_module(f"tabsynth.{module}"))

@@ -8,11 +8,11 @@ import pandas as pd
 from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Schema
 from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.config import DPGANConfig, WGANConfig
+from tabsynth.synthesizers.adversarial.critic import DPGANConfig, WGANConfig
 from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
 from tabsynth.synthesizers.estimator import Synthesizer
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.settings import with_settings
 
 SCHEMA = Schema(
     [

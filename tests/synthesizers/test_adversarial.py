@@ -14,13 +14,13 @@ from torch import Tensor
 
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.synthesizers.adversarial import adversarial
-from tabsynth.synthesizers.adversarial import adversarial as row_losses
-from tabsynth.synthesizers.adversarial.adversarial import (
+from tabsynth.synthesizers.adversarial import critic as adversarial
+from tabsynth.synthesizers.adversarial import critic as row_losses
+from tabsynth.synthesizers.adversarial.critic import (
     Adversarial,
+    DPGANConfig,
     RowLosses,
 )
-from tabsynth.synthesizers.adversarial.config import DPGANConfig
 from tabsynth.synthesizers.adversarial.generator import (
     Curves,
     MomentPenalty,
@@ -28,7 +28,7 @@ from tabsynth.synthesizers.adversarial.generator import (
     mean_code,
     second_moments,
 )
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.networks import mlp
 from tabsynth.training.private_step import Places, PrivateStep
 

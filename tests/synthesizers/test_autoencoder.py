@@ -18,7 +18,7 @@ from tabsynth.synthesizers.adversarial.autoencoder import (
     AutoencoderConfig,
     source_autoencoder,
 )
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.private_step import StepConfig
 
 torch.set_num_threads(1)

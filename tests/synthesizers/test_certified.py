@@ -17,7 +17,7 @@ from tabsynth.privacy.certificate.certificate import beside, read_certificate, s
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.synthesizers import METHODS, load
-from tabsynth.synthesizers.adversarial import adversarial
+from tabsynth.synthesizers.adversarial import critic as adversarial
 from tabsynth.synthesizers.adversarial import public as released
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.estimator import MODES, TEACHERS

@@ -13,7 +13,7 @@ from fitted_tables import frame, small, small_acgan, small_dpgan, small_pate
 
 from tabsynth import load
 from tabsynth.errors import TabsynthError
-from tabsynth.synthesizers.model import read_model, write_model
+from tabsynth.synthesizers.method import read_model, write_model
 
 CONFIGS = json.loads(Path(__file__).with_name("configs_of_0_2.json").read_text("utf-8"))
 MODELS: dict[str, Any] = {

@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 
 from tabsynth import DPWGAN, InputError, TabsynthError, load
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.config import WGANConfig
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.adversarial.critic import WGANConfig
+from tabsynth.synthesizers.method import with_settings
 
 torch.set_num_threads(1)
 

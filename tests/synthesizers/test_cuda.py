@@ -9,11 +9,11 @@ import torch
 
 from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, Schema
 from tabsynth.schema import Column
-from tabsynth.synthesizers.adversarial.config import DPGANConfig, WGANConfig
+from tabsynth.synthesizers.adversarial.critic import DPGANConfig, WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.settings import with_settings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA here")
 

@@ -14,7 +14,7 @@ from tabsynth import InputError, MargNet, load
 from tabsynth.errors import FileFormatError
 from tabsynth.synthesizers import MargNetConfig
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.model import read_model, write_model
+from tabsynth.synthesizers.method import read_model, write_model
 
 torch.set_num_threads(1)
 

@@ -12,8 +12,7 @@ from test_wgan import layout_of, pairs, rng
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.synthesizers.adversarial.adversarial import Adversarial
-from tabsynth.synthesizers.adversarial.config import DPGANConfig, WGANConfig
+from tabsynth.synthesizers.adversarial.critic import Adversarial, DPGANConfig, WGANConfig
 from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
 from tabsynth.synthesizers.adversarial.generator import (
     BETAS,
@@ -22,7 +21,7 @@ from tabsynth.synthesizers.adversarial.generator import (
     TableGenerator,
     mean_code,
 )
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import with_settings
 
 torch.set_num_threads(1)
 

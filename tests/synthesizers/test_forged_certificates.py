@@ -307,7 +307,7 @@ ALWAYS = (ONE_WAY, JOINT, CRITIC, VOTES)
 
 def test_curves_of_methods_have_registered_names() -> None:
     """A curve of another name would be compared with nothing."""
-    from tabsynth.synthesizers.adversarial.adversarial import SCORES
+    from tabsynth.synthesizers.adversarial.critic import SCORES
     from tabsynth.synthesizers.pate.pairs import DISTANCE
 
     names = {name: {*method.curves} for name, method in METHODS.items()}

@@ -19,9 +19,9 @@ from tabsynth import DPWGAN, InputError, Schema, TabsynthError, load
 from tabsynth.errors import FileFormatError
 from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.config import CriticConfig, WGANConfig
+from tabsynth.synthesizers.adversarial.critic import CriticConfig, WGANConfig
 from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
-from tabsynth.synthesizers.model import read_model, write_model
+from tabsynth.synthesizers.method import read_model, write_model
 from tabsynth.training.private_step import StepConfig
 
 torch.set_num_threads(1)

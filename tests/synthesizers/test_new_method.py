@@ -30,8 +30,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import estimated_rows, noisy_marginals, probabilities
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers import METHODS, Synthesizer, load
-from tabsynth.synthesizers.method import PlannedSpend, TableMethod
-from tabsynth.synthesizers.model import Trained
+from tabsynth.synthesizers.method import PlannedSpend, TableMethod, Trained
 from tabsynth.training.loop import TrainingMonitor
 
 NAME = "independent"

@@ -13,7 +13,7 @@ from tabsynth._random import Randomness
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers import plan
 from tabsynth.synthesizers.margnet.estimator import MargNetMethod
-from tabsynth.synthesizers.model import Trained
+from tabsynth.synthesizers.method import Trained
 from tabsynth.synthesizers.plan import TRIAL_STEPS, estimate_seconds, made_up_rows
 from tabsynth.training.loop import TrainingMonitor
 

@@ -11,7 +11,7 @@ from test_wgan import rng, tiny
 
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.synthesizers.adversarial.adversarial import Adversarial
+from tabsynth.synthesizers.adversarial.critic import Adversarial
 from tabsynth.synthesizers.adversarial.generator import TableGenerator
 from tabsynth.training import private_step
 from tabsynth.training.private_step import Captured

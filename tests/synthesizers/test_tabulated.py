@@ -25,8 +25,8 @@ from tabsynth.synthesizers.margnet.tabulated import (
     fitted_tables,
     shared_sums,
 )
+from tabsynth.synthesizers.method import read_model, write_model
 from tabsynth.synthesizers.mixture import Mixture
-from tabsynth.synthesizers.model import read_model, write_model
 
 OTHERS = [("state", "group", "job"), ("pay", "sex")]
 

@@ -24,7 +24,7 @@ from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema import Column, Design
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.loading import load
+from tabsynth.synthesizers.estimator import load
 from tabsynth.synthesizers.violations import SHARE, release_number
 
 COLUMNS = [

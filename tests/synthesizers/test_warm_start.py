@@ -15,7 +15,7 @@ from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import PrivateTable, as_earlier
 from tabsynth.schema import Column
 from tabsynth.synthesizers.adversarial import public as released
-from tabsynth.synthesizers.adversarial.config import WGANConfig
+from tabsynth.synthesizers.adversarial.critic import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)

@@ -29,15 +29,14 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.schema.editing import with_design
 from tabsynth.synthesizers import MargNetConfig
-from tabsynth.synthesizers.adversarial.config import WGANConfig
+from tabsynth.synthesizers.adversarial.critic import WGANConfig
 from tabsynth.synthesizers.margnet import selection
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.margnet.weighting import WeightClasses, WeightedColumns
+from tabsynth.synthesizers.method import Population, with_settings
 from tabsynth.synthesizers.mixture import Mixture
-from tabsynth.synthesizers.model import Population
 from tabsynth.synthesizers.pate.rounds import deal
 from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
-from tabsynth.synthesizers.settings import with_settings
 from tabsynth.synthesizers.violations import release_number
 from tabsynth.training.private_step import PARTS_STEP, WeightedInputs
 

@@ -14,8 +14,7 @@ from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema import Column
-from tabsynth.synthesizers.adversarial.adversarial import Adversarial
-from tabsynth.synthesizers.adversarial.config import WGANConfig
+from tabsynth.synthesizers.adversarial.critic import Adversarial, WGANConfig
 from tabsynth.synthesizers.adversarial.dpwgan import source_wgan
 from tabsynth.synthesizers.adversarial.generator import (
     GeneratorConfig,
@@ -23,7 +22,7 @@ from tabsynth.synthesizers.adversarial.generator import (
     TableGenerator,
     mean_code,
 )
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import mlp
 

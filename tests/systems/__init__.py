@@ -9,8 +9,7 @@ from typing import Any
 from systems import gan, linked, margnet, pate
 from systems.form import Request, Systems
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.loading import LINKED, METHODS
+from tabsynth.synthesizers.estimator import LINKED, METHODS, Synthesizer
 
 DRAFTS = "drafts"  # an option of a system of any method: the fit drafts its schema
 SYSTEMS: dict[str, Systems] = {**margnet.SYSTEMS, **gan.SYSTEMS, **pate.SYSTEMS, **linked.SYSTEMS}

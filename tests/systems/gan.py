@@ -9,11 +9,11 @@ from systems.form import Parameters, Request, Systems, draw_rows, with_unit, wit
 from tabsynth.auditing.fixtures.gan import TINY, TINY_CODER
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig, source_autoencoder
-from tabsynth.synthesizers.adversarial.config import WGANConfig
+from tabsynth.synthesizers.adversarial.critic import WGANConfig
 from tabsynth.synthesizers.adversarial.dpgan import VARIANTS
 from tabsynth.synthesizers.adversarial.dpwgan import DPWGAN, source_wgan
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.private_step import StepConfig
 
 PUBLIC_ROWS = 25  # rows of the public table

@@ -7,13 +7,13 @@ from systems import gan
 from systems.form import Parameters, Request, Systems
 from tabsynth.auditing.fixtures.pate import TEACHERS, TINY, class_column
 from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.synthesizers.pate.config import (
     MarginalsConfig,
     NetworksConfig,
     PATEConfig,
     paper_config,
 )
-from tabsynth.synthesizers.settings import with_settings
 
 _FULL_BATCHES = with_settings(
     PATEConfig(),

@@ -28,7 +28,7 @@ from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.adversarial.generator import TrainingContext
-from tabsynth.synthesizers.settings import check_parts
+from tabsynth.synthesizers.method import check_parts
 from tabsynth.training.clipping import Clipping
 from tabsynth.training.loop import run_steps
 from tabsynth.training.networks import ACTIVATIONS, Heads, State, mlp, optimizer, set_bias

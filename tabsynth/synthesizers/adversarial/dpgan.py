@@ -17,7 +17,7 @@ pictures at 2e-4 to 3e-4.
 NOTE[DIFF] Training stops when the planned steps are done; the accountant was asked before.
 NOTE[DIFF] Without a public table, stand-ins are generated rows or those of a table that was released
 before. In ``advanced`` real rows are set against them before the clip, see
-:mod:`tabsynth.synthesizers.adversarial.adversarial`; ``basic`` pairs each with one generated row, as the box does.
+:mod:`tabsynth.synthesizers.adversarial.critic`; ``basic`` pairs each with one generated row, as the box does.
 NOTE[DIFF] A group's bound is half the *median* of its gradient norms on public rows, as in our DP-WGAN; the
 authors' code takes their mean, which is ``max_norm=1.0, statistic="mean"``. Noise grows with the bound, but
 Adam takes the scale back: on the census table neither is clearly better (``reports/gans``).
@@ -35,13 +35,14 @@ from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.adversarial.adversarial import CriticLearning, with_rule
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.adversarial.config import (
+from tabsynth.synthesizers.adversarial.critic import (
     CRITIC_OF_0_2,
     NO_WARM_START,
     WARM_CRITIC_STEPS,
+    CriticLearning,
     DPGANConfig,
+    with_rule,
 )
 from tabsynth.synthesizers.adversarial.method import (
     NetworksMethod,
@@ -50,7 +51,7 @@ from tabsynth.synthesizers.adversarial.method import (
     read_parameters,
 )
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.clipping import Clipping
 
 # Section 4 of the paper, with what our DP-WGAN gains for free.

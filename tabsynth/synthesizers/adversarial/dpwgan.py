@@ -7,7 +7,7 @@ NOTE[DIFF] Each example's gradient is clipped at C. The paper relies on weight c
 gradients; that bound is far above any useful C, and weight clipping never stands in for it.
 NOTE[DIFF] The generator steps with its own rate α_g; the box prints α_d.
 NOTE[DIFF] The default preset sets a real row against the mean of a batch of generated rows, not against
-one of them (see :mod:`tabsynth.synthesizers.adversarial.adversarial`), and its bound C follows the gradient norms of
+one of them (see :mod:`tabsynth.synthesizers.adversarial.critic`), and its bound C follows the gradient norms of
 generated rows. Preset ``source`` pairs each real row with one generated row, as line 5 of the box does,
 and its C is fixed.
 NOTE[DIFF] The default preset starts the generator from noisy one-way counts, holds its mean code to them
@@ -29,14 +29,15 @@ from tabsynth._typing import JsonObject
 from tabsynth._validate import one_of
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.adversarial.adversarial import CriticLearning, with_rule
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig, source_autoencoder
-from tabsynth.synthesizers.adversarial.config import (
+from tabsynth.synthesizers.adversarial.critic import (
     CRITIC_OF_0_2,
     NO_WARM_START,
     WARM_CRITIC_STEPS,
     CriticConfig,
+    CriticLearning,
     WGANConfig,
+    with_rule,
 )
 from tabsynth.synthesizers.adversarial.generator import GeneratorConfig
 from tabsynth.synthesizers.adversarial.method import (
@@ -46,7 +47,7 @@ from tabsynth.synthesizers.adversarial.method import (
     read_parameters,
 )
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.settings import with_settings
+from tabsynth.synthesizers.method import with_settings
 from tabsynth.training.clipping import Clipping
 from tabsynth.training.private_step import StepConfig
 

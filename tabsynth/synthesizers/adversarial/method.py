@@ -67,14 +67,18 @@ from tabsynth.synthesizers.adversarial.public import (
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.method import (
+    Config,
+    FittedModel,
     PlannedSpend,
+    Population,
+    Sampler,
     TableMethod,
+    Trained,
     check_public_source,
     check_table_schema,
     public_codes,
+    read_settings,
 )
-from tabsynth.synthesizers.model import FittedModel, Population, Sampler, Trained
-from tabsynth.synthesizers.settings import Config, read_settings
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import parts_of
 from tabsynth.training.loop import TrainingMonitor

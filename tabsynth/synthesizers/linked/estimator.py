@@ -38,16 +38,14 @@ from tabsynth.synthesizers.margnet.measurement import OneWay, PrivateMarginals, 
 from tabsynth.synthesizers.margnet.selection import Measurements, Workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.method import (
+    FittedModel,
     Method,
     PlannedSpend,
+    Trained,
     check_identifiers,
     weight_notes,
 )
 from tabsynth.synthesizers.mixture import EVERYTHING, Box
-from tabsynth.synthesizers.model import (
-    FittedModel,
-    Trained,
-)
 from tabsynth.synthesizers.plan import Plan
 from tabsynth.synthesizers.sampling import (
     add_weights,

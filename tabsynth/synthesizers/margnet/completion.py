@@ -12,8 +12,8 @@ from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
 from tabsynth.schema.constraints import Derived, Order
 from tabsynth.schema.schema import refuse_impossible, refuse_no_rows
+from tabsynth.synthesizers.method import FittedModel
 from tabsynth.synthesizers.mixture import Box
-from tabsynth.synthesizers.model import FittedModel
 
 COMPLETIONS = 200  # draws of a row until it satisfies the rules
 NULLS = ("fill", "keep")

@@ -40,16 +40,18 @@ from tabsynth.synthesizers.margnet.prior import Posterior, stated_use, with_publ
 from tabsynth.synthesizers.margnet.selection import KEPT, Measurements, parsed_workload
 from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.method import (
+    FittedModel,
     PlannedSpend,
+    Sampler,
     TableMethod,
+    Trained,
     check_public_source,
     check_table_schema,
     public_codes,
+    read_settings,
 )
 from tabsynth.synthesizers.mixture import Box, Mixture, disjoint_boxes
-from tabsynth.synthesizers.model import FittedModel, Sampler, Trained
 from tabsynth.synthesizers.sampling import check_size, random_streams
-from tabsynth.synthesizers.settings import read_settings
 from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor

@@ -28,8 +28,8 @@ from tabsynth.encoding.table import Block, Layout, codebook
 from tabsynth.privacy.noise.counts import Measured, interval
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import Workload
+from tabsynth.synthesizers.method import Population
 from tabsynth.synthesizers.mixture import Mixture
-from tabsynth.synthesizers.model import Population
 
 CLASSES = 40  # classes of weights below the cap, as many as keep the error of their midpoints below that of noise
 WEIGHT_GROUPS = 5  # of these classes in counts with other columns

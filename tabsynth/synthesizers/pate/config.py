@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from tabsynth._validate import in_range, integer, one_of, positive, widths
 from tabsynth.privacy.accounting.mechanisms import ACCOUNTINGS, EXACT_BINARY
 from tabsynth.synthesizers.adversarial.generator import GENERATOR_OF_0_2, GeneratorConfig
-from tabsynth.synthesizers.settings import check_parts
+from tabsynth.synthesizers.method import check_parts
 
 # The settings of version 0.2.0 by their present names; None: no setting any more.
 PATE_OF_0_2: dict[str, str | None] = {
