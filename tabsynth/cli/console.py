@@ -20,7 +20,7 @@ from tabsynth._validate import quote
 from tabsynth.errors import TableError, TabsynthError
 
 INTERRUPTED = 130
-# Options of early versions: of fit and plan as settings now, of sample under another name.
+# Options of early versions: settings that replace those of fit and plan, and the option of sample with its name today.
 RENAMED = {"label": "class_column", "labels": "queries"}
 RENAMED_OF_SAMPLE = {"--label": "--class-value"}
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name

@@ -280,7 +280,7 @@ def _print_result(
 ) -> None:
     """Print the claim, both accountants, what they mean for an attacker, signature, notes and problems.
 
-    Of a consistent ``table`` besides the state, in words.
+    For a consistent ``table``, print its state in words as well.
     """
     from tabsynth.privacy.accounting.attackers import PRIORS
     from tabsynth.privacy.certificate.certificate import (

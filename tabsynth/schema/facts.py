@@ -1,7 +1,7 @@
-"""A column, as helpers see it that the columns themselves import; and how a database finds the codes of its values.
+"""The part of a column that helpers use, and the comparisons by which Spark finds the codes of its values.
 
-A column says the latter by :meth:`tabsynth.schema.column.Column.placing`: comparisons that follow from the schema alone, of
-which ``tabsynth/tables/engines.py`` makes an expression.
+Columns import these helpers, so the helpers cannot import columns. :meth:`tabsynth.schema.column.Column.placing` returns
+the comparisons, which follow from the schema alone. ``tabsynth/tables/engines.py`` makes an expression of them.
 """
 
 from collections.abc import Mapping

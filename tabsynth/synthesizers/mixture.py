@@ -946,7 +946,7 @@ def _replace(
 
 
 def _gain(down: np.ndarray, up: np.ndarray, error: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return half of what each move takes off the weighted squared error of the cells, shape (n,)."""
+    """Return half of what each move subtracts from the weighted squared error of the cells, shape (n,)."""
     change = (error[down] - 0.5) * weights[down] - (error[up] + 0.5) * weights[up]
     return (change * (down != up)).sum(axis=1)
 

@@ -1,8 +1,8 @@
-"""Lazy tables of DuckDB, Polars and Spark, whose rows are counted where they are.
+"""Lazy tables of DuckDB, Polars and Spark, which are counted without a copy of all rows in memory.
 
 DuckDB and Polars run in this process: they give rows in batches, which it counts as it counts Parquet files.
 
-Of a cluster only counts come back. Spark makes category codes of values by comparisons that follow from the schema
+From Spark only counts come back. It makes category codes of values by comparisons that follow from the schema
 (:mod:`tabsynth.schema.facts`), and counts their combinations. Expressions are built by narwhals; no SQL text has a name or
 a value of the table.
 """
@@ -38,13 +38,13 @@ T = TypeVar("T")
 LazyTable = nw.LazyFrame[Any]
 logger = logging.getLogger(__name__)
 MOST_CELLS = 10**6  # that one query may return
-# That one expression compares; of more, the engine counts the values themselves.
+# That one expression compares; of more, Spark counts the values themselves.
 MOST_VALUES = 10_000
 MOST_SETS = 100  # of columns in one query
 WORKER_ROWS = 2**18  # that a worker of Spark counts at a time
 MOST_KEYS = 60  # different columns, or groups of their values, in one query
 BLOCK = 10  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
-EXACT_DIGITS = 15  # of decimals that become the nearest float, as Python makes it, in every engine
+EXACT_DIGITS = 15  # of decimals that become the nearest float, as Python makes it, in Spark
 UNKNOWN = -1  # instead of a code: the schema does not take the value
 ENCODED = 10**5  # values that are encoded in Python at a time
 ENGINES = {
@@ -378,7 +378,7 @@ def _storage_word(kind: Any) -> str:
 
 
 def _values_of(name: str, kind: DType) -> nw.Expr:
-    """Return a column's values; texts as plain texts, for DuckDB compares those of its type JSON as JSON."""
+    """Return a column's values, texts of every type as plain texts."""
     values = nw.col(name)
     return values.cast(nw.String) if kind in (nw.Categorical, nw.Enum, nw.String) else values
 

@@ -273,7 +273,7 @@ def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
 
     Whole numbers and booleans of Arrow data come in pandas' nullable dtypes, whether or not there is a null:
     see :func:`tabsynth.tables.frames.column_from_arrow`. Cells of objects become plain ones: see
-    :func:`tabsynth.schema.column.with_plain_cells`. Other pandas columns are taken as they are.
+    :func:`tabsynth.schema.cells.with_plain_cells`. Other pandas columns are taken as they are.
     """
     if isinstance(table, pd.DataFrame):
         check_names(table, what)

@@ -165,7 +165,7 @@ class PerExampleClipper:
         bounds : float or Tensor of shape (G,)
             C of each group; ``math.inf`` clips nothing.
         reference : list of Tensor, optional
-            A public gradient that is taken off each example's before clipping.
+            A public gradient that is subtracted from each example's before clipping.
         keep : bool Tensor, shape (batch,), optional
             Rows that count; others fill up a batch of fixed shape.
         parts : float64 Tensor, shape (batch,), optional
@@ -482,7 +482,7 @@ class Clipping:
     clusters : int
     statistic : {"median", "mean"}
     centred : bool
-        Whether the mean gradient of public rows is taken off each private row's before the clip.
+        Whether the mean gradient of public rows is subtracted from each private row's before the clip.
     """
 
     max_norm: float = 1.0

@@ -218,7 +218,7 @@ class Factors:
         ----------
         units : UnitPlaces
         reference : mapping to Tensor, optional
-            r by parameter, which is taken off each row's gradient.
+            r by parameter, which is subtracted from each row's gradient.
         parts : float64 Tensor, shape (batch,), optional
             aⱼ, from 0 to 1: as how much of a row each row counts in the sum; by default 1.
 
@@ -226,7 +226,7 @@ class Factors:
         -------
         dict of tuple of float64 Tensor, shape (batch,)
             By parameter, and the same at all places of a unit; the second one is of outer products before they are
-            added up, and of biases with the reference taken off.
+            added up, and of biases with the reference subtracted.
 
         Notes
         -----

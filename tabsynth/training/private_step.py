@@ -661,15 +661,15 @@ class PrivateStep:
             ``losses(module, rows)``: one loss a row, a function of that row and of public things. If it
             draws, then from a generator that is its attribute ``rng``.
         public : Tensor, shape (m, width), optional
-            Public or generated rows: the other side of a critic's loss. Their mean gradient is taken
-            off each private row's *before* clipping, so that the sum is that of the difference, and
+            Public or generated rows: the other side of a critic's loss. Their mean gradient is
+            subtracted from each private row's *before* clipping, so that the sum is that of the difference, and
             their norms may set the bounds.
         public_losses : callable, optional
             The loss of public rows, where it is another one.
         correction : sequence of Tensor, optional
             A public gradient that is added after the noise.
         restored : bool
-            Add the public rows' mean gradient back after the noise, where it was taken off.
+            Add the public rows' mean gradient back after the noise, where it was subtracted.
 
         NOTE[DIFF] Xie et al. pair each real row with one generated row. Against the mean of many,
         the differences are shorter: what all rows share (the last bias above all) needs no noise,
@@ -811,7 +811,7 @@ class PrivateStep:
         self.bounds.follow(norms)
         if reference is None or not self.private:
             return reference
-        # A reference so large that its rounding would take much of the bound is not taken off at all.
+        # A reference so large that its rounding would take much of the bound is not subtracted at all.
         bounds = self.bounds.now.double()
         slack, _ = self.clipper.rounding(bounds, reference, self.part_rows)
         small = (slack <= MOST_ROUNDING * bounds).all()

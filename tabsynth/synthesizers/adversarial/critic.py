@@ -170,7 +170,7 @@ class DPGANConfig:
     Attributes
     ----------
     generator, critic, step, clipping, warm_start
-        The parts, as in :class:`tabsynth.WGANConfig`.
+        The parts, as in :class:`WGANConfig`.
     penalty : float
         λ of the gradient penalty.
     start_from_counts : bool

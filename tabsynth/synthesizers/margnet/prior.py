@@ -252,7 +252,7 @@ def least_errors(
         Of a sum below 1, or of 1: then they are the shares.
     """
     shares = np.geomspace(np.maximum(least_shares, LEAST_SHARE), 1.0, STEPS)
-    gains = np.empty_like(shares)  # what a little more of the budget takes off each set's error
+    gains = np.empty_like(shares)  # decrease of each set's error by a little more budget
     for i, v in enumerate(variances):
         in_noise = v.ravel() / noise**2
         gains[:, i] = [

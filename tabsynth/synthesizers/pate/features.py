@@ -310,7 +310,7 @@ class MarginalTeachers:
         Parameters
         ----------
         questions : Tensor, shape (rows, features)
-            ψ of each row, c taken off.
+            ψ of each row, c subtracted.
         centre : Tensor, shape (features,)
         heads : sequence of BoolTensor, shape (features,)
             Which features each head goes by.
