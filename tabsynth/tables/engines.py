@@ -196,7 +196,7 @@ class SparkCounter(EngineCounter):
             if math.prod(key.size for key in s) > MOST_CELLS:
                 names = ", ".join(quote(key.column.name) for key in s)
                 raise InputError(
-                    f"Columns {names} have more than {MOST_CELLS:,} cells, the most that an engine returns; declare fewer"
+                    f"Columns {names} have more than {MOST_CELLS:,} cells, the most that Spark returns; declare fewer"
                     " values or cells."
                 )
         keys, problems = dict[GroupedColumn, _Key](), list[str]()
