@@ -60,7 +60,9 @@ def sample(
     if key is not None:
         check_complete(claim, f"The certificate of {model}")
     linked = synthesizer.method in LINKED
-    options = _of_tables(synthesizer, draw) if linked else _of_table(synthesizer, draw, out)
+    options = (
+        _linked_options(synthesizer, draw) if linked else _table_options(synthesizer, draw, out)
+    )
     options |= typed_options({"max_draws": draw.max_draws, "weights": draw.weights})
     synthesizer.sample_to(out, draw.n, random_state=draw.seed, **written, **options)
     rows = "" if linked else f" ({synthesizer.rows_ if draw.n is None else draw.n:,} rows)"
@@ -87,8 +89,8 @@ def _tables_of(synthesizer: Any, draw: Draw, out: Path) -> list[Path]:
     return [out] if draw.implicates is None else numbered_paths(out, draw.implicates)
 
 
-def _of_table(synthesizer: Any, draw: Draw, out: Path) -> dict[str, Any]:
-    """Return the conditions of a single table as arguments of ``sample_to``."""
+def _table_options(synthesizer: Any, draw: Draw, out: Path) -> dict[str, Any]:
+    """Return the options of the sample of a single table as arguments of ``sample_to``."""
     from tabsynth.synthesizers.conditions import parse_where
     from tabsynth.tables.files import suffix
 
@@ -101,7 +103,7 @@ def _of_table(synthesizer: Any, draw: Draw, out: Path) -> dict[str, Any]:
     return options
 
 
-def _of_tables(synthesizer: Any, draw: Draw) -> dict[str, Any]:
+def _linked_options(synthesizer: Any, draw: Draw) -> dict[str, Any]:
     """Return the conditions of linked tables, ``TABLE.COLUMN=VALUE``, as arguments of ``sample_to``."""
     from tabsynth.synthesizers.conditions import parse_where
 
