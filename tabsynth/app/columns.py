@@ -220,7 +220,7 @@ def _has(fact: str, kind: str) -> bool:
 
 
 def _fact_field(label: str, value: str | None, read: str | None, *, wide: bool = False) -> Any:
-    """Return a field with a value; an empty one, with the value as its hint, where that was read from the rows."""
+    """Return a field with a value; a value that was read from the rows is only the hint of an empty field."""
     if read is None:
         return field(label, value or "", wide=wide)
     return field(label, hint=f"read from the rows: {quote(read, HINT)}", wide=wide)

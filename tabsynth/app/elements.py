@@ -16,7 +16,7 @@ def text(content: str, tag: str = "p", classes: str = "") -> Any:
 
 
 def part(tag: str = "div", classes: str = "", **attributes: str) -> Any:
-    """Return an HTML element; ``with`` it, what is made becomes its content."""
+    """Return an HTML element; elements that are made in a ``with`` block of it become its content."""
     element = ui.element(tag).classes(classes)
     for name, value in attributes.items():
         element.props[name.replace("_", "-")] = value
@@ -33,7 +33,7 @@ def field(label: str, value: str = "", hint: str = "", *, wide: bool = False) ->
 
 
 def choice(label: str, options: Sequence[str] | Mapping[str, str], value: str = "") -> Any:
-    """Return a field to choose one of some values; of a mapping, its values are shown."""
+    """Return a field to choose one of several options; a mapping has the text that is shown for each."""
     shown = dict(options) if isinstance(options, Mapping) else list(options)
     return ui.select(shown, label=label, value=value).props("outlined dense")
 

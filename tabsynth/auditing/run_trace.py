@@ -173,9 +173,9 @@ class RecordRandomness:
     Attributes
     ----------
     unmatched : Tensor, shape (records,), bool
-        Of which records only one dataset has one.
+        True for each record that only one of the two datasets has.
     most : int
-        How many sensitivities an input may change by: their number, unless the caller knows better.
+        The number of sensitivities by which an input may change: that of unmatched records, unless the caller sets another.
     """
 
     def __init__(self, table: Sequence[bytes], neighbour: Sequence[bytes], seed: int) -> None:

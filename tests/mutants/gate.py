@@ -160,7 +160,7 @@ class Gate:
 
 
 def _copy(folder: Path, copy: Path, copy_file: Callable[[str, str], object]) -> None:
-    """Fill a new folder with the code and the tests of another one, and with links to all that is beside them."""
+    """Fill a new folder with the code and the tests of another one, and with links to all other files."""
     copy_file(str(folder / "conftest.py"), str(copy / "conftest.py"))
     for name in (PACKAGE, *TESTS):
         shutil.copytree(folder / name, copy / name, copy_function=copy_file)
@@ -199,7 +199,7 @@ def _applying(chosen: list[Mutant]) -> None:
 
 
 def _jobs(chosen: list[Mutant]) -> list[Job]:
-    """Return a job a mutant."""
+    """Return a job for each mutant."""
     jobs = []
     for mutant in chosen:
         tests = [test for test in mutant.tests if there(test)]

@@ -53,7 +53,7 @@ def warm_up() -> None:
 
 
 class Watcher:
-    """A plugin of pytest's: the first failure, what could not even be collected, and the cases if they are only collected."""
+    """A plugin of pytest's: it notes the first failure, errors of collection, and the cases of a run that only collects."""
 
     def __init__(self) -> None:
         self.killer, self.why, self.broken = "", "", ""
@@ -76,7 +76,7 @@ class Watcher:
             self.broken = f"{report.nodeid}: {str(report.longrepr)[-300:]}"
 
     def pytest_collection_finish(self, session: Any) -> None:
-        """After all files are read."""
+        """Note the cases after all files are read."""
         if session.config.option.collectonly:
             self.collected = [item.nodeid for item in session.items]
 

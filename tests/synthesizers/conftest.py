@@ -11,7 +11,7 @@ from tabsynth.synthesizers.adversarial import public
 
 @pytest.fixture(autouse=True)
 def few_made_up_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a warm start, and of the tables on which times of fits are estimated."""
+    """Draw few rows of a warm start, and of the tables on which times of fits are estimated."""
     monkeypatch.setattr(public, "RELEASED_ROWS", 500)
     monkeypatch.setattr(plan, "TRIAL_ROWS", 2_000)
 

@@ -50,7 +50,7 @@ SMALL = Schema([ENGINE_SCHEMA[name] for name in (BAD_NAME, "age", "visit")])
 
 @pytest.fixture(scope="module", autouse=True)
 def spark_without_spark() -> Iterator[None]:
-    """What Spark is asked, DuckDB answers here; ``test_spark.py`` has a Spark."""
+    """Let DuckDB answer the queries to Spark; ``test_spark.py`` runs Spark itself."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines, "_in_spark", counted_in_groups)
         yield

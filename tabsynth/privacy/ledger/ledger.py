@@ -54,7 +54,7 @@ USED_UP = 0.96  # of a filter's budget: with less left another fit is mostly noi
 class Account:
     """The account of a purpose: ``granted`` uses of ``mechanism``, of which ``spent`` are gone.
 
-    With a journal, ``number`` is the account's there, and ``reserved`` uses are written off in it: never
+    With a journal, ``number`` is the account's there, and ``reserved`` uses are charged in it: never
     fewer than are spent. ``waiting`` is one that a crash left behind, until its fit opens it again.
     ``earlier`` marks what was spent before the plan of this fit was made, so that the plan may depend on what
     it released. ``process`` is the number of the process that may use it.
@@ -310,7 +310,7 @@ class Ledger:
         journal.check_admitted(self.run, [*fit_spends, *requested], purpose)
 
     def spend(self, account: Account, uses: int = 1) -> None:
-        """Write off one use of an account, or several: called before the data is read.
+        """Charge one use of an account, or several, before the data is read.
 
         Raises
         ------
@@ -624,7 +624,7 @@ class PrivateTable(Generic[T]):
 
     Formal guarantees
     -----------------
-    The rows, and their number, come out only through :meth:`read`, which writes off a use on the
+    The rows, and their number, come out only through :meth:`read`, which charges a use to the
     ledger first; if the ledger refuses, nothing is read. It has no length, which would reveal the number of rows.
     """
 

@@ -118,7 +118,7 @@ class ProjectLedger(Journal):
     removing one record, or all records of one unit of a ledger that has a unit, also where what was fitted next, and with what
     budget, was chosen by earlier results. A fit whose plan would pass that is refused before it reads a row.
 
-    *Proof.* All that is written off in the file is of runs that :meth:`check_admitted` let pass. Two cases, distinguished by
+    *Proof.* All that is charged in the file is of runs that :meth:`check_admitted` let pass. Two cases, distinguished by
     the plan of the first run that reads a row, before there is an output. It fits the filter: then all that is ever admitted
     does. Let θ be ``threshold_delta``. The filter's theorem gives (ε, δ − θ) of the mechanisms with plain Gaussians in place of
     those with thresholds. Whatever was chosen, these differ from what ran with probability of at most θ
@@ -289,7 +289,7 @@ class ProjectLedger(Journal):
     # What it admits.
 
     def spends(self, but: str | None = None) -> list[Spend]:
-        """Return all that is written off, but for one run."""
+        """Return all that is charged, but for one run."""
         entries = self.entries.values()
         return [(e.mechanism, e.spent) for e in entries if e.spent and e.run != but]
 
@@ -388,7 +388,7 @@ class ProjectLedger(Journal):
                 f"{self.path}: unknown composition {quote(record['composition'])}."
             )
         order = record["order"]
-        # Ledgers of before drafts could be charged set nothing aside.
+        # Ledgers that were made before drafts could be charged set nothing aside.
         aside = record.get("threshold_delta", 0.0)
         in_range("threshold_delta", aside, 0, self.limit[1], high_open=True)
         self.threshold_delta = float(aside)

@@ -398,9 +398,9 @@ class Adversarial(GeneratorTraining):
         batch: int,
         gradient: Callable[[Tensor], None],
     ) -> int:
-        """Take critic steps by ``gradient``, and a generator step wherever one is due; return the number of the first.
+        """Take critic steps by ``gradient``, and a generator step wherever one is due; return the number of critic steps.
 
-        ``gradient(generated rows)`` sets the critic's.
+        ``gradient(generated rows)`` sets the gradients of the critic.
         """
         critic_optimizer, generator_optimizer = self._optimizers()
         per_generator = self.config.critic.per_generator
