@@ -47,7 +47,8 @@ def summarize_verdicts(results: Sequence[AuditResult]) -> str:
         return f"Refuted: {len(refuted)} of {len(results)} audits contradict the claim."
     if inconclusive:
         return f"No audit contradicts the claim, but {len(inconclusive)} of {len(results)} are inconclusive."
-    return f"No evidence against the claim in {len(results)} audits."
+    audits = "1 audit" if len(results) == 1 else f"{len(results)} audits"
+    return f"No evidence against the claim in {audits}."
 
 
 def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: float) -> str:

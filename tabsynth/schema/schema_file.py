@@ -262,26 +262,34 @@ def _column_problems(item: JsonMapping, path: list[Any]) -> Iterable[tuple[list[
     """Yield the problems of a column, as :func:`_problems`."""
     kind = item.get("kind")
     kinds = (kind,) if isinstance(kind, str) and kind in KINDS else tuple(KINDS)
-    what = f"column {quote(item.get('name'))}"
+    what = f"column {quote(item['name'])}" if "name" in item else "a column"
     for error in _validator_of(kinds, tuple(KINDS[name] for name in kinds)).iter_errors(item):
         yield from _clauses(error, path, what)
 
 
-def _top_validator() -> Any:
+def _validator(schema: JsonObject) -> Any:
+    """Return a validator for which a number is of Python's own types, as those of a file are."""
     from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
 
-    properties = {"$schema": {"type": "string"}, **TOP_LEVEL}
-    return Draft202012Validator(
-        {"type": "object", "properties": properties, "additionalProperties": False}
+    types = Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            "integer": lambda _, value: type(value) is int,
+            "number": lambda _, value: type(value) in (int, float),
+        }
     )
+    return extend(Draft202012Validator, type_checker=types)(schema)
+
+
+def _top_validator() -> Any:
+    properties = {"$schema": {"type": "string"}, **TOP_LEVEL}
+    return _validator({"type": "object", "properties": properties, "additionalProperties": False})
 
 
 @lru_cache(maxsize=64)
 def _validator_of(kinds: tuple[str, ...], classes: tuple[type[Column], ...]) -> Any:
     """Return the entry of the kind; entries are kept by the classes, too: another class may be registered under a kind's name."""
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(_column_schema(kinds))
+    return _validator(_column_schema(kinds))
 
 
 def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[Any], bool, str]]:
@@ -293,7 +301,7 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
         properties = [name for name in error.schema.get("properties", ()) if name != "$schema"]
         for key in error.instance:
             if key not in error.schema.get("properties", ()):
-                near = get_close_matches(key, properties, 1)
+                near = get_close_matches(str(key), properties, 1)
                 hint = (
                     f"the nearest known key is {near[0]!r}"
                     if near
@@ -301,10 +309,9 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
                 )
                 yield [*path, key], True, f"{what} has unknown key {quote(key)}; {hint}"
     elif error.validator == "required":
-        for key in error.validator_value:
-            if key not in error.instance:
-                yield path, False, f"{what} lacks {key!r}"
-                break
+        lacking = [repr(key) for key in error.validator_value if key not in error.instance]
+        if error.message.startswith(lacking[0]):  # of several keys, jsonschema has an error each
+            yield path, False, f"{what} lacks {' and '.join(lacking)}"
     elif error.validator == "type":
         types = error.validator_value
         names = [types] if isinstance(types, str) else types

@@ -709,7 +709,7 @@ def microseconds_of(resolution: object, where: str) -> int:
         )
     except ValueError:
         unit = 0
-    if unit < 1:
+    if not unit >= 1:  # NaN of an empty text
         raise InputError(
             f"{where}: expected resolution like '1s', '1min' or '1h', got {quote(resolution)}."
         )

@@ -230,7 +230,7 @@ class Tallies(Generic[K]):
         return math.prod(map(self._cells, union))
 
     def _together_in(self, keys: Sequence[K], limit: int) -> list[tuple[K, ...]]:
-        """Return columns in parts of at most ``most`` cells, but single columns may have more; first fit."""
+        """Return columns in parts of at most ``limit`` cells, but single columns may have more; first fit."""
         parts = list[list[K]]()
         for key in keys:
             room = (p for p in parts if self._cells([*p, key]) <= limit)

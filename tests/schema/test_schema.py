@@ -1,6 +1,7 @@
 """Schemas: what they refuse, and that they come back from JSON as they were."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tabsynth import InputError, Schema, TabsynthError
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import FileFormatError
 from tabsynth.schema import Column
+from tabsynth.schema.schema_file import column_from
 
 TEXT: dict[str, Any] = {
     "name": "a",
@@ -22,6 +24,10 @@ TEXT: dict[str, Any] = {
     "categories": ("x", "y"),
 }
 NUMBER: dict[str, Any] = {"name": "a", "kind": "numeric", "dtype": "float64", "low": 0, "high": 9}
+MOMENT: dict[str, Any] = {
+    **{"name": "a", "kind": "datetime", "dtype": "str"},
+    **{"low": "2020-01-01", "high": "2021-01-01"},
+}
 
 
 def refused(message: str) -> bool:
@@ -361,3 +367,23 @@ def test_what_cannot_be_left_out(left_out: Any, says: str) -> None:
         TabsynthError, match=says if isinstance(left_out, list) else "must be a list"
     ):
         Schema.from_dict({**Schema([Column(**TEXT)]).to_dict(), "left_out": left_out})
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({}, "a column lacks 'name' and 'kind' and 'dtype'"),
+        ({**NUMBER, 1: 2}, "column 'a' has unknown key 1"),
+        ({**NUMBER, "low": np.int64(0)}, "column 'a' has low=0, of a wrong type"),
+        ({**NUMBER, "low": Fraction(1, 2)}, "column 'a' has low=Fraction"),
+        (
+            {**NUMBER, "bins": 3.0},
+            "column 'a' has bins=3.0, of a wrong type: expected a whole number",
+        ),
+        ({**MOMENT, "resolution": ""}, "column 'a': expected resolution like '1s'"),
+    ],
+)
+def test_facts_of_python_are_checked_as_those_of_a_file(facts: dict[str, Any], says: str) -> None:
+    with pytest.raises(TabsynthError) as error:
+        column_from(facts, "here")
+    assert says in str(error.value) and "\n" not in str(error.value)
