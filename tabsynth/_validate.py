@@ -20,6 +20,13 @@ def native(value: Any) -> Any:
     return value.item() if number else value
 
 
+def make_fields_native(item: Any) -> None:
+    """Replace numpy's numbers in the fields of a frozen dataclass by Python's own, which JSON has, also in lists and tuples."""
+    for name, value in vars(item).copy().items():
+        plain = type(value)(map(native, value)) if type(value) in (list, tuple) else native(value)
+        object.__setattr__(item, name, plain)
+
+
 def quote(value: object, limit: int = 60) -> str:
     """Return ``repr`` on one line, cut to ``limit`` characters."""
     value = native(value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tabsynth._validate import check_text, integer, positive, quote
+from tabsynth._validate import check_text, integer, make_fields_native, positive, quote
 from tabsynth.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Design:
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
+        make_fields_native(self)
         for what, name, limit, limit_value in (
             ("weight", self.weight, "max_weight", self.max_weight),
             ("unit", self.unit, "max_rows_per_unit", self.max_rows_per_unit),

@@ -40,9 +40,8 @@ CLASSES = [thing for thing in PUBLIC.values() if inspect.isclass(thing)]
 COMMAND = typer.main.get_command(app)
 COMMANDS = COMMAND.commands
 EXIT_CODES = {0, 1, 2, INTERRUPTED, *EXIT.values()}
-# Options of other programs that pages name, and one of release 0.2 that a message names, and where they are.
+# Options of other programs that pages name, and where they are.
 OTHER_OPTIONS = {
-    "--label": "tabsynth/cli/console.py",
     "--list": "tests/form.py",
     "--fresh": "tests/mutants/gate.py",
     "--write": "reports/harness.py",

@@ -20,9 +20,14 @@ from tabsynth._validate import quote
 from tabsynth.errors import TableError, TabsynthError
 
 INTERRUPTED = 130
-# Options of early versions: settings that replace those of fit and plan, and the option of sample with its name today.
+# Options of version 0.2: settings that have other names now, and what replaces other options, by their command.
 RENAMED = {"label": "class_column", "labels": "queries"}
-RENAMED_OF_SAMPLE = {"--label": "--class-value"}
+COUNTED = ("violations", "clipped", "bounded", "repeated")
+REPLACED = {
+    "fit": {f"count-{name}": f"--count {name}" for name in COUNTED},
+    "plan": {"labels": "--queries"},
+    "sample": {"label": "--class-value"},
+}
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name
 # Names and categories may come from untrusted files; their escape sequences must not reach the terminal.
 _CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "�")
@@ -86,8 +91,8 @@ def say_usage_error(error: Any) -> None:
     if hasattr(error, "possibilities"):  # of the parser, which share a few letters with it
         name = error.option_name
         alike = get_close_matches(name, error.possibilities or (), cutoff=0.75)
-        if verb == "sample" and name in RENAMED_OF_SAMPLE:
-            alike = [RENAMED_OF_SAMPLE[name]]
+        if replaced := REPLACED.get(verb, {}).get(name.strip("-")):
+            alike = [replaced]
         message = f"No such option: {name}"
         if alike:
             message += f". Did you mean {alike[0]}?"

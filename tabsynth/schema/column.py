@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import check_text, one_of, quote
+from tabsynth._validate import check_text, make_fields_native, one_of, quote
 from tabsynth.design import UNCHANGED
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.cells import base_dtype, in_dtype, is_range, with_nulls
@@ -167,6 +167,7 @@ class Column:
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
+        make_fields_native(self)
         where = f"column {quote(self.name)}"
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"A column's name must be text, got {quote(self.name)}.")

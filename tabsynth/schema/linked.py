@@ -16,7 +16,7 @@ from typing import Any
 
 from tabsynth._files import parse_json, read_json_text, write_text
 from tabsynth._typing import JsonMapping, JsonObject
-from tabsynth._validate import check_text, integer, quote
+from tabsynth._validate import check_text, integer, make_fields_native, quote
 from tabsynth.design import Design
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.schema.numeric import Numeric
@@ -68,6 +68,7 @@ class TableKeys:
 
     def __post_init__(self) -> None:
         """Check the values of the fields."""
+        make_fields_native(self)
         for name in ("key", "parent", "parent_key", "order"):
             value = getattr(self, name)
             if value is not None:

@@ -246,7 +246,7 @@ def _problems(data: JsonMapping) -> Iterable[tuple[list[Any], bool, str]]:
     columns = data.get("columns")
     top_level = {key: value for key, value in data.items() if key != "columns"}
     for error in _top_validator().iter_errors(top_level):
-        yield from _clauses(error, [], "the file")
+        yield from _clauses(error, [], None)
     if not isinstance(columns, list):
         missing = "columns" not in data
         yield ([] if missing else ["columns"]), False, "columns must be a list"
@@ -292,8 +292,11 @@ def _validator_of(kinds: tuple[str, ...], classes: tuple[type[Column], ...]) -> 
     return _validator(_column_schema(kinds))
 
 
-def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[Any], bool, str]]:
-    """Return a problem that jsonschema found, as :func:`_problems` gives it."""
+def _clauses(
+    error: Any, parent: list[Any], column: str | None
+) -> Iterable[tuple[list[Any], bool, str]]:
+    """Return a problem that jsonschema found, of a column or of the file, as :func:`_problems` gives it."""
+    what = "the file" if column is None else column
     path = [*parent, *error.absolute_path]
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path]
     fact = "".join(steps).removeprefix(".")
@@ -317,7 +320,7 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
         names = [types] if isinstance(types, str) else types
         expected = " or ".join(_EXPECTED[name] for name in names if name != "null")
         got = quote(error.instance)
-        if what != "the file":
+        if column is not None:
             yield path, False, f"{what} has {fact}={got}, of a wrong type: expected {expected}"
         else:
             yield path, False, f"{fact} must be {expected}, got {got}"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tabsynth import InputError, Schema, TabsynthError
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import FileFormatError
-from tabsynth.schema import Column
+from tabsynth.schema import Column, Design, TableKeys
 from tabsynth.schema.schema_file import column_from
 
 TEXT: dict[str, Any] = {
@@ -367,6 +367,29 @@ def test_what_cannot_be_left_out(left_out: Any, says: str) -> None:
         TabsynthError, match=says if isinstance(left_out, list) else "must be a list"
     ):
         Schema.from_dict({**Schema([Column(**TEXT)]).to_dict(), "left_out": left_out})
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {**NUMBER, "low": np.int64(0), "high": np.float32(9)},
+        {**NUMBER, "bins": np.int64(3)},
+        {**NUMBER, "breaks": (np.int64(3), np.float32(4.5))},
+        {**NUMBER, "resolution": np.float32(0.5), "heaping": [np.int8(3)]},
+        {**TEXT, "dtype": "int64", "categories": tuple(np.arange(3)), "other": np.int64(2)},
+    ],
+)
+def test_numbers_of_numpy_are_those_of_python(facts: dict[str, Any], tmp_path: Path) -> None:
+    """A minimum that pandas computed is a bound that a file, a certificate and a fingerprint can state."""
+    design = Design(
+        **{"weight": "w", "max_weight": np.float32(3)},
+        **{"unit": "u", "max_rows_per_unit": np.int64(4)},
+    )
+    schema = Schema([Column(**facts)], **design.parameters())
+    schema.save(tmp_path / "schema.json")
+    assert Schema.load(tmp_path / "schema.json") == schema
+    keys = TableKeys(key="id", parent="p", parent_key="pid", max_children=np.int64(2))
+    assert type(keys.max_children) is int
 
 
 @pytest.mark.parametrize(
