@@ -285,10 +285,9 @@ class Synthesizer(BaseEstimator):
     ) -> Any:
         """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
 
-        The table has the schema's columns, order, dtypes and nulls. Costs no privacy. ``table.attrs["certificate"]``
-        of a pandas DataFrame
-        holds the certificate, with the condition and a hash of the table's content: a table that was edited, filtered
-        or reordered has no certificate any more. For other kinds of tables there is :meth:`certificate`.
+        The table has the schema's columns, order, dtypes and nulls. Costs no privacy. ``table.attrs["certificate"]`` of a
+        pandas DataFrame holds the certificate, with the condition and a hash of the table's content: an edited,
+        filtered or reordered table has no certificate any more. For other kinds of tables there is :meth:`certificate`.
 
         Parameters
         ----------
@@ -357,22 +356,20 @@ class Synthesizer(BaseEstimator):
         memory. Its rows are others than :meth:`sample` draws from the same ``random_state``, and MargNet draws them
         independently: counts then have the error of a random sample of that size.
         """
-        kind = suffix(path, writing=True)
+        seed, kind = self._draw_seed(random_state), suffix(path, writing=True)
         if implicates is not None:
             paths = numbered_paths(path, check_implicates(implicates))
             for each in paths:
                 check_writable(each)
                 check_writable(beside(each))
             writing = {"formulas": formulas, "sep": sep, "decimal": decimal, **options}
-            return [
-                model.sample_to(each, n, random_state=seed, **writing)
-                for each, (seed, model) in zip(
-                    paths, self._each_implicate(implicates, random_state), strict=True
-                )
-            ]
+            models = draw_implicates(self.model_, implicates, seed)
+            implicate, certificates = copy(self), []
+            for each, (draw, implicate.model_) in zip(paths, models, strict=True):
+                certificates.append(implicate.sample_to(each, n, random_state=draw, **writing))
+            return certificates
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
-        seed = self._draw_seed(random_state)
         rows = integer("n", number_of_rows(self.model_, n))
         # A label may be False, 0 or null; an empty condition is none.
         restrictions = {
@@ -388,15 +385,6 @@ class Synthesizer(BaseEstimator):
         mark = decimal or self.schema_.decimal
         write_table(table, path, formulas=formulas, sep=sep, decimal=mark)
         return beside(path)
-
-    def _each_implicate(
-        self, count: int, random_state: int | None
-    ) -> Iterator[tuple[int | None, Self]]:
-        """Yield synthesizers that differ as much as their noise leaves open, and a seed for a table of each."""
-        for seed, model in draw_implicates(self.model_, count, self._draw_seed(random_state)):
-            implicate = copy(self)
-            implicate.model_ = model
-            yield seed, implicate
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row.

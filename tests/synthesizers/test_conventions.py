@@ -32,6 +32,8 @@ def test_not_fitted_yet(tmp_path: Path) -> None:
         estimator.certificate,
         lambda: estimator.save(tmp_path / "m"),
         lambda: estimator.sample_to(tmp_path / "t.csv", 3),
+        lambda: estimator.sample(implicates=2),
+        lambda: estimator.sample_to(tmp_path / "t.csv", implicates=2),
     ):
         with pytest.raises(NotFittedError, match="call fit first"):
             use()
