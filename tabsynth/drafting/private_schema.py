@@ -36,23 +36,19 @@ from tabsynth._random import Randomness
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import check_text, in_range, positive, quote
 from tabsynth.design import NO_DESIGN, Design
-from tabsynth.drafting.identifiers import named_for_one
-from tabsynth.drafting.released_columns import (
-    CLEAR,
-    FORMAT,
+from tabsynth.drafting.formats import (
     FORMAT_NAMES,
     NUMBER,
-    ColumnDraft,
     Distinct,
-    Question,
-    TextDraft,
     decimal_of,
     distinct,
-    draft_of,
     format_codes,
     public_dtype,
     without_marks,
 )
+from tabsynth.drafting.identifiers import named_for_one
+from tabsynth.drafting.released_columns import CLEAR, FORMAT, ColumnDraft, Question, TextDraft
+from tabsynth.drafting.released_numbers import draft_of
 from tabsynth.encoding.rows import key_of, names_of, rows_within_bound
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu

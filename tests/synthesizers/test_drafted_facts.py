@@ -10,13 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabsynth import Schema, draft_private
-from tabsynth.drafting.released_columns import (
-    FORMAT_NAMES,
-    NUMBER,
-    GridDraft,
-    TextDraft,
-    draft_of,
-)
+from tabsynth.drafting.formats import FORMAT_NAMES, NUMBER
+from tabsynth.drafting.released_columns import TextDraft
+from tabsynth.drafting.released_numbers import GridDraft, draft_of
 from tabsynth.schema.column import Column
 
 DTYPES = (

@@ -9,9 +9,9 @@ from scipy.stats import beta, norm
 
 from tabsynth import MargNet, Schema, read_table
 from tabsynth.design import NO_DESIGN
-from tabsynth.drafting import private_schema, released_columns
+from tabsynth.drafting import private_schema, released_columns, released_numbers
+from tabsynth.drafting.formats import FORMAT_NAMES as FORMATS
 from tabsynth.drafting.private_schema import draft_private
-from tabsynth.drafting.released_columns import FORMAT_NAMES as FORMATS
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_epsilon
 from tabsynth.privacy.accounting.mechanisms import (
@@ -175,7 +175,7 @@ def test_the_maximum_is_hidden_as_well_as_epsilon_says() -> None:
     """10,000 trials with and 10,000 without a record that alone has the largest value."""
     delta, trials, std = 1e-5, 10_000, 4.0  # the record has a weight of 1 in this column at most
     epsilon = epsilon_of([(Gaussian(noise_multiplier=std), 1)], delta)
-    grid = released_columns.GRID_OF_NUMBERS
+    grid = released_numbers.GRID_OF_NUMBERS
     usual, place = (int(np.searchsorted(grid, x, side="right")) - 1 for x in (50, 60))
     bits = np.random.default_rng(0)
     question = released_columns.Question("x", np.zeros(0), len(grid), about="cells")
@@ -183,10 +183,10 @@ def test_the_maximum_is_hidden_as_well_as_epsilon_says() -> None:
     for extra in (0, 1):
         found.append(0)
         for noisy in samplers.noisy(np.full(trials, extra), std, bits, whole=True):
-            draft = released_columns.draft_of(
+            draft = released_numbers.draft_of(
                 "x", "float64", dict.fromkeys(FORMATS, 9.0), 1, (), None
             )
-            assert isinstance(draft, released_columns.GridDraft)
+            assert isinstance(draft, released_numbers.GridDraft)
             draft.bounds = (usual, usual)
             sums = np.zeros(len(grid))
             sums[place] = noisy
@@ -288,7 +288,7 @@ def test_selections_are_noisy(number: int, rows: int) -> None:
     released = []
     for seed in range(40):
         draft = draft_of_rows(pd.DataFrame({"x": ["near"] * rows}), 1.0, seed)
-        text = released_columns.draft_of("x", "str", NEAR, 1.0, (), None)
+        text = released_numbers.draft_of("x", "str", NEAR, 1.0, (), None)
         assert isinstance(text, released_columns.TextDraft)
         draft._round({"x": text}, number)
         released.append("near" in text.texts)

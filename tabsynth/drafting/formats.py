@@ -1,0 +1,207 @@
+"""Formats of values: what the text of one cell tells of its column, and what is public of a column without a declared type."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tabsynth.drafting.identifiers import value_format
+from tabsynth.schema.cells import OBJECT, base_dtype, texts_of
+from tabsynth.schema.number_texts import decimal_mark, floats_of, one_group, plain_number
+
+NUMBER = "number"  # what is public of a numeric column of which no file declares the type
+
+# Formats of values. A column of numbers or times has only some of them.
+NULL, WHOLE, LONG_WHOLE, BOOL, DAY, INSTANT, CLOCK = (
+    "null",
+    "whole",
+    "long whole",
+    "bool",
+    "day",
+    "instant",
+    "clock",
+)
+DECIMALS = tuple(f"decimals {n}" for n in range(1, 7))
+COMMA_DECIMALS = tuple(f"decimals {n} after a comma" for n in range(1, 7))
+ONE_COMMA, ONE_POINT = "1,234", "1.234"  # a fraction or thousands, as the decimal mark says
+# Days of other forms than ISO 8601, and the formats that read them; with slashes, few days tell which part is the month.
+DOTTED, DAY_FIRST, MONTH_FIRST, EITHER_FIRST = (
+    "day.month.year",
+    "day/month/year",
+    "month/day/year",
+    "day or month first",
+)
+LENGTH = "length of time"
+REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT, OTHER_OBJECT = (
+    "real",
+    "identifier",
+    "name of person",
+    "long text",
+    "text",
+    "object",
+)
+FORMAT_NAMES = (
+    NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, DAY, INSTANT, CLOCK,
+    DOTTED, DAY_FIRST, MONTH_FIRST, EITHER_FIRST, LENGTH, IDENTIFIER, NAMES, LONG_TEXT, SHORT, OTHER_OBJECT,
+)  # fmt: skip
+_FORMAT_CODES = {name: code for code, name in enumerate(FORMAT_NAMES)}
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
+_NUMBER = re.compile(r"[+-]?(\d{1,15})(?:\.(\d*))?(?:[eE][+-]?\d{1,3})?")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+_CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
+_DOTTED = re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}")
+_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/\d{4}")
+_LENGTH = re.compile(r"-?\d+ days?( [+-]?\d{1,2}:\d{2}:\d{2}(\.\d{1,6})?)?")
+LONG_DIGITS = 7  # of a whole number that may number records
+
+
+def public_dtype(dtype: str) -> str:
+    """Return what is public of a column of which no file declares the type: whether it is numeric, text, time or none of these.
+
+    Parameters
+    ----------
+    dtype : str
+        Of the column as it is, which pandas may have inferred from the rows.
+
+    Returns
+    -------
+    str
+        :data:`NUMBER`; ``"str"``, for truth values too, which pandas reads as objects beside a null; or a dtype of times in
+        microseconds, with their time zone; or the first word of an unsupported dtype, such as ``"interval"``.
+    """
+    base = base_dtype(dtype)
+    if base in ("int", "float"):
+        return NUMBER
+    if base in ("text", "category", "bool"):
+        return "str"
+    if base == "unsupported":  # the rest may be of the rows, as in interval[int64, right]
+        word = re.split(r"\W", dtype.lower())[0]
+        return word if base_dtype(word) == base else base
+    return re.sub(r"^(datetime64|timedelta64)\[\w+", r"\1[us", dtype)
+
+
+def decimal_of(formats: Mapping[str, Mapping[str, float]], clear: float) -> str | None:
+    """Return the decimal mark of a table by its released formats: a comma where one column clearly has such fractions."""
+
+    def some(names: Sequence[str]) -> bool:
+        return any(counts[name] > clear for counts in formats.values() for name in names)
+
+    if some(COMMA_DECIMALS):
+        return ","
+    return "." if some((ONE_COMMA,)) else None
+
+
+def without_marks(
+    counts: Mapping[str, float], decimal: str | None, clear: float
+) -> dict[str, float]:
+    """Return released formats of a column with the marks told apart: whole numbers, and numbers of some decimals."""
+    out = dict(counts)
+    for point, comma in zip(DECIMALS, COMMA_DECIMALS, strict=True):
+        out[point] += if_clear(out.pop(comma), clear)
+    for form, mark in ((ONE_COMMA, ","), (ONE_POINT, ".")):
+        name = DECIMALS[2] if mark == (decimal or ".") else WHOLE
+        out[name] += if_clear(out.pop(form), clear)
+    return out
+
+
+def if_clear(count: float, clear: float) -> float:
+    """Return a noisy number of rows, or 0 where it may be noise alone."""
+    return count if count > clear else 0.0
+
+
+def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
+    """Return the format of each distinct value, a function of that value and of the dtype alone."""
+    if base_dtype(str(values.dtype)) in ("datetime", "timedelta", "period"):
+        return [SHORT] * len(values)
+    return [_format(cell, nulls) for cell in values]
+
+
+def _format(cell: str | float, nulls: Sequence[str]) -> str:
+    if cell == OBJECT:
+        return OTHER_OBJECT
+    text = cell.strip() if isinstance(cell, str) else _number_text(cell)
+    if isinstance(cell, str) and (cell in nulls or text in nulls):
+        return NULL
+    if _WHOLE.fullmatch(text):
+        return _whole_format(text)
+    if isinstance(cell, str) and (marked := _marked_format(text)) is not None:
+        return marked
+    match = _NUMBER.fullmatch(text)
+    if match and not (len(match[1]) > 1 and match[1][0] == "0"):
+        decimals = len((match[2] or "").rstrip("0"))
+        if "e" in text.lower() or decimals > len(DECIMALS):
+            return REAL
+        return DECIMALS[decimals - 1] if decimals else _whole_format(match[1])
+    if text.lower() in ("true", "false"):
+        return BOOL
+    for form, name in (
+        (_DAY, DAY),
+        (_INSTANT, INSTANT),
+        (_CLOCK, CLOCK),
+        (_DOTTED, DOTTED),
+        (_LENGTH, LENGTH),
+    ):
+        if form.fullmatch(text):
+            return name
+    if slashed := _SLASHED.fullmatch(text):
+        first, second = int(slashed[1]), int(slashed[2])
+        return (
+            EITHER_FIRST if max(first, second) <= 12 else DAY_FIRST if first > 12 else MONTH_FIRST
+        )
+    return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(value_format(text), LONG_TEXT)
+
+
+def _marked_format(text: str) -> str | None:
+    """Return the format of a number with a comma, thousands marks or a sign of currency or percent; else None."""
+    mark = one_group(text)
+    plain = plain_number(text, ".")
+    if plain is None or (plain == text and mark is None) or value_format(text) is not None:
+        return None
+    if mark is not None:
+        return ONE_COMMA if mark == "," else ONE_POINT
+    integer, _, fraction = plain.partition(".")
+    if not _WHOLE.fullmatch(integer):
+        return None
+    if not fraction:
+        return _whole_format(integer)
+    names = COMMA_DECIMALS if decimal_mark(text) == "," else DECIMALS
+    return names[min(len(fraction), len(names)) - 1]
+
+
+def _whole_format(text: str) -> str:
+    return LONG_WHOLE if len(text.lstrip("+-")) >= LONG_DIGITS else WHOLE
+
+
+def _number_text(number: float) -> str:
+    if math.isfinite(number) and number == int(number) and abs(number) < 1e15:
+        return str(int(number))
+    return repr(number)
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """A private column as its distinct values, shape (m,), and for each row the place of its own; m for null."""
+
+    codes: np.ndarray
+    values: pd.Series
+
+
+def distinct(values: pd.Series) -> Distinct:
+    """Return the distinct values, by row whatever the dtype: numbers as floats, all others but times as texts."""
+    base = base_dtype(str(values.dtype))
+    if base in ("int", "float"):
+        values = pd.Series(floats_of(values))
+    elif base in ("text", "category", "bool"):
+        values = pd.Series(texts_of(values), dtype=object)
+    codes, once = pd.factorize(values, sort=True)
+    return Distinct(np.where(codes < 0, len(once), codes), pd.Series(once))
+
+
+def format_codes(column: Distinct, nulls: Sequence[str]) -> np.ndarray:
+    """Return the format of each distinct value, and of null; shape (m + 1,)."""
+    formats = [*_formats_of(column.values, nulls), NULL]
+    return np.array([_FORMAT_CODES[form] for form in formats], dtype=np.int64)
