@@ -20,10 +20,12 @@ CONTENTS = """
 import json, pathlib, tabsynth.schema
 from importlib.metadata import metadata
 from tabsynth.datasets import load_census, load_hospital
+from tabsynth.drafting.catalogue import catalogue
 file = pathlib.Path(tabsynth.schema.__file__).with_name("schema-file.schema.json")
 tables = [len(load()[0]) for load in (load_census, load_hospital)]
 description = metadata("tabsynth").get_payload()
-print(json.dumps({"tables": tables, "schema": file.read_text("utf-8"), "description": description}))
+facts = {"tables": tables, "schema": file.read_text("utf-8"), "names": len(catalogue().names)}
+print(json.dumps(facts | {"description": description}))
 """
 
 
@@ -109,9 +111,9 @@ def test_the_command_tells_its_version(environment, tmp_path):
 
 
 @pytest.mark.slow
-def test_it_has_both_tables_the_json_schema_and_a_long_description(environment, tmp_path):
+def test_it_has_its_data_files_and_a_long_description(environment, tmp_path):
     contents = json.loads(run(tmp_path, environment / "python", "-c", CONTENTS))
-    assert contents["tables"] == [10_000, 5_000]
+    assert contents["tables"] == [10_000, 5_000] and contents["names"] > 80
     assert contents["schema"] == run(tmp_path, environment / "tabsynth", "schema", "--json-schema")
     description = contents["description"]
     assert description.startswith("# tabsynth\n") and "## Quickstart" in description
