@@ -38,16 +38,18 @@ from tabsynth._validate import check_text, in_range, positive, quote
 from tabsynth.design import NO_DESIGN, Design
 from tabsynth.drafting.formats import (
     FORMAT_NAMES,
+    NULL,
     NUMBER,
     Distinct,
     decimal_of,
     distinct,
     format_codes,
+    if_clear,
     public_dtype,
     without_marks,
 )
 from tabsynth.drafting.identifiers import named_for_one
-from tabsynth.drafting.released_columns import CLEAR, FORMAT, ColumnDraft, Question, TextDraft
+from tabsynth.drafting.released_columns import CLEAR, FORMAT, ColumnDraft, Question
 from tabsynth.drafting.released_numbers import draft_of
 from tabsynth.encoding.rows import key_of, names_of, rows_within_bound
 from tabsynth.errors import InputError
@@ -78,6 +80,7 @@ INFERRED = (
     " rows, one row may have decided it. tabsynth.read_table reads a file without such inference."
 )
 Noise = NoPrivacy | Gaussian | ThresholdedGaussian
+LIMIT = 2.0  # standard deviations of noise above a sum: a number of rows that is unlikely to be exceeded
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT or less, so that sums are exact
 
 
@@ -228,6 +231,8 @@ def draft_on_ledger(
         "public": ["names of columns", "order of columns", *draft.public],
         "facts": draft.sources,  # by column: the mechanisms that released them
     }
+    if draft.notes:
+        released |= {"notes": draft.notes}  # by column: which rows are not represented
     if design.unit is not None:
         released |= {"unit": design.unit, "max_rows_per_unit": design.rows}  # what it protects
     if random_state is None:  # tells it from another draft of the same outcome
@@ -282,6 +287,7 @@ class _Draft:
     ) -> None:
         self.decimal = decimal  # else decided by the noisy counts of formats
         self.sources: dict[str, dict[str, list[str]]] = {}
+        self.notes: dict[str, JsonObject] = {}
         self._ledger, self._mu, self._composition = ledger, mu, composition
         self._threshold_delta = 0.0 if math.isinf(mu) else ledger.threshold_delta
         self._nulls = tuple(dict.fromkeys(("", *null_values)))
@@ -323,12 +329,14 @@ class _Draft:
             self._rest(drafts)
         columns = []
         for name, draft in drafts.items():
-            column = draft.column()
+            column = draft.finish()
             if isinstance(column, str):
                 self._left[name] = column
-            else:
-                columns.append(column)
-                self.sources[name] = draft.sources
+                continue
+            columns.append(column)
+            self.sources[name] = draft.sources
+            if (note := draft.note(column)) is not None:
+                self.notes[name] = note
         left_out = [{"name": n, "reason": self._left[n]} for n in self._dtypes if n in self._left]
         return columns, left_out
 
@@ -360,6 +368,7 @@ class _Draft:
             if isinstance(draft, str):
                 self._left[name] = draft
                 continue
+            draft.rows = sum(if_clear(n, clear) for form, n in numbers.items() if form != NULL)
             for fact in ("kind", "dtype", "nulls"):
                 draft.source(fact, purpose)
             drafts[name] = draft
@@ -389,19 +398,22 @@ class _Draft:
         note_passed(purpose, passed)
 
     def _rest(self, drafts: Mapping[str, ColumnDraft]) -> None:
-        """Decide whether texts that were not released are together clearly more rows than noise, for each column."""
+        """Release noisy numbers of rows whose value was not released, for columns that may have such rows."""
 
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
-            return [d.rest(columns[n]) for n, d in drafts.items() if isinstance(d, TextDraft)]
+            asked = [draft.rest(columns[name]) for name, draft in drafts.items()]
+            return [question for question in asked if question is not None]
 
         mechanism = self._mechanism(REST_SHARE, None)
         purpose = "schema: values that are not released"
         counts, std = self._release(purpose, mechanism, questions)
+        # A row that is in the sums of k columns adds 1/√k to each, and all rows together √k for each row.
+        total = sum(float(noisy[0]) for _, noisy in counts)
+        divisor = max(1.0, total / max((draft.rows for draft in drafts.values()), default=1.0))
         for question, noisy in counts:
-            draft = drafts[question.column]
-            assert isinstance(draft, TextDraft)
-            draft.source("other", purpose)
-            draft.others = bool(noisy[0] > CLEAR * std)
+            rest = float(noisy[0])
+            most = math.sqrt(len(counts)) * (max(0.0, rest) + LIMIT * std)
+            drafts[question.column].learn_rest(rest * divisor, most, rest > CLEAR * std, purpose)
 
     def _mechanism(self, share: float, chance: float | None) -> Noise:
         if math.isinf(self._mu):

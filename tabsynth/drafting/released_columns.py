@@ -3,6 +3,7 @@
 Questions are functions of one row's value and of earlier releases alone; answers are noisy sums over the rows.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._typing import JsonObject
-from tabsynth._validate import MAX_TEXT
+from tabsynth._validate import MAX_TEXT, quote
 from tabsynth.drafting.categories import other_texts
 from tabsynth.drafting.formats import Distinct
 from tabsynth.schema.categorical import Categorical
@@ -19,6 +20,11 @@ from tabsynth.schema.column import Column
 MOST_CATEGORIES = 4_000
 CLEAR = 3.5  # standard deviations of its noise: a sum above is taken to be of rows
 FORMAT = 4.0  # the same, of formats
+AT_THIS_BUDGET = "to be released at this budget"  # ends each reason that a larger budget may change
+TOLD = 0.2  # of the rows of a column: values that were not released, above which a person is told
+FEW_OTHERS = (
+    0.05  # of the rows of a column: so few may have other values where one alone is released
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +54,15 @@ class ColumnDraft:
     """The draft of a column: the questions about its values, and what was released of it so far.
 
     Drafts of this class ask whether there are nulls, and nothing else.
+
+    Attributes
+    ----------
+    rows : float
+        Noisy number of rows with a value.
+    unreleased, most_unreleased : float
+        Noisy number of rows with a value that was not released, and a number that it is unlikely to be above.
+    has_unreleased : bool
+        Whether the former is clear of noise.
     """
 
     name: str
@@ -55,6 +70,10 @@ class ColumnDraft:
     nulls: bool
     null_values: tuple[str, ...]
     make: Callable[[JsonObject], Column | str]
+    rows: float = 0.0
+    unreleased: float = 0.0
+    most_unreleased: float = math.inf
+    has_unreleased: bool = True
     sources: dict[str, list[str]] = field(default_factory=dict)
 
     def source(self, fact: str, purpose: str) -> None:
@@ -81,9 +100,45 @@ class ColumnDraft:
     ) -> None:
         """Take an answer of the release ``purpose``: noisy sums of rows' weights, their noise, and which are clear of it, or past the threshold."""
 
+    def rest(self, column: Distinct) -> Question | None:
+        """Return which rows have a value that was not released, if that is to be asked."""
+        return None
+
+    def learn_rest(self, rows: float, most: float, clear: bool, purpose: str) -> None:
+        """Take the answer: a noisy number of rows, one that it is unlikely to be above, and whether it is clear of noise."""
+        self.unreleased, self.most_unreleased, self.has_unreleased = rows, most, clear
+
     def column(self) -> Column | str:
         """Return the column, or why it is left out."""
         return self.make(self.facts)
+
+    def finish(self) -> Column | str:
+        """Return the column, or why it is left out: also if it has one value alone and rows may well have others."""
+        column = self.column()
+        collapsed = not isinstance(column, str) and has_one_value(column) and not column.nulls
+        if collapsed and self._may_hide_values:
+            return f"only one of its values has enough rows {AT_THIS_BUDGET}"
+        return column
+
+    def note(self, column: Column) -> JsonObject | None:
+        """Return what a person must know of a column that is kept: a clause, and the share of rows that it is about."""
+        rows, note = self.unreleased, self._note_of_unreleased(column)
+        if has_one_value(column) and self._may_hide_values:
+            rows, note = (
+                self.most_unreleased,
+                "kept with one value, which up to this share of rows lack",
+            )
+        elif not self.has_unreleased or rows <= TOLD * self.rows:
+            return None
+        return {"note": note, "share": round(min(1.0, rows / max(1.0, self.rows)), 2)}
+
+    def _note_of_unreleased(self, column: Column) -> str:
+        """Return what becomes of values that were not released."""
+        return "kept, but this share of rows has values beyond the bounds, which become the nearest one"
+
+    @property
+    def _may_hide_values(self) -> bool:
+        return self.most_unreleased > FEW_OTHERS * self.rows
 
     def _missing(self, values: pd.Series) -> np.ndarray:
         """Return which distinct values are null, and null itself; shape (m + 1,)."""
@@ -101,7 +156,6 @@ class TextDraft(ColumnDraft):
     """
 
     texts: dict[str, float] = field(default_factory=dict)
-    others: bool = True
 
     def questions(self, column: Distinct, number: int) -> list[Question]:
         """See :meth:`ColumnDraft.questions`."""
@@ -135,11 +189,25 @@ class TextDraft(ColumnDraft):
         released = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
         return Question(self.name, np.where(released, -1, 0), 1)
 
+    def learn_rest(self, rows: float, most: float, clear: bool, purpose: str) -> None:
+        """See :meth:`ColumnDraft.learn_rest`."""
+        super().learn_rest(rows, most, clear, purpose)
+        self.source("other", purpose)
+
     def column(self) -> Column | str:
         """See :meth:`ColumnDraft.column`."""
         other = next(text for text in other_texts() if text not in self.null_values)
-        texts = set(self.texts) | ({other} if self.others else set())
+        texts = set(self.texts) | ({other} if self.has_unreleased else set())
         if not texts - {other}:
-            return "no value has enough rows to be released"
+            return f"no value has enough rows {AT_THIS_BUDGET}"
         other = other if other in texts else next(iter(self.texts))
         return Categorical(**self.facts, categories=tuple(sorted(texts)), other=other)
+
+    def _note_of_unreleased(self, column: Column) -> str:
+        """See :meth:`ColumnDraft._note_of_unreleased`."""
+        return f"kept, but this share of rows has rarer values, which become {quote(column.other)}"
+
+
+def has_one_value(column: Column) -> bool:
+    """Return whether a column has one value at most, beside null."""
+    return column.cells + len(column.missing) <= 1

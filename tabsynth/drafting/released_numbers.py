@@ -32,7 +32,14 @@ from tabsynth.drafting.formats import (
     Distinct,
     if_clear,
 )
-from tabsynth.drafting.released_columns import CLEAR, FORMAT, ColumnDraft, Question, TextDraft
+from tabsynth.drafting.released_columns import (
+    AT_THIS_BUDGET,
+    CLEAR,
+    FORMAT,
+    ColumnDraft,
+    Question,
+    TextDraft,
+)
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column
@@ -192,10 +199,19 @@ class GridDraft(ColumnDraft):
             self.source("heaping", purpose)
             self.heaping = _heaps(np.maximum(sums, 0), CLEAR * std)
 
+    def rest(self, column: Distinct) -> Question | None:
+        """Return which rows have a value that is not within the bounds."""
+        if self.bounds is None:
+            return None
+        numbers = np.append(self.numbers(column.values, self.null_values), np.nan)
+        low, high = self.ends()
+        outside = ~self._missing(column.values) & ~((numbers >= low) & (numbers <= high))
+        return Question(self.name, np.where(outside, 0, -1), 1)
+
     def column(self) -> Column | str:
         """See :meth:`ColumnDraft.column`."""
         if self.bounds is None:
-            return "no range of its values has enough rows to be released"
+            return f"no range of its values has enough rows {AT_THIS_BUDGET}"
         return self.make(self.facts)
 
 
@@ -240,7 +256,7 @@ def draft_of(
     counts = {f: if_clear(count, clear) for f, count in formats.items() if f != NULL}
     present = sum(counts.values())
     if not present:
-        return "it has too few values to be released at this budget"
+        return f"it has too few values {AT_THIS_BUDGET}"
     share = {f: count / present for f, count in counts.items()}
     facts: JsonObject = {"name": name, "nulls": formats[NULL] > clear, "null_values": nulls}
     if base == "timedelta":

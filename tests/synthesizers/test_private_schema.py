@@ -359,6 +359,89 @@ def test_what_is_not_released_is_other_only_if_it_is_clearly_of_rows() -> None:
     assert other.categories == ("a", "b", "other") and other.other == "other"
 
 
+def beside_constant(rows: int, share: float) -> pd.DataFrame:
+    """Columns of texts and of numbers of which ``share`` of the rows have values that nobody shares, beside twelve others."""
+    rng = np.random.default_rng(0)
+    rare = rng.permutation(rows) < share * rows
+    texts, numbers = np.full(rows, "usual", dtype=object), np.full(rows, 7)
+    texts[rare] = [f"rare {i}" for i in range(rare.sum())]
+    numbers[rare] = rng.integers(10_000, 10**9, rare.sum())
+    table = pd.DataFrame({"text": texts, "number": numbers, "flag": np.where(rare, None, "yes")})
+    others = {f"answer{i}": rng.choice(["a", "b", "c"], rows) for i in range(12)}
+    return table.assign(**others).astype("str")
+
+
+def test_a_column_of_which_one_value_alone_is_released_is_left_out_unless_nearly_all_rows_have_it() -> (
+    None
+):
+    few, constant, mixed = (
+        draft_private(beside_constant(rows, share), 1.0, random_state=0)
+        for rows, share in ((700, 0.08), (12_000, 0.0), (12_000, 0.3))
+    )
+    reasons = {item["name"]: item["reason"] for item in few.left_out}
+    assert reasons["text"].endswith(released_columns.AT_THIS_BUDGET)
+    assert (few.released or {})["notes"]["flag"]["note"].startswith("kept with one value")
+    assert released_columns.has_one_value(constant["text"]) and "number" in constant.names
+    assert "notes" not in (constant.released or {})
+    assert set(mixed["text"].categories) == {"usual", "other"}
+    notes = (mixed.released or {})["notes"]
+    assert (
+        notes["text"]["share"] == pytest.approx(0.3, abs=0.05) and "other" in notes["text"]["note"]
+    )
+    assert "flag" not in notes  # hardly any row has another value, or none
+
+
+def test_what_a_range_leaves_out_is_told_with_noise() -> None:
+    """Shares of rows beyond the released bounds, in columns of which few cells have rows enough."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({f"lab{i}": rng.lognormal(5, 1.2, 700).astype(int) for i in range(14)})
+    told = 0
+    for seed in range(3):
+        schema = draft_private(table.astype("str"), 1.0, random_state=seed)
+        notes = (schema.released or {}).get("notes", {})
+        for column in schema.columns:
+            outside = (~table[column.name].between(column.low, column.high)).mean()  # type: ignore[attr-defined]
+            told += column.name in notes
+            if outside > 0.5:
+                assert notes[column.name]["share"] == pytest.approx(outside, abs=0.35)
+    assert told > 3
+
+
+def test_whether_one_value_is_kept_is_decided_with_noise() -> None:
+    """Rows of which about a twentieth have other values: left out in some drafts, and kept in others."""
+    table = pd.DataFrame({"x": ["a"] * 2_000 + [f"rare {i}" for i in range(60)]})
+    kept = []
+    for seed in range(20):
+        draft = draft_of_rows(table, 0.2, seed)
+        text = released_numbers.draft_of("x", "str", NEAR, 1.0, (), None)
+        assert isinstance(text, released_columns.TextDraft)
+        text.texts, text.rows = {"a": 2_000.0}, 2_000.0
+        draft._rest({"x": text})
+        kept.append(isinstance(text.finish(), str))
+    assert 2 <= sum(kept) <= 18
+
+
+def test_a_row_adds_at_most_one_to_the_sums_of_values_that_were_not_released() -> None:
+    table = patients(1_500).drop(columns=["mrn", "contact", "remark"])
+    draft = draft_of_rows(table, 2.0)
+    drafts = draft._formats()
+    draft._round(drafts, 1)
+    row = dict.fromkeys(table, "77777") | {"sex": "rare", "admitted": "2031-01-01"}
+    more = pd.concat([table, pd.DataFrame([row])], ignore_index=True).astype("str")
+    sums = []
+    for rows in (table, more):
+        ask = {name: private_schema.distinct(rows[name]) for name in rows}
+        whole = draft_of_rows(rows, math.inf)
+        counts, _ = whole._release(
+            "sums",
+            NoPrivacy(),
+            lambda _, ask=ask: [q for n, d in drafts.items() if (q := d.rest(ask[n]))],
+        )
+        sums.append({question.column: float(noisy[0]) for question, noisy in counts})
+    moved = [sums[1][name] - sums[0][name] for name in sums[0]]
+    assert len(moved) >= 5 and 0.9 < math.sqrt(sum(m * m for m in moved)) <= 1 + 1e-9
+
+
 def test_a_schema_states_which_release_each_fact_is_from() -> None:
     schema = draft_private(patients(), 1.0)
     assert schema.released is not None
