@@ -26,6 +26,10 @@ class TableError(InputError):
         super().__init__("\n".join([first, f"In all, {what} has {len(lines)} problems:", *lines]))
 
 
+class DraftWarning(UserWarning):
+    """A private draft that left out a column, or keeps one that does not represent many of its rows."""
+
+
 class BudgetError(TabsynthError):
     """A private read that the ledger does not allow."""
 

@@ -84,7 +84,7 @@ def fitted(tmp_path_factory):
     fit = ("fit", "t.csv", "--epsilon", 20, "--null", "?", "-o", "m", "--save-schema", "s.json")
     said = run(*fit, "--rows", N, "--time-limit", "0.5s", cwd=folder)
     assert "the header is not UTF-8. Such lines are read as Windows-1252" in said.stderr
-    assert "leer: left out" in said.stdout
+    assert "'leer': left out" in said.stdout
     return folder
 
 

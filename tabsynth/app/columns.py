@@ -10,6 +10,7 @@ from tabsynth.app.elements import action, box, button, choice, field, items, par
 from tabsynth.app.page import Page
 from tabsynth.app.state import ColumnView
 from tabsynth.design import UNCHANGED
+from tabsynth.drafting.summary import group_reasons
 from tabsynth.schema.column import KINDS, fact_names
 from tabsynth.schema.editing import Edit
 
@@ -55,7 +56,7 @@ def review_columns(page: Page) -> None:
     left_out = session.state.need_schema().left_out
     if left_out:
         text("Columns that are left out", "h3")
-        items([f"{item['name']}: {item['reason']}" for item in left_out])
+        items(group_reasons(left_out))
     lines = session.state.review()
     if lines:
         with part("details"):

@@ -18,6 +18,7 @@ from tabsynth.app.settings import Settings
 from tabsynth.app.state import SCHEMA, ColumnView, PlanView, Preparation
 from tabsynth.app.steps import Step
 from tabsynth.drafting import draft_schema
+from tabsynth.drafting.summary import summarize
 from tabsynth.errors import InputError
 from tabsynth.schema.column import KINDS
 from tabsynth.schema.editing import Edit, edit, parse_bounds, parse_values, with_design
@@ -113,10 +114,7 @@ class Session:
                 schema = draft_private(frame, epsilon, delta, ledger=ledger, decimal=decimal)
             step = steps.draft(table, self.state.schema_path, reading, epsilon, delta, ledger)
             self._write_schema(with_labels(schema, table), step)
-            reasons = [
-                f"{quote(item['name'])} is left out: {item['reason']}." for item in schema.left_out
-            ]
-            return [f"{verb} {len(schema.columns)} columns.", *reasons]
+            return [f"{verb} {len(schema.columns)} columns.", *summarize(schema, epsilon, delta)]
 
         return self._start("Draft" if epsilon is None else "Private draft", work)
 

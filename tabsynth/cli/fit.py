@@ -32,7 +32,7 @@ from tabsynth.cli.options import (
     same_file,
     typed_options,
 )
-from tabsynth.errors import InputError
+from tabsynth.errors import DraftWarning, InputError
 from tabsynth.methods import METHODS
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tabsynth.synthesizers import Synthesizer
     from tabsynth.synthesizers.linked.estimator import LinkedMargNet
 
+MOST_COLUMNS = 50  # columns of a draft that are printed
 OF_LINKED = (
     "epsilon",
     "delta",
@@ -288,6 +289,7 @@ def fit_and_print(
         seconds = synthesizer.time_limit - (time.monotonic() - started)
         synthesizer.set_params(time_limit=max(seconds, LEAST_LIMIT))
     options: dict[str, Any] = {"count": count} if count else {}  # linked tables count nothing
+    warnings.simplefilter("ignore", DraftWarning)  # the summary is printed after the fit
     with one_interrupt():
         try:
             with progress_bar(True) as progress:
@@ -302,7 +304,7 @@ def fit_and_print(
             _end_interrupted(synthesizer, out, checkpoint)
     synthesizer.save(out)
     if drafts:
-        _print_draft(synthesizer.schema_)
+        _print_draft(synthesizer)
     from tabsynth.privacy.noise.counts import stated_count
 
     certificate = synthesizer.certificate()
@@ -332,12 +334,17 @@ def population_text(synthesizer: "Synthesizer") -> str:
     return stated_count(total, ends)
 
 
-def _print_draft(schema: "Schema") -> None:
+def _print_draft(synthesizer: "Synthesizer") -> None:
     """Print what the private draft released, and what it left out."""
-    for column in schema.columns:
+    from tabsynth.drafting.summary import summarize
+
+    schema = synthesizer.schema_
+    for column in schema.columns[:MOST_COLUMNS]:
         say(f"  {column.name}: {column.kind}, {column.domain(4)}")
-    for item in schema.left_out:
-        say(f"  {item['name']}: left out, {item['reason']}")
+    if len(schema.columns) > MOST_COLUMNS:
+        say(f"  and {len(schema.columns) - MOST_COLUMNS} more")
+    for line in summarize(schema, synthesizer.epsilon, synthesizer.delta, command=True):
+        say(line)
 
 
 def _end_interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | None) -> None:

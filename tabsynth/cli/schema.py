@@ -1,6 +1,7 @@
 """``tabsynth schema``: draft, check, import, export and declare schemas, suggest rules, and show differences."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from tabsynth._validate import one_of, quote
 from tabsynth.cli.console import argument, cli_command, fail, option, say
 from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import Ledger, Reading, Survey, check_not_input, null_texts
-from tabsynth.errors import InputError
+from tabsynth.errors import DraftWarning, InputError
 
 DIFFERENT_CODE = 1
 
@@ -92,6 +93,7 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
     from tabsynth.design import Design
     from tabsynth.drafting.drafts import draft_schema, review
     from tabsynth.drafting.private_schema import draft_private
+    from tabsynth.drafting.summary import summarize
     from tabsynth.tables.files import read_any
     from tabsynth.tables.labelled import with_labels
 
@@ -113,6 +115,7 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
         drafted = draft_schema(rows, min_count=request.min_count, **options).replace(**design)
     else:
         options |= {"ledger": request.ledger, "design": Design(**design)}
+        warnings.simplefilter("ignore", DraftWarning)  # its summary is printed
         drafted = draft_private(frame, request.epsilon, request.delta, **options)
     drafted = with_labels(drafted, request.table)
     drafted.save(request.out)
@@ -129,8 +132,8 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
     unit = drafted.design.neighbour
     say(f"{head}, with ({request.epsilon:g}, {request.delta:g})-differential")
     say(f"privacy for adding or removing {unit}. Its cost counts in every fit that takes it.")
-    for item in drafted.left_out:
-        say(f"  - {quote(item['name'])}: left out, {item['reason']}.")
+    for line in summarize(drafted, request.epsilon, request.delta, command=True):
+        say(line)
     if request.ledger is not None:
         say(ledger_status(request.ledger))
 
@@ -174,6 +177,7 @@ def import_command(
     values: list[str] | None = option("COLUMN=VALUE,VALUE, a column's categories; repeatable."),
 ) -> None:
     """Make a schema from a codebook or metadata of another program; options complete what it lacks."""
+    from tabsynth.drafting.summary import group_reasons
     from tabsynth.schema.importers import import_schema
 
     check_not_input(out, source)
@@ -181,8 +185,8 @@ def import_command(
     imported = import_schema(source, _edit(drop, kind, dtype, bounds, values))
     imported.save(out)
     say(f"Imported {source} to {out}: {len(imported.columns)} columns.")
-    for item in imported.left_out:
-        say(f"  - {quote(item['name'])}: left out, {item['reason']}.")
+    for line in group_reasons(imported.left_out):
+        say(f"  - {line}.")
     if imported.drafted:
         names = ", ".join(map(quote, imported.drafted))
         say(

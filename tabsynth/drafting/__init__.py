@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from tabsynth.drafting.drafts import draft_schema, review
     from tabsynth.drafting.private_schema import draft_private
     from tabsynth.drafting.suggestions import suggest_constraints
+    from tabsynth.drafting.summary import summarize
 
-__all__ = ["draft_private", "draft_schema", "review", "suggest_constraints"]
+__all__ = ["draft_private", "draft_schema", "review", "suggest_constraints", "summarize"]
 
 __getattr__, __dir__ = exports(
     "tabsynth.drafting",
@@ -18,5 +19,6 @@ __getattr__, __dir__ = exports(
         "draft_schema": "drafts",
         "review": "drafts",
         "suggest_constraints": "suggestions",
+        "summarize": "summary",
     },
 )

@@ -18,6 +18,7 @@ import pandas as pd
 from tabsynth._validate import integer, quote
 from tabsynth.drafting.categories import draft_categorical, draft_ordinal, review_categorical
 from tabsynth.drafting.identifiers import (
+    NAMED,
     identifying_categories,
     identifying_name,
     named_for_one,
@@ -25,6 +26,7 @@ from tabsynth.drafting.identifiers import (
 )
 from tabsynth.drafting.numbers import draft_numeric, identifying_numbers, review_numeric
 from tabsynth.drafting.source import DraftSource, LeftOut
+from tabsynth.drafting.summary import group_reasons
 from tabsynth.drafting.times import (
     draft_date,
     draft_datetime,
@@ -124,8 +126,7 @@ def review(schema: Schema) -> list[str]:
     No line shows a value of a column that was left out.
     """
     out = [
-        f"{quote(item['name'])}: left out, {item['reason']}. To use it, declare the column by hand."
-        for item in schema.left_out
+        f"{line}. To use it, declare the column by hand." for line in group_reasons(schema.left_out)
     ]
     grouped = [c.name for c in schema.columns if c.provenance == "drafted" and c.other is not None]
     if grouped:
@@ -158,7 +159,7 @@ def _draft(
 ) -> Column:
     """Return a column of a table, or why it is left out."""
     if named_for_one(name):
-        raise LeftOut("its name is that of an identifier")
+        raise LeftOut(NAMED)
     if not values.notna().any():
         raise LeftOut("all of its values are missing")
     if len({isinstance(value, str) for value in values.dropna().astype(object)}) > 1:

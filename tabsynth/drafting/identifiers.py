@@ -11,6 +11,11 @@ from collections.abc import Callable, Sequence
 
 from tabsynth.schema.column import Column
 
+NAMED = "its name is that of an identifier"
+LOOK_LIKE_IDENTIFIERS = "its values look like identifiers"
+RECORD_NUMBERS = "its values are long whole numbers, as record numbers are"
+# Reasons of private drafts for columns that may say which rows are of one person.
+IDENTIFIERS = frozenset({NAMED, LOOK_LIKE_IDENTIFIERS, RECORD_NUMBERS})
 FEW = 24  # a column of at most this many categories may be a list of codes, whatever their form
 MAX_DRAFTED_CATEGORIES = 1_000
 NAMES_FROM = 50  # so many categories of two to four capitalised words are names of persons
@@ -104,11 +109,11 @@ def named_for_codes(name: str) -> bool:
 def identifying_name(column: Column) -> str | None:
     """Return why the name of a column says that it identifies people or records, in a clause; None if it does not."""
     if named_for_one(column.name):
-        return "its name is that of an identifier"
+        return NAMED
     words = _words(column.name)
     perhaps = bool(words) and _LIST_PERHAPS.fullmatch(words[-1])
     if perhaps and (len(column.categories) or column.cells) > FEW:
-        return f"its name is that of an identifier, and it has more than {FEW} values"
+        return f"{NAMED}, and it has more than {FEW} values"
     return None
 
 

@@ -30,12 +30,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
 
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import check_text, in_range, positive, quote
 from tabsynth.design import NO_DESIGN, Design
+from tabsynth.drafting.budget import FORMATS_SHARE, REST_SHARE, ROUNDS, DraftBudget, Noise
 from tabsynth.drafting.formats import (
     FORMAT_NAMES,
     NULL,
@@ -48,18 +48,14 @@ from tabsynth.drafting.formats import (
     public_dtype,
     without_marks,
 )
-from tabsynth.drafting.identifiers import named_for_one
+from tabsynth.drafting.identifiers import NAMED, named_for_one
 from tabsynth.drafting.released_columns import CLEAR, FORMAT, ColumnDraft, Question
 from tabsynth.drafting.released_numbers import draft_of
+from tabsynth.drafting.summary import group_reasons, summarize
 from tabsynth.encoding.rows import key_of, names_of, rows_within_bound
-from tabsynth.errors import InputError
+from tabsynth.errors import DraftWarning, InputError
 from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu
-from tabsynth.privacy.accounting.mechanisms import (
-    THRESHOLD_SHARE,
-    Gaussian,
-    NoPrivacy,
-    ThresholdedGaussian,
-)
+from tabsynth.privacy.accounting.mechanisms import THRESHOLD_SHARE, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, new_name, note_passed
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
@@ -69,19 +65,12 @@ from tabsynth.tables.frames import declared_types, to_pandas
 
 FORMATS = "formats of columns"
 OPTIONS = ("null_values", "decimal")  # of a draft, besides the design
-# Of the budget of a fit without a schema, in μ²: what the draft spends for each column, and at least and at most.
-SHARE = 1 / 120
-LEAST_SHARE, MOST_SHARE = 0.15, 0.4
-FORMATS_SHARE, REST_SHARE = 0.08, 0.04  # of the draft
-ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
 TYPES, KINDS = "types that the file declares", "which columns are numeric, text or time"  # public
 INFERRED = (
     "The draft takes as public which columns of this DataFrame are numeric, text or time. Where pandas inferred that from the"
     " rows, one row may have decided it. tabsynth.read_table reads a file without such inference."
 )
-Noise = NoPrivacy | Gaussian | ThresholdedGaussian
 LIMIT = 2.0  # standard deviations of noise above a sum: a number of rows that is unlikely to be exceeded
-UNIT = 2**16  # a row's weights are multiples of 1 / UNIT or less, so that sums are exact
 
 
 def draft_private(
@@ -186,14 +175,6 @@ def check_design(table: pd.DataFrame, design: Design, decimal: str | None = None
         raise InputError(" ".join(message for *_, message in wrong))
 
 
-def draft_share(epsilon: float, delta: float, columns: int) -> float:
-    """Return μ of the draft of a fit without a schema, whose whole budget is (epsilon, delta)."""
-    if math.isinf(epsilon):
-        return math.inf
-    share = min(max(LEAST_SHARE, SHARE * columns), MOST_SHARE)
-    return math.sqrt(share) * gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
-
-
 def draft_on_ledger(
     table: object,
     mu: float,
@@ -240,12 +221,11 @@ def draft_on_ledger(
     if ledger.project is not None:  # which counts it already
         released |= {"project": ledger.project, "run": ledger.run}
     if not columns:
-        first = left_out[0]
         raise InputError(
-            f"The private draft could release no column, {quote(first['name'])} because {first['reason']}; raise epsilon, or"
-            " declare a schema."
+            f"The private draft could release no column ({'; '.join(group_reasons(left_out))}); raise epsilon, or declare a"
+            " schema."
         )
-    return Schema(
+    schema = Schema(
         columns,
         null_values,
         left_out=left_out,
@@ -253,6 +233,10 @@ def draft_on_ledger(
         decimal=draft.decimal,
         **design.parameters(),
     )
+    lines = summarize(schema, ledger.epsilon, ledger.delta)
+    if len(lines) > 1:
+        warnings.warn("\n".join(lines), DraftWarning, stacklevel=3)
+    return schema
 
 
 def release_name(released: JsonMapping) -> str:
@@ -288,8 +272,9 @@ class _Draft:
         self.decimal = decimal  # else decided by the noisy counts of formats
         self.sources: dict[str, dict[str, list[str]]] = {}
         self.notes: dict[str, JsonObject] = {}
-        self._ledger, self._mu, self._composition = ledger, mu, composition
-        self._threshold_delta = 0.0 if math.isinf(mu) else ledger.threshold_delta
+        self._ledger, self._composition = ledger, composition
+        chance = 0.0 if math.isinf(mu) else ledger.threshold_delta
+        self._budget = DraftBudget(mu=mu, threshold_delta=chance, max_rows=design.rows)
         self._nulls = tuple(dict.fromkeys(("", *null_values)))
         self._bits = Randomness(seed).noise()
         frame, shared = _of_units(table, design, key_of(seed))
@@ -302,11 +287,7 @@ class _Draft:
         self.inferred = len(declared) < len(kinds)
         self.public = [TYPES] * bool(declared) + [KINDS] * self.inferred
         self._dtypes = kinds | declared
-        self._left: dict[str, str] = {
-            name: "its name is that of an identifier"
-            for name in self._dtypes
-            if named_for_one(name)
-        }
+        self._left = {name: NAMED for name in self._dtypes if named_for_one(name)}
         self._left |= {
             name: f"its dtype {dtype} is not supported"
             for name, dtype in self._dtypes.items()
@@ -315,9 +296,7 @@ class _Draft:
         names = [name for name in self._dtypes if name not in self._left]
         columns = {name: distinct(frame[name]) for name in names}
         self._table = PrivateTable((columns, shared), ledger)
-        self._names, self._bound = names, design.rows
-        # Whole numbers in which weights are counted.
-        self._scale = UNIT * 2 ** (design.rows - 1).bit_length()
+        self._names = names
 
     def columns(self) -> tuple[list[Column], list[dict[str, str]]]:
         """Return the columns in their order, and those that are left out."""
@@ -342,7 +321,7 @@ class _Draft:
 
     def _formats(self) -> dict[str, ColumnDraft]:
         """Return noisy numbers of rows by format, for each column, and what is asked of its values then."""
-        mechanism = self._mechanism(FORMATS_SHARE, None)
+        mechanism = self._budget.mechanism(FORMATS_SHARE)
 
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
             return [
@@ -376,9 +355,7 @@ class _Draft:
 
     def _round(self, drafts: Mapping[str, ColumnDraft], number: int) -> None:
         """Return one round of values: of each row those that were not released before."""
-        share = (1 - FORMATS_SHARE - REST_SHARE) * ROUNDS[number - 1] / sum(ROUNDS)
-        chance = self._threshold_delta / len(ROUNDS)
-        mechanism = self._mechanism(share, chance)
+        mechanism, chance = self._budget.round_of_values(number)
 
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
             return [
@@ -387,7 +364,9 @@ class _Draft:
 
         purpose = f"schema: values of columns, round {number}"
         counts, std = self._release(purpose, mechanism, questions)
-        threshold = self._threshold(std, chance, sum(q.values is not None for q, _ in counts))
+        threshold = self._budget.threshold(
+            std, chance, sum(q.values is not None for q, _ in counts)
+        )
         passed: list[list[str | float]] = []
         for question, noisy in counts:
             limit = CLEAR * std if question.values is None else threshold
@@ -404,7 +383,7 @@ class _Draft:
             asked = [draft.rest(columns[name]) for name, draft in drafts.items()]
             return [question for question in asked if question is not None]
 
-        mechanism = self._mechanism(REST_SHARE, None)
+        mechanism = self._budget.mechanism(REST_SHARE)
         purpose = "schema: values that are not released"
         counts, std = self._release(purpose, mechanism, questions)
         # A row that is in the sums of k columns adds 1/√k to each, and all rows together √k for each row.
@@ -414,37 +393,6 @@ class _Draft:
             rest = float(noisy[0])
             most = math.sqrt(len(counts)) * (max(0.0, rest) + LIMIT * std)
             drafts[question.column].learn_rest(rest * divisor, most, rest > CLEAR * std, purpose)
-
-    def _mechanism(self, share: float, chance: float | None) -> Noise:
-        if math.isinf(self._mu):
-            return NoPrivacy()
-        noise = 1 / (self._mu * math.sqrt(share))
-        if chance is None:
-            return Gaussian(noise_multiplier=noise)
-        return ThresholdedGaussian(noise_multiplier=noise, threshold_delta=chance)
-
-    def _threshold(self, std: float, chance: float, questions: int) -> float:
-        """Return what a noisy sum of weights must pass, so that no new value of one unit does, but with ``chance``.
-
-        A record with k values that no other has gives each a weight of at most 1/√k. The probability that one of their noisy
-        sums passes T is 1 − Φ((T − 1/√k)/σ)^k; T is the largest that any k asks for.
-
-        A unit has n ≤ R rows, of which row r gives each of its k_r values 1/(n √k_r). Let G(w) = −log Φ((T − w)/σ), which is
-        convex. For a value that m rows have, G of the sum of their weights is at most the mean over them of
-        G(m/(n √k_r)), by Jensen. Added up over the values, −log P(none passes) is at most the largest
-        (k/s) G(s/√k) of any k and s = m/n from 1/R to 1: that of R/m groups of m equal rows. The T that keeps this below
-        −log(1 − chance) is s/√k + σ Φ⁻¹((1 − chance)^(s/k)), which is convex in s. So it is largest at s = 1/R or s = 1.
-        """
-        if not std or not questions:
-            return 0.0
-        counts = np.arange(1, questions + 1)
-        # Of what is released, to the nearest.
-        rounding = samplers.grid(std * self._scale, whole=True) / self._scale
-        largest = 0.0
-        for share in (1.0, 1 / self._bound):
-            each = -np.expm1(np.log1p(-chance) * share / counts)
-            largest = max(largest, float(np.max(share / np.sqrt(counts) + std * norm.isf(each))))
-        return largest + rounding
 
     def _release(
         self,
@@ -462,25 +410,24 @@ class _Draft:
         inequality all of them add at most 1, whatever their number. Sums are of whole multiples of 1/u, without rounding.
         """
         unit = "rows, each with weights of L2 norm 1 over its values"
-        if self._bound > 1 or self._ledger.unit is not None:
+        if self._budget.max_rows > 1 or self._ledger.unit is not None:
             unit = "units, each with weights of L2 norm 1 that its rows share"
         details = {"l2_sensitivity": 1.0, "unit": unit, "composition": self._composition}
         account = self._ledger.open(purpose, mechanism, 1, details)
         std = 0.0 if isinstance(mechanism, NoPrivacy) else mechanism.noise_multiplier
         columns, shared = self._table.read(account)
-        questions = ask(columns)
+        questions, scale = ask(columns), self._budget.scale
         places = [columns[q.column].codes for q in questions]
         rows = len(next(iter(columns.values())).codes)
         having = np.zeros(rows, dtype=np.int64)
         for question, codes in zip(questions, places, strict=True):
             having += question.keys[codes] >= 0
-        weights = np.floor(self._scale / (np.sqrt(np.maximum(having, 1)) * shared))
+        weights = np.floor(scale / (np.sqrt(np.maximum(having, 1)) * shared))
         sums = []
         for question, codes in zip(questions, places, strict=True):
             keys = question.keys[codes]
             has_key = keys >= 0
             sums.append(np.bincount(keys[has_key], weights[has_key], minlength=question.size))
-        scale = self._scale
         stds = [std * scale] * len(sums)
         labels = [q.values for q in questions]
         labels, sums = exact_of(account, labels, sums, stds, [float(scale)] * len(sums))

@@ -21,10 +21,9 @@ MOST_CATEGORIES = 4_000
 CLEAR = 3.5  # standard deviations of its noise: a sum above is taken to be of rows
 FORMAT = 4.0  # the same, of formats
 AT_THIS_BUDGET = "to be released at this budget"  # ends each reason that a larger budget may change
-TOLD = 0.2  # of the rows of a column: values that were not released, above which a person is told
-FEW_OTHERS = (
-    0.05  # of the rows of a column: so few may have other values where one alone is released
-)
+TOO_FEW_VALUES = f"it has too few values {AT_THIS_BUDGET}"  # by the noisy counts of formats
+TOLD = 0.2  # of the rows: values that were not released, above which a person is told
+FEW_OTHERS = 0.1  # of the rows: so few may have other values where one alone is released
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,10 +32,12 @@ from tabsynth.drafting.formats import (
     Distinct,
     if_clear,
 )
+from tabsynth.drafting.identifiers import LOOK_LIKE_IDENTIFIERS, RECORD_NUMBERS
 from tabsynth.drafting.released_columns import (
     AT_THIS_BUDGET,
     CLEAR,
     FORMAT,
+    TOO_FEW_VALUES,
     ColumnDraft,
     Question,
     TextDraft,
@@ -256,7 +258,7 @@ def draft_of(
     counts = {f: if_clear(count, clear) for f, count in formats.items() if f != NULL}
     present = sum(counts.values())
     if not present:
-        return f"it has too few values {AT_THIS_BUDGET}"
+        return TOO_FEW_VALUES
     share = {f: count / present for f, count in counts.items()}
     facts: JsonObject = {"name": name, "nulls": formats[NULL] > clear, "null_values": nulls}
     if base == "timedelta":
@@ -264,7 +266,7 @@ def draft_of(
     if base in ("datetime", "period"):
         return _draft_dates(facts, Period if base == "period" else Datetime, dtype)
     if share[IDENTIFIER] > IDENTIFYING:
-        return "its values look like identifiers"
+        return LOOK_LIKE_IDENTIFIERS
     if share[NAMES] + share[LONG_TEXT] > PROSE:
         return "its values look like names of persons or free text"
     if share[OTHER_OBJECT] > PROSE:
@@ -272,7 +274,7 @@ def draft_of(
     numbers = [WHOLE, LONG_WHOLE, *DECIMALS, REAL]
     if base in ("int", "float") or dtype == NUMBER or sum(share[f] for f in numbers) > NUMERIC:
         if share[LONG_WHOLE] > PROSE:
-            return "its values are long whole numbers, as record numbers are"
+            return RECORD_NUMBERS
         return _draft_numbers(facts, dtype, formats, clear, decimal)
     for form, kind in ((DAY, Date), (INSTANT, Datetime)):
         if share[form] > NUMERIC:

@@ -19,11 +19,11 @@ from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
 from tabsynth._validate import in_range, integer, native, positive, quote
 from tabsynth.design import MOST_WEIGHTED, NO_DESIGN, Design, neighbour_of
+from tabsynth.drafting.budget import draft_share
 from tabsynth.drafting.private_schema import (
     OPTIONS,
     check_design,
     draft_on_ledger,
-    draft_share,
     release_name,
 )
 from tabsynth.encoding.rows import key_of

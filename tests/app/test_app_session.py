@@ -162,7 +162,7 @@ def test_a_draft_is_marked_and_replaces_no_earlier_work(session):
     session.choose("people.csv")
     session.confirm()
     job = session.draft().wait()
-    assert job.state == DONE and "'email' is left out" in job.lines[1]
+    assert job.state == DONE and "'email': left out" in job.lines[2]
     age, begin, town = session.state.columns()
     assert (age.low, age.high, age.values) == ("35", "75", None) or age.provenance == "drafted"
     assert {"low", "high", "dtype", "nulls"} <= set(dict(age.copied))

@@ -13,7 +13,8 @@ from systems import make_tiny_model
 
 from tabsynth.auditing.replay import ReplayResult, replay_run
 from tabsynth.drafting import private_schema
-from tabsynth.drafting.private_schema import _Draft, draft_on_ledger
+from tabsynth.drafting.budget import DraftBudget
+from tabsynth.drafting.private_schema import draft_on_ledger
 from tabsynth.drafting.released_columns import TextDraft
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.ledger.ledger import Ledger
@@ -83,7 +84,7 @@ def test_a_fit_that_drafts(kind: str, interrupted: int | None) -> None:
 
 
 def no_threshold(patch: Patch) -> None:
-    patch.setattr(_Draft, "_threshold", lambda self, *given: -1e9)
+    patch.setattr(DraftBudget, "threshold", lambda self, *given: -1e9)
 
 
 def not_normalised(patch: Patch) -> None:

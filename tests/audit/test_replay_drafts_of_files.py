@@ -26,6 +26,7 @@ from tabsynth.auditing.replay import Note, ReplayResult, replay_run
 from tabsynth.cli.commands import app
 from tabsynth.drafting import draft_schema
 from tabsynth.drafting.private_schema import INFERRED, draft_on_ledger
+from tabsynth.errors import DraftWarning
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.conforming import conform
@@ -436,9 +437,10 @@ NULLABLE = {"int64": "Int64", "int32": "Int32", "int8": "Int8", "bool": "boolean
 
 
 def silently_drafted(table: Any, epsilon: float = 500.0) -> Schema:
-    """The draft of a table, which warns of nothing."""
+    """The draft of a table, which warns of nothing that pandas may have inferred."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DraftWarning)
         return draft_private(table, epsilon)
 
 

@@ -11,6 +11,7 @@ from scipy.stats import norm
 from tabsynth import InputError, MargNet, Schema
 from tabsynth.design import Design
 from tabsynth.drafting import private_schema
+from tabsynth.drafting.budget import DraftBudget
 from tabsynth.drafting.private_schema import draft_private
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.certificate.verification import verify
@@ -85,9 +86,8 @@ def test_new_values_of_one_unit_pass_with_the_probability_that_is_charged(
 ) -> None:
     """For equal rows, rows that share no value, groups of equal rows, and rows that share some values at random."""
     questions, chance = 8, 1e-7
-    draft = draft_of(stays(30))
-    draft._bound = most
-    threshold = draft._threshold(std, chance, questions)
+    budget = DraftBudget(mu=1.0, threshold_delta=chance, max_rows=most)
+    threshold = budget.threshold(std, chance, questions)
     worst = 0.0
 
     def chance_of(weights: np.ndarray) -> float:

@@ -10,6 +10,7 @@ from scipy.stats import beta, norm
 from tabsynth import MargNet, Schema, read_table
 from tabsynth.design import NO_DESIGN
 from tabsynth.drafting import private_schema, released_columns, released_numbers
+from tabsynth.drafting.budget import DraftBudget
 from tabsynth.drafting.formats import FORMAT_NAMES as FORMATS
 from tabsynth.drafting.private_schema import draft_private
 from tabsynth.errors import InputError
@@ -117,7 +118,8 @@ def test_new_values_of_one_record_pass_with_the_probability_that_is_charged(
     questions: int, std: float
 ) -> None:
     chance = 1e-7
-    threshold = draft_of_rows(patients(50))._threshold(std, chance, questions)
+    budget = DraftBudget(mu=1.0, threshold_delta=chance)
+    threshold = budget.threshold(std, chance, questions)
     worst = 0.0
     for k in range(1, questions + 1):  # values that only this record has, each of weight 1/√k
         pass_one = norm.sf((threshold - 1 / math.sqrt(k)) / std)
@@ -409,13 +411,13 @@ def test_what_a_range_leaves_out_is_told_with_noise() -> None:
 
 def test_whether_one_value_is_kept_is_decided_with_noise() -> None:
     """Rows of which about a twentieth have other values: left out in some drafts, and kept in others."""
-    table = pd.DataFrame({"x": ["a"] * 2_000 + [f"rare {i}" for i in range(60)]})
+    table = pd.DataFrame({"x": ["a"] * 1_050 + [f"rare {i}" for i in range(60)]})
     kept = []
     for seed in range(20):
         draft = draft_of_rows(table, 0.2, seed)
         text = released_numbers.draft_of("x", "str", NEAR, 1.0, (), None)
         assert isinstance(text, released_columns.TextDraft)
-        text.texts, text.rows = {"a": 2_000.0}, 2_000.0
+        text.texts, text.rows = {"a": 1_050.0}, 1_110.0
         draft._rest({"x": text})
         kept.append(isinstance(text.finish(), str))
     assert 2 <= sum(kept) <= 18

@@ -1,0 +1,93 @@
+"""The summary of a draft: how many columns it keeps, which it leaves out and why, and what would keep more of them."""
+
+import shlex
+from collections.abc import Iterable, Mapping
+
+from tabsynth._validate import quote
+from tabsynth.drafting.budget import draft_share
+from tabsynth.drafting.identifiers import IDENTIFIERS
+from tabsynth.drafting.released_columns import AT_THIS_BUDGET, TOO_FEW_VALUES
+from tabsynth.schema.schema import Schema
+
+LISTED = 10  # names of columns with one reason
+TIMES, LARGEST = (
+    3,
+    10.0,
+)  # the other ε of a summary is so many times that of the draft, and at most so large
+
+
+def summarize(
+    schema: Schema, epsilon: float | None = None, delta: float = 1e-5, *, command: bool = False
+) -> list[str]:
+    """Return what a draft kept and left out, grouped by reason, and what would keep more columns, a line each.
+
+    Nothing but the schema is read, so it costs no privacy.
+
+    Parameters
+    ----------
+    schema : Schema
+        As a private draft released it.
+    epsilon, delta : float, optional
+        The budget of the fit or of the draft. It gives an estimate of how many columns a larger ε would keep.
+    command : bool
+        Name the options of the command line, and not the parameters of Python.
+
+    Returns
+    -------
+    list of str
+        One line alone where all columns are kept and represent nearly all rows.
+    """
+    names = schema.names_left_out
+    count = len(schema.columns) + len(names)
+    lines = [f"{len(schema.columns)} of {count} columns are kept{':' if names else '.'}"]
+    if not names:
+        lines = [f"All {count} columns are kept."]
+    lines += [f"  {line}" for line in group_reasons(schema.left_out)]
+    notes: dict[str, list[str]] = {}
+    for name, item in (schema.released or {}).get("notes", {}).items():
+        notes.setdefault(item["note"], []).append(f"{quote(name)} ({item['share']:.0%})")
+    lines += [f"  {list_names(columns)}: {note}" for note, columns in notes.items()]
+    rare = any(item["reason"].endswith(AT_THIS_BUDGET) for item in schema.left_out)
+    if rare or notes:
+        draft = "tabsynth schema draft TABLE -o draft.json" if command else "draft_schema"
+        hint = f"To keep more, declare columns ({draft} drafts them for you to review; docs/how-to/drafting.md), or raise ε"
+        larger = 0.0 if epsilon is None else min(TIMES * epsilon, LARGEST)
+        if epsilon is not None and larger > epsilon and rare:
+            share = draft_share(epsilon, delta, count) / draft_share(larger, delta, count)
+            hint += f": ε = {larger:g} would keep about {expected_columns(schema, share)} columns"
+        lines.append(f"{hint}.")
+    person = next((i["name"] for i in schema.left_out if i["reason"] in IDENTIFIERS), None)
+    if person is not None and schema.unit is None:
+        unit = f"declare it: unit={quote(person)}, max_rows_per_unit=K (draft_options, or Design)"
+        if command:
+            unit = f"add --unit {shlex.quote(person)} --max-rows-per-unit K"
+        lines.append(f"If several rows may be of one person, {unit}.")
+    return lines
+
+
+def expected_columns(schema: Schema, share: float) -> int:
+    """Return how many columns a draft may be expected to keep where its noise is the ``share`` of what it was.
+
+    A value needs rows in proportion to the noise, and to the root of the number of columns that are still open. The largest
+    number of rows that share a value of a column that was left out is taken to be any number below what a value needed, with
+    the same probability; then the share that stays open is the square of that of the noise. Formats are counted at once for
+    all columns.
+    """
+    reasons = [item["reason"] for item in schema.left_out]
+    few = reasons.count(TOO_FEW_VALUES)
+    rare = sum(reason.endswith(AT_THIS_BUDGET) for reason in reasons) - few
+    return len(schema.columns) + round(few * (1 - share) + rare * (1 - share**2))
+
+
+def group_reasons(left_out: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return a line for each reason why columns are left out, with the first of their names."""
+    by_reason: dict[str, list[str]] = {}
+    for item in left_out:
+        by_reason.setdefault(item["reason"], []).append(quote(item["name"]))
+    return [f"{list_names(names)}: left out, {reason}" for reason, names in by_reason.items()]
+
+
+def list_names(names: list[str]) -> str:
+    """Return names in one line, cut short where they are many."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more

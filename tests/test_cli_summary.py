@@ -1,0 +1,130 @@
+"""The summary that ends a fit without a schema: how many columns are kept, which are not and why, and what would keep more."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_lines import run
+
+from tabsynth import Schema, draft_private, read_table
+from tabsynth.design import Design
+from tabsynth.drafting import summarize
+from tabsynth.drafting.budget import draft_share
+from tabsynth.drafting.identifiers import IDENTIFIERS, NAMED
+from tabsynth.drafting.private_schema import draft_on_ledger
+from tabsynth.drafting.released_columns import AT_THIS_BUDGET
+from tabsynth.errors import DraftWarning
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.schema import Column
+
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
+
+SEX = Column(name="sex", kind="categorical", dtype="str", categories=("f", "m"))
+RARE = f"no value has enough rows {AT_THIS_BUDGET}"
+
+
+def visits(rows: int = 900) -> pd.DataFrame:
+    """Visits of people who come twice, with answers that many share and results that few do."""
+    rng = np.random.default_rng(1)
+    answers = {f"answer{i}": rng.choice(["yes", "no"], rows) for i in range(3)}
+    results = {f"result{i}": rng.lognormal(4, 3, rows).round(2) for i in range(14)}
+    return pd.DataFrame({"id": np.arange(rows) // 2, **answers, **results})
+
+
+def test_a_fit_without_a_schema_ends_with_a_summary(tmp_path) -> None:
+    visits().to_csv(tmp_path / "t.csv", index=False)
+    fit = ("fit", "t.csv", "--epsilon", 1, "--seed", 0, "--time-limit", "1s", "-o", "m")
+    done = run(*fit, "--save-schema", "s.json", cwd=tmp_path)
+    schema = Schema.load(tmp_path / "s.json")
+    left = len(schema.left_out)
+    assert left >= 2 and f"{18 - left} of 18 columns are kept:" in done.stdout
+    assert f"  'id': left out, {NAMED}" in done.stdout
+    (more,) = re.findall(r"ε = 3 would keep about (\d+) columns", done.stdout)
+    assert 18 - left < int(more) <= 17
+    assert "tabsynth schema draft TABLE" in done.stdout
+    assert "add --unit id --max-rows-per-unit K." in done.stdout and "Warning" not in done.stderr
+    fit = ("fit", "t.csv", "--epsilon", 4, "--time-limit", "1s", "-o", "u")
+    units = run(*fit, "--unit", "id", "--max-rows-per-unit", 2, cwd=tmp_path)
+    assert "columns are kept" in units.stdout and "--max-rows-per-unit" not in units.stdout
+    draft = ("schema", "draft", "t.csv", "--epsilon", 1, "-o", "d.json")
+    drafted = run(*draft, cwd=tmp_path)
+    assert "of 18 columns are kept" in drafted.stdout and "add --unit id" in drafted.stdout
+    assert "Warning" not in drafted.stderr
+
+
+def test_a_fit_that_keeps_every_column_says_so(tmp_path) -> None:
+    visits(3_000)[["answer0", "answer1"]].to_csv(tmp_path / "t.csv", index=False)
+    fit = ("fit", "t.csv", "--epsilon", 2, "--time-limit", "0.5s", "-o", "m")
+    said = run(*fit, cwd=tmp_path).stdout
+    assert "All 2 columns are kept." in said and "left out" not in said and "raise ε" not in said
+
+
+def test_python_warns_of_what_is_left_out(tmp_path) -> None:
+    visits().to_csv(tmp_path / "t.csv", index=False)
+    table = read_table(tmp_path / "t.csv")
+    with pytest.warns(DraftWarning, match="of 18 columns are kept") as caught:
+        schema = draft_private(table, 1.0, random_state=0)
+    assert issubclass(DraftWarning, UserWarning)
+    text = "\n".join(summarize(schema, 1.0))
+    assert text in {str(item.message) for item in caught}
+    assert "unit='id', max_rows_per_unit=K" in text and "--" not in text
+
+
+def test_three_hundred_columns_make_a_few_lines() -> None:
+    left_out = [{"name": f"q{i}", "reason": RARE} for i in range(298)]
+    left_out += [{"name": "pat", "reason": NAMED}, {"name": "mrn", "reason": NAMED}]
+    lines = summarize(Schema([SEX], left_out=left_out), 1.0)
+    assert len(lines) == 5 and max(map(len, lines)) < 250
+    assert lines[0] == "1 of 301 columns are kept:"
+    assert lines[1].endswith(f"'q9' and 288 more: left out, {RARE}")
+    assert lines[2] == f"  'pat', 'mrn': left out, {NAMED}" and "unit='pat'" in lines[4]
+
+
+def test_columns_that_represent_few_of_their_rows_are_listed_by_what_became_of_the_others() -> None:
+    note = "kept, but this share of rows has rarer values, which become 'other'"
+    notes = {name: {"note": note, "share": share} for name, share in (("a", 0.8), ("b", 0.3))}
+    drafted = Schema([SEX], released={"mechanisms": [{"purpose": "x"}], "notes": notes})
+    first, second, third = summarize(drafted)
+    assert first == "All 1 columns are kept." and second == f"  'a' (80%), 'b' (30%): {note}"
+    assert third.startswith("To keep more")
+    assert summarize(Schema([SEX])) == [first]
+
+
+@pytest.mark.parametrize("reason", sorted(IDENTIFIERS))
+def test_a_column_of_identifiers_may_be_a_unit(reason: str) -> None:
+    left_out = [{"name": "who is it", "reason": reason}]
+    lines = summarize(Schema([SEX], left_out=left_out), 1.0, command=True)
+    assert lines[-1].endswith("add --unit 'who is it' --max-rows-per-unit K.")
+    design = Design(unit="who", max_rows_per_unit=3).parameters()
+    assert "--unit" not in " ".join(
+        summarize(Schema([SEX], left_out=left_out, **design), 1.0, command=True)
+    )
+
+
+@pytest.mark.parametrize("rows", [1_000, 2_000])
+def test_the_larger_budget_keeps_about_as_many_columns(rows: int) -> None:
+    """Columns whose most common value has any share of the rows: the estimate, against drafts at that budget."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            f"c{i}": np.where(
+                rng.random(rows) < rng.random(), "common", rng.integers(0, 10**9, rows).astype(str)
+            )
+            for i in range(30)
+        }
+    )
+    expected, kept = [], []
+    for seed in range(4):
+        few, many = (
+            draft_on_ledger(
+                table, draft_share(epsilon, 1e-5, 30), Ledger(epsilon, 1e-5), random_state=seed
+            )
+            for epsilon in (1.0, 3.0)
+        )
+        text = " ".join(summarize(few, 1.0))
+        (estimate,) = re.findall(r"ε = 3 would keep about (\d+)", text)
+        expected.append(int(estimate))
+        kept.append(len(many.columns))
+        assert len(few.columns) < int(estimate) <= 30
+    assert np.mean(expected) == pytest.approx(np.mean(kept), abs=5)
