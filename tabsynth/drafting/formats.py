@@ -8,33 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tabsynth.drafting.identifiers import value_format
+from tabsynth.drafting.identifiers import named_for_time, value_format
 from tabsynth.schema.cells import OBJECT, base_dtype, texts_of
+from tabsynth.drafting.time_formats import TIME_CLASSES, UNKNOWN_TIMES, time_class
 from tabsynth.schema.number_texts import decimal_mark, floats_of, one_group, plain_number
 
 NUMBER = "number"  # what is public of a numeric column of which no file declares the type
 
 # Formats of values. A column of numbers or times has only some of them.
-NULL, WHOLE, LONG_WHOLE, BOOL, DAY, INSTANT, CLOCK = (
-    "null",
-    "whole",
-    "long whole",
-    "bool",
-    "day",
-    "instant",
-    "clock",
-)
+NULL, WHOLE, LONG_WHOLE, BOOL, LENGTH = "null", "whole", "long whole", "bool", "length of time"
 DECIMALS = tuple(f"decimals {n}" for n in range(1, 7))
 COMMA_DECIMALS = tuple(f"decimals {n} after a comma" for n in range(1, 7))
 ONE_COMMA, ONE_POINT = "1,234", "1.234"  # a fraction or thousands, as the decimal mark says
-# Days of other forms than ISO 8601, and the formats that read them; with slashes, few days tell which part is the month.
-DOTTED, DAY_FIRST, MONTH_FIRST, EITHER_FIRST = (
-    "day.month.year",
-    "day/month/year",
-    "month/day/year",
-    "day or month first",
-)
-LENGTH = "length of time"
 REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT, OTHER_OBJECT = (
     "real",
     "identifier",
@@ -44,19 +29,15 @@ REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT, OTHER_OBJECT = (
     "object",
 )
 FORMAT_NAMES = (
-    NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, DAY, INSTANT, CLOCK,
-    DOTTED, DAY_FIRST, MONTH_FIRST, EITHER_FIRST, LENGTH, IDENTIFIER, NAMES, LONG_TEXT, SHORT, OTHER_OBJECT,
+    NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, LENGTH, IDENTIFIER, NAMES,
+    LONG_TEXT, SHORT, OTHER_OBJECT, *UNKNOWN_TIMES, *TIME_CLASSES,
 )  # fmt: skip
 _FORMAT_CODES = {name: code for code, name in enumerate(FORMAT_NAMES)}
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
 _NUMBER = re.compile(r"[+-]?(\d{1,15})(?:\.(\d*))?(?:[eE][+-]?\d{1,3})?")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
-_CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
-_DOTTED = re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}")
-_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/\d{4}")
 _LENGTH = re.compile(r"-?\d+ days?( [+-]?\d{1,2}:\d{2}:\d{2}(\.\d{1,6})?)?")
 LONG_DIGITS = 7  # of a whole number that may number records
+_LONG_TIMES = ("%Y%m%d", "%Y%m%d%H%M%S", "seconds since 1970-01-01", "milliseconds since 1970-01-01")
 
 
 def public_dtype(dtype: str) -> str:
@@ -113,21 +94,30 @@ def if_clear(count: float, clear: float) -> float:
     return count if count > clear else 0.0
 
 
-def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
-    """Return the format of each distinct value, a function of that value and of the dtype alone."""
+def without_times(counts: Mapping[str, float]) -> dict[str, float]:
+    """Return numbers of rows by format with those of whole numbers that may be dates as what they are besides."""
+    out = dict(counts)
+    for name, known in TIME_CLASSES.items():
+        if known.formats[0].of_numbers:
+            out[LONG_WHOLE if known.formats[0].layout in _LONG_TIMES else WHOLE] += out.pop(name, 0.0)
+    return out
+
+
+def _formats_of(values: pd.Series, nulls: Sequence[str], named_for_time: bool) -> list[str]:
+    """Return the format of each distinct value, a function of that value, of the dtype and of the column's name alone."""
     if base_dtype(str(values.dtype)) in ("datetime", "timedelta", "period"):
         return [SHORT] * len(values)
-    return [_format(cell, nulls) for cell in values]
+    return [_format(cell, nulls, named_for_time) for cell in values]
 
 
-def _format(cell: str | float, nulls: Sequence[str]) -> str:
+def _format(cell: str | float, nulls: Sequence[str], named_for_time: bool) -> str:
     if cell == OBJECT:
         return OTHER_OBJECT
     text = cell.strip() if isinstance(cell, str) else _number_text(cell)
     if isinstance(cell, str) and (cell in nulls or text in nulls):
         return NULL
     if _WHOLE.fullmatch(text):
-        return _whole_format(text)
+        return time_class(text, named_for_time) or _whole_format(text)
     if isinstance(cell, str) and (marked := _marked_format(text)) is not None:
         return marked
     match = _NUMBER.fullmatch(text)
@@ -138,20 +128,10 @@ def _format(cell: str | float, nulls: Sequence[str]) -> str:
         return DECIMALS[decimals - 1] if decimals else _whole_format(match[1])
     if text.lower() in ("true", "false"):
         return BOOL
-    for form, name in (
-        (_DAY, DAY),
-        (_INSTANT, INSTANT),
-        (_CLOCK, CLOCK),
-        (_DOTTED, DOTTED),
-        (_LENGTH, LENGTH),
-    ):
-        if form.fullmatch(text):
-            return name
-    if slashed := _SLASHED.fullmatch(text):
-        first, second = int(slashed[1]), int(slashed[2])
-        return (
-            EITHER_FIRST if max(first, second) <= 12 else DAY_FIRST if first > 12 else MONTH_FIRST
-        )
+    if (name := time_class(text, named_for_time)) is not None:
+        return name
+    if _LENGTH.fullmatch(text):
+        return LENGTH
     return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(value_format(text), LONG_TEXT)
 
 
@@ -201,7 +181,7 @@ def distinct(values: pd.Series) -> Distinct:
     return Distinct(np.where(codes < 0, len(once), codes), pd.Series(once))
 
 
-def format_codes(column: Distinct, nulls: Sequence[str]) -> np.ndarray:
+def format_codes(column: Distinct, name: str, nulls: Sequence[str]) -> np.ndarray:
     """Return the format of each distinct value, and of null; shape (m + 1,)."""
-    formats = [*_formats_of(column.values, nulls), NULL]
+    formats = [*_formats_of(column.values, nulls, named_for_time(name)), NULL]
     return np.array([_FORMAT_CODES[form] for form in formats], dtype=np.int64)

@@ -53,6 +53,9 @@ _OF_ONE = re.compile(
     rf".*({PEOPLE}|{RECORDS})({NUMBER})|id({PEOPLE}|encounter|visit|case)|.*({PEOPLE}|{NAME})names?|names?"
     r"|.*(dateofbirth|birthdate|birthday|socialsecurity\w*)|.*(patienten|kunden|personen|fall)nummer"
 )
+_TIMES = re.compile(
+    "dates?|times?|datetime|timestamps?|ts|epoch|unix|at|day|datum|zeit|fecha|created|updated|modified|dt"
+)
 _CODES = re.compile(r"ids?|codes?|type|category|class|group|kind|status")
 _LIST_PERHAPS = re.compile(rf"{NUMBER}|names?|note|text|description")
 
@@ -104,6 +107,11 @@ def named_for_codes(name: str) -> bool:
     """Return whether a column's name says that its few whole numbers are codes, such as ``admission_type_id``."""
     words = _words(name)
     return bool(words) and _CODES.fullmatch(words[-1]) is not None
+
+
+def named_for_time(name: str) -> bool:
+    """Return whether a column's name says that it holds dates or times, such as ``created_at``."""
+    return any(map(_TIMES.fullmatch, _words(name)))
 
 
 def identifying_name(column: Column) -> str | None:

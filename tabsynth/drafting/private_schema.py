@@ -325,7 +325,7 @@ class _Draft:
 
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
             return [
-                Question(name, format_codes(column, self._nulls), len(FORMAT_NAMES))
+                Question(name, format_codes(column, name, self._nulls), len(FORMAT_NAMES))
                 for name, column in columns.items()
             ]
 

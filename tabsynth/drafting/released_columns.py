@@ -198,7 +198,7 @@ class TextDraft(ColumnDraft):
         other = next(text for text in other_texts() if text not in self.null_values)
         texts = set(self.texts) | ({other} if self.has_unreleased else set())
         if not texts - {other}:
-            return f"no value has enough rows {AT_THIS_BUDGET}"
+            return self.make(self.facts)
         other = other if other in texts else next(iter(self.texts))
         return Categorical(**self.facts, categories=tuple(sorted(texts)), other=other)
 

@@ -11,18 +11,11 @@ import pandas as pd
 from tabsynth._typing import JsonObject
 from tabsynth.drafting.formats import (
     BOOL,
-    CLOCK,
-    DAY,
-    DAY_FIRST,
     DECIMALS,
-    DOTTED,
-    EITHER_FIRST,
     IDENTIFIER,
-    INSTANT,
     LENGTH,
     LONG_TEXT,
     LONG_WHOLE,
-    MONTH_FIRST,
     NAMES,
     NULL,
     NUMBER,
@@ -31,6 +24,7 @@ from tabsynth.drafting.formats import (
     WHOLE,
     Distinct,
     if_clear,
+    without_times,
 )
 from tabsynth.drafting.identifiers import LOOK_LIKE_IDENTIFIERS, RECORD_NUMBERS
 from tabsynth.drafting.released_columns import (
@@ -42,12 +36,14 @@ from tabsynth.drafting.released_columns import (
     Question,
     TextDraft,
 )
+from tabsynth.drafting.time_formats import TIME_CLASSES, UNKNOWN_TIMES, time_format
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column
 from tabsynth.schema.number_texts import numbers_of
 from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS, Numeric, off_steps
-from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Temporal, Time
+from tabsynth.schema.temporal import Datetime, Duration, Period, Temporal, Time
+from tabsynth.schema.time_texts import instants_of, is_numeric
 
 IDENTIFYING = (
     0.05  # of the rows: values that look like identifiers, above which a column is left out
@@ -59,6 +55,7 @@ POWERS = range(-6, 16)  # of ten, of the grid of numbers
 EACH = 128  # whole steps between bounds, below which each has a cell of its own: they may be codes
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 HEAPED = 0.05  # of the rows: multiples that are more than those of evenly spread numbers
+TIMES = 4.7  # standard deviations of its noise, as FORMAT, of formats of dates and times, which are many
 FAR = 5.0  # standard deviations of its noise: the same as CLEAR, of decimals, and of cells far from others: there are many, and one that is wrong costs most
 NEAR = 4  # cells beyond the bounds that are not far
 SHAPES = 3  # the round that asks how numbers of many steps are distributed
@@ -255,46 +252,57 @@ def draft_of(
         The decimal mark of texts.
     """
     base = base_dtype(dtype)
-    counts = {f: if_clear(count, clear) for f, count in formats.items() if f != NULL}
-    present = sum(counts.values())
+    limits = dict.fromkeys(TIME_CLASSES, clear * TIMES / FORMAT)
+    by_format = {
+        f: if_clear(count, limits.get(f, clear)) for f, count in formats.items() if f != NULL
+    }
+    present = sum(by_format.values())
     if not present:
         return TOO_FEW_VALUES
+    of_time = time_format(by_format, NUMERIC * present)
+    counts = without_times(by_format)
     share = {f: count / present for f, count in counts.items()}
     facts: JsonObject = {"name": name, "nulls": formats[NULL] > clear, "null_values": nulls}
     if base == "timedelta":
         return _draft_lengths(facts, dtype)
     if base in ("datetime", "period"):
-        return _draft_dates(facts, Period if base == "period" else Datetime, dtype)
+        return _draft_dates(facts, Period if base == "period" else Datetime, dtype, {})
     if share[IDENTIFIER] > IDENTIFYING:
         return LOOK_LIKE_IDENTIFIERS
     if share[NAMES] + share[LONG_TEXT] > PROSE:
         return "its values look like names of persons or free text"
     if share[OTHER_OBJECT] > PROSE:
         return "its values are lists or other objects"
+    if of_time is not None:
+        kind, of_kind = of_time
+        if not is_numeric(of_kind.get("format", "")):
+            dtype = "str"
+        elif base not in ("int", "float"):
+            dtype = "int64"
+        if kind is Time:
+            return ColumnDraft(**facts, dtype=dtype, make=lambda facts: Time(**facts, **of_kind))
+        return _draft_dates(facts, kind, dtype, of_kind)
     numbers = [WHOLE, LONG_WHOLE, *DECIMALS, REAL]
     if base in ("int", "float") or dtype == NUMBER or sum(share[f] for f in numbers) > NUMERIC:
         if share[LONG_WHOLE] > PROSE:
             return RECORD_NUMBERS
         return _draft_numbers(facts, dtype, formats, clear, decimal)
-    for form, kind in ((DAY, Date), (INSTANT, Datetime)):
-        if share[form] > NUMERIC:
-            return _draft_dates(facts, kind, "str")
-    if share[DOTTED] > NUMERIC:
-        return _draft_dates(facts, Date, "str", "%d.%m.%Y")
-    if share[DAY_FIRST] + share[MONTH_FIRST] + share[EITHER_FIRST] > NUMERIC:
-        day_first = share[DAY_FIRST] > share[MONTH_FIRST]
-        return _draft_dates(facts, Date, "str", "%d/%m/%Y" if day_first else "%m/%d/%Y")
     if share[LENGTH] > NUMERIC:
         return _draft_lengths(facts, "str")
-    if share[CLOCK] > NUMERIC:
-        return ColumnDraft(**facts, dtype="str", make=lambda facts: Time(**facts))
     if share[BOOL] > NUMERIC and not {"True", "False"} & {*nulls}:
         return ColumnDraft(
             **facts,
             dtype=_dtype_for_nulls("bool", facts),
             make=lambda facts: Categorical(**facts, categories=(False, True)),
         )
-    return TextDraft(**facts, dtype="str", make=lambda facts: "")
+    unknown = max(UNKNOWN_TIMES, key=lambda form: share[form])
+    reason = f"no value has enough rows {AT_THIS_BUDGET}"
+    if share[unknown] > PROSE:
+        reason = (
+            f"its values look like dates or times in a format that is not known (such as {unknown}); declare its kind, and"
+            " its format if it has one"
+        )
+    return TextDraft(**facts, dtype="str", make=lambda facts: reason)
 
 
 def _dtype_for_nulls(dtype: str, facts: JsonObject) -> str:
@@ -426,35 +434,25 @@ def _breaks(
 
 
 _YEARS = np.arange("1900", "2101", dtype="datetime64[Y]")
-_UNITS = {"date": 86_400_000_000.0, "datetime": 1_000_000.0}
 
 
 def _draft_dates(
-    facts: JsonObject, kind: type[Temporal], dtype: str, form: str | None = None
+    facts: JsonObject, kind: type[Temporal], dtype: str, of_kind: JsonObject
 ) -> ColumnDraft:
-    """Draft dates and times: bounds are years, or decades. ``form`` is the format of days that are texts, by default ISO 8601."""
-    wide: Temporal = Datetime(
-        name=facts["name"], dtype="str" if dtype == "str" else "datetime64[us]", nulls=True,
-        low="1700-01-01", high="2250-12-31",
-    )  # fmt: skip
-    if kind is Date:
-        wide = Date(
-            name=facts["name"], dtype="str", nulls=True, format=form,
-            low="1700-01-01", high="2250-12-31",
-        )  # fmt: skip
+    """Draft dates and times: bounds are years, or decades. ``of_kind`` are facts of the kind, such as its format."""
 
     def numbers(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
         if base_dtype(str(values.dtype)) == "period":
             values = values.map(_first_moment).astype(object)
-        return wide.amounts(values) * _UNITS[wide.kind]
+        return instants_of(values, of_kind.get("format"))
 
     def make(facts: JsonObject) -> Column:
         assert draft.bounds is not None
         low = str(_YEARS[draft.bounds[0]].astype("datetime64[D]"))
         last = _YEARS[draft.bounds[1] + 1].astype("datetime64[D]") - np.timedelta64(1, "D")
-        high = str(last) if kind in (Date, Period) else f"{last} 23:59:59"
-        of_form: JsonObject = {} if form is None else {"format": form}
-        return kind(**facts, low=low, high=high, clip=True, **of_form)
+        high = f"{last} 23:59:59" if kind is Datetime else str(last)
+        facts = facts | {"dtype": _dtype_for_nulls(facts["dtype"], facts)}
+        return kind(**facts, low=low, high=high, clip=True, **of_kind)
 
     grid = _YEARS.astype("datetime64[us]").astype("int64").astype(float)
     decades = np.arange(len(grid) - 1) // 10 * 10

@@ -14,16 +14,15 @@ from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
 from tabsynth.schema.temporal import (
-    MICROSECONDS_A_DAY,
     Date,
     Datetime,
     Duration,
     Period,
     Temporal,
     Time,
-    instants_of,
     microseconds_of,
 )
+from tabsynth.schema.time_texts import MICROSECONDS_A_DAY, instants_of
 
 EXAMPLE_ROWS = 200  # texts that a draft tries to read as dates, before it reads them all
 WIDEST_DATES = ("1700-01-01", "2250-12-31")

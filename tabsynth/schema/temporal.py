@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from pandas.errors import OutOfBoundsTimedelta
 
-from tabsynth._typing import JsonObject
 from tabsynth._validate import check_text, quote, quote_text
 from tabsynth.errors import InputError
 from tabsynth.schema.cells import base_dtype, is_null, is_range, range_ends
@@ -32,11 +31,19 @@ from tabsynth.schema.conditions import Restriction, has_no
 from tabsynth.schema.facts import Cells
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.reading import each
+from tabsynth.schema.time_texts import (
+    EPOCH,
+    FARTHEST,
+    MICROSECOND,
+    MICROSECONDS_A_DAY,
+    instants_in,
+    instants_of,
+    is_numeric,
+    microseconds,
+    texts_of_instants,
+)
 
-MICROSECONDS_A_DAY = 86_400_000_000
 MICROSECONDS_AN_HOUR = MICROSECONDS_A_DAY // 24
-FARTHEST = 106_751_991 * MICROSECONDS_A_DAY  # microseconds of whole days that 64 bits hold
-EPOCH, MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
 # The first and the last microsecond of Python's dates, since 1970.
 YEARS = (
     (datetime.datetime.min - EPOCH) // MICROSECOND,
@@ -75,6 +82,7 @@ class Temporal(Column):
     ordered: ClassVar[bool] = True
     example: ClassVar[str] = ""
     axis_kind: ClassVar[str] = "date"  # as of :meth:`Column.axis`
+    coarsest: ClassVar[int] = MICROSECONDS_A_DAY  # microseconds that a format tells apart
     object_range: ClassVar[tuple[int, int]] = YEARS  # microseconds of texts and Python's objects
 
     # What a kind defines.
@@ -90,6 +98,7 @@ class Temporal(Column):
     # Facts.
 
     def _check(self, where: str) -> None:
+        self._check_format(where)
         object.__setattr__(self, "breaks", tuple(self.breaks))
         if self.low is None or self.high is None:
             raise InputError(f"{where}: declare low and high, such as {self.example!r}.")
@@ -102,6 +111,32 @@ class Temporal(Column):
             raise InputError(
                 f"{where}: dtype {self.dtype} cannot hold all values from {self.low} to {self.high}; narrow the bounds,"
                 " or declare a dtype of another unit, such as datetime64[us]."
+            )
+
+    def _check_format(self, where: str) -> None:
+        """Raise InputError for a format that does not read what it writes, and for numbers without a format."""
+        form, of_numbers = getattr(self, "format", None), base_dtype(self.dtype) == "int"
+        if form is None and not of_numbers:
+            return
+        check_text(where, form)
+        if form is None or (of_numbers and not is_numeric(form)):
+            raise InputError(
+                f"{where}: whole numbers are a {self.kind} in a format such as '%Y%m%d' or 'days since 1899-12-30'."
+            )
+        if not of_numbers and base_dtype(self.dtype) != "text":
+            raise InputError(
+                f"{where}: format is of columns of text and of whole numbers, and its dtype is {self.dtype}."
+            )
+        unit = self.unit_of(self.example, where)
+        try:
+            read = self._amounts(self._values(np.array([unit], dtype=np.int64)))[0]
+        except (ValueError, re.error):
+            read = np.nan
+        if not abs(read - unit) * self.unit_length < self.coarsest:
+            parts = "hour and minute" if self.axis_kind == "time" else "year, month and day"
+            raise InputError(
+                f"{where}: format {quote(form)} does not give back a {self.kind} that it wrote; name {parts}, as in"
+                f" {'%H:%M' if self.axis_kind == 'time' else '%d/%m/%Y'!r}."
             )
 
     @cached_property
@@ -126,9 +161,6 @@ class Temporal(Column):
         cell[0] = text
         single = pd.Series(cell, dtype=object)
         number = self._amounts(single)[0]
-        if np.isnan(number) and getattr(self, "format", None) is not None:
-            iso: JsonObject = {"format": None}
-            number = replace(self, **iso).amounts(single)[0]
         if np.isnan(number):
             raise InputError(
                 f"{where}: {quote_text(text)} is no {self.kind}; write it like {self.example!r}."
@@ -152,6 +184,12 @@ class Temporal(Column):
             breaks=tuple(breaks),
             clip=self.clip,
         )
+
+    def _written(self, moments: np.ndarray, form: str, zone: str | None = None) -> pd.Series:
+        """Return numpy's moments in a format, in the dtype of the column."""
+        instants = moments.astype("datetime64[us]").astype(np.int64)
+        cells = texts_of_instants(instants, form, self.unit_length, zone)
+        return pd.Series(cells, dtype=object).astype(self.dtype)
 
     def text_of(self, number: float) -> str:
         """Return a number of units as text."""
@@ -313,20 +351,9 @@ class Temporal(Column):
         return replace(restriction, admits=admits)
 
 
-def _microseconds(times: np.ndarray) -> np.ndarray:
-    """Return microseconds of numpy's times or lengths of time, shape (n,) float64, rounded down; at most :data:`FARTHEST`."""
-    numbers, unit = times.astype("int64"), np.datetime_data(times.dtype)[0]
-    if unit == "ns":
-        microseconds = numbers // 1_000
-    else:
-        size = {"us": 1, "ms": 1_000, "s": 1_000_000}[unit]
-        microseconds = np.clip(numbers, -FARTHEST // size, FARTHEST // size) * size
-    return np.where(np.isnat(times), np.nan, microseconds)
-
-
 def _limits(dtype: str, of_objects: tuple[int, int]) -> tuple[int, int]:
     """Return the least and the largest microsecond that a dtype holds; ``of_objects``: those of texts and Python's objects."""
-    if base_dtype(dtype) == "text":
+    if base_dtype(dtype) in ("text", "int"):
         return of_objects
     largest = (2**63 - 1) // 1_000 if "64[ns" in dtype else FARTHEST
     # Zones are known of Python's years; a day is more than any of them moves a time.
@@ -336,85 +363,6 @@ def _limits(dtype: str, of_objects: tuple[int, int]) -> tuple[int, int]:
     return -largest, largest
 
 
-def instants_of(values: pd.Series, form: str | None) -> np.ndarray:
-    """Return microseconds since 1970, shape (n,) float64, NaN for what is no date or time; zones are UTC."""
-    if base_dtype(str(values.dtype)) != "datetime":
-        return _instants_of_cells(values.astype(object), form)
-    if getattr(values.dtype, "tz", None) is not None:
-        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
-    return _microseconds(values.to_numpy())
-
-
-def _instants_of_cells(cells: pd.Series, form: str | None) -> np.ndarray:
-    """Return :func:`instants_of` of texts and of Python's dates, each by itself."""
-    texts = cells.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
-    out = np.full(len(cells), np.nan)
-    if texts.any():
-        out[texts] = _of_texts(cells[texts], form)
-    for place in np.flatnonzero(~texts):
-        out[place] = _of_object(cells.iloc[place])
-    return out
-
-
-def _of_texts(texts: pd.Series, form: str | None) -> np.ndarray:
-    def read(values: object) -> Any:
-        return pd.to_datetime(values, format=form or "ISO8601", errors="coerce", utc=True)
-
-    times = read(texts).dt.tz_localize(None).to_numpy()
-    numbers = _microseconds(times)
-    if np.datetime_data(times.dtype)[0] == "ns":
-        # Where one text has nanoseconds, pandas reads all of them as such, and none of the year 9999.
-        unread = np.flatnonzero(np.isnan(numbers))
-        single = {
-            text: _microseconds(read([text]).tz_localize(None).to_numpy())[0]
-            for text in dict.fromkeys(texts.iloc[unread])
-        }
-        numbers[unread] = [single[text] for text in texts.iloc[unread]]
-    # Digits alone, as 2020 or 20200131, are dates in ISO 8601, but may be any number.
-    if form is None:
-        bare = texts.str.fullmatch(r"\s*[+-]?\d+\s*").to_numpy(dtype=bool)
-        numbers[bare] = np.nan
-    return numbers
-
-
-def _of_object(cell: Any) -> float:
-    """Return the microseconds since 1970 of one object, as :func:`instants_of`."""
-    if isinstance(cell, np.datetime64) and not np.isnat(cell):
-        try:
-            cell = pd.Timestamp(cell).to_datetime64()
-        except (ValueError, OverflowError):  # of more years than 64 bits of seconds have
-            return float(math.copysign(FARTHEST, int(cell.astype("int64"))))
-        return float(_microseconds(np.array([cell]))[0])
-    if not isinstance(cell, datetime.date) or cell is pd.NaT:
-        return math.nan
-    if isinstance(cell, pd.Timestamp):
-        cell = cell.to_pydatetime(warn=False)
-    if not isinstance(cell, datetime.datetime):
-        cell = datetime.datetime.combine(cell, datetime.time())
-    moved = cell.utcoffset() or datetime.timedelta(0)
-    return float((cell.replace(tzinfo=None) - EPOCH - moved) // MICROSECOND)
-
-
-def _check_format(column: Any, where: str) -> None:
-    """Raise InputError for a format of texts that dates cannot be written and read by."""
-    form = column.format
-    if form is None:
-        return
-    check_text(where, form)
-    if base_dtype(column.dtype) != "text":
-        raise InputError(f"{where}: format is of columns of text, and its dtype is {column.dtype}.")
-    instant = datetime.datetime(2020, 11, 23)
-    try:
-        read = datetime.datetime.strptime(instant.strftime(form), form)
-    except (ValueError, re.error):
-        read = None
-    if read is None or read.date() != instant.date():
-        raise InputError(
-            f"{where}: format {quote(form)} does not give back a date that it wrote; name year, month and"
-            " day, as in '%d/%m/%Y'."
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Date(Temporal):
     """A column of days between two dates.
@@ -422,14 +370,15 @@ class Date(Temporal):
     Parameters
     ----------
     name, kind, dtype, nulls, provenance, source, description, labels, bins, clip
-        As of :class:`~tabsynth.Numeric`; the dtype is ``datetime64[ns]`` (or another unit), text, or
+        As of :class:`~tabsynth.Numeric`; the dtype is ``datetime64[ns]`` (or another unit), text, one of whole numbers, or
         ``object`` for Python's dates.
     low, high : str
         Dates as ``"2015-01-01"``.
     breaks : tuple of str
         Dates at which cells begin.
     format : str, optional
-        How texts are written, for :meth:`datetime.date.strftime`. Default: ISO 8601, 2015-01-31.
+        How texts and numbers are written: see :mod:`tabsynth.schema.time_texts`. Default: ISO 8601, 2015-01-31. Numbers need
+        one, such as ``%Y%m%d`` or ``days since 1899-12-30``. Texts in ISO 8601 are read under any format.
 
     Examples
     --------
@@ -442,25 +391,21 @@ class Date(Temporal):
     kind: str = "date"
     format: str | None = None
 
-    dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text")
+    dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text", "int")
     json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "format": str}
     example: ClassVar[str] = "2020-01-31"
-
-    def _check(self, where: str) -> None:
-        _check_format(self, where)
-        super()._check(where)
 
     def _amounts(self, values: pd.Series) -> np.ndarray:
         instants = instants_of(values, self.format)
         return np.where(instants % MICROSECONDS_A_DAY == 0, instants / MICROSECONDS_A_DAY, np.nan)
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
-        days = pd.Series(numbers.astype("datetime64[D]").astype("datetime64[s]"))
+        days = numbers.astype("datetime64[D]").astype("datetime64[s]")
         if base_dtype(self.dtype) == "datetime":
-            return days.astype(self.dtype)
+            return pd.Series(days).astype(self.dtype)
         if self.dtype == "object":
-            return pd.Series(days.dt.date.to_numpy(), dtype=object)
-        return days.dt.strftime(self.format or "%Y-%m-%d").astype(self.dtype)
+            return pd.Series(pd.Series(days).dt.date.to_numpy(), dtype=object)
+        return self._written(days, self.format or "%Y-%m-%d")
 
     def _start(self, database_type: str, unit: int) -> Any:
         if database_type != "date":  # an instant may have a time of day, which is refused
@@ -481,28 +426,47 @@ class Datetime(Temporal):
     Parameters
     ----------
     name, kind, dtype, nulls, provenance, source, description, labels, bins, clip
-        As of :class:`~tabsynth.Numeric`; the dtype is ``datetime64[ns]``, ``datetime64[ns, Europe/Berlin]`` or
-        text. Cells of a column with a time zone are intervals of UTC.
+        As of :class:`~tabsynth.Numeric`; the dtype is ``datetime64[ns]``, ``datetime64[ns, Europe/Berlin]``,
+        text or one of whole numbers. Cells of a column with a time zone are intervals of UTC.
     low, high : str
         As ``"2015-01-01 00:00"``; of a column with a time zone in UTC, unless they name an offset.
     breaks : tuple of str
     format : str, optional
-        How texts are written. Default: ISO 8601.
+        As of :class:`~tabsynth.Date`: ``"%Y-%m-%dT%H:%M:%S%:z"``, ``"seconds since 1970-01-01"``. ``%f`` has as many digits
+        as the resolution needs. Default: ISO 8601.
     resolution : str, optional
         The unit of values, as pandas writes a timedelta: ``"1min"``. Finer values are rounded down to it.
         Default: ``"1s"``.
+    zone : str, optional
+        The time zone in which texts with an offset (``%z``, ``%:z``) are written, such as ``"Europe/Berlin"`` or
+        ``"+01:00"``. Default: UTC.
     """
 
     kind: str = "datetime"
     format: str | None = None
     resolution: str = "1s"
+    zone: str | None = None
 
-    dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text")
-    json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "format": str, "resolution": str}
+    dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text", "int")
+    json_types: ClassVar[JsonTypes] = {
+        **Temporal.json_types,
+        "format": str,
+        "resolution": str,
+        "zone": str,
+    }
     example: ClassVar[str] = "2020-01-31 08:30:00"
 
     def _check(self, where: str) -> None:
-        _check_format(self, where)
+        if self.zone is not None:
+            check_text(where, self.zone)
+            if not re.search("%:?z", self.format or ""):
+                raise InputError(f"{where}: zone is of texts with an offset; declare a format with %z or %:z.")
+            try:
+                pd.Timestamp(0).tz_localize(self.zone)
+            except (KeyError, ValueError, OSError):
+                raise InputError(
+                    f"{where}: no time zone is {quote(self.zone)}; write one like 'Europe/Berlin' or '+01:00'."
+                ) from None
         super()._check(where)
 
     def _amounts(self, values: pd.Series) -> np.ndarray:
@@ -510,12 +474,10 @@ class Datetime(Temporal):
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
         instants = (numbers * self.unit_length).astype("datetime64[us]")
-        series = pd.Series(instants)
         if base_dtype(self.dtype) != "datetime":
-            layout = "%Y-%m-%d %H:%M:%S"
-            if self.unit_length % 1_000_000:
-                layout += ".%f"
-            return series.dt.strftime(self.format or layout).astype(self.dtype)
+            layout = "%Y-%m-%d %H:%M:%S" + ".%f" * bool(self.unit_length % 1_000_000)
+            return self._written(instants, self.format or layout, self.zone)
+        series = pd.Series(instants)
         zone = re.fullmatch(r"datetime64\[\w+, (.+)\]", self.dtype)
         if zone is None:
             return series.astype(self.dtype)
@@ -540,7 +502,7 @@ class Datetime(Temporal):
 
 @dataclass(frozen=True, kw_only=True)
 class Time(Temporal):
-    """A column of times of day, as text such as 08:30 or as Python's ``datetime.time``.
+    """A column of times of day, as text such as 14:30 or as Python's ``datetime.time``.
 
     Parameters
     ----------
@@ -550,17 +512,21 @@ class Time(Temporal):
         Default: the whole day.
     resolution : {"1min", "1s"}
         The unit of values; texts have seconds if it is ``"1s"``.
+    format : str, optional
+        As of :class:`~tabsynth.Date`: ``"%I:%M %p"``. Default: ISO 8601.
     """
 
     kind: str = "time"
     low: str | None = "00:00"
     high: str | None = "23:59:59"
     resolution: str = "1min"
+    format: str | None = None
 
     dtypes: ClassVar[tuple[str, ...]] = ("text",)
-    json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "resolution": str}
-    example: ClassVar[str] = "08:30"
+    json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "resolution": str, "format": str}
+    example: ClassVar[str] = "14:30"
     axis_kind: ClassVar[str] = "time"
+    coarsest: ClassVar[int] = 60_000_000
 
     def _check(self, where: str) -> None:
         if self.resolution not in ("1min", "1s"):
@@ -581,15 +547,17 @@ class Time(Temporal):
             return int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
 
         numbers = np.array(each(self, values.to_numpy(dtype=object), seconds), dtype=float)
+        if self.format is not None:
+            read = instants_in(values.astype(object), self.format) % MICROSECONDS_A_DAY / 1_000_000
+            numbers = np.where(np.isnan(read), numbers, read)
         return np.floor(numbers * 1_000_000 / self.unit_length)
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
-        seconds = numbers.astype(np.int64) * (self.unit_length // 1_000_000)
-        times = [datetime.time(s // 3600, s // 60 % 60, s % 60) for s in seconds.tolist()]
-        if self.dtype == "object":
-            return pd.Series(times, dtype=object)
-        form = "%H:%M" if self.resolution == "1min" else "%H:%M:%S"
-        return pd.Series([t.strftime(form) for t in times], dtype=object).astype(self.dtype)
+        moments = (numbers.astype(np.int64) * self.unit_length).astype("datetime64[us]")
+        if self.dtype == "object" and self.format is None:
+            return pd.Series(pd.Series(moments).dt.time.to_numpy(), dtype=object)
+        layout = "%H:%M" if self.resolution == "1min" else "%H:%M:%S"
+        return self._written(moments, self.format or layout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -618,7 +586,7 @@ class Duration(Temporal):
 
     def _amounts(self, values: pd.Series) -> np.ndarray:
         if base_dtype(str(values.dtype)) == "timedelta":
-            lengths = _microseconds(values.to_numpy())
+            lengths = microseconds(values.to_numpy())
         else:
             lengths = np.array(each(self, values.to_numpy(dtype=object), _length_of), dtype=float)
         return np.floor(lengths / self.unit_length)
@@ -632,7 +600,7 @@ class Duration(Temporal):
 
 @dataclass(frozen=True, kw_only=True)
 class Period(Temporal):
-    """A column of calendar periods, of a dtype such as ``period[M]``.
+    """A column of calendar periods, of a dtype such as ``period[M]``, or months and years as text or whole numbers.
 
     Parameters
     ----------
@@ -640,22 +608,43 @@ class Period(Temporal):
         As of :class:`~tabsynth.Numeric`; the frequency is that of the dtype.
     low, high : str
         As pandas writes a period: ``"2015-01"``, ``"2015Q1"``, ``"2015"``.
+    format : str, optional
+        As of :class:`~tabsynth.Date`, of texts and numbers, which need one: ``"%Y-%m"`` and ``"%Y%m"`` of months, ``"%Y"`` of
+        years.
     """
 
     kind: str = "period"
+    format: str | None = None
 
-    dtypes: ClassVar[tuple[str, ...]] = ("period",)
+    dtypes: ClassVar[tuple[str, ...]] = ("period", "text", "int")
+    json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "format": str}
     example: ClassVar[str] = "2020-01"
+    coarsest: ClassVar[int] = 1
 
     @cached_property
     def unit_length(self) -> int:
         """One: periods are counted, whatever their lengths."""
         return 1
 
+    def _check_format(self, where: str) -> None:
+        if self.format is None and base_dtype(self.dtype) == "text":
+            raise InputError(f"{where}: periods that are text need a format, such as '%Y-%m'.")
+        super()._check_format(where)
+
     def _frequency(self) -> str:
+        if self.format is not None:
+            return "M" if re.search("%-?[mbB]", self.format) else "Y"
         return self.dtype[len("period[") : -1]
 
     def _amounts(self, values: pd.Series) -> np.ndarray:
+        if self.format is not None:
+            numbers = np.full(len(values), np.nan)
+            instants = instants_of(values, self.format)
+            read = ~np.isnan(instants)
+            moments = instants[read].astype("datetime64[us]")
+            numbers[read] = moments.astype(f"datetime64[{self._frequency()}]").astype(np.int64)
+            return numbers
+
         def ordinal(value: object) -> float:
             try:
                 year = isinstance(value, int) and not isinstance(value, bool)
@@ -667,8 +656,14 @@ class Period(Temporal):
         return np.array(each(self, values.to_numpy(dtype=object), ordinal), dtype=float)
 
     def _values(self, numbers: np.ndarray) -> pd.Series:
+        if self.format is not None:
+            return self._written(numbers.astype(f"datetime64[{self._frequency()}]"), self.format)
         array = pd.PeriodIndex.from_ordinals(numbers.astype(np.int64), freq=self._frequency())
         return pd.Series(array).astype(self.dtype)
+
+    def text_of(self, number: float) -> str:
+        """Return the period as pandas writes it."""
+        return str(pd.Period(ordinal=int(number), freq=self._frequency()))
 
     def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
         first = np.floor(units).astype(np.int64)  # a cell ends where the next period begins
@@ -689,7 +684,7 @@ def _length_of(value: object) -> float:
         length = pd.Timedelta(value)
         if length is pd.NaT:
             return math.nan
-        return float(_microseconds(np.array([length.to_timedelta64()]))[0])
+        return float(microseconds(np.array([length.to_timedelta64()]))[0])
     except (ValueError, OverflowError) as error:
         if isinstance(value, str) or not isinstance(error, OverflowError | OutOfBoundsTimedelta):
             return math.nan
