@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.drafting.identifiers import named_for_time, value_format
-from tabsynth.schema.cells import OBJECT, base_dtype, texts_of
 from tabsynth.drafting.time_formats import TIME_CLASSES, UNKNOWN_TIMES, time_class
+from tabsynth.schema.cells import OBJECT, base_dtype, texts_of
 from tabsynth.schema.number_texts import decimal_mark, floats_of, one_group, plain_number
 
 NUMBER = "number"  # what is public of a numeric column of which no file declares the type
@@ -37,7 +37,12 @@ _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
 _NUMBER = re.compile(r"[+-]?(\d{1,15})(?:\.(\d*))?(?:[eE][+-]?\d{1,3})?")
 _LENGTH = re.compile(r"-?\d+ days?( [+-]?\d{1,2}:\d{2}:\d{2}(\.\d{1,6})?)?")
 LONG_DIGITS = 7  # of a whole number that may number records
-_LONG_TIMES = ("%Y%m%d", "%Y%m%d%H%M%S", "seconds since 1970-01-01", "milliseconds since 1970-01-01")
+_LONG_TIMES = (
+    "%Y%m%d",
+    "%Y%m%d%H%M%S",
+    "seconds since 1970-01-01",
+    "milliseconds since 1970-01-01",
+)
 
 
 def public_dtype(dtype: str) -> str:
@@ -99,7 +104,9 @@ def without_times(counts: Mapping[str, float]) -> dict[str, float]:
     out = dict(counts)
     for name, known in TIME_CLASSES.items():
         if known.formats[0].of_numbers:
-            out[LONG_WHOLE if known.formats[0].layout in _LONG_TIMES else WHOLE] += out.pop(name, 0.0)
+            out[LONG_WHOLE if known.formats[0].layout in _LONG_TIMES else WHOLE] += out.pop(
+                name, 0.0
+            )
     return out
 
 

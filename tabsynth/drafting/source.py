@@ -2,10 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
 from tabsynth._typing import JsonObject
+from tabsynth.drafting.identifiers import named_for_time
+from tabsynth.drafting.time_formats import time_class, time_format
+from tabsynth.schema.cells import base_dtype, texts_of
+from tabsynth.schema.temporal import Temporal
 
 
 class LeftOut(Exception):
@@ -46,3 +51,18 @@ class DraftSource:
         """The facts that a draft of every kind has."""
         facts = {"name": self.name, "dtype": self.dtype, "nulls": self.nulls}
         return {**facts, "provenance": "drafted"}
+
+    @cached_property
+    def time_format(self) -> tuple[type[Temporal], JsonObject] | None:
+        """The kind and the facts of the format of dates or times in which all texts or numbers are."""
+        distinct, base = pd.Series(self.values.unique()), base_dtype(self.dtype)
+        texts = base == "text" and all(isinstance(value, str) for value in distinct)
+        if not texts and base not in ("int", "float"):
+            return None
+        counts: dict[str, int] = {}
+        for text in texts_of(distinct):
+            name = time_class(text.strip(), named_for_time(self.name))
+            if name is None:
+                return None
+            counts[name] = counts.get(name, 0) + 1
+        return time_format(counts, sum(counts.values()))

@@ -5,7 +5,7 @@ how many rows each format reads.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
 
@@ -73,6 +73,7 @@ _ZONES = {
     ("+09:30", "+10:30"): "Australia/Adelaide", ("+10:00", "+11:00"): "Australia/Sydney",
     ("+12:00", "+13:00"): "Pacific/Auckland",
 }  # fmt: skip
+ONE_ZONE = 0.95  # of the rows: those with one of its offsets
 _MONTH = rf"(?i:{_MONTHS})[a-z]*\.?"
 # Dates that no format of the table reads, by what reasons call them.
 UNKNOWN_TIMES = {
@@ -203,7 +204,9 @@ def _classes() -> Iterator[TimeClass]:
     yield from SINCE.values()
     for example in dict.fromkeys(_class_of(text) for _, texts in _FORMATS for text in texts):
         assert example is not None
-        offsets = [offset if ":" in example.offset else offset.replace(":", "") for offset in _OFFSETS]
+        offsets = [
+            offset if ":" in example.offset else offset.replace(":", "") for offset in _OFFSETS
+        ]
         yield from (example._replace(offset=o) for o in (offsets if example.offset else ("",)))
 
 
@@ -264,10 +267,14 @@ def time_format(
 
 def _zone(offsets: Mapping[str, float]) -> str:
     """Return the time zone in which texts of some offsets are written: UTC where they are of no zone that is known."""
-    plain = {f"{o[:3]}:{o[-2:]}": count for o, count in offsets.items()}
-    most = sorted(plain, key=lambda o: -plain[o])[:2]
-    if plain[most[0]] >= MOST * sum(plain.values()):
-        return most[0]
-    both = tuple(sorted(most, key=lambda o: int(o[:3] + o[-2:])))
-    dominate = sum(plain[o] for o in most) >= MOST * sum(plain.values())
-    return _ZONES.get(both, "UTC") if dominate else "UTC"
+    rows: dict[str, float] = {}
+    for offset, count in offsets.items():
+        plain = f"{offset[:3]}:{offset[-2:]}"
+        rows[plain] = rows.get(plain, 0.0) + count
+    first, *others = sorted(rows, key=lambda offset: -rows[offset])
+    enough = ONE_ZONE * sum(rows.values())
+    if rows[first] >= enough:
+        return first
+    second = others[0]
+    winter, summer = sorted((first, second), key=lambda offset: int(offset.replace(":", "")))
+    return _ZONES.get((winter, summer), "UTC") if rows[first] + rows[second] >= enough else "UTC"

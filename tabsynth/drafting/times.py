@@ -1,14 +1,13 @@
 """Drafts of columns of dates, times and durations."""
 
 import datetime
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from tabsynth._typing import JsonObject
 from tabsynth._validate import quote
 from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.schema.cells import base_dtype
@@ -24,7 +23,6 @@ from tabsynth.schema.temporal import (
 )
 from tabsynth.schema.time_texts import MICROSECONDS_A_DAY, instants_of
 
-EXAMPLE_ROWS = 200  # texts that a draft tries to read as dates, before it reads them all
 WIDEST_DATES = ("1700-01-01", "2250-12-31")
 WIDEST_DURATIONS = ("-36500 days", "36500 days")
 # Bounds as text, from a column and two numbers of its units: at or outside them, and rounder.
@@ -32,34 +30,31 @@ Rounding = Callable[[Any, int, int], tuple[str, str]]
 
 
 def draft_date(source: DraftSource) -> Column | None:
-    """Draft a column of days without a time of day, in texts of ISO 8601 or in a dtype of dates."""
-    values = source.values
-    base = base_dtype(source.dtype)
-    if base == "datetime":
+    """Draft a column of days without a time of day, in a format of the table or in a dtype of dates."""
+    values, facts = source.values, _facts_of_format(Date, source)
+    if base_dtype(source.dtype) == "datetime":
         if getattr(values.dtype, "tz", None) is not None:
             return None
-    elif base != "text" or not (
-        all(type(value) is datetime.date for value in values)
-        or _looks_like(values, r"\d{4}-\d{2}-\d{2}")
-    ):
+    elif facts is None and not all(type(value) is datetime.date for value in values):
         return None
-    numbers = instants_of(values, None)
+    facts = facts or {}
+    numbers = instants_of(values, facts.get("format"))
     if np.isnan(numbers).any() or (numbers % MICROSECONDS_A_DAY != 0).any():
         return None
 
     def whole_years(column: Date, low: int, high: int) -> tuple[str, str]:
         return f"{column.text_of(low)[:4]}-01-01", f"{column.text_of(high)[:4]}-12-31"
 
-    return _draft_bounded(Date, source, WIDEST_DATES, whole_years)
+    return _draft_bounded(Date, source, WIDEST_DATES, whole_years, **facts)
 
 
 def draft_datetime(source: DraftSource) -> Column | None:
-    """Draft a column of instants, in texts of ISO 8601 without a zone or in a dtype of instants."""
-    base = base_dtype(source.dtype)
-    texts = r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
-    if base != "datetime" and (base != "text" or not _looks_like(source.values, texts)):
+    """Draft a column of instants, in a format of the table or in a dtype of instants."""
+    facts = _facts_of_format(Datetime, source)
+    if facts is None and base_dtype(source.dtype) != "datetime":
         return None
-    numbers = instants_of(source.values, None)
+    facts = facts or {}
+    numbers = instants_of(source.values, facts.get("format"))
     if np.isnan(numbers).any():
         return None
     units = [unit for unit in ("1min", "1s") if not (numbers % microseconds_of(unit, "")).any()]
@@ -67,19 +62,18 @@ def draft_datetime(source: DraftSource) -> Column | None:
     def whole_years(column: Datetime, low: int, high: int) -> tuple[str, str]:
         return f"{column.text_of(low)[:4]}-01-01", f"{column.text_of(high)[:4]}-12-31 23:59"
 
-    resolution = units[0] if units else "1ms"
-    return _draft_bounded(Datetime, source, WIDEST_DATES, whole_years, resolution=resolution)
+    if "%f" not in facts.get("format", ""):
+        facts |= {"resolution": units[0] if units else "1ms"}
+    return _draft_bounded(Datetime, source, WIDEST_DATES, whole_years, **facts)
 
 
 def draft_time(source: DraftSource) -> Column | None:
     """Draft a column of times of day, whose bounds are the whole day."""
-    if base_dtype(source.dtype) != "text":
-        return None
-    python = all(isinstance(v, datetime.time) for v in source.values)
-    if not python and not _looks_like(source.values, r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?"):
-        return None
-    seconds = source.values.map(str).str.count(":").max() > 1
-    return Time(resolution="1s" if seconds else "1min", **source.facts)
+    facts = _facts_of_format(Time, source)
+    if facts is None and all(isinstance(value, datetime.time) for value in source.values):
+        seconds = source.values.map(str).str.count(":").max() > 1
+        facts = {"resolution": "1s" if seconds else "1min"}
+    return None if facts is None else Time(**facts, **source.facts)
 
 
 def draft_duration(source: DraftSource) -> Column | None:
@@ -95,14 +89,15 @@ def draft_duration(source: DraftSource) -> Column | None:
 
 
 def draft_period(source: DraftSource) -> Column | None:
-    """Draft a column of a dtype of periods."""
-    if base_dtype(source.dtype) != "period":
+    """Draft a column of months in a format of the table, or of a dtype of periods."""
+    facts = _facts_of_format(Period, source)
+    if facts is None and base_dtype(source.dtype) != "period":
         return None
 
     def exact(column: Period, low: int, high: int) -> tuple[str, str]:
         return column.text_of(low), column.text_of(high)
 
-    return _draft_bounded(Period, source, WIDEST_DATES, exact)
+    return _draft_bounded(Period, source, WIDEST_DATES, exact, **(facts or {}))
 
 
 def review_temporal(column: Temporal) -> list[str]:
@@ -134,10 +129,8 @@ def _draft_bounded(
     return replace(wide, low=low, high=high, clip=min_count > 1)
 
 
-def _looks_like(values: pd.Series, pattern: str) -> bool:
-    """Return whether values are texts of a form; a few are tried first."""
-    form = re.compile(pattern)
-    return all(
-        all(isinstance(v, str) and form.fullmatch(v) for v in part)
-        for part in (values.head(EXAMPLE_ROWS), values)
-    )
+def _facts_of_format(kind: type[Temporal], source: DraftSource) -> JsonObject | None:
+    """Return the facts of the format that reads all values, if it is one of the kind."""
+    if source.time_format is None or source.time_format[0] is not kind:
+        return None
+    return dict(source.time_format[1])

@@ -115,7 +115,7 @@ class Temporal(Column):
 
     def _check_format(self, where: str) -> None:
         """Raise InputError for a format that does not read what it writes, and for numbers without a format."""
-        form, of_numbers = getattr(self, "format", None), base_dtype(self.dtype) == "int"
+        form, of_numbers = getattr(self, "format", None), base_dtype(self.dtype) in ("int", "float")
         if form is None and not of_numbers:
             return
         check_text(where, form)
@@ -189,7 +189,9 @@ class Temporal(Column):
         """Return numpy's moments in a format, in the dtype of the column."""
         instants = moments.astype("datetime64[us]").astype(np.int64)
         cells = texts_of_instants(instants, form, self.unit_length, zone)
-        return pd.Series(cells, dtype=object).astype(self.dtype)
+        if base_dtype(self.dtype) in ("int", "float"):
+            cells = cells.astype(np.int64)
+        return pd.Series(cells).astype(self.dtype)
 
     def text_of(self, number: float) -> str:
         """Return a number of units as text."""
@@ -353,7 +355,7 @@ class Temporal(Column):
 
 def _limits(dtype: str, of_objects: tuple[int, int]) -> tuple[int, int]:
     """Return the least and the largest microsecond that a dtype holds; ``of_objects``: those of texts and Python's objects."""
-    if base_dtype(dtype) in ("text", "int"):
+    if base_dtype(dtype) in ("text", "int", "float"):
         return of_objects
     largest = (2**63 - 1) // 1_000 if "64[ns" in dtype else FARTHEST
     # Zones are known of Python's years; a day is more than any of them moves a time.
@@ -391,7 +393,7 @@ class Date(Temporal):
     kind: str = "date"
     format: str | None = None
 
-    dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text", "int")
+    dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text", "int", "float")
     json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "format": str}
     example: ClassVar[str] = "2020-01-31"
 
@@ -447,7 +449,7 @@ class Datetime(Temporal):
     resolution: str = "1s"
     zone: str | None = None
 
-    dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text", "int")
+    dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text", "int", "float")
     json_types: ClassVar[JsonTypes] = {
         **Temporal.json_types,
         "format": str,
@@ -460,7 +462,9 @@ class Datetime(Temporal):
         if self.zone is not None:
             check_text(where, self.zone)
             if not re.search("%:?z", self.format or ""):
-                raise InputError(f"{where}: zone is of texts with an offset; declare a format with %z or %:z.")
+                raise InputError(
+                    f"{where}: zone is of texts with an offset; declare a format with %z or %:z."
+                )
             try:
                 pd.Timestamp(0).tz_localize(self.zone)
             except (KeyError, ValueError, OSError):
@@ -616,7 +620,7 @@ class Period(Temporal):
     kind: str = "period"
     format: str | None = None
 
-    dtypes: ClassVar[tuple[str, ...]] = ("period", "text", "int")
+    dtypes: ClassVar[tuple[str, ...]] = ("period", "text", "int", "float")
     json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "format": str}
     example: ClassVar[str] = "2020-01"
     coarsest: ClassVar[int] = 1

@@ -1,7 +1,7 @@
 """Dates and times as files write them: in formats of :meth:`datetime.datetime.strftime`, and as numbers since a day.
 
-Besides strftime's own directives a format may have ``%-d``, ``%-m``, ``%-H`` and ``%-I``, which write no leading zero, and
-``%:z``, an offset such as +01:00. ``days since 1899-12-30`` and the same with ``seconds`` or ``milliseconds`` are numbers.
+Besides strftime's own directives a format may have ``%-d``, ``%-m``, ``%-H`` and ``%-I``, which write no leading zero,
+``%^b``, such as DEC, and ``%:z``, an offset such as +01:00. ``days since 1899-12-30`` and the same with ``seconds`` or ``milliseconds`` are numbers.
 """
 
 import datetime
@@ -30,10 +30,13 @@ _WRITTEN: dict[str, Callable[[pd.Series, int], pd.Series]] = {
     "%-m": lambda moments, unit: moments.dt.month.map(str),
     "%-H": lambda moments, unit: moments.dt.hour.map(str),
     "%-I": lambda moments, unit: ((moments.dt.hour - 1) % 12 + 1).map(str),
+    "%^b": lambda moments, unit: moments.dt.strftime("%b").str.upper(),
     "%f": lambda moments, unit: moments.dt.strftime("%f").str[: _digits(unit)],
-    "%:z": lambda moments, unit: moments.dt.strftime("%z").str.replace(r"(\d\d)$", r":\1", regex=True),
+    "%:z": lambda moments, unit: moments.dt.strftime("%z").str.replace(
+        r"(\d\d)$", r":\1", regex=True
+    ),
 }
-_DIRECTIVES = re.compile(r"(%-[dmHI]|%f|%:z)|(?:%.|[^%])+?(?=%-[dmHI]|%f|%:z|$)", re.DOTALL)
+_DIRECTIVES = re.compile(r"(%-[dmHI]|%\^b|%f|%:z)")
 
 
 @lru_cache(maxsize=256)
@@ -80,10 +83,10 @@ def texts_of_instants(
     if "%z" in form or "%:z" in form:
         moments = moments.dt.tz_localize("UTC").dt.tz_convert(zone or "UTC")
     texts = pd.Series("", index=moments.index, dtype=object)
-    for match in _DIRECTIVES.finditer(form):
-        write = _WRITTEN.get(match[0])
-        part = moments.dt.strftime(match[0]) if write is None else write(moments, unit)
-        texts = texts + part.astype(object)
+    for part in filter(None, _DIRECTIVES.split(form)):
+        write = _WRITTEN.get(part)
+        written = moments.dt.strftime(part) if write is None else write(moments, unit)
+        texts = texts + written.astype(object)
     return texts.to_numpy(dtype=object)[places]
 
 
@@ -137,7 +140,7 @@ def instants_in(cells: pd.Series, form: str) -> np.ndarray:
     texts = cells.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
     instants = np.full(len(cells), np.nan)
     if texts.any():
-        plain = re.sub("%[-:]", "%", form)
+        plain = re.sub("%[-:^]", "%", form)
         instants[texts] = _of_texts(cells[texts].str.strip(), plain)
     return instants
 
@@ -177,5 +180,3 @@ def _of_object(cell: Any) -> float:
         cell = datetime.datetime.combine(cell, datetime.time())
     moved = cell.utcoffset() or datetime.timedelta(0)
     return float((cell.replace(tzinfo=None) - EPOCH - moved) // MICROSECOND)
-
-

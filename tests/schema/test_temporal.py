@@ -121,7 +121,9 @@ def test_other_values_are_refused_in_one_line(column: str, value: str, says: str
         ({"low": None}, "declare low and high"),
         ({"low": "2022-01-01"}, "low=2022-01-01 is after high=2021-01-01"),
         ({"format": "%d.%m"}, "does not give back a date"),
-        ({"dtype": "int64"}, "a date column cannot have dtype 'int64'"),
+        ({"dtype": "bool"}, "a date column cannot have dtype 'bool'"),
+        ({"dtype": "int64"}, "whole numbers are a date in a format such as '%Y%m%d'"),
+        ({"dtype": "int64", "format": "%d%m%Y"}, "whole numbers are a date in a format"),
     ],
 )
 def test_facts_that_contradict_are_refused(facts: dict, says: str) -> None:
