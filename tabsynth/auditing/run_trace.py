@@ -260,6 +260,7 @@ class RunTrace:
         stds: Sequence[float],
         uses: int,
         units: Sequence[float],
+        of_selection: bool = False,
     ) -> tuple[list[Any], list[Any]]:
         """See :meth:`Recorder.exact`: a replay goes on with the recorded labels and values.
 
@@ -286,8 +287,9 @@ class RunTrace:
             before = self.recorded.labels[number]
             pairs = [_align(*parts) for parts in zip(names, copies, before, recorded, strict=True)]
             ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-            move = _multiplier(account) * _distance(ours, theirs, stds, uses)
-            distance = _distance(ours, theirs, units, uses)
+            measure = _range if of_selection else _distance
+            move = _multiplier(account) * measure(ours, theirs, stds, uses)
+            distance = measure(ours, theirs, units, uses)
             self._unmatched_labels[account.purpose] = [
                 set(current) ^ set(earlier)
                 for current, earlier in zip(names, before, strict=True)
@@ -457,6 +459,15 @@ def _distance(
             gap = (_array(value) - _array(recorded)).reshape(uses, -1) / np.float64(scale)
             squares += (gap**2).sum(1)
     return math.sqrt(squares.max()) if len(squares) else 0.0
+
+
+def _range(ours: Sequence[Any], theirs: Sequence[Any], scales: Sequence[float], uses: int) -> float:
+    """Return the range of ours − theirs divided by their scale, the largest of the uses."""
+    largest = 0.0
+    for value, recorded, scale in zip(ours, theirs, scales, strict=True):
+        gap = (_array(value) - _array(recorded)).reshape(uses, -1) / scale
+        largest = max(largest, float(np.ptp(gap, axis=1).max()))
+    return largest
 
 
 def _multiplier(account: Account) -> float:

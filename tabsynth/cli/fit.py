@@ -93,6 +93,7 @@ def fit(
     if columns.linked is not None:
         refused = {"schema": request.schema, "save_schema": request.save_schema, **asdict(survey)}
         refused |= {"count": budget.count, "null": columns.null, "tables": columns.tables}
+        refused |= {"no_relations": columns.no_relations or None}
         refuse({**refused, **asdict(settings), **asdict(prior)}, "Linked tables", OF_LINKED)
         synthesizer, read = _linked_fit(request.table, columns.linked, parameters, reading)
     else:
@@ -111,6 +112,7 @@ def fit(
         nulls = null_texts(columns.null)
         if facts is None:
             drafting = {"null_values": nulls, "decimal": reading.decimal, **survey.parameters}
+            drafting |= {"relations": not columns.no_relations}
             arguments["draft_options"] = drafting
         synthesizer = ESTIMATORS[request.method](facts, **arguments)
         read = partial(_read_engine, engine)
@@ -190,6 +192,10 @@ def _check_columns(
         if columns.null:
             raise InputError(
                 "--null goes without --schema: the schema's null_values list such texts."
+            )
+        if columns.no_relations:
+            raise InputError(
+                "--no-relations goes without --schema: the schema lists its constraints."
             )
 
 

@@ -220,6 +220,13 @@ class FitColumns:
         "A text that marks a missing value, beside common ones such as NA; repeatable.",
         panel=COLUMNS,
     )
+    no_relations: bool = option(
+        "Without --schema: do not look for relations between columns, such as a date that is never before another. The search"
+        " takes 5% of the budget.",
+        "--no-relations",
+        panel=COLUMNS,
+        default=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,9 @@ from tabsynth.privacy.noise import samplers
 # Of the budget of a fit without a schema, in μ²: what the draft spends for each column, and at least and at most.
 SHARE = 1 / 120
 LEAST_SHARE, MOST_SHARE = 0.15, 0.4
+RELATIONS_SHARE = (
+    0.05  # of the budget of a fit without a schema: the search for relations between columns
+)
 FORMATS_SHARE, REST_SHARE = 0.08, 0.04  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT or less, so that sums are exact
@@ -26,9 +29,13 @@ Noise = NoPrivacy | Gaussian | ThresholdedGaussian
 
 def draft_share(epsilon: float, delta: float, columns: int) -> float:
     """Return μ of the draft of a fit without a schema, whose whole budget is (epsilon, delta)."""
+    return mu_of_share(epsilon, delta, min(max(LEAST_SHARE, SHARE * columns), MOST_SHARE))
+
+
+def mu_of_share(epsilon: float, delta: float, share: float) -> float:
+    """Return μ of a share, in μ², of a budget (epsilon, delta) of a fit without a schema."""
     if math.isinf(epsilon):
         return math.inf
-    share = min(max(LEAST_SHARE, SHARE * columns), MOST_SHARE)
     return math.sqrt(share) * gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
 
 

@@ -64,7 +64,8 @@ from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.tables.frames import declared_types, to_pandas
 
 FORMATS = "formats of columns"
-OPTIONS = ("null_values", "decimal")  # of a draft, besides the design
+RELATIONS = "relations"
+OPTIONS = ("null_values", "decimal", RELATIONS)  # of the draft of a fit, besides the design
 TYPES, KINDS = "types that the file declares", "which columns are numeric, text or time"  # public
 INFERRED = (
     "The draft takes as public which columns of this DataFrame are numeric, text or time. Where pandas inferred that from the"

@@ -10,6 +10,7 @@ from tabsynth.drafting.released_columns import AT_THIS_BUDGET, TOO_FEW_VALUES
 from tabsynth.schema.schema import Schema
 
 LISTED = 10  # names of columns with one reason
+MOST_RULES = 20  # that are listed
 TIMES, LARGEST = (
     3,
     10.0,
@@ -19,7 +20,7 @@ TIMES, LARGEST = (
 def summarize(
     schema: Schema, epsilon: float | None = None, delta: float = 1e-5, *, command: bool = False
 ) -> list[str]:
-    """Return what a draft kept and left out, grouped by reason, and what would keep more columns, a line each.
+    """Return what a draft kept and left out, grouped by reason, the rules that it found, and what would keep more columns, a line each.
 
     Nothing but the schema is read, so it costs no privacy.
 
@@ -35,7 +36,7 @@ def summarize(
     Returns
     -------
     list of str
-        One line alone where all columns are kept and represent nearly all rows.
+        One line alone where all columns are kept and represent nearly all rows, and no rule was found.
     """
     names = schema.names_left_out
     count = len(schema.columns) + len(names)
@@ -47,6 +48,9 @@ def summarize(
     for name, item in (schema.released or {}).get("notes", {}).items():
         notes.setdefault(item["note"], []).append(f"{quote(name)} ({item['share']:.0%})")
     lines += [f"  {list_names(columns)}: {note}" for note, columns in notes.items()]
+    if schema.rules:
+        lines.append(f"{len(schema.rules)} rules between columns hold in all synthetic rows:")
+        lines += [f"  {rule.text}" for rule in schema.rules[:MOST_RULES]]
     rare = any(item["reason"].endswith(AT_THIS_BUDGET) for item in schema.left_out)
     if rare or notes:
         draft = "tabsynth schema draft TABLE -o draft.json" if command else "draft_schema"

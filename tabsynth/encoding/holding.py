@@ -14,7 +14,7 @@ import numpy as np
 
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
-from tabsynth.schema.constraints import Derived, Implication, Order, Rule, Sum
+from tabsynth.schema.constraints import Derived, FixedSum, Implication, Order, Rule, Sum
 from tabsynth.schema.schema import Schema
 
 ROUNDS = 300  # of exchanges …
@@ -85,7 +85,7 @@ class CodeRules:
     def _code_rule(self, rule: Rule) -> CodeRule:
         names = tuple(dict.fromkeys(n for name in rule.names for n in self._sources(name, rule)))
         numbers = tuple(self._numbers[name] for name in names)
-        if isinstance(rule, Implication):
+        if isinstance(rule, Implication | FixedSum):
             implied = rule
 
             def violations(codes: Codes) -> np.ndarray:

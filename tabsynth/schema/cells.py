@@ -166,8 +166,10 @@ def texts_of(values: pd.Series) -> np.ndarray:
     if isinstance(values.dtype, pd.CategoricalDtype):
         listed = texts_of(pd.Series(values.cat.categories))
         return np.array([*listed, None], dtype=object)[values.cat.codes]
-    numeric = values.dtype.kind in "iuf"
-    cells = floats_of(values) if numeric else values.to_numpy(dtype=object)
+    if values.dtype.kind in "iuf":
+        codes, once = pd.factorize(floats_of(values))
+        return np.array([*map(text_of, once), None], dtype=object)[codes]
+    cells = values.to_numpy(dtype=object)
     texts = np.full(len(values), None, dtype=object)
     for row in np.flatnonzero(values.notna().to_numpy()):
         texts[row] = text_of(cells[row])

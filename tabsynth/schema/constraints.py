@@ -8,7 +8,8 @@ A rule is written in the schema as a dict, in one of five forms:
 * ``{"order": [NAMES], "strict": BOOL}``: values that do not fall from column to column; ``strict``: that rise.
   ``"difference": {"high": 60, …}`` models the second of two columns by its difference to the first.
 * ``{"sum": [NAMES], "at_most": NAME}``: parts that are together no more than a total. Parts that make up a total are
-  modelled, and the total is derived by an expression.
+  modelled, and the total is derived by an expression. ``{"sum": [NAMES], "equals": NUMBER}``: columns whose codes are single
+  numbers, such as 0 and 1, of which the sum is fixed.
 * ``{"if": {NAME: VALUES, …}, "then": {NAME: VALUES, …}}``: what rows of one kind must have. Values are lists
   (None for null) or ranges, as in impossible combinations.
 
@@ -248,6 +249,48 @@ class Order(Rule):
 
 
 @dataclass(frozen=True, eq=False)
+class FixedSum(Rule):
+    """Numbers that add up to one number in each row, such as the dummies of a category; a missing one counts 0.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        Each code of theirs is one number.
+    total : float
+    """
+
+    columns: tuple[Column, ...]
+    total: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def text(self) -> str:
+        """The rule, in words."""
+        return f"{' + '.join(self.names)} = {self.total:g}"
+
+    def violations(self, table: pd.DataFrame) -> np.ndarray:
+        """See :meth:`Rule.violations`; up to the rounding of a sum of floats."""
+        return self.broken_amounts([column.amounts(table[column.name]) for column in self.columns])
+
+    def broken_codes(self, codes: Sequence[np.ndarray]) -> np.ndarray:
+        """Return which rows of codes, by column, break the rule; bool, shape (n,)."""
+        numbers = [
+            np.append(column.code_amounts()[0], np.zeros(column.size - column.cells))[of]
+            for column, of in zip(self.columns, codes, strict=True)
+        ]
+        return self.broken_amounts(numbers)
+
+    def broken_amounts(self, amounts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return which rows of amounts, by column, break the rule; bool, shape (n,)."""
+        difference = np.sum([np.nan_to_num(of) for of in amounts], axis=0) - self.total
+        return np.asarray(np.abs(difference) > TOLERANCE * max(1, abs(self.total)))
+
+
+@dataclass(frozen=True, eq=False)
 class Sum(Rule):
     """Parts that are together no more than a total; a missing part counts 0, and a missing total allows all.
 
@@ -430,7 +473,7 @@ _FORMS = {
         {"order", "difference"},
         {"order", "strict", "difference"},
     ),
-    "sum": ({"sum", "at_most"},),
+    "sum": ({"sum", "at_most"}, {"sum", "equals"}),
     "if": ({"if", "then"},),
 }
 
@@ -440,7 +483,8 @@ def rule_from(columns: Columns, item: Any, where: str) -> Rule:
     form = next((f for f in _FORMS if isinstance(item, Mapping) and f in item), None)
     if form is None or set(item) not in _FORMS[form]:
         raise InputError(
-            f"{where}: expected derive with from and table, derive with expression, order, sum with at_most, or if with then;"
+            f"{where}: expected derive with from and table, derive with expression, order, sum with at_most or equals, or if with"
+            " then;"
             f" got {quote(item)}."
         )
     make = {"derive": _derivation, "order": _order, "sum": _sum, "if": _implication}[form]
@@ -615,8 +659,8 @@ def _order(columns: Columns, item: JsonMapping, where: str) -> Rule:
 
 
 def _sum(columns: Columns, item: JsonMapping, where: str) -> Rule:
-    parts, total = item["sum"], item["at_most"]
-    names = [*parts, total] if isinstance(parts, list | tuple) else []
+    parts, totals = item["sum"], [item["at_most"]] if "at_most" in item else []
+    names = [*parts, *totals] if isinstance(parts, list | tuple) else []
     if len(names) < 2 or len(set(map(str, names))) < len(names):
         raise InputError(
             f"{where}: expected sum to list different columns, and at_most to name another."
@@ -628,8 +672,28 @@ def _sum(columns: Columns, item: JsonMapping, where: str) -> Rule:
         raise InputError(
             f"{where}: {', '.join(map(str, names))} have no sum; give numbers, or durations."
         )
+    if not totals:
+        return _fixed_sum(summed, real(f"{where}: equals", item["equals"]), where)
     rule = Sum(summed)
     _check_possible(rule, where)
+    return rule
+
+
+def _fixed_sum(columns: tuple[Column, ...], total: float, where: str) -> Rule:
+    for column in columns:
+        lows, highs = column.code_amounts()
+        if not np.array_equal(lows, highs):
+            raise InputError(
+                f"{where}: column {quote(column.name)} has cells of several numbers, and a fixed sum is of columns whose cells are"
+                " single numbers; derive it by an expression."
+            )
+    rule = FixedSum(columns, total)
+    ends = [column.code_amounts()[0] for column in columns]
+    least, largest = (sum(float(end(numbers)) for numbers in ends) for end in (np.min, np.max))
+    if not least - TOLERANCE <= total <= largest + TOLERANCE:
+        raise InputError(
+            f"{where}: the bounds of the columns allow no values with {rule.text}; correct the bounds or the rule."
+        )
     return rule
 
 

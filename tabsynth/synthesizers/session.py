@@ -17,15 +17,17 @@ from rich.console import Console
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
-from tabsynth._validate import in_range, integer, native, positive, quote
+from tabsynth._validate import in_range, integer, native, one_of, positive, quote
 from tabsynth.design import MOST_WEIGHTED, NO_DESIGN, Design, neighbour_of
-from tabsynth.drafting.budget import draft_share
+from tabsynth.drafting.budget import RELATIONS_SHARE, draft_share, mu_of_share
 from tabsynth.drafting.private_schema import (
     OPTIONS,
+    RELATIONS,
     check_design,
     draft_on_ledger,
     release_name,
 )
+from tabsynth.drafting.suggestions import find_relations
 from tabsynth.encoding.rows import key_of
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import RENYI, Spend, epsilon_of
@@ -386,6 +388,7 @@ class FitSession:
             raise InputError(
                 f"draft_options has {quote(name)}; its options are {', '.join(names)}."
             )
+        one_of(f"draft_options[{RELATIONS!r}]", options.get(RELATIONS, True), (True, False))
         # Types of a DataFrame of any library may have been inferred: as in its draft, they are not public.
         kind, frame = TableKind(TableKind.of(table).library), to_pandas(table)
         check_design(frame, self.design, options.get("decimal"))
@@ -424,6 +427,9 @@ class FitSession:
             self.checkpoint.begin(None, seeded=self.is_seeded)
         self._check_unspent(self.ledger)
         mu = draft_share(estimator.epsilon, estimator.delta, table.shape[1] - len(design.names))
+        options = {n: v for n, v in dict(estimator.draft_options or {}).items() if n in OPTIONS}
+        search = options.pop(RELATIONS, True)
+        of_relations = mu_of_share(estimator.epsilon, estimator.delta, RELATIONS_SHARE * search)
         composition = nominal.composition
         if self.project is not None:
             if self.project.filter.composition == RENYI:
@@ -432,14 +438,14 @@ class FitSession:
             def spends_after(ledger: Ledger) -> list[Spend]:
                 return [(spend.mechanism, spend.count) for spend in nominal.plan(ledger)]
 
-            self.project.admit_draft(self.ledger, mu, composition, spends_after)
+            total = math.hypot(mu, of_relations)
+            self.project.admit_draft(self.ledger, total, composition, spends_after)
         self.ledger.unit = design.unit
         self.charged = self.ledger  # what a draft spends is spent, whatever comes of the fit
         seed = estimator.random_state
         if seed is not None:  # neither the noise of the fit, nor that of a draft that was lost
             resumes = 0 if self.checkpoint is None else self.checkpoint.resumes
             seed = int(seed) + (1 << 127) + (resumes << 128)
-        options = {n: v for n, v in dict(estimator.draft_options or {}).items() if n in OPTIONS}
         schema = draft_on_ledger(
             table,
             mu,
@@ -449,6 +455,14 @@ class FitSession:
             design=design,
             **options,
         )
+        if search:
+            seed = None if seed is None else seed + (1 << 126)
+            related = find_relations(table, schema, of_relations, self.ledger, seed)
+            try:
+                estimator.make_method(related).check()
+                schema = related
+            except InputError:  # the method needs a column that follows from others
+                schema = related.replace(constraints=(), violations=schema.violations)
         if self.checkpoint is not None:
             self.checkpoint.keep_schema(schema.to_dict())
         return schema

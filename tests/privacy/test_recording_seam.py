@@ -26,7 +26,7 @@ def test_without_a_recorder_nothing_stays(caplog: pytest.LogCaptureFixture) -> N
 def test_a_recorder_sees_what_is_private_and_within_its_block_alone() -> None:
     class Doubling:
         def exact(self, account: Any, labels: Any, values: Any, *rest: Any) -> tuple[Any, Any]:
-            assert labels == [None] and list(rest[-1]) == [1.0]
+            assert labels == [None] and list(rest[2]) == [1.0]
             return labels, [2 * value for value in values]
 
     free, ledger = Ledger(float("inf"), 1e-5), Ledger(8.0, 1e-5)

@@ -19,9 +19,10 @@ from tabsynth import Categorical, Identifier, LinkedSchema, Numeric, Schema
 from tabsynth.app.session import Session
 from tabsynth.cli.options import load_schema
 from tabsynth.dossier.material import read_schema
-from tabsynth.drafting.private_schema import draft_private
-from tabsynth.drafting.suggestions import suggest_constraints
+from tabsynth.drafting.private_schema import draft_on_ledger, draft_private
+from tabsynth.drafting.suggestions import find_relations, suggest_constraints
 from tabsynth.encoding.gaps import with_gaps
+from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema import Column
 from tabsynth.schema.editing import Edit, edit, with_design
@@ -104,6 +105,18 @@ def suggestions(folder: Path) -> Schema:
     assert [i["purpose"] for i in listed if i["purpose"].startswith("suggestions: ")]
     assert after.pop("run") in ProjectLedger.read(ledger).run_facts
     assert after == {name: value for name, value in before.items() if name != "run"}
+    return BASE
+
+
+def relations(folder: Path) -> Schema:
+    """Of a draft, which a fit has on its ledger."""
+    rows, ledger = table(200).drop(columns=["key", "w"]), Ledger(20.0, 1e-5)
+    drafted = draft_on_ledger(rows, 1.0, ledger)
+    found = find_relations(rows, drafted, 0.5, ledger, None)
+    before, after = dict(drafted.released or {}), dict(found.released or {})
+    listed = after.pop("mechanisms")
+    assert listed[: len(before["mechanisms"])] == before.pop("mechanisms") != listed
+    assert {**after, "constraints": None} == {**before, "constraints": None}
     return BASE
 
 
@@ -232,6 +245,7 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "drafting/private_schema.py: draft_on_ledger": NEW,
     "drafting/private_schema.py: draft_private": NEW,
     "drafting/suggestions.py: suggest_constraints": suggestions,
+    "drafting/suggestions.py: find_relations": relations,
     "tables/labelled.py: with_labels": lambda f: of_stata(f, with_labels),
 }
 # Where a schema is made by its constructor; everything else goes through Schema.replace, from_dict or load.

@@ -72,9 +72,9 @@ def fit(folder: str, at: float, read: str | None, every: float, changes: dict[st
     kill = Kill(at, read)
     real_read, real_once = PrivateTable.read, TrainingMonitor.once
 
-    def logged(table: Any, account: Any) -> Any:
+    def logged(table: Any, account: Any, uses: int = 1) -> Any:
         kill.moment()
-        rows = real_read(table, account)
+        rows = real_read(table, account, uses)
         if account.number is not None:  # that of a public table is on no ledger
             os.write(log, f"{account.purpose}\n".encode())
         if account.purpose == read:

@@ -461,8 +461,12 @@ def test_drafts_of_margnet_compose_as_gaussians() -> None:
     model = MargNet(epsilon=1).fit(patients(1_000))
     certificate = model.certificate()
     assert certificate["accountant"]["name"] == "Gaussian filter"
-    mechanisms = [mechanism_from(item) for item in certificate["mechanisms"]]
-    mu = math.sqrt(sum(m.noise_multiplier**-2 for m in mechanisms))  # type: ignore[union-attr]
+    mechanisms, counts = zip(
+        *((mechanism_from(item), item["count"]) for item in certificate["mechanisms"]), strict=True
+    )
+    mu = math.sqrt(
+        np.sum([n / m.noise_multiplier**2 for m, n in zip(mechanisms, counts, strict=True)])
+    )
     thresholds = sum(m.threshold_delta for m in mechanisms if isinstance(m, ThresholdedGaussian))
     # Balle and Wang 2018, Theorem 8, written out.
     spent = norm.cdf(mu / 2 - 1 / mu) - math.e * norm.cdf(-mu / 2 - 1 / mu)

@@ -10,12 +10,20 @@ from scipy.stats import norm
 
 from tabsynth import Categorical, MargNet, Numeric, Ordinal, Schema
 from tabsynth.drafting import suggestions
+from tabsynth.drafting.relations import Candidate, Candidates, CodedRows
 from tabsynth.drafting.suggestions import COLUMNS as COLUMNS_STAGE
 from tabsynth.drafting.suggestions import COUNTS as RULES_STAGE
-from tabsynth.drafting.suggestions import selection_noise, suggest_constraints
+from tabsynth.drafting.suggestions import (
+    FORMS,
+    MOST_CELLS,
+    TABLES,
+    selection_noise,
+    suggest_constraints,
+)
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import mechanism_from
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 
 WARDS = {"a1": "A", "a2": "A", "b1": "B", "b2": "B", "c1": "C"}
 COLUMNS = [
@@ -90,36 +98,32 @@ def test_a_selection_is_dominated_by_its_gaussian() -> None:
 
 def test_one_row_moves_every_score_within_the_range() -> None:
     rng = np.random.default_rng(0)
-    table = patients(60)
-    index = np.stack([c.encode(table[c.name]) for c in COLUMNS], axis=1)
-    parts = suggestions._Suggestions(COLUMNS, SCHEMA, None, _Unlimited(), 0)  # type: ignore[arg-type]
-    shares = [np.full(c.size, 1 / c.size) for c in COLUMNS]
+    flags = [Categorical(name=f"flag{j}", dtype="int64", categories=(0, 1)) for j in range(3)]
+    columns = [*COLUMNS, *flags]
+    candidates = Candidates(columns, (), MOST_CELLS)
 
-    def scores(rows: np.ndarray) -> np.ndarray:
-        out = []
-        for a, b in parts._pairs():
-            sizes = COLUMNS[a].size, COLUMNS[b].size
-            counts = np.zeros(sizes, dtype=int)
-            np.add.at(counts, (rows[:, a], rows[:, b]), 1)
-            out += [values for _, values in parts._scores(a, b, counts, shares, 60.0)]
-        return np.concatenate(out)
+    def table(rows: int) -> pd.DataFrame:
+        values = {c.name: rng.integers(0, 2, rows) for c in flags}
+        return patients(rows, int(rng.integers(99))).assign(**values)
 
-    for _ in range(5):
-        one = np.array([[rng.integers(0, c.size) for c in COLUMNS]])
-        moved = scores(np.concatenate([index, one])) - scores(index)
+    def scores(rows: pd.DataFrame) -> np.ndarray:
+        coded = CodedRows.of(rows, columns)
+        return np.concatenate([s for _, s in candidates.scores(FORMS, coded, [0.3] * len(columns))])
+
+    before = table(60)
+    for _ in range(20):
+        moved = scores(pd.concat([before, table(1)])) - scores(before)
         assert moved.min() >= -2 - 1e-9 and moved.max() <= 1 + 1e-9
-
-
-class _Unlimited:
-    epsilon, delta = 1.0, 1e-5
 
 
 def test_selections_are_as_random_as_they_are_charged() -> None:
     """Of two candidates the better one is drawn with the probability of the exponential mechanism."""
-    parts = suggestions._Suggestions(COLUMNS, SCHEMA, None, _Unlimited(), 0)  # type: ignore[arg-type]
+    candidates, ledger = Candidates(COLUMNS, (), MOST_CELLS), Ledger(1.0, 1e-5)
+    rows = PrivateTable(CodedRows.of(patients(5), COLUMNS), ledger)
+    parts = suggestions._Suggestions(candidates, rows, ledger, 0.3, 1, 0)
     parts._most = 1
-    both = [suggestions._Candidate("null", 0, 1), suggestions._Candidate("null", 1, 0)]
-    drawn = [parts._draw(both, np.array([0.0, 4.0]), 0.25)[0].a for _ in range(2_000)]
+    both = [Candidate("null", (0, 1)), Candidate("null", (1, 0))]
+    drawn = [parts._draw(both, np.array([0.0, 4.0]), 0.25)[0].columns[0] for _ in range(2_000)]
     wanted = 1 / (1 + math.exp(-1))
     assert abs(np.mean(drawn) - wanted) < 4 * math.sqrt(wanted * (1 - wanted) / 2_000)
 
@@ -137,7 +141,7 @@ def test_every_count_has_the_noise_of_its_stage(monkeypatch) -> None:
     monkeypatch.setattr(suggestions.samplers, "noisy", seen)
     suggested = suggest_constraints(patients(20_000), SCHEMA, 1.0)
     listed = {i["purpose"]: i for i in suggested.released["mechanisms"]}
-    for stage, sets in ((COLUMNS_STAGE, "columns"), (RULES_STAGE, "rules")):
+    for stage, sets in ((COLUMNS_STAGE, "columns"), (TABLES, "rules"), (RULES_STAGE, "rules")):
         item = listed[f"suggestions: {stage}"]
         number = item["details"][sets]
         std = item["noise_multiplier"] * math.sqrt(number)

@@ -8,7 +8,8 @@ import pytest
 
 from tabsynth import Categorical, InputError, MargNet, Numeric, Schema
 from tabsynth.drafting import suggestions
-from tabsynth.drafting.suggestions import RANGE, selection_noise, suggest_constraints
+from tabsynth.drafting.relations import RANGE
+from tabsynth.drafting.suggestions import selection_noise, suggest_constraints
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import mechanism_from
 from tabsynth.synthesizers import MargNetConfig
@@ -74,8 +75,10 @@ def test_noise_and_selection_are_of_a_unit(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(suggestions._Suggestions, "_draw", noted)
     released = suggest_constraints(stays(), SCHEMA, 2.0).released
     assert released is not None
-    columns, selection, rules = released["mechanisms"]
-    for item, number in ((columns, len(COLUMNS)), (rules, rules["details"]["rules"])):
+    columns, selection, *rules = released["mechanisms"]
+    assert len(rules) == 2
+    for item in (columns, *rules):
+        number = item["details"].get("rules", len(COLUMNS))
         std = MOST * item["noise_multiplier"] * math.sqrt(number)
         noise = np.concatenate(added[round(std, 6)])
         assert noise.std() == pytest.approx(std, rel=0.3)

@@ -110,7 +110,9 @@ UNITS: dict[str, tuple[str, ...]] = {
     TOTAL: ("weights",),
     **dict.fromkeys((VOTES, CLASS_VOTES), ("votes",)),
     **dict.fromkeys((AUTOENCODER, CRITIC), (NORM,)),
-    **dict.fromkeys(("counts of columns", "counts of rules"), ("counts",)),
+    **dict.fromkeys(
+        ("counts of columns", "counts of dependencies", "counts of rules"), ("counts",)
+    ),
     "selection of rules": (RULES,),
     "units with more rows than the bound": ("units",),
     **dict.fromkeys(

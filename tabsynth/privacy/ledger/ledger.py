@@ -487,6 +487,7 @@ class Recorder(Protocol):
         stds: Sequence[float],
         uses: int,
         units: Sequence[float],
+        of_selection: bool = False,
     ) -> tuple[list[Any], list[Any]]:
         """See :func:`exact` and :func:`exact_of`; labels are None where the entries are known in advance."""
 
@@ -557,6 +558,8 @@ def exact(
     stds: Sequence[float],
     uses: int = 1,
     units: Sequence[float] | None = None,
+    *,
+    of_selection: bool = False,
 ) -> list[Any]:
     """Pass exact values on to the noise: as they are, or as a recorder gives them back.
 
@@ -573,13 +576,17 @@ def exact(
     units : sequence of float, optional
         How large the certificate's unit is for each value: sensitivity and noise in that unit are those that
         it states. 1 by default.
+    of_selection : bool
+        Whether the values are scores of an exponential mechanism, which hides the range of what a unit adds to them in
+        place of its norm.
     """
     account.check_process()
     active = _RECORDER.get()
     if active is None or not is_private(account.mechanism):
         return list(values)
     units = [1.0] * len(stds) if units is None else units
-    return active.exact(account, [None] * len(values), values, stds, uses, units)[1]
+    labels = [None] * len(values)
+    return active.exact(account, labels, values, stds, uses, units, of_selection)[1]
 
 
 def exact_of(

@@ -135,7 +135,9 @@ class DPWGAN(Synthesizer):
         Fit although the schema was drafted from a table; the certificate says so.
     draft_options : dict, optional
         For a fit without a schema: ``null_values``, texts that mean null, and ``decimal``, the decimal mark of texts;
-        ``weight``, ``max_weight``, ``unit`` and ``max_rows_per_unit``, which the drafted schema declares.
+        ``relations``, by default True, whether a twentieth of the budget is for a search for relations between columns, which
+        then hold in all synthetic rows; ``weight``, ``max_weight``, ``unit`` and ``max_rows_per_unit``, which the drafted
+        schema declares.
     random_state : int, optional
         Makes the run reproducible; its certificate then says "not private: seeded".
     device : {"auto", "cpu", "cuda"}
