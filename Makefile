@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/tabsynth demo
+	$(BIN)/tabsynth demo --overwrite
 
 test: $(VENV)/.installed lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --few-cases -m "not spark" --durations=10

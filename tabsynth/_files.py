@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,17 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @contextmanager
-def replacing(path: str | Path, *, confidential: bool = False) -> Iterator[Path]:
-    """Yield a temporary path; on success it takes the place of ``path``, on failure it is removed.
+def replacing(
+    path: str | Path, *, overwrite: bool = False, confidential: bool = False
+) -> Iterator[Path]:
+    """Yield a temporary path; on success it becomes ``path``, on failure it is removed.
 
-    A ``confidential`` file is for its owner alone, whatever the mode of the file that it replaces.
+    A file that is there already is refused unless ``overwrite``. A ``confidential`` file is for its owner alone,
+    whatever the mode of the file that it replaces.
     """
     target = Path(path)
     try:
-        _refuse_folder(target)
+        _refuse_present(target, overwrite)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.")
         os.close(handle)
     except OSError as error:
@@ -50,6 +53,7 @@ def replacing(path: str | Path, *, confidential: bool = False) -> Iterator[Path]
         else:
             mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
         temporary.chmod(mode)
+        _refuse_present(target, overwrite)  # it may have come while this file was written
         os.replace(temporary, target)
     except OSError as error:
         raise InputError(f"Cannot write {target}: {error.strerror or error}.") from None
@@ -77,20 +81,42 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def check_writable(path: str | Path) -> None:
-    """Refuse an output path early, before hours of work are spent on what it should hold."""
+def check_output(
+    path: str | Path, *, overwrite: bool = False, others: Iterable[Path | None] = ()
+) -> None:
+    """Refuse an output path early, before hours of work are spent on what it should hold.
+
+    ``others`` are files that are read, and that are written besides: no output takes their place, even with ``overwrite``.
+    """
     target = Path(path)
+    for other in others:
+        if other is not None and is_same_file(target, other):
+            raise InputError(
+                f"{target} is read by this command or written by it already; name another file."
+            )
     try:
-        _refuse_folder(target)
+        _refuse_present(target, overwrite)
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".tabsynth."):
             pass
     except OSError as error:
         raise InputError(f"Cannot write {target}: {error.strerror}.") from None
 
 
-def _refuse_folder(target: Path) -> None:
+def is_same_file(path: str | Path, other: str | Path) -> bool:
+    """Return whether two paths name one file, which need not exist yet."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:  # one is missing
+        return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _refuse_present(target: Path, overwrite: bool) -> None:
     if target.is_dir():
         raise InputError(f"Cannot write {target}: it is a folder; name a file.")
+    if not overwrite and os.path.lexists(target):
+        raise InputError(
+            f"{target} is there already; name another file, or replace it with overwrite=True."
+        )
 
 
 def size_of(
@@ -271,10 +297,56 @@ def json_ready(value: object, not_finite: Callable[[float], object] = lambda _: 
     return str(value)
 
 
-def write_text(path: str | Path, text: str, *, confidential: bool = False) -> None:
-    """Write UTF-8 text, whole or not at all; ``confidential`` as of :func:`replacing`."""
-    with replacing(path, confidential=confidential) as temporary:
-        temporary.write_text(text, "utf-8")
+def write_text(
+    path: str | Path,
+    text: str,
+    *,
+    overwrite: bool = False,
+    confidential: bool = False,
+    paid: bool = False,
+) -> None:
+    """Write UTF-8 text as :func:`write_bytes` writes bytes."""
+    write_bytes(path, text.encode(), overwrite=overwrite, confidential=confidential, paid=paid)
+
+
+def write_bytes(
+    path: str | Path,
+    content: bytes,
+    *,
+    overwrite: bool = False,
+    confidential: bool = False,
+    paid: bool = False,
+) -> None:
+    """Write a file, whole or not at all; ``overwrite`` and ``confidential`` as of :func:`replacing`.
+
+    What is ``paid`` had a privacy cost and is not lost: where ``path`` does not take it, it is written to a temporary
+    folder.
+
+    Raises
+    ------
+    InputError
+        If ``path`` cannot be written, such as on a full disk, or is there already. Of what is ``paid``, the error names the
+        file in the temporary folder.
+    """
+    try:
+        with replacing(path, overwrite=overwrite, confidential=confidential) as temporary:
+            temporary.write_bytes(content)
+    except InputError as error:
+        if not paid:
+            raise
+        raise InputError(f"{error} {_write_elsewhere(Path(path).name, content)}") from None
+
+
+def _write_elsewhere(name: str, content: bytes) -> str:
+    """Write a file to a new temporary folder, for its owner alone, and say where it is."""
+    for place in (tempfile.gettempdir(), Path.home()):
+        try:
+            kept = Path(tempfile.mkdtemp(dir=place, prefix="tabsynth-"), name)
+            kept.write_bytes(content)
+        except OSError:
+            continue
+        return f"It had a privacy cost, so it was written to {kept}; move it."
+    return "No temporary folder takes it either."
 
 
 def sha256(path: str | Path) -> str:

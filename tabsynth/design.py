@@ -52,9 +52,9 @@ class Design:
             ("unit", self.unit, "max_rows_per_unit", self.max_rows_per_unit),
         ):
             if (name is None) != (limit_value is None):
-                present, absent = (f"a {what}", limit) if limit_value is None else (limit, what)
+                present, absent = (what, limit) if limit_value is None else (limit, what)
                 raise InputError(
-                    f"The schema has {present} and no {absent}; declare both, the limit from public knowledge."
+                    f"{present}= goes with {absent}=; declare both, the limit from public knowledge."
                 )
             if name is not None and (not isinstance(name, str) or not name):
                 raise InputError(f"Expected {what} to be the name of a column, got {quote(name)}.")

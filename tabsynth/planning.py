@@ -536,7 +536,7 @@ def _beyond(
 def _check_schema(method: str, schema: Schema | None) -> None:
     if schema is None and methods.METHODS[method].by_schema:
         raise InputError(
-            f"Method {method} allocates its budget by the columns; give the table's schema (--schema)."
+            f"Method {method} allocates its budget by the columns; give the table's schema (schema=)."
         )
 
 

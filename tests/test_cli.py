@@ -106,7 +106,7 @@ def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
     run(*words, "-o", "asked", "--target", "sex", "--by", "sex", "--weight", "age", cwd=fitted)
     metrics = json.loads((fitted / "asked" / "metrics.json").read_text())["evaluation"]["metrics"]
     assert {"target_auroc_logistic", "population_total"} <= {metric["key"] for metric in metrics}
-    refused(*words, "-o", "no", "--by", "nobody", cwd=fitted, says="by='nobody'")
+    refused(*words, "-o", "no", "--by", "nobody", cwd=fitted, says="--by nobody is no column")
     priced = (*words, "-o", "no", "--epsilon", 0.5)
     refused(*priced, "--holdout", "people.csv", cwd=fitted, says="leave out --holdout")
     refused(*priced, "--target", "sex", "--boosting", cwd=fitted, says="--target, --boosting")
@@ -357,7 +357,7 @@ def test_formulas_are_not_written_unasked(tmp_path):
     )
     run("sample", "m", "-n", 50, "-o", "o.csv", "--formulas", "keep", cwd=tmp_path)
     assert "\n=cmd|" in (tmp_path / "o.csv").read_text()
-    run("sample", "m", "-n", 50, "-o", "o.csv", "--formulas", "escape", cwd=tmp_path)
+    run("sample", "m", "-n", 50, "-o", "o.csv", "--formulas", "escape", "--overwrite", cwd=tmp_path)
     text = (tmp_path / "o.csv").read_text()
     assert "\n'=cmd|" in text and "\n=cmd|" not in text and ",-1\n" in text
     run("verify", "o.csv", cwd=tmp_path, code=3)  # of what was written; its domains were drafted

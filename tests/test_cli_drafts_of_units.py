@@ -80,7 +80,7 @@ def test_a_fit_without_a_schema_protects_the_unit(folder):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((*FIT, "--unit", "patient"), "has a unit and no --max-rows-per-unit; declare both"),
+        ((*FIT, "--unit", "patient"), "--unit goes with --max-rows-per-unit; declare both"),
         ((*FIT, "--max-weight", 3), "has --max-weight and no weight"),
         ((*FIT, *UNIT[2:], "--unit", "who"), "lacks column 'who', the unit of the schema"),
         ((*FIT, "--schema", "s.json", *UNIT), "--unit goes without --schema"),

@@ -69,7 +69,7 @@ FORMS = {
 @pytest.mark.parametrize("name", FORMS)
 def test_drafts_of_every_format(name, tmp_path):
     FORMS[name](clinic(), tmp_path / name)
-    for extra in ((), ("--epsilon", 20)):
+    for extra in ((), ("--epsilon", 20, "--overwrite")):
         said = run("schema", "draft", name, "-o", "s.json", "--null", "?", *extra, cwd=tmp_path)
         assert "'leer': left out" in said.stdout
         check_draft(Schema.load(tmp_path / "s.json"))

@@ -85,7 +85,7 @@ def folder(tmp_path):
         ),
         (
             ("--epsilon", "1", "--method", "pate-gan", "--overlap", "charged"),
-            "overlap='charged' go with a public table",
+            "--public-source and --overlap charged go with a public table: give --public.",
         ),
         (
             ("--epsilon", "1", "--method", "margnet", "--set", "network_encoding=one-hot"),
@@ -150,8 +150,10 @@ def test_warnings_are_lines(folder):
     """In a process that imports opacus itself, which would put a date before each."""
     words = [TABSYNTH, *FIT[:-2], "--epsilon", "1", "--rows", "4000", "--time-limit", "1"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
-    output = [line for line in done.stderr.splitlines() if line.startswith("warning: rows=4000 is")]
-    assert len(output) == 1 and "correct rows, or leave it out" in output[0]
+    output = [
+        line for line in done.stderr.splitlines() if line.startswith("warning: --rows 4000 is")
+    ]
+    assert len(output) == 1 and "correct --rows, or leave it out" in output[0]
 
 
 SHORT = ("--set", "preset=source", "--set", "autoencoder=none", "--rows", 400, "--epsilon", 4)
@@ -271,7 +273,7 @@ def test_options_reach_the_method(folder, monkeypatch):
     warm = DPWGAN(facts, epsilon=1.0, rows=400, preset="source", time_limit=1e-9, autoencoder=None)
     warm.fit(read_table(folder / "people.csv", facts)).save(folder / "warm")
     monkeypatch.setattr(
-        "tabsynth.cli.fit.fit_and_print", lambda model, *rest: built.append((model, rest[2]))
+        "tabsynth.cli.fit.fit_and_print", lambda model, *rest, **_: built.append((model, rest[2]))
     )
     for words in (
         ("--epsilon", 2, "--set", "autoencoder=none", "--delta", 1e-6, "--seed", 3),

@@ -37,7 +37,7 @@ def test_a_private_draft_counts_in_a_fit(tmp_path):
     assert "(0.5, 1e-05)-differential" in said.stderr + said.stdout
     run("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "-o", "m", cwd=tmp_path)
     less = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 0.4, "-o", "n")
-    refused(*less, cwd=tmp_path, says="raise epsilon")
+    refused(*less, cwd=tmp_path, says="raise --epsilon")
 
 
 def test_a_table_of_identifiers_is_refused(tmp_path):

@@ -236,8 +236,8 @@ def test_weights_that_are_all_zero_are_refused(folder, table):
     ("options", "says"),
     [
         (("--weight", "WGTP"), "The training table has no column 'WGTP' (weights)"),
-        (("--strata", "stratum"), "strata goes with weights"),
-        (("--replicate-weights", "PWGTP"), "--replicate-weights goes with weights"),
+        (("--strata", "stratum"), "--strata goes with --weight"),
+        (("--replicate-weights", "PWGTP"), "--replicate-weights goes with --weight"),
         (
             ("--weight", "PWGTP", "--replicate-weights", "W"),
             "no columns 'W1', 'W2', … (--replicate-weights)",
@@ -248,7 +248,7 @@ def test_weights_that_are_all_zero_are_refused(folder, table):
         ),
         (
             ("--weight", "PWGTP", "--replicate-weights", "PWGTP", "--strata", "stratum"),
-            "leave out strata and clusters, or replicate_weights",
+            "leave out --strata and --clusters, or --replicate-weights",
         ),
         (("--weight", "PWGTP", "--replicate-factor", 1), "--replicate-factor goes with"),
         (
@@ -315,7 +315,7 @@ def test_a_column_of_texts_has_no_weights():
 def test_a_published_report_of_weights(folder):
     """Weights are those of the schema, whose cap is public; the synthetic table may carry its own."""
     schema = Schema(make_schema().columns, null_values=("N",), weight="PWGTP", max_weight=40)
-    schema.save(folder / "schema.json")
+    schema.save(folder / "schema.json", overwrite=True)
     people = only(surveyed(), "PWGTP")
     people.to_csv(folder / "people.csv", index=False)
     few = MargNetConfig(components=40, steps=100, hidden=(16,), latent_dim=8)

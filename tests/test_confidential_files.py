@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import os
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from tabsynth import LinkedSchema, MargNet, Schema, draft_private, write_table
-from tabsynth._files import replacing, write_text
+from tabsynth._files import replacing, write_bytes, write_text
 from tabsynth.cli.schema import export
 from tabsynth.drafting import suggest_constraints
 from tabsynth.evaluation.publishing import PrivateEvaluation
@@ -65,6 +66,8 @@ PUBLISHED = {
 }
 TEMPORARY = {  # within a file or folder of the lines above, or one of mode 0700 that is removed
     ("_files.py", "write_text"),
+    ("_files.py", "write_bytes"),
+    ("_files.py", "_write_elsewhere"),
     ("tables/delimited.py", "open_packed"),
 }
 
@@ -85,8 +88,9 @@ def modes(write, folder):
     new, old = folder / "new", folder / "old"
     old.write_text("")
     old.chmod(0o644)
+    new.unlink(missing_ok=True)
     write(new)
-    write(old)
+    write(old, overwrite=True)
     return {mode(new), mode(old)}
 
 
@@ -119,14 +123,18 @@ def test_every_writer_is_known():
 
 @pytest.mark.parametrize("confidential", [True, False])
 def test_the_mode_of_a_file(tmp_path, confidential):
-    def write(path):
-        with replacing(path, confidential=confidential) as temporary:
+    def write(path, overwrite=False):
+        with replacing(path, overwrite=overwrite, confidential=confidential) as temporary:
             assert mode(temporary) == OWNER  # nobody else may read it while it is written either
             temporary.write_text("x")
 
     expected = {OWNER if confidential else USUAL}
     assert modes(write, tmp_path) == expected
-    assert modes(lambda p: write_text(p, "x", confidential=confidential), tmp_path) == expected
+    write = partial(write_text, text="x", confidential=confidential)
+    assert modes(write, tmp_path) == expected
+    assert (
+        modes(partial(write_bytes, content=b"x", confidential=confidential), tmp_path) == expected
+    )
 
 
 @pytest.mark.parametrize("kind", VIEWS)
@@ -154,6 +162,10 @@ def column(provenance):
     )
 
 
+def write_export(schema, path, overwrite=False):
+    export(schema=schema, to="sdv", out=path, overwrite=overwrite)
+
+
 @pytest.mark.parametrize("provenance", ["declared", "drafted"])
 def test_drafted_schemas(tmp_path, provenance):
     schema = column(provenance)
@@ -167,10 +179,7 @@ def test_drafted_schemas(tmp_path, provenance):
     assert modes(linked.save, tmp_path) == expected
     schema.save(tmp_path / "s.json")
 
-    assert (
-        modes(lambda path: export(schema=tmp_path / "s.json", to="sdv", out=path), tmp_path)
-        == expected
-    )
+    assert modes(partial(write_export, tmp_path / "s.json"), tmp_path) == expected
 
 
 @pytest.mark.parametrize(
@@ -217,7 +226,7 @@ def test_models_and_tables_that_claim_no_privacy(tmp_path, monkeypatch, facts, p
         model.sample_to(path, 30)
         assert {mode(path)} == expected
         assert mode(path.with_name(f"{path.name}.certificate.json")) == USUAL
-        write_table(table, path)
+        write_table(table, path, overwrite=True)
         assert {mode(path)} == expected
     monkeypatch.setattr("tabsynth.synthesizers.estimator.STREAMED", 10)
     model.sample_to(tmp_path / "parts.parquet", 30)

@@ -94,7 +94,7 @@ def test_tables_load_from_a_folder(tmp_path: Path) -> None:
     result, same = load_census(tmp_path)
     pd.testing.assert_frame_equal(result, table)
     assert same == schema
-    write_table(table.rename(columns={"SEX": "GENDER"}), tmp_path / "census.csv")
+    write_table(table.rename(columns={"SEX": "GENDER"}), tmp_path / "census.csv", overwrite=True)
     with pytest.raises(InputError, match="lacks column 'SEX'"):
         load_census(tmp_path)
 

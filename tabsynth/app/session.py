@@ -27,6 +27,7 @@ from tabsynth.tables.files import read_any, read_table, suffix
 from tabsynth.tables.labelled import with_labels
 
 READING = ("sep", "encoding", "decimal", "sheet")
+REPORT = "report.html"
 PASSPHRASE = "TABSYNTH_PASSPHRASE"  # of an encrypted private key, as at the command line
 
 
@@ -112,7 +113,10 @@ class Session:
             else:
                 verb = "Released"
                 schema = draft_private(frame, epsilon, delta, ledger=ledger, decimal=decimal)
-            step = steps.draft(table, self.state.schema_path, reading, epsilon, delta, ledger)
+            step = steps.draft(
+                *(table, self.state.schema_path, reading, epsilon, delta, ledger),
+                overwrite=self.state.schema is not None,
+            )
             self._write_schema(with_labels(schema, table), step)
             return [f"{verb} {len(schema.columns)} columns.", *summarize(schema, epsilon, delta)]
 
@@ -128,7 +132,8 @@ class Session:
             self.state.take_schema(schema)
             return
         self._refuse_to_overwrite()
-        self._write_schema(schema, steps.take_schema(source, target))
+        overwrite = self.state.schema is not None
+        self._write_schema(schema, steps.take_schema(source, target, overwrite=overwrite))
 
     def _refuse_to_overwrite(self) -> None:
         """Refuse to overwrite the schema of an earlier run."""
@@ -142,7 +147,7 @@ class Session:
     def _write_schema(self, schema: Schema, step: Step) -> None:
         """Write the schema file and take it; later steps follow from it, and begin again."""
         self.state.make_folder()
-        schema.save(self.state.schema_path)
+        schema.save(self.state.schema_path, overwrite=self.state.schema is not None)
         self.state.take_schema(schema)
         self.state.note(step)
 
@@ -240,15 +245,16 @@ class Session:
 
     def fit(self) -> Job:
         """Fit in the background, or resume the fit that was cancelled."""
+        from tabsynth.synthesizers.session import interrupted_cost, is_model_of
+
         state = self.state
         table = state.need_confirmed()
         schema, settings = state.need_plan()
         step = self.fit_step()
         out, checkpoint = state.file(".model"), state.file(".checkpoint")
+        overwrite = is_model_of(checkpoint, out) or state.replaces(out)
         reading = dict(state.reading)
         fitted: list[Any] = []
-
-        from tabsynth.synthesizers.session import interrupted_cost
 
         def work(job: Job) -> list[str]:
             from tabsynth.synthesizers import METHODS
@@ -268,7 +274,8 @@ class Session:
             job.step("beginning", 0, 0)
             state.note(step)
             model.fit(rows, progress=job.step, checkpoint=checkpoint, ledger=settings.ledger)
-            model.save(out)
+            model.save(out, overwrite=overwrite)
+            state.written.add(out)
             state.take_model(model)
             return [f"Model: {out}", str(model.certificate()["statement"])]
 
@@ -300,17 +307,19 @@ class Session:
         model = state.need_model()
         path = None if key is None or not str(key).strip() else Path(str(key).strip())
         out, file = state.file("-synthetic.csv"), state.file(".model")
+        overwrite = state.replaces(out)
 
         def work(job: Job) -> list[str]:
             from tabsynth.privacy.certificate.certificate import certify
 
             signer = None if path is None else _signer(path)
-            certificate = model.sample_to(out, n)
+            certificate = model.sample_to(out, n, overwrite=overwrite)
+            state.written.add(out)
             if signer is not None:
                 certify(out, key=signer)
             state.take_synthetic(out)
             state.key = path
-            state.note(steps.draw(file, out, n, path))
+            state.note(steps.draw(file, out, n, path, overwrite=overwrite))
             signed = "" if path is None else ", signed"
             return [f"Table: {out}", f"Certificate: {certificate}{signed}"]
 
@@ -325,6 +334,7 @@ class Session:
         schema, reading = state.need_schema(), dict(state.reading)
         other = Path(holdout.strip()) if holdout.strip() else None
         out, public = state.report_folder, state.public_key
+        overwrite = state.replaces(out / REPORT)
 
         def work(job: Job) -> list[str]:
             from tabsynth import evaluate, verify
@@ -341,11 +351,12 @@ class Session:
                 config=EvaluationConfig(progress=fractions(job)),
             )
             out.mkdir(mode=0o700, exist_ok=True)
-            _write_report(report, out)
+            _write_report(report, out, overwrite)
+            state.written.add(out / REPORT)
             state.summary = report.summary()
             files = (table, synthetic, state.schema_path, out)
-            state.note(steps.evaluate(*files, reading, other, target, public))
-            return [f"Report: {out / 'report.html'}"]
+            state.note(steps.evaluate(*files, reading, other, target, public, overwrite=overwrite))
+            return [f"Report: {out / REPORT}"]
 
         return self._start("Evaluation", work)
 
@@ -356,6 +367,7 @@ class Session:
         schema, reading = state.need_schema(), dict(state.reading)
         ledger = None if state.settings is None else state.settings.ledger
         out = state.file("-published")
+        overwrite = state.replaces(out / REPORT)
 
         def work(job: Job) -> list[str]:
             from tabsynth import evaluate_private, verify
@@ -370,11 +382,12 @@ class Session:
                 ledger=ledger,
             )
             out.mkdir(exist_ok=True)
-            _write_report(report, out)
+            _write_report(report, out, overwrite)
+            state.written.add(out / REPORT)
             state.published = out
             files = (table, synthetic, state.schema_path, out)
-            state.note(steps.publish(*files, reading, epsilon, ledger))
-            return [f"Report with noisy figures: {out / 'report.html'}"]
+            state.note(steps.publish(*files, reading, epsilon, ledger, overwrite=overwrite))
+            return [f"Report with noisy figures: {out / REPORT}"]
 
         return self._start("Private evaluation", work)
 
@@ -404,6 +417,7 @@ class Session:
         data |= {n: [x for x in data[n].splitlines() if x.strip()] for n in LISTS if n in data}
         data |= {"schema": SCHEMA} | ({"report": state.published.name} if state.published else {})
         check_answers(data, "The list of answers", state.folder)
+        overwrite = state.replaces(file)
         text = "".join(
             f"{name}: {json.dumps(answer, ensure_ascii=False)}\n" for name, answer in data.items()
         )
@@ -413,7 +427,8 @@ class Session:
             from tabsynth.dossier.making import release
 
             signer = _signer(key)
-            write_text(file, text)
+            write_text(file, text, overwrite=overwrite)
+            state.written.add(file)
             release(synthetic, out, answers=file, key=public, sign=signer)
             verified = verify_dossier(out, public)
             state.released = out
@@ -487,6 +502,6 @@ def _signer(path: Path) -> Any:
     return read_private(path, os.environ.get(PASSPHRASE))
 
 
-def _write_report(report: Any, folder: Path) -> None:
-    report.to_html(folder / "report.html")
-    report.to_json(folder / "metrics.json")
+def _write_report(report: Any, folder: Path, overwrite: bool) -> None:
+    report.to_html(folder / REPORT, overwrite=overwrite)
+    report.to_json(folder / "metrics.json", overwrite=overwrite)

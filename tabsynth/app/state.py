@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tabsynth._files import check_writable
+from tabsynth._files import check_output
 from tabsynth._validate import quote
 from tabsynth.app import steps
 from tabsynth.app.settings import Settings
@@ -123,8 +123,25 @@ class Preparation:
         self.published: Path | None = None
         self.released: Path | None = None
         self.history: list[Step] = []
+        self.written: set[Path] = set()
 
     # Files
+
+    def replaces(self, path: Path) -> bool:
+        """Return whether a file is one that this preparation wrote, which it may replace.
+
+        Raises
+        ------
+        InputError
+            If another run wrote it.
+        """
+        if path in self.written:
+            return True
+        if path.exists():
+            raise InputError(
+                f"{path} is there already; plan the fit under another name, or start tabsynth app with another --folder."
+            )
+        return False
 
     @property
     def schema_path(self) -> Path:
@@ -150,7 +167,7 @@ class Preparation:
     def make_folder(self) -> None:
         """Make the folder, for its owner alone."""
         if self.folder.is_dir():
-            check_writable(self.schema_path)
+            check_output(self.schema_path, overwrite=True)
         else:
             try:
                 self.folder.mkdir(mode=0o700)

@@ -44,6 +44,8 @@ def draft(
     epsilon: float | None,
     delta: float,
     ledger: Path | None,
+    *,
+    overwrite: bool = False,
 ) -> Step:
     """Return a draft: with ``epsilon`` its facts are released with noise, else it copies values of the table."""
     budget = {} if epsilon is None else {"epsilon": epsilon, "delta": delta, "ledger": ledger}
@@ -52,7 +54,14 @@ def draft(
     return Step(
         title="Draft a schema privately" if private else "Draft a schema to review",
         command=_line(
-            "tabsynth", "schema", "draft", table, *_flags(**budget, **reading), "-o", out
+            "tabsynth",
+            "schema",
+            "draft",
+            table,
+            *_flags(**budget, **reading),
+            "-o",
+            out,
+            *_flags(overwrite=overwrite or None),
         ),
         python="\n".join(
             [
@@ -62,17 +71,18 @@ def draft(
                 f"frame = {_call('read_table', table, **cells(reading))}",
                 f"schema = {name}(frame{_more(**budget, decimal=decimal)})",
                 *_labels(table),
-                f"schema.save({_code(out)})",
+                f"schema.save({_code(out)}{_replacing(overwrite)})",
             ]
         ),
     )
 
 
-def take_schema(source: Path, out: Path) -> Step:
+def take_schema(source: Path, out: Path, *, overwrite: bool = False) -> Step:
     """Return a schema file that is there already."""
     return _by_python(
         "Take a schema file",
-        f"from tabsynth import Schema\n\nSchema.load({_code(source)}).save({_code(out)})",
+        "from tabsynth import Schema\n\n"
+        f"Schema.load({_code(source)}).save({_code(out)}{_replacing(overwrite)})",
     )
 
 
@@ -87,7 +97,7 @@ def set_rules(path: Path, rules: Sequence[Mapping[str, Any]]) -> Step:
     return _by_python(
         "Edit the schema",
         f"from tabsynth import Schema\n\nschema = Schema.load({_code(path)}).replace(constraints={[*map(dict, rules)]!r})\n"
-        f"schema.save({_code(path)})",
+        f"schema.save({_code(path)}, overwrite=True)",
     )
 
 
@@ -100,7 +110,8 @@ def _edit(path: Path, function: str, arguments: str, names: str) -> Step:
     return _by_python(
         "Edit the schema",
         f"from tabsynth import Schema\nfrom tabsynth.schema.editing import {names}\n\n"
-        f"schema = {function}(Schema.load({_code(path)}), {arguments})\nschema.save({_code(path)})",
+        f"schema = {function}(Schema.load({_code(path)}), {arguments})\n"
+        f"schema.save({_code(path)}, overwrite=True)",
     )
 
 
@@ -182,7 +193,9 @@ def make_key(path: Path) -> Step:
     )
 
 
-def draw(model: Path, out: Path, n: int | None, key: Path | None) -> Step:
+def draw(
+    model: Path, out: Path, n: int | None, key: Path | None, *, overwrite: bool = False
+) -> Step:
     """Return the synthetic table with its certificate."""
     words: list[str | Path] = ["tabsynth", "sample", model, "-o", out]
     words += [] if n is None else ["-n", str(n)]
@@ -193,10 +206,10 @@ def draw(model: Path, out: Path, n: int | None, key: Path | None) -> Step:
             "from tabsynth.privacy.certificate.signing import read_private",
         ]
         signing = [f"certify({_code(out)}, key={_call('read_private', key)})"]
-    drawn = f"load({_code(model)}).sample_to({_code(out)}, {n})"
+    drawn = f"load({_code(model)}).sample_to({_code(out)}, {n}{_replacing(overwrite)})"
     return Step(
         title="Draw the synthetic table",
-        command=_line(*words, *_flags(sign=key)),
+        command=_line(*words, *_flags(sign=key, overwrite=overwrite or None)),
         python="\n".join([*imports, "", drawn, *signing]),
     )
 
@@ -210,17 +223,18 @@ def evaluate(
     holdout: Path | None,
     target: str | None,
     key: Path | None,
+    *,
+    overwrite: bool = False,
 ) -> Step:
     """Return the confidential report."""
-    options = {"holdout": holdout, "target": target}
+    options: dict[str, Any] = {"holdout": holdout, "target": target}
     signer = "" if key is None else f", {_code(key)}"
     arguments = {"target": repr(target)} if target is not None else {}
     if holdout is not None:
         arguments["holdout"] = f"read_table({_code(holdout)}, schema{_more(**reading)})"
     arguments["certificate"] = f"verify({_code(synthetic)}{signer})"
-    return _report(
-        "evaluate", (table, synthetic, schema, out), reading, options | {"key": key}, arguments
-    )
+    options |= {"key": key, "overwrite": overwrite or None}
+    return _report("evaluate", (table, synthetic, schema, out), reading, options, arguments)
 
 
 def publish(
@@ -231,11 +245,14 @@ def publish(
     reading: Reading,
     epsilon: float,
     ledger: Path | None,
+    *,
+    overwrite: bool = False,
 ) -> Step:
     """Return a report of noisy figures."""
-    options = {"epsilon": epsilon, "ledger": ledger}
+    options: dict[str, Any] = {"epsilon": epsilon, "ledger": ledger}
     arguments = {name: _code(value) for name, value in options.items() if value is not None}
     arguments["certificate"] = f"verify({_code(synthetic)})"
+    options |= {"overwrite": overwrite or None}
     return _report("evaluate_private", (table, synthetic, schema, out), reading, options, arguments)
 
 
@@ -248,6 +265,7 @@ def _report(
 ) -> Step:
     """Return a report by a function of tabsynth: real and synthetic table, schema and folder; arguments are code."""
     table, synthetic, schema, out = files
+    replacing = _replacing(bool(options.get("overwrite")))
     flags = _flags(real=table, synthetic=synthetic, schema=schema, **options, **reading)
     lines = [f"    {name}={value},\n" for name, value in arguments.items()]
     return Step(
@@ -262,7 +280,8 @@ def _report(
             f"    read_table({_code(synthetic)}, schema),\n"
             f"    schema=schema,\n{''.join(lines)})\n"
             f"Path({_code(out)}).mkdir(exist_ok=True)\n"
-            f"{_call('report.to_html', out / 'report.html')}\n{_call('report.to_json', out / 'metrics.json')}"
+            f"report.to_html({_code(out / 'report.html')}{replacing})\n"
+            f"report.to_json({_code(out / 'metrics.json')}{replacing})"
         ),
     )
 
@@ -299,6 +318,10 @@ def values_text(values: Sequence[Any]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(values)
     return line.getvalue()
+
+
+def _replacing(overwrite: bool) -> str:
+    return ", overwrite=True" if overwrite else ""
 
 
 def _line(*words: str | Path) -> str:

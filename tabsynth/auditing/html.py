@@ -96,7 +96,13 @@ def _replay_table(result: AuditResult) -> Table:
 
 
 def write_page(
-    results: Sequence[AuditResult], method: str, epsilon: float, delta: float, path: str | Path
+    results: Sequence[AuditResult],
+    method: str,
+    epsilon: float,
+    delta: float,
+    path: str | Path,
+    *,
+    overwrite: bool = False,
 ) -> None:
-    """Write the page atomically."""
-    write_text(path, render(results, method, epsilon, delta))
+    """Write the page atomically; a file that is there already is replaced with ``overwrite`` only."""
+    write_text(path, render(results, method, epsilon, delta), overwrite=overwrite)

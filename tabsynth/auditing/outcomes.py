@@ -107,10 +107,13 @@ def decide_verdict(
     return NOT_REFUTED
 
 
-def write_json(results: Sequence[AuditResult], path: str | Path) -> None:
-    """Write ``audit.json`` atomically."""
+def write_json(
+    results: Sequence[AuditResult], path: str | Path, *, overwrite: bool = False
+) -> None:
+    """Write ``audit.json`` atomically; a file that is there already is replaced with ``overwrite`` only."""
     content = {"format": FORMAT, "results": [result.to_dict() for result in results]}
-    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    write_text(path, text, overwrite=overwrite)
 
 
 def certificate_entries(

@@ -87,7 +87,7 @@ def check_kind(method: str, kind: str) -> None:
         reason = find_fixture(method).reasons.get(kind)
         because = f" because {reason}" if reason else ""
         raise InputError(
-            f"{method} has no {kind} audit{because}; take --kind {' or '.join(list_kinds(method))}."
+            f"{method} has no {kind} audit{because}; take kind={' or '.join(list_kinds(method))}."
         )
 
 

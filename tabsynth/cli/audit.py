@@ -11,7 +11,7 @@ from tabsynth._progress import progress_bar
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import INTERRUPTED, cli_command, fail, option, say
 from tabsynth.cli.fit import check_method
-from tabsynth.cli.options import make_folder
+from tabsynth.cli.options import Outputs, make_folder
 from tabsynth.errors import InputError
 from tabsynth.methods import LINKED, METHODS
 
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 
 EVERY = "all"
+FILES = ("audit.html", "audit.json")
 REFUTED_CODE = 1
 
 
 @app.command()
 @cli_command
 def audit(
+    *,
     method: str = option(f"The synthesizer: {', '.join((*METHODS, *LINKED))}.", default=MISSING),
     epsilon: float = option("ε of the claim to audit, above 0 and finite.", default=MISSING),
     out: Path = option("The folder for audit.html and audit.json.", "-o", "--out", default=MISSING),
@@ -46,12 +48,14 @@ def audit(
         "For replays: number of artificial tables. Each has two replays for every kind of neighbouring dataset.",
         default=1,
     ),
+    outputs: Outputs,
 ) -> None:
     """Try to refute a method's privacy claim on artificial or bundled tables.
 
     An audit cannot prove a claim. Exit codes: 0 no evidence against the claim, 1 refuted, 2 wrong input.
     """
     request: dict[str, Any] = {"delta": delta, "runs": runs, "case": case, "seeds": seeds}
+    outputs.check_folder(out, FILES)
     code = run_audits(method, epsilon, kind, out, **request)
     if code:
         raise typer.Exit(code)
@@ -83,7 +87,7 @@ def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **reque
         except KeyboardInterrupt:
             fail(
                 f"Interrupted in the {name} audit. The finished runs of a black-box audit are kept in {out}; run"
-                " the same command again to resume.",
+                f" the same command again{' with --overwrite' if results else ''} to resume.",
                 INTERRUPTED,
             )
         _write(results, what, out)
@@ -97,5 +101,6 @@ def _write(results: "list[AuditResult]", what: Any, out: Path) -> None:
     from tabsynth.auditing.html import write_page
     from tabsynth.auditing.outcomes import write_json
 
-    write_json(results, out / "audit.json")
-    write_page(results, what.method, what.epsilon, what.delta, out / "audit.html")
+    page, facts = (out / name for name in FILES)
+    write_json(results, facts, overwrite=True)  # also those of the kinds before
+    write_page(results, what.method, what.epsilon, what.delta, page, overwrite=True)

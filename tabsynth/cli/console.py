@@ -7,17 +7,20 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from tabsynth._progress import progress_bar
 from tabsynth._validate import quote
-from tabsynth.errors import TableError, TabsynthError
+from tabsynth.errors import FileFormatError, TableError, TabsynthError
 
 INTERRUPTED = 130
 # Options of version 0.2: settings that have other names now, and what replaces other options, by their command.
@@ -29,6 +32,8 @@ REPLACED = {
     "sample": {"label": "--class-value"},
 }
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name
+# The options of the command that runs, by the name of their parameter.
+OPTIONS: ContextVar[Mapping[str, str]] = ContextVar("OPTIONS", default=MappingProxyType({}))
 # Names and categories may come from untrusted files; their escape sequences must not reach the terminal.
 _CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "�")
 
@@ -69,7 +74,7 @@ class Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Emit a record as :func:`say_error` has it."""
-        say_error(record.getMessage(), record.levelname.lower())
+        say_error(as_typed(record.getMessage()), record.levelname.lower())
 
 
 def fail(message: str, code: int = 2) -> NoReturn:
@@ -107,11 +112,21 @@ def say_usage_error(error: Any) -> None:
 def named_as_typed(message: str, options: Mapping[str, str]) -> str:
     """Return a message of the library that names the options of a command in place of parameters of Python.
 
-    A name of one word may be any word of a sentence: it is a parameter after "Expected" or "got" alone.
+    The library writes a parameter as ``name=`` or ``name=value``, or as the subject of "Expected". A name of one word
+    may be any word of a sentence elsewhere; a longer one is a parameter.
     """
+
+    def option_and_value(match: re.Match[str]) -> str:
+        flag, value = options[match[1]], match[2]
+        text = re.fullmatch(r"\[?(['\"])(.+)\1\]?", value)
+        value = value if text is None or " " in text[2] else text[2]
+        return flag if value in ("", "True") else f"{flag} {value}"
+
     names = "|".join(map(re.escape, options))
     message = re.sub(rf"\bgot (?:{names})=", "got ", message)
     message = re.sub(rf"^Expected ({names})\b", lambda m: f"Expected {options[m[1]]}", message)
+    value = r"(\[?'[^']*'\]?|[^\s;)]*[^\s;).,:]|)"
+    message = re.sub(rf"(?<!--set )(?<![\w.'\"-])({names})={value}", option_and_value, message)
     long_names = "|".join(re.escape(name) for name in options if "_" in name)
     if not long_names:
         return message
@@ -119,17 +134,28 @@ def named_as_typed(message: str, options: Mapping[str, str]) -> str:
     return re.sub(parameter, lambda m: options[m[1]], message)
 
 
+def as_typed(message: str) -> str:
+    """Return a message of the library with the options of the command that runs."""
+    options = OPTIONS.get()
+    return named_as_typed(message, options) if options else message
+
+
+def flag(name: str) -> str:
+    """Return the option of a parameter, in the command that runs."""
+    return OPTIONS.get().get(name, f"--{name.replace('_', '-')}")
+
+
 def option(text: str, *names: str, panel: str | None = None, default: Any = None) -> Any:
     """Return an option of a command, or of a group: its help, its default and, where they do not follow from it, its names."""
     return field(
         default=default,
-        metadata={"option": typer.Option(*names, help=text, rich_help_panel=panel)},
+        metadata={"option": typer.Option(*names, help=escape(text), rich_help_panel=panel)},
     )
 
 
 def argument(text: str, default: Any = MISSING) -> Any:
     """Return an argument of a command, or of a group, with its help."""
-    return field(default=default, metadata={"argument": typer.Argument(help=text)})
+    return field(default=default, metadata={"argument": typer.Argument(help=escape(text))})
 
 
 def cli_command(command: Callable[..., None]) -> Callable[..., None]:
@@ -152,6 +178,7 @@ def cli_command(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
+        OPTIONS.set(flags)
         try:
             for name, group in groups.items():
                 values[name] = hints[name](**{o.name: values.pop(o.name) for o in group})
@@ -161,8 +188,10 @@ def cli_command(command: Callable[..., None]) -> Callable[..., None]:
             for problem in error.problems:
                 say(f"- {' '.join(problem.split())}", error=True)
             raise typer.Exit(2) from None
+        except FileFormatError as error:
+            fail(str(error))  # it names keys of the file
         except TabsynthError as error:
-            fail(named_as_typed(str(error), flags))
+            fail(as_typed(str(error)))
         except MemoryError:
             fail("Not enough memory; sample fewer rows at a time, or use fewer categories.")
         except KeyboardInterrupt:
@@ -171,7 +200,7 @@ def cli_command(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     run.__annotations__ = {item.name: item.annotation for item in options}
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    run.__doc__ = "\n\n".join(" ".join(part.split()) for part in paragraphs)
+    run.__doc__ = escape("\n\n".join(" ".join(part.split()) for part in paragraphs))
     return run
 
 
@@ -193,8 +222,9 @@ def _flag(parameter: inspect.Parameter) -> str:
     (described,) = parameter.annotation.__metadata__
     if isinstance(described, typer.models.ArgumentInfo):
         return parameter.name.upper()
-    names = described.param_decls or (f"--{parameter.name.replace('_', '-')}",)
-    return str(max(names, key=len))
+    # typer has the first name as what would be the default of an option that is no annotation.
+    names = [name for name in (described.default, *described.param_decls) if isinstance(name, str)]
+    return str(max(names, key=len, default=f"--{parameter.name.replace('_', '-')}"))
 
 
 @contextmanager

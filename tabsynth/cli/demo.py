@@ -5,8 +5,9 @@ from typing import Any
 
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import cli_command, option, say
-from tabsynth.cli.options import Seed, make_folder
+from tabsynth.cli.options import Outputs, Seed, make_folder
 
+MODEL, TABLE = "model.tabsynth", "synthetic.csv"
 ROWS, SECONDS = 7_000, 60  # seconds at most for each fit
 BEFORE = """\
 The table of this demo is synthetic and public: {table:,} rows that tabsynth drew from a private model of census data (American
@@ -34,18 +35,21 @@ What to do next:
 @app.command()
 @cli_command
 def demo(
+    *,
     out: Path = option("The folder for the results.", "-o", "--out", default=Path("reports/demo")),
     epsilon: float = option(
         "ε of the privacy budget of each fit, above 0; smaller is more private.", default=8.0
     ),
     seed: Seed = None,
+    outputs: Outputs,
 ) -> None:
     """Fit MargNet and DP-WGAN to a bundled synthetic table, sample and evaluate, in about three minutes."""
     import numpy as np
 
-    from tabsynth.cli.evaluate import certificate_of, measure, print_summary, write_report
+    from tabsynth.cli.evaluate import FILES, certificate_of, measure, print_summary, write_report
     from tabsynth.cli.fit import fit_and_print
     from tabsynth.datasets import load_census
+    from tabsynth.privacy.certificate.certificate import beside
     from tabsynth.synthesizers import METHODS
     from tabsynth.tables.files import read_table
 
@@ -57,16 +61,19 @@ def demo(
         method: METHODS[method](facts, **parameters) for method in ("margnet", "dp-wgan")
     }
     synthesizers["margnet"].check()
-    folders = {"margnet": make_folder(out), "dp-wgan": make_folder(out / "dp-wgan")}
+    folders = {"margnet": out, "dp-wgan": out / "dp-wgan"}
+    for folder in folders.values():
+        outputs.check_folder(folder, (MODEL, TABLE, beside(TABLE).name, *FILES))
     rows = {"table": len(table), "train": len(train), "test": len(test)}
     say(BEFORE.format(out=out, epsilon=epsilon, **rows))
     for method, synthesizer in synthesizers.items():
-        folder = folders[method]
-        fit_and_print(synthesizer, lambda: train, folder / "model.tabsynth")
-        synthesizer.sample_to(synthetic := folder / "synthetic.csv", ROWS)
+        folder = make_folder(folders[method])
+        fit_and_print(synthesizer, lambda: train, folder / MODEL, overwrite=outputs.overwrite)
+        synthetic = folder / TABLE
+        synthesizer.sample_to(synthetic, ROWS, overwrite=outputs.overwrite)
         synthetic_table, certificate = read_table(synthetic, facts), certificate_of(synthetic)
         report = measure((train, synthetic_table, test), facts, certificate)
-        write_report(report, folder)
+        write_report(report, folder, outputs)
         print_summary(report, 3)
         say("")
     say(AFTER.format(out=out))

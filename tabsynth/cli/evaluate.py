@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 from tabsynth._files import parse_json, read_json_text
 from tabsynth._validate import quote
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import cli_command, fractions, say, warn
+from tabsynth.cli.console import cli_command, flag, fractions, say, warn
 from tabsynth.cli.options import (
     Compared,
     Measures,
+    Outputs,
     Publication,
     Reading,
     SurveyDesign,
-    check_folder,
-    check_not_input,
-    flag,
     load_schema,
     make_folder,
     typed_options,
@@ -40,6 +38,7 @@ def evaluate(
     survey: SurveyDesign,
     publication: Publication,
     reading: Reading,
+    outputs: Outputs,
 ) -> None:
     """Compare a synthetic table with the real one, and write report.html and metrics.json.
 
@@ -58,15 +57,15 @@ def evaluate(
         of_root = {k: design[k] for k in ("weights", "replicate_weights", "replicate_factor")}
         refused = {name: value for name, value in design.items() if name not in of_root}
         refused |= {**options, **settings, **charged}
-        return write_linked(compared, reading.options, of_root, refused)
+        return write_linked(compared, outputs, reading.options, of_root, refused)
     facts = load_schema(schema)
-    check_folder(out)
+    outputs.check_folder(out, FILES, (*compared.tables, schema, key, publication.ledger))
     if facts is None:
         refused = {**charged, "decimal": reading.decimal}
         read = read_undeclared(compared.tables, reading.options, refused)
         certificate = certificate_of(synthetic, key)
         confidential = measure(read, None, certificate, design, settings, **options)
-        write_report(confidential, out, *compared.tables)
+        write_report(confidential, out, outputs)
         return print_summary(confidential)
     rows, epsilon, ledger = publication.sample_rows, publication.epsilon, publication.ledger
     if epsilon is not None and (rows is not None or real.is_dir() or synthetic.is_dir()):
@@ -81,7 +80,7 @@ def evaluate(
     ) or measure(
         tables, facts, certificate, design, {**settings, "sampled_from": totals}, **options
     )
-    write_report(report, out, real, synthetic, schema, holdout, ledger)
+    write_report(report, out, outputs)
     return print_summary(report)
 
 
@@ -114,6 +113,7 @@ def certificate_of(table: Path, key: Path | None = None) -> "Verification | None
     return verification if verification.consistent else None
 
 
+FILES = ("report.html", "metrics.json")
 SAMPLED = 100_000  # rows of a folder of Parquet files, where no other number is asked for
 READ = ("train", "synthetic", "holdout")
 
@@ -251,6 +251,7 @@ def measure_privately(
 
 def write_linked(
     compared: Compared,
+    outputs: Outputs,
     reading: dict[str, str],
     survey: dict[str, Any],
     refused: dict[str, Any],
@@ -278,7 +279,8 @@ def write_linked(
             f"Linked tables are evaluated without {', '.join(flags)}; leave these options out."
         )
     facts = LinkedSchema.load(schema)
-    check_folder(out)
+    pages = {name: f"table-{name}.html" for name in facts.names}
+    outputs.check_folder(out, (*FILES, *pages.values()), (schema, key))
     takes = Survey(**survey).weighted_by(facts.design.weight).takes
     tables = [
         read_linked(real, facts, aside=takes, **reading),
@@ -293,8 +295,8 @@ def write_linked(
     if certificates and not complete:
         warn(f"not every table of {synthetic} has a consistent certificate, so none is used.")
     report = measure(tables, facts, certificates[0] if complete else None, survey)
-    pages = {f"table-{name}.html": part for name, part in report.reports.items()}
-    write_report(report, out, real, synthetic, holdout, schema, pages=pages)
+    parts = {pages[name]: part for name, part in report.reports.items()}
+    write_report(report, out, outputs, parts)
     print_summary(report)
 
 
@@ -312,18 +314,17 @@ def is_linked_schema(schema: Path) -> bool:
 def write_report(
     report: "Report",
     folder: Path,
-    *inputs: Path | None,
+    outputs: Outputs,
     pages: "Mapping[str, Report] | None" = None,
 ) -> None:
     """Write both files of a report, and the further ``pages`` by name; the folder is made only now."""
     make_folder(folder)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # writes all files or none
     try:
-        files = {"report.html": report.to_html, "metrics.json": report.to_json}
+        files = dict(zip(FILES, (report.to_html, report.to_json), strict=True))
         files |= {name: page.to_html for name, page in (pages or {}).items()}
         for name, write in files.items():
-            check_not_input(folder / name, *inputs)
-            write(folder / name)
+            write(folder / name, overwrite=outputs.overwrite)
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -9,27 +9,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from tabsynth._files import check_writable
+from tabsynth._files import is_same_file
 from tabsynth._progress import progress_bar
 from tabsynth._validate import quote
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import INTERRUPTED, cli_command, fail, one_interrupt, say
+from tabsynth.cli.console import INTERRUPTED, as_typed, cli_command, fail, one_interrupt, say
 from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import (
     Engine,
     FitBudget,
     FitColumns,
     FitRequest,
+    Outputs,
     PriorKnowledge,
     Reading,
     Running,
     Settings,
     Survey,
-    check_not_input,
     load_schema,
     null_texts,
     refuse,
-    same_file,
     typed_options,
 )
 from tabsynth.errors import DraftWarning, InputError
@@ -72,6 +71,7 @@ def fit(
     engine: Engine,
     reading: Reading,
     running: Running,
+    outputs: Outputs,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
@@ -80,6 +80,7 @@ def fit(
     """
     started = time.monotonic()
     from tabsynth.synthesizers import METHODS as ESTIMATORS
+    from tabsynth.synthesizers.session import is_model_of
     from tabsynth.synthesizers.violations import check_count, check_counted
 
     _check_source(request, engine)
@@ -122,21 +123,28 @@ def fit(
     private = engine.duckdb if request.table is None else request.table
     inputs = [private, request.schema, columns.linked, settings.config]
     inputs += [prior.public, prior.warm_start, budget.ledger]
-    if prior.public is not None and private is not None and same_file(prior.public, private):
+    if prior.public is not None and private is not None and is_same_file(prior.public, private):
         raise InputError(
             f"{prior.public} is the private table itself; give a public table to --public."
         )
-    check_not_input(request.out, *inputs)
-    check_writable(request.out)
-    if request.save_schema is not None:
-        check_not_input(request.save_schema, *inputs, request.out)
-        check_writable(request.save_schema)
-    fit_and_print(synthesizer, read, request.out, running.checkpoint, budget.ledger, started, count)
+    if running.checkpoint is not None and is_model_of(running.checkpoint, request.out):
+        outputs = replace(outputs, overwrite=True)
+    outputs.check(*filter(None, (request.out, request.save_schema)), inputs=inputs)
+    fit_and_print(
+        synthesizer,
+        read,
+        request.out,
+        running.checkpoint,
+        budget.ledger,
+        started,
+        count,
+        overwrite=outputs.overwrite,
+    )
     for note in synthesizer.notes() if columns.linked is not None else ():
         say(note)
     say(f"Model: {request.out}")
     if request.save_schema is not None:
-        synthesizer.schema_.save(request.save_schema)
+        synthesizer.schema_.save(request.save_schema, overwrite=outputs.overwrite)
         say(f"Schema: {request.save_schema}")
 
 
@@ -180,6 +188,8 @@ def _check_columns(
     """Refuse options of reading that the table does not take, and facts that the schema declares."""
     from tabsynth.tables.files import suffix
 
+    if request.table is not None and request.table.is_dir():
+        _check_folder(request.table)
     if request.table is not None and not _counts_itself(request.table):
         suffix(request.table)
     elif reading.options:
@@ -197,6 +207,15 @@ def _check_columns(
             raise InputError(
                 "--no-relations goes without --schema: the schema lists its constraints."
             )
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder without Parquet files, which may be one of linked tables."""
+    if not any(file.suffix.lower() == ".parquet" for file in folder.rglob("*")):
+        raise InputError(
+            f"{folder} holds no .parquet file; name the file of one table. A folder of linked tables, such as"
+            " households.csv and persons.csv, needs their schema (--linked)."
+        )
 
 
 def _read_prior(prior: PriorKnowledge, facts: "Schema | None", reading: Reading) -> dict[str, Any]:
@@ -267,11 +286,14 @@ def fit_and_print(
     ledger: Path | None = None,
     started: float | None = None,
     count: Sequence[str] = (),
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Print the plan, then read the table, fit, save the model and print the privacy cost.
 
     A time limit counts from ``started``, a time of :func:`time.monotonic` and by default now: imports, the plan and the
-    reading of the table are parts of it. ``count`` is that of :meth:`Synthesizer.fit`.
+    reading of the table are parts of it. ``count`` is that of :meth:`Synthesizer.fit`, ``overwrite`` that of
+    :meth:`Synthesizer.save`.
     """
     started = time.monotonic() if started is None else started
     from tabsynth.synthesizers.method import design_notes
@@ -283,11 +305,11 @@ def fit_and_print(
     if drafts:
         say("No schema is given: it is drafted privately, as a part of the budget.")
         for line in design_notes(synthesizer.design):
-            say(f"  {line}")
+            say(as_typed(f"  {line}"))
     else:
         # A resumed fit is checked by its checkpoint's plan.
         synthesizer.check(None if stands else ledger)
-        say(str(synthesizer.plan()))
+        say(as_typed(str(synthesizer.plan())))
     for line in [*stands, *([] if ledger is None else [ledger_status(ledger)])]:
         say(line)
     frame = read()
@@ -307,8 +329,8 @@ def fit_and_print(
                     **options,
                 )
         except KeyboardInterrupt:
-            _end_interrupted(synthesizer, out, checkpoint)
-    synthesizer.save(out)
+            _end_interrupted(synthesizer, out, checkpoint, overwrite)
+    synthesizer.save(out, overwrite=overwrite)
     if drafts:
         _print_draft(synthesizer)
     from tabsynth.privacy.noise.counts import stated_count
@@ -353,7 +375,9 @@ def _print_draft(synthesizer: "Synthesizer") -> None:
         say(line)
 
 
-def _end_interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | None) -> None:
+def _end_interrupted(
+    synthesizer: "Synthesizer", out: Path, checkpoint: Path | None, overwrite: bool
+) -> None:
     """Save the model if there is one, and print its privacy cost."""
     from tabsynth.synthesizers.session import interrupted_cost
 
@@ -363,7 +387,7 @@ def _end_interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | N
     )
     if not hasattr(synthesizer, "model_"):
         fail(f"Interrupted before there was a model. {cost}{resume}", INTERRUPTED)
-    synthesizer.save(out)
+    synthesizer.save(out, overwrite=overwrite)
     fail(f"Interrupted; the model so far is in {out}. {cost}{resume}", INTERRUPTED)
 
 

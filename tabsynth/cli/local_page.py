@@ -23,10 +23,10 @@ def app_command(
         "Whether to open the page in a browser.", "--browser/--no-browser", default=True
     ),
 ) -> None:
-    r"""Prepare a table in the browser: schema, plan, fit, report and release, on a page of this computer.
+    """Prepare a table in the browser: schema, plan, fit, report and release, on a page of this computer.
 
     The page is at 127.0.0.1 only, takes one browser that has the token of the address, and loads nothing from elsewhere.
-    Needs pip install 'tabsynth\[app]'.
+    Needs pip install 'tabsynth[app]'.
     """
     from tabsynth.app.server import run
 

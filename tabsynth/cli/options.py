@@ -6,7 +6,7 @@ that an option is declared once, and commands that share a group spell it the sa
 
 import os
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tabsynth._files import check_writable, read_json_text
+from tabsynth._files import check_output, read_json_text
 from tabsynth._validate import in_range, one_of, quote
-from tabsynth.cli.console import argument, option
+from tabsynth.cli.console import argument, flag, option
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.methods import METHODS
 
@@ -425,6 +425,36 @@ class Writing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """The choice to replace files, and the check of those that a command writes, before it does anything else."""
+
+    overwrite: bool = option(
+        "Replace output files that are there already. Default: they are refused. A file that the command reads is never"
+        " replaced.",
+        "--overwrite",
+        panel=FILES,
+        default=False,
+    )
+
+    def check(self, *paths: Path, inputs: Iterable[Path | None] = ()) -> None:
+        """Refuse files that cannot be written, that are read, that are named twice, or that may not be replaced."""
+        others = [*inputs]
+        for path in paths:
+            check_output(path, overwrite=self.overwrite, others=others)
+            others.append(path)
+
+    def check_folder(
+        self, folder: Path, names: Iterable[str], inputs: Iterable[Path | None] = ()
+    ) -> None:
+        """Refuse a folder that cannot be made or written to, or of whose files one is refused by :meth:`check`."""
+        if folder.is_dir():
+            return self.check(*(folder / name for name in names), inputs=inputs)
+        place = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+        within = place / folder.name
+        return check_output(within / "report.html" if within.is_dir() else within, overwrite=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Signing:
     """The key that signs a certificate, and how long the signature holds."""
 
@@ -536,19 +566,6 @@ class SurveyDesign:
         return {**asdict(self), "replicate_weights": weights}
 
 
-# Parameters with another name on the command line.
-FLAGS = {
-    "tables": "--table",
-    "batches": "--batch",
-    "n": "-n",
-}
-
-
-def flag(name: str) -> str:
-    """Return the option of a parameter."""
-    return FLAGS.get(name, f"--{name.replace('_', '-')}")
-
-
 def typed_options(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of options that were typed: 0 is one, False and an empty list are none."""
     return {
@@ -597,31 +614,12 @@ def load_schema(path: Path | None) -> "Schema | None":
     return None if path is None else Schema.load(path)
 
 
-def same_file(path: Path, other: Path) -> bool:
-    """Return whether two paths name one existing file."""
-    return path.exists() and other.exists() and path.samefile(other)
-
-
-def check_not_input(out: Path, *inputs: Path | None) -> None:
-    """Reject an output file that is also an input."""
-    for path in inputs:
-        if path is not None and same_file(out, path):
-            raise InputError(f"{out} is read by this command; write to another file.")
-
-
-def check_folder(path: Path) -> None:
-    """Reject a folder that cannot be made or written to."""
-    place = next((p for p in (path, *path.absolute().parents) if p.exists()), path)
-    check_writable(place / "report.html" if place.is_dir() else place / path.name)
-
-
 def make_folder(path: Path) -> Path:
-    """Make a folder if it is missing, and check that it can be written to."""
+    """Make a folder if it is missing."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"Cannot make folder {path}: {error.strerror}.") from None
-    check_writable(path / "report.html")
     return path
 
 

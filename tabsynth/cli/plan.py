@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tabsynth._validate import quote
+from tabsynth._validate import integer, quote
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import cli_command, say, say_table
+from tabsynth.cli.console import as_typed, cli_command, say, say_table
 from tabsynth.cli.fit import arguments_of, check_method
 from tabsynth.cli.options import (
     PlanDesign,
@@ -117,6 +117,7 @@ def print_plan(
 
 
 def _budget(request: PlanRequest) -> dict[str, Any]:
+    integer("rows", request.rows)
     return {"rows": request.rows, "epsilon": request.epsilon, "delta": request.delta}
 
 
@@ -388,7 +389,7 @@ def _print_labels(plan: "LabelPlan", fit_plan: "Plan") -> None:
     )
     say(plan.reason)
     say("Default of the method, with more labels and more noise for each:")
-    say(str(fit_plan))
+    say(as_typed(str(fit_plan)))
     for vote in (s.mechanism for s in fit_plan.spends if isinstance(s.mechanism, NoisyVote)):
         right = [(consensus, share_right(consensus, vote)) for consensus, _ in plan.right]
         say(f"  share of correct labels: {_agreement_text(right)}")
@@ -418,7 +419,7 @@ def _print_noise(plan: "NoisePlan") -> None:
             ],
         )
         say("The ledger composes by PRV or PLD. Default of the method:")
-    say(str(plan.own))
+    say(as_typed(str(plan.own)))
     if plan.errors:
         say(f"Expected error of the counts of single columns, for {plan.rows:,} declared rows:")
         say_table(

@@ -8,7 +8,7 @@ from typing import Any
 from tabsynth._validate import quote
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import argument, cli_command, option, say
-from tabsynth.cli.options import Draw, Signing, Writing, check_not_input, refuse, typed_options
+from tabsynth.cli.options import Draw, Outputs, Signing, Writing, refuse, typed_options
 from tabsynth.errors import InputError
 from tabsynth.methods import LINKED
 
@@ -42,6 +42,7 @@ def sample(
     draw: Draw,
     writing: Writing,
     signing: Signing,
+    outputs: Outputs,
 ) -> None:
     """Draw synthetic rows, and write their privacy certificate beside them.
 
@@ -53,16 +54,19 @@ def sample(
     from tabsynth.synthesizers import load
 
     written = writing.options
-    check_not_input(out, model, signing.sign)
     key, last = signing.read()
     synthesizer = load(model)
     claim = synthesizer.certificate()
     if key is not None:
         check_complete(claim, f"The certificate of {model}")
     linked = synthesizer.method in LINKED
-    options = (
-        _linked_options(synthesizer, draw) if linked else _table_options(synthesizer, draw, out)
-    )
+    if linked:
+        refuse({**vars(draw), **vars(outputs)}, "Linked tables", OF_LINKED)
+        options = _linked_options(synthesizer, draw)
+    else:
+        options = _table_options(synthesizer, draw, out) | {"overwrite": outputs.overwrite}
+        tables = _tables_of(synthesizer, draw, out)
+        outputs.check(*tables, *map(beside, tables), inputs=(model, signing.sign))
     options |= typed_options({"max_draws": draw.max_draws, "weights": draw.weights})
     synthesizer.sample_to(out, draw.n, random_state=draw.seed, **written, **options)
     rows = "" if linked else f" ({synthesizer.rows_ if draw.n is None else draw.n:,} rows)"
@@ -107,7 +111,6 @@ def _linked_options(synthesizer: Any, draw: Draw) -> dict[str, Any]:
     """Return the conditions of linked tables, ``TABLE.COLUMN=VALUE``, as arguments of ``sample_to``."""
     from tabsynth.synthesizers.conditions import parse_where
 
-    refuse(vars(draw), "Linked tables", OF_LINKED)
     schema, by_table = synthesizer.schema_, defaultdict[str, list[str]](list)
     for text in draw.where or ():
         table, dot, condition = text.partition(".")

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tabsynth._files import check_writable, write_text
+from tabsynth._files import write_text
 from tabsynth._validate import one_of, quote
-from tabsynth.cli.console import argument, cli_command, fail, option, say
+from tabsynth.cli.console import argument, as_typed, cli_command, fail, option, say
 from tabsynth.cli.ledger import ledger_status
-from tabsynth.cli.options import Ledger, Reading, Survey, check_not_input, null_texts
+from tabsynth.cli.options import Ledger, Outputs, Reading, Survey, null_texts
 from tabsynth.errors import DraftWarning, InputError
 
 DIFFERENT_CODE = 1
@@ -84,7 +84,7 @@ class DraftRequest:
 
 @app.command()
 @cli_command
-def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
+def draft(request: DraftRequest, survey: Survey, reading: Reading, outputs: Outputs) -> None:
     """Draft a schema from a table, and list what you must review in it.
 
     Columns that identify people or records are left out. With --epsilon the draft is differentially private. Without,
@@ -97,8 +97,7 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
     from tabsynth.tables.files import read_any
     from tabsynth.tables.labelled import with_labels
 
-    check_not_input(request.out, request.table, request.ledger)
-    check_writable(request.out)
+    outputs.check(request.out, inputs=(request.table, request.ledger))
     if request.ledger is not None and request.epsilon is None:
         raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
     nulls, design = null_texts(request.null), survey.parameters
@@ -118,7 +117,7 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
         warnings.simplefilter("ignore", DraftWarning)  # its summary is printed
         drafted = draft_private(frame, request.epsilon, request.delta, **options)
     drafted = with_labels(drafted, request.table)
-    drafted.save(request.out)
+    drafted.save(request.out, overwrite=outputs.overwrite)
     omitted = f", {len(drafted.left_out)} left out" if drafted.left_out else ""
     head = f"Drafted {request.out}: {len(drafted.columns)} columns{omitted}"
     if request.epsilon is None:
@@ -127,7 +126,7 @@ def draft(request: DraftRequest, survey: Survey, reading: Reading) -> None:
             "the table, so it is not public. Replace each by a public fact and set provenance to declared:"
         )
         for line in review(drafted):
-            say(f"  - {line}")
+            say(as_typed(f"  - {line}"))
         return
     unit = drafted.design.neighbour
     say(f"{head}, with ({request.epsilon:g}, {request.delta:g})-differential")
@@ -175,15 +174,15 @@ def import_command(
         "COLUMN=LOW..HIGH, a column's bounds, both included; repeatable."
     ),
     values: list[str] | None = option("COLUMN=VALUE,VALUE, a column's categories; repeatable."),
+    outputs: Outputs,
 ) -> None:
     """Make a schema from a codebook or metadata of another program; options complete what it lacks."""
     from tabsynth.drafting.summary import group_reasons
     from tabsynth.schema.importers import import_schema
 
-    check_not_input(out, source)
-    check_writable(out)
+    outputs.check(out, inputs=(source,))
     imported = import_schema(source, _edit(drop, kind, dtype, bounds, values))
-    imported.save(out)
+    imported.save(out, overwrite=outputs.overwrite)
     say(f"Imported {source} to {out}: {len(imported.columns)} columns.")
     for line in group_reasons(imported.left_out):
         say(f"  - {line}.")
@@ -198,19 +197,21 @@ def import_command(
 @app.command()
 @cli_command
 def export(
+    *,
     schema: SchemaPath,
     out: Out,
     to: str = option("The format: sdv, sdv-v2 or frictionless.", default=MISSING),
+    outputs: Outputs,
 ) -> None:
     """Convert a schema file to metadata of another program."""
     from tabsynth.schema.exporters import EXPORTS
     from tabsynth.schema.schema import Schema
 
     one_of("--to", to, EXPORTS)
-    check_not_input(out, schema)
+    outputs.check(out, inputs=(schema,))
     facts = Schema.load(schema)
     text = json.dumps(EXPORTS[to](facts), indent=2, ensure_ascii=False) + "\n"
-    write_text(out, text, confidential=facts.confidential)
+    write_text(out, text, overwrite=outputs.overwrite, confidential=facts.confidential)
     say(f"Exported {schema} to {out}.")
     if to == "sdv":
         say("SDV metadata V1 has no categories, bounds and null texts; keep the schema file.")
@@ -229,6 +230,7 @@ def suggest(
     reading: Reading,
     delta: float = option("δ of the suggestions.", default=1e-5),
     ledger: Ledger = None,
+    outputs: Outputs,
 ) -> None:
     """Add rules between columns that noisy counts of a table suggest to a schema.
 
@@ -239,15 +241,14 @@ def suggest(
     from tabsynth.schema.schema import Schema
     from tabsynth.tables.files import read_any, read_table
 
-    check_not_input(out, table, schema, ledger)
-    check_writable(out)
+    outputs.check(out, inputs=(table, schema, ledger))
     facts = Schema.load(schema)
     if facts.released is not None:
         rows = read_any(table, facts.null_values, **reading.as_texts)
     else:
         rows = read_table(table, facts, **reading.options)
     suggested = suggest_constraints(rows, facts, epsilon, delta, ledger=ledger)
-    suggested.save(out)
+    suggested.save(out, overwrite=outputs.overwrite)
     new = len(suggested.suggested) - len(facts.suggested)
     say(
         f"Wrote {out}: {new} rule(s) suggested, with ({epsilon:g}, {delta:g})-differential privacy for adding or"
@@ -272,6 +273,7 @@ def suggest(
 @app.command()
 @cli_command
 def declare(
+    *,
     schema: SchemaPath,
     out: Path | None = option("The file to write. Default: the schema file itself.", "-o", "--out"),
     all_columns: bool = option(
@@ -292,6 +294,7 @@ def declare(
     ),
     drop: Drop = None,
     kind: Kind = None,
+    outputs: Outputs,
 ) -> None:
     """Declare columns of a schema file, drop columns, and change their kinds.
 
@@ -301,6 +304,9 @@ def declare(
     from tabsynth.schema.editing import Edit, differences, edit
     from tabsynth.schema.schema import Schema
 
+    target, in_place = schema if out is None else out, out is None
+    if not in_place:
+        outputs.check(target, inputs=(schema,))
     facts = Schema.load(schema)
     change = Edit(
         drop=drop or (),
@@ -310,9 +316,8 @@ def declare(
         accept_suggested=_numbers(accept_suggested or (), len(facts.suggested)),
     )
     changed = edit(facts, change)
-    target = schema if out is None else out
     lines = differences(facts, changed)
-    changed.save(target)
+    changed.save(target, overwrite=in_place or outputs.overwrite)
     say(f"Wrote {target}: {len(lines)} change(s).")
     for line in lines:
         say(f"  - {line}")

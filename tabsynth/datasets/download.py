@@ -39,7 +39,7 @@ def download(url: str, path: Path, *, timeout: float = TIMEOUT, limit: int = MAX
     if not re.match(r"https?://", url):
         raise InputError(f"Cannot fetch {url}: expected an http or https address.")
     log.info("Downloading %s", url)
-    with replacing(path) as temporary:
+    with replacing(path, overwrite=True) as temporary:
         try:
             _stream(url, temporary, timeout, limit)
         except urllib.error.HTTPError as error:

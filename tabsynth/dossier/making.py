@@ -79,7 +79,7 @@ def release(
     if folder.exists():
         raise InputError(f"{folder} is there already; name a folder that is not.")
     if expires is not None and sign is None:
-        raise InputError("An expiry is of a signature; give the key to sign with (sign, --sign).")
+        raise InputError("An expiry is of a signature; give sign=, the key to sign with.")
     certified_files(source)
     read = _answers(source, answers)
     material = gather(source, read, None if key is None else Path(key))

@@ -223,7 +223,7 @@ def draft_on_ledger(
         released |= {"project": ledger.project, "run": ledger.run}
     if not columns:
         raise InputError(
-            f"The private draft could release no column ({'; '.join(group_reasons(left_out))}); raise epsilon, or declare a"
+            f"The private draft could release no column ({'; '.join(group_reasons(left_out))}); raise epsilon=, or declare a"
             " schema."
         )
     schema = Schema(

@@ -49,7 +49,7 @@ from tabsynth.tables.frames import to_pandas
 PURPOSE = "report"
 ALONE = (
     "The privacy cost of this published report is that of its figures alone: it includes neither the table nor any"
-    " other report or fit of the same rows. Give a project's ledger (ledger=, --ledger) to have all of them counted"
+    " other report or fit of the same rows. Give a project's ledger (ledger=) to have all of them counted"
     " together."
 )
 logger = logging.getLogger(__name__)
@@ -233,7 +233,7 @@ def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) 
     if certificate is None or not (is_private(certificate) or is_conditional(certificate)):
         raise InputError(
             "Only figures of a public table can be published, and this one came without a"
-            " certificate that makes it public; give certificate=, or call evaluate."
+            " certificate that makes it public; sample it again with its certificate beside it, or make a confidential report."
         )
     items, public = certificate.get("mechanisms"), certificate.get("public")
     recorded_fingerprint = public.get("schema_sha256") if isinstance(public, Mapping) else None

@@ -84,7 +84,7 @@ class Survey:
             object.__setattr__(self, "replicate_weights", tuple(replicates))
         if replicates is not None and (self.strata or self.clusters):
             raise InputError(
-                "Replicate weights hold the design of the survey; leave out strata and clusters, or replicate_weights."
+                "Replicate weights hold the design of the survey; leave out strata= and clusters=, or replicate_weights=."
             )
         if self.replicate_factor is not None:
             if replicates is None:
@@ -105,7 +105,7 @@ class Survey:
             return replace(self, weights=column)
         for name in ("replicate_weights", "replicate_factor", "strata", "clusters"):
             if getattr(self, name) is not None:
-                raise InputError(f"{name} goes with weights; name the column of weights, too.")
+                raise InputError(f"{name}= goes with weights=; name the column of weights, too.")
         return self
 
     @property
@@ -303,7 +303,7 @@ class DesignColumns(NamedTuple):
         sizes = np.bincount(of_rows[np.unique(cluster_of, return_index=True)[1]])
         if (sizes == 1).any() and strata is None:
             raise InputError(
-                f"The {what} has one cluster, from which no interval follows; leave out clusters."
+                f"The {what} has one cluster, from which no interval follows; leave out clusters=."
             )
         if (sizes == 1).any():
             unit = "row" if clusters is None else "cluster"
@@ -346,7 +346,7 @@ class RootSurvey:
             )
         if survey.strata or survey.clusters:
             raise InputError(
-                f"Each row of table {schema.root} is a cluster of the survey; leave out strata and clusters."
+                f"Each row of table {schema.root} is a cluster of the survey; leave out strata= and clusters=."
             )
         names = survey.weighted_by(schema.design.weight)
         return None if names.weights is None else cls(schema, names)

@@ -84,24 +84,25 @@ class Report:
         """Return everything, ready for JSON: no NaN, no infinity."""
         return self._view.document()
 
-    def to_json(self, path: str | Path) -> None:
-        """Write :meth:`to_dict` as JSON, whole or not at all."""
+    def to_json(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write :meth:`to_dict` as JSON, whole or not at all; a file is replaced with ``overwrite`` only."""
         text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        self._write(path, text + "\n")
+        self._write(path, text + "\n", overwrite)
 
-    def to_html(self, path: str | Path) -> None:
-        """Write the report as one HTML file that loads nothing else, whole or not at all."""
-        self._write(path, self._view.page())
+    def to_html(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write one HTML file that loads nothing else, whole or not at all; a file is replaced with ``overwrite`` only."""
+        self._write(path, self._view.page(), overwrite)
 
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the summary and every figure as Markdown; write it to ``path`` if there is one."""
+    def to_markdown(self, path: str | Path | None = None, *, overwrite: bool = False) -> str:
+        """Return the summary and every figure as Markdown, and write it to ``path`` if there is one, as :meth:`to_html`."""
         text = to_markdown(self._view)
         if path is not None:
-            self._write(path, text)
+            self._write(path, text, overwrite)
         return text
 
-    def _write(self, path: str | Path, text: str) -> None:
-        write_text(path, text, confidential=self.evaluation.confidential)
+    def _write(self, path: str | Path, text: str, overwrite: bool) -> None:
+        mode = {"confidential": self.evaluation.confidential, "overwrite": overwrite}
+        write_text(path, text, paid=isinstance(self.evaluation, PrivateEvaluation), **mode)
 
 
 def evaluate(

@@ -55,7 +55,7 @@ class Edit:
         if self.declare and not self.source:
             raise InputError(
                 "Declared facts need a source: name the public document that they are from, such as"
-                " --source 'codebook 2019'."
+                " source='codebook 2019'."
             )
         for name, facts in self.facts.items():
             if "kind" in facts:

@@ -432,10 +432,13 @@ class LinkedSchema:
         tables = ",\n".join(parts)
         return f'{{\n  "format": "{FORMAT}",\n  "tables": {{\n{tables}\n  }}\n}}\n'
 
-    def save(self, path: str | Path) -> None:
-        """Write the schemas as JSON, whole or not at all; only its owner may read exact facts of private rows."""
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the schemas as JSON, whole or not at all; only its owner may read exact facts of private rows.
+
+        A file that is there already is replaced with ``overwrite`` only.
+        """
         confidential = any(schema.confidential for schema in self.tables.values())
-        write_text(path, self.to_json(), confidential=confidential)
+        write_text(path, self.to_json(), overwrite=overwrite, confidential=confidential)
 
     @cached_property
     def _fingerprint(self) -> str:

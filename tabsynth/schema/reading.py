@@ -124,7 +124,7 @@ def not_of_type(column: ColumnFacts, value: object) -> Any:
     if isinstance(value, str) and one_group(value):
         raise InputError(
             f"Column {quote(column.name)}: {quote(value)} may be a whole number or a fraction; name the decimal mark"
-            " with --decimal, or as 'decimal' in the schema."
+            " with decimal=, or as 'decimal' in the schema."
         )
     types = {"int": "a whole number", "float": "a number", "bool": "true or false"}
     expected = types.get(column.value_type, f"a value of kind {column.kind}")

@@ -703,9 +703,19 @@ class Schema:
             parts.append(f'"{name}": [\n    {lines}\n  ]')
         return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
-    def save(self, path: str | Path) -> None:
-        """Write the schema as JSON, whole or not at all; only its owner may read one with exact facts of private rows."""
-        write_text(path, self.to_json(), confidential=self.confidential)
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the schema as JSON, whole or not at all; only its owner may read one with exact facts of private rows.
+
+        A file that is there already is replaced with ``overwrite`` only. A schema that a private draft released is then,
+        and where the disk is full, kept in a temporary folder, which the error names.
+        """
+        write_text(
+            path,
+            self.to_json(),
+            overwrite=overwrite,
+            confidential=self.confidential,
+            paid=self.released is not None,
+        )
 
 
 def _values(values: Any) -> str:

@@ -184,7 +184,7 @@ def rows_where(
         if drawn >= max_draws:
             raise InputError(
                 f"{condition} is too rare: of {drawn:,} rows that were drawn {satisfying:,} satisfy it, and {n:,} were asked"
-                " for. Ask for fewer rows or a wider condition, or raise max_draws (--max-draws)"
+                " for. Ask for fewer rows or a wider condition, or raise max_draws="
                 f"{'' if exact else '; margnet draws such rows directly'}."
             )
         batch = n - satisfying

@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tabsynth import methods
-from tabsynth._files import check_writable
+from tabsynth._files import check_output
 from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of, quote
 from tabsynth.design import Design
@@ -344,9 +344,12 @@ class Synthesizer(BaseEstimator):
         sep: str | None = None,
         decimal: str | None = None,
         implicates: int | None = None,
+        overwrite: bool = False,
         **options: Any,
     ) -> Any:
         """Write ``n`` synthetic rows to a file and the certificate beside it.
+
+        Files that are there already, such as the private table, are refused unless ``overwrite``.
 
         ``n`` as of :meth:`sample`; ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of
         :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the
@@ -359,17 +362,17 @@ class Synthesizer(BaseEstimator):
         seed, kind = self._draw_seed(random_state), suffix(path, writing=True)
         if implicates is not None:
             paths = numbered_paths(path, check_implicates(implicates))
-            for each in paths:
-                check_writable(each)
-                check_writable(beside(each))
+            for each in (*paths, *map(beside, paths)):
+                check_output(each, overwrite=overwrite)
             writing = {"formulas": formulas, "sep": sep, "decimal": decimal, **options}
+            writing["overwrite"] = overwrite
             models = draw_implicates(self.model_, implicates, seed)
             implicate, certificates = copy(self), []
             for each, (draw, implicate.model_) in zip(paths, models, strict=True):
                 certificates.append(implicate.sample_to(each, n, random_state=draw, **writing))
             return certificates
         for output in (path, beside(path)):  # a table must not be left without its certificate
-            check_writable(output)
+            check_output(output, overwrite=overwrite)
         rows = integer("n", number_of_rows(self.model_, n))
         # A label may be False, 0 or null; an empty condition is none.
         restrictions = {
@@ -380,19 +383,28 @@ class Synthesizer(BaseEstimator):
         large = kind == ".parquet" and rows > STREAMED
         if large and not restrictions and sep is decimal is None:
             one_of("formulas", formulas, HANDLINGS)
-            return stream_to_parquet(self.model_, Path(path), rows, seed, options.get("weights"))
+            weights = options.get("weights")
+            return stream_to_parquet(
+                self.model_, Path(path), rows, seed, weights, overwrite=overwrite
+            )
         table = self.sample(n, random_state=random_state, **{**options, "dataframe": "pandas"})
         mark = decimal or self.schema_.decimal
-        write_table(table, path, formulas=formulas, sep=sep, decimal=mark)
+        write_table(table, path, formulas=formulas, sep=sep, decimal=mark, overwrite=overwrite)
         return beside(path)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row.
 
         Only its owner may read the file of a model that is not private.
+
+        Raises
+        ------
+        InputError
+            If ``path`` is there already and is not to be ``overwrite``-n, or if it cannot be written, such as on a full
+            disk. A model had a privacy cost: it is then written to a temporary folder, which the error names.
         """
         self._check_fitted()
-        self.model_.save(path)
+        self.model_.save(path, overwrite=overwrite)
 
     @classmethod
     def from_file(cls, facts: JsonObject, tensors: dict[str, Tensor], path: object) -> Self:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabsynth._files import replacing
+from tabsynth._files import write_bytes
 from tabsynth._random import Randomness
 from tabsynth._tensors import MAX_HEADER_BYTES, pack, read_tensors
 from tabsynth._typing import JsonObject
@@ -267,7 +267,7 @@ class FittedModel(Trained, Generic[Encoder]):
     def implicates(self, count: int, random_state: int | None) -> Iterator[Self]:
         """Yield models that differ as much as the noise of this one leaves open."""
         raise InputError(
-            f"Method {self.method} has no noisy counts that implicates could follow from; leave implicates (--implicates) out,"
+            f"Method {self.method} has no noisy counts that implicates could follow from; leave out implicates=,"
             " or fit margnet."
         )
 
@@ -300,10 +300,16 @@ class FittedModel(Trained, Generic[Encoder]):
         """Return the tensors of a model file."""
         return self.weights()
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model to one file; only its owner may read the file of a model that is not private."""
         confidential = not self.certificate()["private"]
-        write_model(path, self.file_facts(), self.file_tensors(), confidential=confidential)
+        write_model(
+            path,
+            self.file_facts(),
+            self.file_tensors(),
+            overwrite=overwrite,
+            confidential=confidential,
+        )
 
 
 def write_model(
@@ -311,9 +317,10 @@ def write_model(
     facts: JsonObject,
     weights: dict[str, Tensor],
     *,
+    overwrite: bool = False,
     confidential: bool = False,
 ) -> None:
-    """Write facts (JSON-ready) and weights, whole or not at all; a ``confidential`` file is for its owner alone."""
+    """Write facts (JSON-ready) and weights, as :func:`tabsynth._files.write_bytes` writes what had a privacy cost."""
     if not all(torch.isfinite(t).all() for t in weights.values()):
         raise InputError(
             f"The model's weights are not finite, so {path} was not written: its training diverged;"
@@ -326,9 +333,8 @@ def write_model(
             " was not written: no reader takes it; fit with fewer or narrower layers."
         )
     text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=json_default)
-    data = pack(json.loads(text), tensors)
-    with replacing(path, confidential=confidential) as temporary:
-        temporary.write_bytes(data)
+    content = pack(json.loads(text), tensors)
+    write_bytes(path, content, overwrite=overwrite, confidential=confidential, paid=True)
 
 
 def json_default(value: object) -> object:
@@ -499,7 +505,7 @@ def design_notes(design: Design) -> list[str]:
     if design.unit is not None:
         notes.append(
             f"protects units, the values of column {quote(design.unit)}: at most {design.rows} rows of each are used,"
-            " noise is scaled to that, and rows beyond are left out without being counted (--count bounded)"
+            " noise is scaled to that, and rows beyond are left out without being counted (count=['bounded'])"
         )
     return notes
 

@@ -75,7 +75,7 @@ class Plan:
             )
         if self.seconds is not None:
             whose = "the declared" if self.rows_declared else "a table of"
-            other = "" if self.rows_declared else "; declare rows (--rows) for another number"
+            other = "" if self.rows_declared else "; declare rows= for another number"
             out.append(
                 f"takes about {duration(self.seconds)} on {self.device} for {whose} {self.rows:,} rows{other}"
             )

@@ -70,7 +70,7 @@ def number_of_rows(model: AnyFitted, n: int | None) -> int:
     number = model.row_count if n is None else n
     if number is None:
         raise InputError(
-            "This fit released no number of rows; give n (-n), or declare rows when fitting."
+            "This fit released no number of rows; give n=, or declare rows when fitting."
         )
     return number
 
@@ -97,13 +97,13 @@ def check_weights(
         return
     if schema.design.weight is None or model.population is None:
         raise InputError(
-            "This fit released no total of survey weights; leave weights (--weights) out, or fit with a schema that"
+            "This fit released no total of survey weights; leave out weights=, or fit with a schema that"
             " declares a weight."
         )
     if where:
         raise InputError(
-            "Rows under a condition are a part of the population whose size was not released; leave weights"
-            " (--weights) or where (--where) out."
+            "Rows under a condition are a part of the population whose size was not released; leave out"
+            " weights= or where=."
         )
 
 
@@ -210,7 +210,13 @@ def draw_ahead(parts: Iterator[T]) -> Iterator[T]:
 
 
 def stream_to_parquet(
-    model: Fitted, path: Path, n: int, seed: int | None, weights: str | None
+    model: Fitted,
+    path: Path,
+    n: int,
+    seed: int | None,
+    weights: str | None,
+    *,
+    overwrite: bool = False,
 ) -> Path:
     """Write rows to a Parquet file as they are drawn, and the certificate beside it; return the certificate's path.
 
@@ -233,7 +239,8 @@ def stream_to_parquet(
         return table
 
     certificate = model.certificate()
-    with replacing(path, confidential=not certificate["private"]) as temporary:
+    confidential = not certificate["private"]
+    with replacing(path, overwrite=overwrite, confidential=confidential) as temporary:
         drawn = draw_ahead(sampler(length, for_codes) for length in lengths)
         write_parquet_parts(map(decode, drawn), temporary)
     if weights is not None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
+from tabsynth._files import sha256
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._typing import JsonObject
@@ -271,7 +273,7 @@ class FitSession:
             seeded=self.is_seeded,
         )
         if monitor.stopped is None and self.checkpoint is not None:
-            self.checkpoint.finish(fitted.save)
+            self.checkpoint.finish(partial(fitted.save, overwrite=True))
         self.interrupted = monitor.stopped == INTERRUPTED
         return fitted
 
@@ -283,7 +285,7 @@ class FitSession:
         if names and method.schema.unit is None and "repeated" not in counted:
             logger.warning(
                 "the schema declares identifier %s and no unit, so the fit protects single rows; if somebody may have several,"
-                " declare the unit (this follows from the schema alone; count=['repeated'] or --count repeated counts them with noise)",
+                " declare the unit (this follows from the schema alone; count=['repeated'] counts them with noise)",
                 ", ".join(map(quote, names)),
             )
         if counted:
@@ -292,9 +294,7 @@ class FitSession:
 
     def _release_numbers(self, method: Method, counted: Sequence[str], table: object) -> None:
         if not isinstance(method, TableMethod):
-            raise InputError(
-                f"Method {method.name} takes no count={counted[0]!r} (--count {counted[0]}); leave it out."
-            )
+            raise InputError(f"Method {method.name} takes no count=[{counted[0]!r}]; leave it out.")
         on_disk = self.path is not None or self.project_path is not None
         in_place = isinstance(table, RowCounter)
         columns = None if in_place else [str(name) for name in to_pandas(table).columns]
@@ -565,7 +565,7 @@ class FitSession:
             spent = epsilon_of(ledger.spends(), ledger.delta) if before is None else before.spent
             raise BudgetError(
                 f"This synthesizer has already spent epsilon={rounded_up(spent)} of {ledger.epsilon:g};"
-                " another fit of the same rows adds to it: raise epsilon to pay for both, or fit a"
+                " another fit of the same rows adds to it: raise epsilon= to pay for both, or fit a"
                 " sklearn.base.clone of it and count both budgets."
             )
 
@@ -680,6 +680,21 @@ class FitSession:
         return facts
 
 
+def is_model_of(checkpoint: Path, model: Path) -> bool:
+    """Return whether a file is a model of the fit that a checkpoint resumes: what it ended with, or one that stopped early."""
+    if not (checkpoint / INDEX).is_file() or not model.is_file():
+        return False
+    if sha256(model) == read_index(checkpoint / INDEX)["model"]:
+        return True
+    try:
+        facts, _ = read_model(model)
+    except FileFormatError:
+        return False
+    of_fit = facts.get("facts")
+    training = of_fit.get("training") if isinstance(of_fit, dict) else None
+    return isinstance(training, dict) and bool(training.get("stopped"))
+
+
 def read_schema(schema: object) -> Schema | LinkedSchema | None:
     """Return a schema that is given as such, as a dict or as a file; None where the fit drafts it."""
     if schema is None or isinstance(schema, Schema | LinkedSchema):
@@ -728,7 +743,7 @@ def check_domain(method: Method) -> None:
         raise InputError(
             f"The schema's column {quote(drafted[0])} was drafted from a table, so it"
             " may hold private facts; declare it from a public source, or confirm with"
-            " accept_drafted_domain=True (--accept-drafted-domain)."
+            " accept_drafted_domain=True."
         )
 
 

@@ -156,7 +156,7 @@ def check_counted(
     on_disk : bool
         Whether the fit has a checkpoint or a project ledger.
     """
-    counted, leave_out = COUNTED[option], f"leave count={option!r} (--count {option}) out."
+    counted, leave_out = COUNTED[option], f"leave out count=[{option!r}]."
     if on_disk:
         raise InputError(
             f"A fit that counts {counted.purpose} takes no checkpoint and no project ledger; {leave_out}"

@@ -132,7 +132,7 @@ def _line(text: io.TextIOWrapper, path: str | Path, encoding: str | None) -> str
         line = text.readline(MAX_ROW + 1)
     except UnicodeError:
         raise InputError(
-            f"{path} is not {encoding} text; name its encoding with --encoding."
+            f"{path} is not {encoding} text; name its encoding with encoding=."
         ) from None
     if len(line) > MAX_ROW:
         raise _endless(path)
@@ -155,17 +155,17 @@ def _decoder(path: str | Path, encoding: str | None, quiet: bool) -> Callable[[s
         except UnicodeError:
             if encoding is not None:
                 raise InputError(
-                    f"{path}, line {number} is not {encoding} text; name its encoding with --encoding."
+                    f"{path}, line {number} is not {encoding} text; name its encoding with encoding=."
                 ) from None
         try:
             line = data.decode(LEGACY)
         except UnicodeError:
             raise InputError(
-                f"{path}, line {number} is not UTF-8 text, and not Windows-1252; name its encoding with --encoding."
+                f"{path}, line {number} is not UTF-8 text, and not Windows-1252; name its encoding with encoding=."
             ) from None
         if number == 1 and not quiet:  # of other lines nothing is said: they are rows
             logger.warning(
-                "%s: the header is not UTF-8. Such lines are read as Windows-1252; name the encoding with --encoding.",
+                "%s: the header is not UTF-8. Such lines are read as Windows-1252; name the encoding with encoding=.",
                 path,
             )
         return line
@@ -351,7 +351,7 @@ def _separator(path: str | Path, lines: Callable[[], Iterator[str]]) -> str:
     first, *alternatives = [sep for sep in widths if widths[sep] == width]
     if alternatives:
         names = " or ".join(SEPARATORS[sep] for sep in (first, *alternatives))
-        raise InputError(f"{path} may be separated by {names}; name the separator with --sep.")
+        raise InputError(f"{path} may be separated by {names}; name the separator with sep=.")
     return first
 
 
@@ -387,7 +387,7 @@ def _check_rows(path: str | Path, lines: Iterator[str], sep: str) -> list[str]:
         if len(row) != len(header):
             raise InputError(
                 f"{path}, line {number}: {len(row)} cells under a header of"
-                f" {len(header)}; add or remove cells, quote those that hold the separator, or name it with --sep."
+                f" {len(header)}; add or remove cells, quote those that hold the separator, or name it with sep=."
             )
         if any("\0" in cell for cell in row):
             raise InputError(f"{path}, line {number} holds a NUL; it is not a CSV table.")

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pandas as pd
 
-from tabsynth._files import check_writable, replacing
+from tabsynth._files import check_output, replacing
 from tabsynth._validate import integer, one_of, quote
 from tabsynth.errors import InputError
 from tabsynth.privacy.certificate.attached import KEY, find_attached
@@ -78,7 +78,7 @@ def _read(
     options = {"sep": sep, "encoding": encoding, "sheet": sheet}
     for name, value in options.items():
         if value is not None and name not in taken_by(path, options):
-            raise InputError(f"{path} is no file that takes --{name}; leave it out.")
+            raise InputError(f"{path} is no file that takes {name}=; leave it out.")
     nulls = tuple(null_values)
     if base in TEXT:
         separator = None if sep is None else separator_of(sep)
@@ -163,14 +163,14 @@ def read_table(
     if schema is None:
         if decimal is not None:
             raise InputError(
-                "decimal needs a schema: without one, numbers in texts stay texts; give decimal to the draft."
+                "decimal= needs a schema: without one, numbers in texts stay texts; give decimal= to the draft."
             )
         return read_any(path, sep=sep, encoding=encoding, sheet=sheet, ask=True)
     if decimal is not None:
         one_of("decimal", decimal, DECIMAL_MARKS)
         if schema.decimal not in (None, decimal):
             raise InputError(
-                f"The schema declares decimal mark {schema.decimal!r}, not {decimal!r}; leave out --decimal, or change"
+                f"The schema declares decimal mark {schema.decimal!r}, not {decimal!r}; leave out decimal=, or change"
                 " the schema."
             )
     frame = _read(path, schema.null_values, sep, encoding, sheet)
@@ -332,8 +332,8 @@ def _check_separator(path: str | Path, frame: pd.DataFrame, names: Sequence[str]
     """Ask whether the separator is right, of a text file that parses into one column that is not meant."""
     if _format_of(path)[0] in TEXT and frame.shape[1] == 1 and frame.columns[0] not in names:
         raise InputError(
-            f"{path} has a single column, {quote(str(frame.columns[0]))}; is the separator right? Name it with --sep"
-            " (--sep , if there is one column)."
+            f"{path} has a single column, {quote(str(frame.columns[0]))}; is the separator right? Name it with"
+            " sep= (sep=',' if there is one column)."
         )
 
 
@@ -365,6 +365,7 @@ def write_table(
     formulas: str = "refuse",
     sep: str | None = None,
     decimal: str | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Write a table in the format that the suffix names, whole or not at all.
 
@@ -388,6 +389,8 @@ def write_table(
         is a comma.
     decimal : {".", ","}, optional
         The decimal mark of a text file; by default a point.
+    overwrite : bool
+        Replace a file that is there already, and its certificate. By default it is refused.
 
     Raises
     ------
@@ -397,18 +400,18 @@ def write_table(
     suffix(path, writing=True)
     one_of("formulas", formulas, HANDLINGS)
     if base not in TEXT and sep is not None:
-        raise InputError(f"{path} is no file that takes --sep; leave it out.")
+        raise InputError(f"{path} is no file that takes sep=; leave it out.")
     mark = "." if decimal is None else one_of("decimal", decimal, DECIMAL_MARKS)
     stated = table.attrs.get(KEY)  # of a user's own table it may be anything
     certificate = find_attached(table) if isinstance(stated, Mapping) else None
     if certificate is not None:
-        check_writable(beside(path))
+        check_output(beside(path), overwrite=overwrite)
     if _is_text(base) and formulas == "refuse":
         refuse_formulas(table)
     confidential = isinstance(stated, Mapping) and stated.get("private") is False
     if _is_text(base) and formulas == "escape":
         table = escape_formulas(table)
-    with replacing(path, confidential=confidential) as temporary:
+    with replacing(path, overwrite=overwrite, confidential=confidential) as temporary:
         if base in TEXT:
             usual = "\t" if base == ".tsv" else ";" if mark == "," else ","
             separator = usual if sep is None else _written_separator(sep)

@@ -91,7 +91,7 @@ def _sheet_of(path: str | Path, names: list[str], sheet: str | None) -> str:
         return names[0]
     if sheet not in names:
         what = "has several sheets" if sheet is None else f"has no sheet {quote(sheet)}"
-        raise InputError(f"{path} {what}; name one of {quote(', '.join(names), 200)} with --sheet.")
+        raise InputError(f"{path} {what}; name one of {quote(', '.join(names), 200)} with sheet=.")
     return str(sheet)
 
 

@@ -76,7 +76,7 @@ def _objects(table: pd.DataFrame, schema: Schema, folder: Path) -> pd.DataFrame:
 
 def _file(name: str, **options: Any) -> Form:
     def form(table: pd.DataFrame, schema: Schema, folder: Path) -> pd.DataFrame:
-        write_table(table, folder / name, formulas="keep", **options)
+        write_table(table, folder / name, formulas="keep", overwrite=True, **options)
         return read_table(folder / name, schema, decimal=options.get("decimal"))
 
     return form

@@ -155,7 +155,7 @@ def test_weights_that_cannot_be_used_are_refused():
     for one, other, options, says in cases:
         with pytest.raises(InputError, match=says):
             measured(one, other, **options)
-    with pytest.raises(InputError, match="replicate_weights goes with weights"):
+    with pytest.raises(InputError, match="replicate_weights= goes with weights="):
         measured(real, made, schema=SCHEMA, replicate_weights="w")
     with pytest.raises(InputError, match=r"hold-out tables has no column 'w'"):
         measured(real, made, frames(2, 50))
@@ -192,7 +192,7 @@ def test_the_command_line(folders):
     ("words", "says"),
     [
         (("linked.json", "--weight", "none"), "table homes of the real tables has no column 'none'"),
-        (("plain.json", "--replicate-weights", "w"), "--replicate-weights goes with weights"),
+        (("plain.json", "--replicate-weights", "w"), "--replicate-weights goes with --weight"),
         (("linked.json", "--strata", "town"), "Linked tables are evaluated without --strata"),
         (("linked.json", "--clusters", "town"), "Linked tables are evaluated without --clusters"),
         (("linked.json", "--replicate-weights", "x"), "no columns 'x1', 'x2'"),

@@ -252,8 +252,8 @@ def test_a_published_report_adds_up(tmp_path):
     assert (
         second.to_frame()["value"].tolist() != result.to_frame()["value"].tolist()
     )  # never seeded
-    result.to_html(tmp_path / "p.html")
-    result.to_json(tmp_path / "p.json")
+    result.to_html(tmp_path / "p.html", overwrite=True)
+    result.to_json(tmp_path / "p.json", overwrite=True)
     text = (tmp_path / "p.html").read_text() + result.to_markdown(tmp_path / "p.md")
     assert "adding or removing one record" in text and HOSTILE not in text
     assert json.loads((tmp_path / "p.json").read_text())["delta"] == 1e-5
@@ -269,7 +269,7 @@ def test_published_figures_are_printed_with_their_intervals(weight, tmp_path):
         facts = Schema(facts.columns, weight=weight, max_weight=4.0)
     claim = consistent(public={"schema_sha256": facts.fingerprint()})
     result = evaluate_private(real, created, schema=facts, epsilon=0.5, certificate=claim)
-    result.to_html(tmp_path / "p.html")
+    result.to_html(tmp_path / "p.html", overwrite=True)
     texts = (tmp_path / "p.html").read_text("utf-8"), result.to_markdown()
     shown = [metric for metric in result.evaluation.metrics if metric.kind == "shown"]
     assert len(shown) == (1 if weight is None else 2)
@@ -296,8 +296,8 @@ def test_a_report_without_a_ledger_states_its_own_cost_alone(tmp_path, caplog):
         assert result.to_dict()["statement"].startswith(
             "The figures alone cost (0.499, 1e-05)-differential"
         )
-        result.to_html(tmp_path / "p.html")
-        result.to_json(tmp_path / "p.json")
+        result.to_html(tmp_path / "p.html", overwrite=True)
+        result.to_json(tmp_path / "p.json", overwrite=True)
         message = json.loads((tmp_path / "p.json").read_text())
         assert (
             message["warnings"][0] == ALONE

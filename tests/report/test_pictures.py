@@ -162,7 +162,7 @@ def test_wide_reports_are_small_and_name_the_worst_pairs(tmp_path):
             metrics=(*map(distance_metric, result), *kept),
             columns=marginals[:drawn],
         )
-        Report(evaluation).to_html(tmp_path / "r.html")
+        Report(evaluation).to_html(tmp_path / "r.html", overwrite=True)
         text = (tmp_path / "r.html").read_text("utf-8")
         assert len(text.encode()) < 3_000_000 and words in text
         pairs = text.split('<details class="pairs">')[1].split("</details>")[0]

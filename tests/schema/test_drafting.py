@@ -143,7 +143,7 @@ def test_a_drafted_table_encodes_and_comes_back(
     table = pd.DataFrame(cells, columns=["a", "b"], dtype="str")
     if table.isna().all().any():
         return
-    write_table(table, tmp_path / "t.csv")
+    write_table(table, tmp_path / "t.csv", overwrite=True)
     schema = draft_schema(read_any(tmp_path / "t.csv"), min_count=1)
     typed = read_table(tmp_path / "t.csv", schema)
     encoder = TableEncoder(schema)

@@ -90,7 +90,7 @@ def test_every_kind_and_dtype_comes_back(column: Column, tmp_path) -> None:
     for name in ("t.csv", "t.parquet"):
         if name == "t.parquet" and (column.dtype == "object" or column.kind == "period"):
             continue  # pyarrow writes no column of several types
-        write_table(pd.DataFrame({"a": values}), tmp_path / name, formulas="escape")
+        write_table(pd.DataFrame({"a": values}), tmp_path / name, formulas="escape", overwrite=True)
         read = read_table(tmp_path / name, schema)
         assert str(read["a"].dtype) == column.dtype
         np.testing.assert_array_equal(TableEncoder(schema).to_index(read)[:, 0], codes)

@@ -122,7 +122,7 @@ def test_files_and_codes(schema: Schema, tmp_path) -> None:
     schema.save(tmp_path / "schema.json")
     assert Schema.load(tmp_path / "schema.json") == schema
     for name in ("table.csv", "table.parquet"):
-        write_table(frame(), tmp_path / name)
+        write_table(frame(), tmp_path / name, overwrite=True)
         table = read_table(tmp_path / name, schema)
         pd.testing.assert_frame_equal(table, frame())
     encoder = TableEncoder(schema)

@@ -21,8 +21,8 @@ SCHEMA = Schema(COLUMNS[:2], unit="who", max_rows_per_unit=5)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"unit": "who"}, "has a unit and no max_rows_per_unit"),
-        ({"max_rows_per_unit": 3}, "has max_rows_per_unit and no unit"),
+        ({"unit": "who"}, "unit= goes with max_rows_per_unit="),
+        ({"max_rows_per_unit": 3}, "max_rows_per_unit= goes with unit="),
         ({"unit": "", "max_rows_per_unit": 3}, "Expected unit to be the name of a column"),
         ({"unit": 7, "max_rows_per_unit": 3}, "Expected unit to be the name of a column"),
         ({"unit": "who", "max_rows_per_unit": 0}, "max_rows_per_unit"),
@@ -94,7 +94,7 @@ def test_edits_declare_the_unit() -> None:
     outside = with_design(before, unit="z", max_rows_per_unit=1)
     assert outside.unit == "z" and not outside.left_out and outside.names == before.names
     assert edit(after, Edit(drop=["b"])).unit == "who"
-    with pytest.raises(InputError, match="has a unit and no max_rows_per_unit"):
+    with pytest.raises(InputError, match="unit= goes with max_rows_per_unit="):
         with_design(before, unit="who")
 
 

@@ -85,8 +85,8 @@ def test_the_column_is_needed_by_fits_and_not_by_samples() -> None:
 @pytest.mark.parametrize(
     ("given_", "says"),
     [
-        ({"weight": "w"}, "has a weight and no max_weight"),
-        ({"max_weight": 3}, "has max_weight and no weight"),
+        ({"weight": "w"}, "weight= goes with max_weight="),
+        ({"max_weight": 3}, "max_weight= goes with weight="),
         ({"weight": "w", "max_weight": 0}, "max_weight"),
         ({"weight": "w", "max_weight": -3}, "max_weight"),
         ({"weight": "w", "max_weight": 1e10}, "from 9.5e-07 to 1e\\+09"),

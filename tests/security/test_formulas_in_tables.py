@@ -73,10 +73,10 @@ def test_escaped_tables_run_nothing_and_come_back(
     expected = set(texts) - {None}
     if len({_escape(text) for text in expected}) < len(expected):
         with pytest.raises(InputError, match="would be the same when escaped"):
-            write_table(table, path, formulas="escape")
+            write_table(table, path, formulas="escape", overwrite=True)
         return
     before = table.copy()
-    write_table(table, path, formulas="escape")
+    write_table(table, path, formulas="escape", overwrite=True)
     pd.testing.assert_frame_equal(table, before)  # the caller's table is left alone
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
@@ -149,7 +149,7 @@ def test_texts_that_escape_to_one_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sign", SIGNS)
 def test_every_sign_is_refused_unless_asked(sign: str, tmp_path: Path) -> None:
     table = pd.DataFrame({"a": [sign + "cmd|' /C calc'!A0", "x"]})
-    with pytest.raises(InputError, match=r"Column 'a': .*--formulas escape"):
+    with pytest.raises(InputError, match=r"Column 'a': .*formulas='escape'"):
         write_table(table, tmp_path / "t.csv")
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match="Expected formulas to be one of refuse, escape, keep"):

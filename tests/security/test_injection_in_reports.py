@@ -137,7 +137,7 @@ def pages(texts: tuple[str, ...], folder: Path) -> dict[str, tuple[str, str]]:
     both = compare([report, Report(replace(report.evaluation, label=texts[7]))])
     out = {}
     for name, page in (("report", report), ("published", public), ("compare", both)):
-        page.to_html(folder / "page.html")
+        page.to_html(folder / "page.html", overwrite=True)
         out[name] = (folder / "page.html").read_text("utf-8"), page.to_markdown()
     return out
 

@@ -101,7 +101,7 @@ def test_an_epsilon_past_finite_odds_states_no_bounds_on_an_attacker(tmp_path: A
     odds = []
     for epsilon in (650.0, 1200.0):
         model = fitted(margnet(epsilon=epsilon))
-        model.sample_to(tmp_path / "t.csv", 9)
+        model.sample_to(tmp_path / "t.csv", 9, overwrite=True)
         assert not verify(tmp_path / "t.csv").problems
         odds.append(model.certificate().get("attacker", {}).get("odds"))
     assert odds[0] > 1e200 and odds[1] is None

@@ -32,7 +32,7 @@ def test_values_that_are_no_more_are_read(tmp_path: Path) -> None:
     facts, weights = read_model(path)
     former = {"critic_per_generator": "adaptive", "bound": "quantile"}
     config = {**CONFIGS["dp-gan"], "config": {**CONFIGS["dp-gan"]["config"], **former}}
-    write_model(path, {**facts, "config": config}, weights)
+    write_model(path, {**facts, "config": config}, weights, overwrite=True)
     loaded = load(path)
     pd.testing.assert_frame_equal(loaded.sample(9, random_state=1), model.sample(9, random_state=1))
     assert loaded.config.clipping.bound == "public" and loaded.config.critic.per_generator == 4
@@ -44,7 +44,7 @@ def test_a_model_of_0_2_is_read(name: str, tmp_path: Path) -> None:
     model.save(path)
     facts, weights = read_model(path)
     of_fit = facts["config"]
-    write_model(path, {**facts, "config": CONFIGS[name]}, weights)
+    write_model(path, {**facts, "config": CONFIGS[name]}, weights, overwrite=True)
     loaded = load(path)
     pd.testing.assert_frame_equal(loaded.sample(9, random_state=1), model.sample(9, random_state=1))
     # The same as a fit of the loaded model would state.
@@ -54,6 +54,8 @@ def test_a_model_of_0_2_is_read(name: str, tmp_path: Path) -> None:
             "y"
         }  # by the column that was ``label``
     config = {**CONFIGS[name]["config"], "unheard": 1}
-    write_model(path, {**facts, "config": {**CONFIGS[name], "config": config}}, weights)
+    write_model(
+        path, {**facts, "config": {**CONFIGS[name], "config": config}}, weights, overwrite=True
+    )
     with pytest.raises(TabsynthError, match="unheard"):
         load(path)

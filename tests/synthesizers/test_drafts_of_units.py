@@ -199,7 +199,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_charged() -> None:
         (table.drop(columns=UNIT), OPTIONS, "lacks column 'patient', the unit of the schema"),
         (null, OPTIONS, "Column 'patient' has a null"),
         (table.assign(w="-1"), {"weight": "w", "max_weight": 2.0}, "has weight '-1'"),
-        (table, {"unit": UNIT}, "has a unit and no max_rows_per_unit"),
+        (table, {"unit": UNIT}, "unit= goes with max_rows_per_unit="),
         (table, {**OPTIONS, "bound": 3}, "draft_options has 'bound'"),
     ):
         model = MargNet(epsilon=1.0, draft_options=options, config=SMALL)

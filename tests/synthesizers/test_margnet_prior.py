@@ -360,7 +360,7 @@ def test_rows_with_weights_take_no_public_table() -> None:
     [
         ({"public": frame(20, 0)}, "needs public_source"),
         ({"public": frame(20, 0), "public_source": " "}, "needs public_source"),
-        ({"public_source": "x"}, "public_source goes with a public table"),
+        ({"public_source": "x"}, "public_source= goes with a public table"),
         ({"public": frame(20, 0).drop(columns="b"), "public_source": "x"}, "'b'"),
         ({"public": frame(20, 0).assign(e=1), "public_source": "x"}, "'e'"),
         ({"public": frame(20, 0).assign(a=7), "public_source": "x"}, "'a'"),

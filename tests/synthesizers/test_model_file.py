@@ -76,7 +76,7 @@ def rewritten(held: bytes, path: Path, change: Callable[[dict[str, Any]], None])
     facts, weights = read_model(path)
     change(facts)
     facts.pop("format", None)
-    write_model(path, facts, weights)
+    write_model(path, facts, weights, overwrite=True)
     return path
 
 

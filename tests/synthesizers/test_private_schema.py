@@ -245,7 +245,7 @@ def test_a_failed_fit_has_spent_its_draft() -> None:
         model.fit(table)
     assert model.ledger_.spent == 0  # both are left out by name, before anything is read
     model = MargNet(epsilon=0.001)
-    with pytest.raises(InputError, match="raise epsilon, or declare a schema"):
+    with pytest.raises(InputError, match="raise epsilon=, or declare a schema"):
         model.fit(patients(200)[["diagnosis"]])
     assert model.ledger_.spent > 0
 

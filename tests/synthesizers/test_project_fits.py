@@ -271,7 +271,7 @@ def test_a_gaussian_ledger_takes_margnet_and_reports_alone(
     ProjectLedger.create(path, epsilon=5.0, composition="gaussian")
     model = margnet(3.0).fit(frame(), ledger=path)
     count, lines = len(reads), path.read_bytes()
-    with pytest.raises(BudgetError, match=r"Ledger g\.ledger: .*--composition renyi"):
+    with pytest.raises(BudgetError, match=r"Ledger g\.ledger: .*composition='renyi'"):
         small(rate=0.2).fit(frame(), ledger=path)
     assert (len(reads), path.read_bytes()) == (count, lines)
     evaluate_private(frame(), model.sample(20), schema=SCHEMA, epsilon=0.5, ledger=path)

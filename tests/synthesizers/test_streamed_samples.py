@@ -73,7 +73,7 @@ def test_a_part_is_a_group_of_rows(model: MargNet, tmp_path: Path) -> None:
     assert verify(path).consistent and certificate.exists()
     model.sample_to(tmp_path / "u.parquet", 1_801, random_state=1)
     assert pq.read_table(tmp_path / "u.parquet").equals(pq.read_table(path))
-    model.sample_to(tmp_path / "u.parquet", 1_801, random_state=2)
+    model.sample_to(tmp_path / "u.parquet", 1_801, random_state=2, overwrite=True)
     assert not pq.read_table(tmp_path / "u.parquet").equals(pq.read_table(path))
 
 
@@ -96,7 +96,7 @@ def test_the_rows_are_those_of_the_model(model: MargNet, tmp_path: Path) -> None
 
 def test_small_tables_and_conditions_are_as_ever(model: MargNet, tmp_path: Path) -> None:
     for n, options in ((400, {}), (600, {"where": {"sex": "m"}})):
-        model.sample_to(tmp_path / "t.parquet", n, random_state=1, **options)
+        model.sample_to(tmp_path / "t.parquet", n, random_state=1, overwrite=True, **options)
         whole = model.sample(n, random_state=1, **options)
         pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "t.parquet"), whole)
 
@@ -129,7 +129,7 @@ def test_what_fails_leaves_no_file(
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match="Expected formulas"):
         model.sample_to(tmp_path / "t.parquet", 4_000, formulas="run")
-    with pytest.raises(InputError, match="--sep"):
+    with pytest.raises(InputError, match="sep="):
         model.sample_to(tmp_path / "t.parquet", 600, sep=";")
 
 

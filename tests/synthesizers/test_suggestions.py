@@ -183,4 +183,4 @@ def test_the_command_writes_suggestions(tmp_path) -> None:
     assert "counts in every fit" in said.stdout + said.stderr
     assert Schema.load(tmp_path / "t.json").suggested
     words = ("fit", "t.csv", "--schema", "t.json", "--epsilon", 0.9, "-o", "m")
-    refused(*words, cwd=tmp_path, says="raise epsilon")
+    refused(*words, cwd=tmp_path, says="raise --epsilon")

@@ -71,7 +71,7 @@ NAMES = (
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_written_comes_back(name: str, tmp_path: Path) -> None:
     for decimal in (None, ","):
-        write_table(TABLE, tmp_path / name, formulas="keep", decimal=decimal)
+        write_table(TABLE, tmp_path / name, formulas="keep", decimal=decimal, overwrite=True)
         read = read_table(tmp_path / name, SCHEMA, decimal=decimal)
         pd.testing.assert_frame_equal(read, TABLE)
         assert [f.name for f in tmp_path.iterdir()] == [name]
@@ -124,7 +124,7 @@ def test_every_dtype_comes_back_from_every_format(
             continue
         for first in (0, len(table) - 2):
             part = table[first:].reset_index(drop=True)
-            write_table(part, path)
+            write_table(part, path, overwrite=True)
             back = read_table(path, Schema([column]))["v"]
             assert back.dtype == part["v"].dtype
             np.testing.assert_array_equal(column.encode(back), codes[first:], err_msg=ending)
@@ -145,14 +145,16 @@ def test_separators_are_found_by_the_header(sep: str, tmp_path: Path) -> None:
     write_table(TABLE, tmp_path / "t.csv", formulas="keep", sep=sep)
     pd.testing.assert_frame_equal(read_table(tmp_path / "t.csv", SCHEMA), TABLE)
     names = {name: f"{name}{extra}" for name, extra in zip(TABLE, ";,|\t;,|\t", strict=True)}
-    write_table(TABLE.rename(columns=names), tmp_path / "t.csv", formulas="keep", sep=sep)
+    write_table(
+        TABLE.rename(columns=names), tmp_path / "t.csv", formulas="keep", sep=sep, overwrite=True
+    )
     assert [*read_any(tmp_path / "t.csv").columns] == [*names.values()]
 
 
 def test_a_header_with_two_meanings_asks(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("a,b;c\n1,2;3\n")
-    with pytest.raises(InputError, match="commas or semicolons; name the separator with --sep"):
+    with pytest.raises(InputError, match="commas or semicolons; name the separator with sep="):
         read_any(file)
     assert [*read_any(file, sep=";").columns] == ["a,b", "c"]
     for sep in ("", "ab", '"', "\n", "é"):
@@ -231,7 +233,7 @@ def test_bytes_that_no_encoding_has(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_bytes(b"a,b\nx,1\n\x81,2\n")
     with pytest.raises(
-        InputError, match=r"line 3 is not UTF-8 text, and not Windows-1252; .*--encoding"
+        InputError, match=r"line 3 is not UTF-8 text, and not Windows-1252; .*encoding="
     ):
         read_any(file)
     with pytest.raises(InputError, match="line 3 is not utf-8 text"):
@@ -365,7 +367,7 @@ def test_damaged_arrow_files_are_refused_or_read(
     place: float, byte: int, name: str, tmp_path: Path
 ) -> None:
     file = tmp_path / name
-    write_table(TABLE, file, formulas="keep")
+    write_table(TABLE, file, formulas="keep", overwrite=True)
     data = bytearray(file.read_bytes())
     data[int(place * (len(data) - 1))] = byte
     file.write_bytes(data)
@@ -412,7 +414,7 @@ def test_cells_of_a_sheet_are_read_one_by_one(tmp_path: Path) -> None:
 
 def test_sheets_are_named(tmp_path: Path) -> None:
     file = workbook(tmp_path / "t.xlsx", [["a", "b"], [1, 2]], ("one", "two"))
-    with pytest.raises(InputError, match="several sheets; name one of 'one, two' with --sheet"):
+    with pytest.raises(InputError, match="several sheets; name one of 'one, two' with sheet="):
         read_any(file)
     with pytest.raises(InputError, match="has no sheet 'three'"):
         read_any(file, sheet="three")
@@ -432,7 +434,7 @@ def test_texts_never_become_formulas(tmp_path: Path) -> None:
     write_table(table, tmp_path / "t.xlsx", formulas="keep")
     cell = openpyxl.load_workbook(tmp_path / "t.xlsx").active["A2"]
     assert (cell.value, cell.data_type) == ("=1+1", "s")
-    write_table(table, tmp_path / "t.xlsx", formulas="escape")
+    write_table(table, tmp_path / "t.xlsx", formulas="escape", overwrite=True)
     schema = Schema([Column(name="a", dtype="str", categories=("=1+1", "x"), **ONE)])
     assert read_table(tmp_path / "t.xlsx", schema)["a"].tolist() == ["=1+1", "x"]
     for text, part in (("a\x01b", "control character"), ("x" * 40_000, "32,767 characters")):
@@ -469,7 +471,7 @@ def test_a_sheet_that_states_endless_rows(tmp_path: Path, monkeypatch: pytest.Mo
 def test_excel_files_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     (tmp_path / "t.xlsx").write_bytes(b"PK")
-    for work in (read_any, lambda path: write_table(TABLE[["yes"]], path)):
+    for work in (read_any, lambda path: write_table(TABLE[["yes"]], path, overwrite=True)):
         with pytest.raises(InputError, match=r"pip install 'tabsynth\[excel\]'"):
             work(tmp_path / "t.xlsx")
 
@@ -535,7 +537,7 @@ def test_other_suffixes_are_refused(name: str) -> None:
 )
 def test_options_that_a_format_does_not_have(name: str, option: str, tmp_path: Path) -> None:
     write_table(TABLE, tmp_path / name, formulas="keep")
-    with pytest.raises(InputError, match=f"takes --{option}"):
+    with pytest.raises(InputError, match=f"takes {option}="):
         read_table(tmp_path / name, SCHEMA, **{option: ","})
 
 

@@ -89,7 +89,7 @@ def test_any_text_comes_back(texts: list[Any], width: int, suffix: str, tmp_path
         [Column(name=n, dtype="str", categories=categories, **ONE) for n in names], [""]
     )
     table = pd.DataFrame({n: pd.Series(texts, dtype="str") for n in names})
-    write_table(table, tmp_path / f"t.{suffix}", formulas="keep")
+    write_table(table, tmp_path / f"t.{suffix}", formulas="keep", overwrite=True)
     pd.testing.assert_frame_equal(read_table(tmp_path / f"t.{suffix}", schema), table)
 
 
@@ -264,7 +264,7 @@ def test_a_failed_write_leaves_the_old_file(
     monkeypatch.setattr(pd.DataFrame, "to_csv", half)
     monkeypatch.setattr(pq, "write_table", half)
     with pytest.raises(InputError, match=r"Cannot write .*No space left on device\."):
-        write_table(a_table(), file)
+        write_table(a_table(), file, overwrite=True)
     assert file.read_bytes() == before and list(tmp_path.iterdir()) == [file]
 
 

@@ -511,7 +511,7 @@ class PrivacyFilter:
         if not covered:
             raise BudgetError(
                 f"A Gaussian filter admits Gaussian noise on the whole table only, and no {mechanism.name}:"
-                " use method margnet, or a ledger made with --composition renyi."
+                " use method margnet, or a ledger made with composition='renyi'."
             )
         return 1 / noise**2
 

@@ -126,7 +126,7 @@ def _filling(build: Callable[[float], Sequence[Spend]], kept_by: PrivacyFilter) 
     low, high = math.log(LEAST_NOISE), math.log(MOST_NOISE)
     if excess(high) >= 0:
         raise BudgetError(
-            f"What was spent before leaves nothing of epsilon={kept_by.epsilon:g}: raise epsilon, or spend less"
+            f"What was spent before leaves nothing of epsilon={kept_by.epsilon:g}: raise epsilon=, or spend less"
             " before."
         )
     if excess(low) <= 0:

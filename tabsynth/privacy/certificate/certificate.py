@@ -396,12 +396,12 @@ def certify(
             "Nothing to certify: give results of an audit, a key to sign with, or both."
         )
     if "signature" in data and key is None:
-        raise InputError(f"{path} is signed; give the key to sign it again (--key).")
+        raise InputError(f"{path} is signed; give key= to sign it again.")
     data.pop("signature", None)
     data["audit"] = [*data["audit"], *map(dict, audits)]
     if expires is not None:
         if key is None:
-            raise InputError("An expiry is of a signature; give the key to sign with (--key).")
+            raise InputError("An expiry is of a signature; give key= to sign with.")
         if expires < datetime.now(UTC).date():
             raise InputError(f"The expiry {expires.isoformat()} is over; give a day to come.")
         data["expires"] = expires.isoformat()
@@ -415,7 +415,7 @@ def _write(data: JsonObject, path: Path, key: "Ed25519PrivateKey | None") -> Pat
 
         check_complete(data, str(path))
         data = sign(data, key)
-    write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+    write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n", overwrite=True)
     return path
 
 

@@ -9,7 +9,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from tabsynth._files import check_writable, replacing
+from tabsynth._files import check_output, replacing
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth.errors import FileFormatError, InputError
 
@@ -53,7 +53,7 @@ def make_keys(path: str | Path, passphrase: str | None = None) -> tuple[Path, st
     for file in (private, public):
         if file.exists():
             raise InputError(f"{file} exists; a key is never written over: name another file.")
-        check_writable(file)
+        check_output(file)
     key = Ed25519PrivateKey.generate()
     lock: form.KeySerializationEncryption = form.NoEncryption()
     if passphrase:

@@ -212,7 +212,7 @@ class Ledger:
         if available <= 0:
             raise BudgetError(
                 "No part of delta is left for the draft of a schema; fit with a schema that was drafted before"
-                " (--schema), or make a new project ledger. Nothing was read."
+                " (schema=), or make a new project ledger. Nothing was read."
             )
         return available
 

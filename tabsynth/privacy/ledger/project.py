@@ -246,7 +246,7 @@ class ProjectLedger(Journal):
         InputError
         """
         if unit != self.unit:
-            option = "without a unit" if unit is None else f"with --unit {unit}"
+            option = "without a unit" if unit is None else f"with unit={unit}"
             raise InputError(
                 f"Ledger {self.name} protects {neighbour_of(self.unit)}, and this run {neighbour_of(unit)}; their privacy"
                 f" costs do not add up. Give a ledger that was made {option}."
@@ -361,7 +361,7 @@ class ProjectLedger(Journal):
             return
         used = 1.0 if self.is_taken(but=run) else self.filter.share(other_spends)
         epsilon_left = self.epsilon_left(but=run)
-        remedy = f"about {epsilon_left:.4g} is left for another fit: ask for less (--epsilon)"
+        remedy = f"about {epsilon_left:.4g} is left for another fit: ask for less (epsilon=)"
         if epsilon_left < LEAST_LEFT:
             remedy = "nothing is left for another fit"
         raise BudgetError(

@@ -13,7 +13,7 @@ from tabsynth.schema.editing import DROPPED, Edit, number
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
 from tabsynth.schema.schema_file import column_from
 
-NO_VALUES = "no list of values and no bounds (give --values or --bounds, or --drop)"
+NO_VALUES = "no list of values and no bounds (give values= or bounds=, or drop=)"
 MOST_NAMED = 20  # columns in one error
 # Whole numbers that a CSV reader and a person write in the same way.
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")

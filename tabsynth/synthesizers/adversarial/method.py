@@ -274,7 +274,9 @@ class NetworksMethod(TableMethod):
                 f" epsilon={self.epsilon:g} was asked for; use 'dp-sgd' or 'public'."
             )
         if self.training == "public" and self.public is None and self.warm_start is None:
-            raise InputError("autoencoder='public' needs a public table or a warm_start: give one.")
+            raise InputError(
+                "autoencoder='public' needs a public table or a warm start: give public= or warm_start=."
+            )
         self.learning.check(self.encoder.layout)
         self._check_sources()
         self._check_units()
@@ -311,11 +313,11 @@ class NetworksMethod(TableMethod):
         """
         one_of("overlap", self.overlap, OVERLAPS)
         if self.public is not None and self.warm_start is not None:
-            raise InputError("Give a public table or a warm_start, not both.")
+            raise InputError("Give public= or warm_start=, not both.")
         check_public_source(self.public, self.public_source)
         if self.public is None and (self.public_source is not None or self.overlap == "charged"):
             raise InputError(
-                "public_source and overlap='charged' go with a public table: give public."
+                "public_source= and overlap='charged' go with a public table: give public=."
             )
         if self.warm_start is not None:
             check_warm_start(self.warm_start, self.schema, self.epsilon, self.delta)

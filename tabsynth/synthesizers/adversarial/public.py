@@ -35,7 +35,7 @@ def check_warm_start(warm: Any, schema: Schema, epsilon: float, delta: float) ->
     if spent.used_up:
         raise BudgetError(
             f"warm_start has spent epsilon={rounded_up(warm.ledger_.spent)} of {epsilon:g}: nothing is left for private"
-            " steps; raise epsilon, or fit the warm start with less."
+            " steps; raise epsilon=, or fit the warm start with less."
         )
 
 

@@ -114,7 +114,7 @@ def tables_where(
         if drawn >= max_draws:
             raise InputError(
                 f"{condition} is too rare: of {drawn:,} rows of {schema.root} that were drawn {number_satisfied:,} satisfy it, and"
-                f" {n:,} were asked for. Ask for fewer rows or a wider condition, or raise max_draws (--max-draws)."
+                f" {n:,} were asked for. Ask for fewer rows or a wider condition, or raise max_draws=."
             )
         batch = n - number_satisfied
         if drawn:

@@ -182,7 +182,7 @@ def least_noise(earlier: Ledger) -> float:
     mu_left = earlier.filter.mu_left(earlier.spends())
     if mu_left == 0:
         raise BudgetError(
-            f"What was spent before leaves nothing of epsilon={earlier.epsilon:g}; raise epsilon."
+            f"What was spent before leaves nothing of epsilon={earlier.epsilon:g}; raise epsilon=."
         )
     return (1 + ROUNDING) / mu_left
 
@@ -246,11 +246,11 @@ class MargNetModel(FittedModel[TableEncoder]):
         if measured is None:
             raise InputError(
                 "Implicates follow from noisy counts, and this model holds none: it has survey weights or a unit, its file is"
-                " of an earlier version, or there are too many; leave implicates (--implicates) out."
+                " of an earlier version, or there are too many; leave out implicates=."
             )
         if self.generator.shares is not None:
             raise InputError(
-                "A model with a public table has no implicates; leave implicates (--implicates) out, or fit without public (--public)."
+                "A model with a public table has no implicates; leave out implicates=, or fit without public=."
             )
         from tabsynth.synthesizers.margnet import implicates
 
@@ -337,10 +337,10 @@ class MargNetMethod(TableMethod):
         """Refuse settings that cannot be used."""
         check_public_source(self.public, self.public_source)
         if self.public is None and self.public_source is not None:
-            raise InputError("public_source goes with a public table: give public.")
+            raise InputError("public_source= goes with a public table: give public=.")
         if self.public is not None and self.schema.weight is not None:
             raise InputError(
-                "MargNet takes no public table for rows with survey weights; leave out public, or the weight."
+                "MargNet takes no public table for rows with survey weights; leave out public=, or the weight."
             )
         # A column too large for one-hot codes is refused here.
         if disjoint_boxes(self.encoder.zeros) == []:
@@ -354,17 +354,17 @@ class MargNetMethod(TableMethod):
         """Refuse declared tables beside what they do not go with."""
         if self.schema.weight is not None:
             raise InputError(
-                "Declared tables are of rows that count once; leave out tables (--table), or take the weight out of the schema."
+                "Declared tables are of rows that count once; leave out tables=, or take the weight out of the schema."
             )
         if self.public is not None:
             raise InputError(
-                "MargNet takes declared tables or a public table, not both; leave out tables (--table) or public (--public)."
+                "MargNet takes declared tables or a public table, not both; leave out tables= or public=."
             )
 
     def encode_rows(self, table: object, key: bytes) -> Any:
         """Return category codes, with weights and units where these are declared, or a counter of rows."""
         if self.public is not None and table is self.public:
-            raise InputError("public is the private table itself; give a table that is public.")
+            raise InputError("public= is the private table itself; give a table that is public.")
         if not isinstance(table, RowCounter):
             return super().encode_rows(table, key)
         if self.schema.design:

@@ -448,7 +448,7 @@ class PrivateMarginals:
         if abs(self.task.rows - counted) <= ROWS_TOLERANCE * std:
             return float(self.task.rows)
         logger.warning(
-            "rows=%d is declared, but the noisy counts hold %s rows: that number is used; correct rows, or leave it out.",
+            "rows=%d is declared, but the noisy counts hold %s rows: that number is used; correct rows=, or leave it out.",
             self.task.rows,
             stated_count(counted, interval(counted, std)),
         )
