@@ -82,7 +82,7 @@ def test_from_a_schema_to_a_verified_table(folder):
 def test_units_beyond_the_bound_are_counted_where_that_is_asked_for(folder):
     said = run(*FIT, cwd=folder)
     assert "units with more rows" not in said.stdout + said.stderr
-    said = run(*FIT, "--count", "bounded", cwd=folder)
+    said = run(*FIT, "--count", "bounded", "--overwrite", cwd=folder)
     assert "units with more rows than the bound of the schema, by a noisy count" in said.stdout
 
 
@@ -162,7 +162,7 @@ def test_a_fit_warns_by_the_schema_alone(folder):
     words = ("fit", "stays.csv", "--schema", "i.json", *QUICK, "-o", "m")
     said = run(*words, cwd=folder)
     assert "identifier 'patient' and no unit" in said.stderr
-    said = run(*words, "--count", "repeated", cwd=folder)
+    said = run(*words, "--count", "repeated", "--overwrite", cwd=folder)
     assert "identifiers with several rows of the schema, by a noisy count" in said.stdout
     assert "and no unit" not in said.stderr
 

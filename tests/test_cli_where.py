@@ -14,7 +14,7 @@ from tabsynth.synthesizers.adversarial.critic import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.method import with_settings
 
-SAMPLE = ("sample", "margnet.tabsynth", "-n", 40, "-o", "s.csv")
+SAMPLE = ("sample", "margnet.tabsynth", "-n", 40, "-o", "s.csv", "--overwrite")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_wrong_conditions_of_a_command(models, text, says):
 
 
 def test_other_methods_draw_until_enough_rows_satisfy_a_condition(models):
-    words = ("sample", "other.tabsynth", "-n", 25, "-o", "o.csv", "--where", "sex=f")
+    words = ("sample", "other.tabsynth", "-n", 25, "-o", "o.csv", "--overwrite", "--where", "sex=f")
     run(*words, "--where", "age=40..60", "--where", "job=1", "--where", "job=N", cwd=models)
     made = pd.read_csv(models / "o.csv", dtype={"job": "Int64"})
     assert len(made) == 25 and set(made["sex"]) == {"f"} and made["age"].between(40, 60).all()
@@ -96,7 +96,7 @@ def test_other_methods_draw_until_enough_rows_satisfy_a_condition(models):
         "age": [{"low": 40, "high": 60}],
         "job": [1, None],
     }
-    words = ("sample", "other.tabsynth", "-n", 90, "-o", "s.csv", "--where", "age=42")
+    words = ("sample", "other.tabsynth", "-n", 90, "-o", "s.csv", "--overwrite", "--where", "age=42")
     says = (
         "The condition {'age': 42} is too rare: of 500 rows that were drawn",
         "90 were asked for",
@@ -108,5 +108,5 @@ def test_other_methods_draw_until_enough_rows_satisfy_a_condition(models):
 
 @pytest.mark.parametrize("model", ["margnet.tabsynth", "other.tabsynth"])
 def test_by_default_a_sample_has_the_rows_of_the_fit(models, model):
-    done = run("sample", model, "-o", "d.csv", cwd=models)
+    done = run("sample", model, "-o", "d.csv", "--overwrite", cwd=models)
     assert "d.csv (400 rows)" in done.stdout and len(pd.read_csv(models / "d.csv")) == 400

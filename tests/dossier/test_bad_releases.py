@@ -170,7 +170,7 @@ def test_files_that_are_no_answers(tmp_path, made, text, says):
 
 def test_another_schema(tmp_path, made):
     other = Schema([Categorical(name="sex", dtype="str", categories=("f", "m"))])
-    other.save(made.parent / "schema.json")
+    other.save(made.parent / "schema.json", overwrite=True)
     no(tmp_path, made, "not the schema of the fit")
     (made.parent / "schema.json").unlink()
     no(tmp_path, made, "schema.json")

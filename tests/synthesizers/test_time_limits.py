@@ -69,7 +69,7 @@ def test_a_command_counts_its_imports_its_plan_and_its_reading(
 
     monkeypatch.setattr(MargNet, "fit", fit)
     for limit in ("30s", "3s"):
-        done = run(*FIT, "--epsilon", 1, "--time-limit", limit, cwd=tmp_path)
+        done = run(*FIT, "--epsilon", 1, "--time-limit", limit, "--overwrite", cwd=tmp_path)
         assert f"stops at the time limit of {limit[:-1]} s" in done.stdout
     assert limits == [pytest.approx(17.5), LEAST_LIMIT]
     assert "Stopped early: time limit" in done.stdout

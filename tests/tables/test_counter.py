@@ -202,7 +202,7 @@ def test_a_folder_on_the_command_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [words[0], str(tmp_path / "none"), *map(str, words[2:])])
     assert done.exit_code == 2 and "none holds no .parquet file" in done.output
     (tmp_path / "people" / "z.parquet").write_text("damaged, and longer than a footer")
-    done = CliRunner().invoke(app, list(map(str, words)))
+    done = CliRunner().invoke(app, [*map(str, words), "--overwrite"])
     assert done.exit_code == 2 and "z.parquet" in done.stderr
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
 
