@@ -177,6 +177,7 @@ def _by_outline() -> dict[str, list[TimeFormat]]:
 
 
 _FORMATS = tuple(_formats())
+TIME_FORMATS = tuple(known for known, _ in _FORMATS)
 _BY_OUTLINE = _by_outline()
 
 

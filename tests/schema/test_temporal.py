@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tabsynth import Date, Datetime, Duration, Period, Schema, Time
 from tabsynth.drafting.drafts import draft_schema
+from tabsynth.drafting.time_formats import TIME_FORMATS, TimeFormat, time_class
 from tabsynth.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -32,6 +33,41 @@ COLUMNS = {
     "python time": Time(name="a", dtype="object", low="08:00", high="18:00", resolution="1s"),
     "duration": Duration(name="a", dtype="timedelta64[ns]", low="0h", high="90 days", nulls=True),
     "duration as text": Duration(name="a", dtype="str", low="-1 days", high="9 days"),
+    "days in digits": Date(
+        name="a", dtype="Int64", low="2001-03-05", high="2019-12-31", format="%Y%m%d", nulls=True
+    ),
+    "days of a workbook": Date(
+        name="a", dtype="int64", low="2001-03-05", high="2019-12-31", format="days since 1899-12-30"
+    ),
+    "seconds": Datetime(
+        name="a",
+        dtype="float64",
+        low="2020-01-01",
+        high="2021-01-01",
+        format="seconds since 1970-01-01",
+    ),
+    "offsets": Datetime(
+        name="a",
+        dtype="str",
+        low="2020-01-01",
+        high="2021-01-01",
+        format="%Y-%m-%dT%H:%M:%S.%f%:z",
+        resolution="1ms",
+        zone="Europe/Berlin",
+    ),
+    "short": Datetime(
+        name="a",
+        dtype="str",
+        low="2020-01-01",
+        high="2021-01-01",
+        format="%-m/%-d/%Y %-I:%M %p",
+        resolution="1min",
+    ),
+    "month of letters": Date(
+        name="a", dtype="str", low="2001-03-05", high="2019-12-31", format="%d%^b%Y"
+    ),
+    "twelve hours": Time(name="a", dtype="str", format="%I:%M %p", nulls=True),
+    "month": Period(name="a", dtype="str", low="2001-01", high="2020-12", format="%m/%Y"),
     "period": Period(name="a", dtype="period[M]", low="2001-01", high="2020-12", nulls=True),
     "quarter": Period(name="a", dtype="period[Q-DEC]", low="2001Q1", high="2020Q4"),
 }
@@ -68,6 +104,40 @@ def test_a_date_is_in_its_cell(day: datetime.date) -> None:
     code = int(column.encode(pd.Series([pd.Timestamp(day)]))[0])
     first, _, last = column.label(code).partition(" to ")
     assert first <= day.isoformat() <= (last or first)
+
+
+def test_texts_come_back_as_they_were_written() -> None:
+    """With the offsets of summer and winter, without zeros in front, and as many digits of a second as the unit needs."""
+    texts = {
+        "offsets": ["2020-07-01T12:30:00.120+02:00", "2020-12-01T00:00:00.000+01:00"],
+        "short": ["1/5/2020 2:07 PM", "12/25/2020 12:00 AM"],
+        "month of letters": ["09DEC2003"],
+        "twelve hours": ["12:00 AM", "02:30 PM"],
+        "month": ["03/2004"],
+        "days in digits": [20031209],
+        "days of a workbook": [40000],
+        "seconds": [1577923200],
+    }
+    for kind, values in texts.items():
+        column = COLUMNS[kind]
+        back = column.from_amounts(column.amounts(pd.Series(values, dtype=object)))
+        assert back.tolist() == values, kind
+
+
+@given(
+    st.sampled_from([known for known in TIME_FORMATS if known.kind is not Period]),
+    st.datetimes(datetime.datetime(1950, 1, 1), datetime.datetime(2090, 1, 1)),
+)
+def test_every_format_of_drafts_reads_what_it_writes(
+    known: TimeFormat, moment: datetime.datetime
+) -> None:
+    bounds = {} if known.kind is Time else {"low": "1950-01-01", "high": "2090-12-31"}
+    dtype = "int64" if known.of_numbers else "str"
+    column = known.kind(name="a", dtype=dtype, **bounds, **known.facts)
+    unit = column.unit_of(moment.time().isoformat() if known.kind is Time else moment.date(), "a")
+    text = str(column.from_amounts(pd.Series([unit], dtype=float).to_numpy()).iloc[0])
+    assert known.pattern.fullmatch(text) and time_class(text) is not None
+    assert column.amounts(pd.Series([text], dtype=object)).tolist() == [unit]
 
 
 def test_labels_and_cells_are_those_of_the_calendar() -> None:
