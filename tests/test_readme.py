@@ -318,9 +318,10 @@ def test_the_columns_of_the_schema_reference_are_valid():
     ]
     code = {"name": "INDP_CAT", "kind": "categorical", "dtype": "int64", "categories": [0, 2]}
     days = [{**temporal[0], "name": n} for n in ("birth", "discharge")]
+    texts += [{**code, "name": n, "categories": [0, 1]} for n in ("owner", "tenant", "lodger")]
     facts = {"format": "tabsynth-schema/1", **json.loads(f"{{{rules}}}")}
     schema = Schema.from_dict({**facts, "columns": [*temporal, *numbers, *texts, code, *days]})
-    assert len(schema.rules) == 7
+    assert len(schema.rules) == 8
 
 
 def test_two_commands_are_those_of_the_makefile():

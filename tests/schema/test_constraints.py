@@ -458,6 +458,47 @@ def test_rules_of_every_form_hold_and_keep_single_columns(seed: int) -> None:
         assert np.abs(before - after).sum() / 2 < 0.04
 
 
+FLAGS = [
+    Categorical(name="owner", dtype="int64", categories=(0, 1)),
+    Categorical(name="tenant", dtype="Int64", categories=(0, 1), nulls=True),
+    Numeric(name="lodger", dtype="int64", low=0, high=2, bins=3),
+]
+
+
+def test_a_fixed_sum_holds_in_rows_of_codes_and_in_tables() -> None:
+    schema = Schema(FLAGS, constraints=[{"sum": ["owner", "tenant", "lodger"], "equals": 1}])
+    (rule,) = schema.rules
+    assert rule.text == "owner + tenant + lodger = 1"
+    table = pd.DataFrame(
+        {"owner": [1, 1, 0, 0], "tenant": [0, 1, None, None], "lodger": [0, 0, 1, 2]}
+    )
+    table["tenant"] = table["tenant"].astype("Int64")
+    assert rule.violations(table).tolist() == [False, True, False, True]
+    encoder = TableEncoder(schema)
+    with pytest.raises(InputError, match="breaks the rule 'owner \\+ tenant \\+ lodger = 1'"):
+        encoder.to_index(table)
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, c.size, 3_000) for c in FLAGS], axis=1)
+    held = encoder.from_index(encoder.rules.hold(codes, rng), rng)
+    assert not rule.violations(held).any() and set(held["lodger"]) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ({"sum": ["owner", "lodger"], "equals": 4}, "allow no values with owner + lodger = 4"),
+        ({"sum": ["owner", "lodger"], "equals": "1"}, "equals to be a number"),
+        ({"sum": ["owner", "age"], "equals": 1}, "column 'age' has cells of several numbers"),
+        ({"sum": ["owner"], "equals": 1}, "list different columns"),
+    ],
+)
+def test_a_fixed_sum_that_cannot_be_is_refused(rule: dict, says: str) -> None:
+    age = Numeric(name="age", dtype="int64", low=0, high=99, bins=10)
+    with pytest.raises(InputError) as error:
+        Schema([*FLAGS, age], constraints=[rule])
+    assert says in str(error.value)
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 0.5, None]), st.booleans())
 def test_sums_hold_to_the_value(seed: int, step: float | None, nulls: bool) -> None:
