@@ -7,8 +7,10 @@ identifiers of the HIPAA Safe Harbor rule, 45 CFR 164.514(b)(2)(i).
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 
+from tabsynth.drafting.time_formats import reason_of_times, time_class
 from tabsynth.schema.column import Column
 
 NAMED = "its name is that of an identifier"
@@ -83,11 +85,6 @@ _ADDRESS = re.compile(
     r"(?i)\d{1,5}\w?,? .*\b(street|road|avenue|lane|boulevard|st|rd|ave|blvd)\b.*"
     r"|[\w. -]*(straße|strasse|str\.|gasse|allee|platz|weg) ?\d{1,4}\b.*|(rue|calle|avenida|rua) .*\d.*"
 )
-_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
-_DATE = re.compile(
-    rf"(?i)(\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](\d{{4}}|\d{{2}})"
-    rf"|\d{{1,2}}[ -]{_MONTH}[ ,-]+\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})([T ].*)?"
-)
 _RECORD = re.compile(
     rf".*\d{{{LONG},}}.*|[^\W\d_]{{1,6}}[-_ /#.]?\d{{5,}}\w?|(?=\w*\d)(?=\w*[^\W\d_])\w{{12,}}"
 )
@@ -139,8 +136,8 @@ def identifying_categories(categories: Sequence[object], other: object) -> str |
             return f"its values look like {what}"
     if len(texts) <= FEW:
         return None
-    if _share(texts, lambda text: _DATE.fullmatch(text) is not None) >= 0.5:
-        return "its values look like dates of a day; turn them into years"
+    if (reason := reason_of_times(Counter(time_class(text) or "" for text in texts))) is not None:
+        return reason
     if _share(texts, lambda text: _RECORD.fullmatch(text) is not None) >= 0.5:
         return "its values look like record numbers"
     if _share(texts, lambda text: _ADDRESS.fullmatch(text) is not None) >= 0.5:

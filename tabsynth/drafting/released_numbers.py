@@ -36,7 +36,7 @@ from tabsynth.drafting.released_columns import (
     Question,
     TextDraft,
 )
-from tabsynth.drafting.time_formats import TIME_CLASSES, UNKNOWN_TIMES, time_format
+from tabsynth.drafting.time_formats import TIME_CLASSES, reason_of_times, time_format
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column
@@ -295,13 +295,7 @@ def draft_of(
             dtype=_dtype_for_nulls("bool", facts),
             make=lambda facts: Categorical(**facts, categories=(False, True)),
         )
-    unknown = max(UNKNOWN_TIMES, key=lambda form: share[form])
-    reason = f"no value has enough rows {AT_THIS_BUDGET}"
-    if share[unknown] > PROSE:
-        reason = (
-            f"its values look like dates or times in a format that is not known (such as {unknown}); declare its kind, and"
-            " its format if it has one"
-        )
+    reason = reason_of_times(by_format) or f"no value has enough rows {AT_THIS_BUDGET}"
     return TextDraft(**facts, dtype="str", make=lambda facts: reason)
 
 

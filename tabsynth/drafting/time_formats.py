@@ -214,7 +214,7 @@ def _classes() -> Iterator[TimeClass]:
 TIME_CLASSES: Mapping[str, TimeClass] = {known.name: known for known in _classes()}
 
 
-def time_class(text: str, named_for_time: bool) -> str | None:
+def time_class(text: str, named_for_time: bool = False) -> str | None:
     """Return the name of the class of a text, which may be a whole number; None for what is no date or time in any format.
 
     Numbers since a day are times only in a column whose name says that it holds dates or times.
@@ -228,6 +228,8 @@ def time_class(text: str, named_for_time: bool) -> str | None:
             unit, zero = scale_of(layout) or (0, 0)
             if abs(number) >= least and _FIRST <= number * unit + zero < _LAST:
                 return SINCE[layout].name
+        return None
+    if not any(map(str.isdigit, text)):
         return None
     return next((name for name, form in UNKNOWN_TIMES.items() if form.fullmatch(text)), None)
 
@@ -264,6 +266,18 @@ def time_format(
             }
         )
     return chosen.kind, facts
+
+
+def reason_of_times(counts: Mapping[str, float]) -> str | None:
+    """Return why a column is left out of which most values are dates or times, but none of one format; None for others."""
+    of_time = {n: count for n, count in counts.items() if n in UNKNOWN_TIMES or n in TIME_CLASSES}
+    if not sum(of_time.values()) > sum(counts.values()) / 2:
+        return None
+    most = max(of_time, key=lambda name: of_time[name])
+    form = (
+        f"a format that is not known (such as {most})" if most in UNKNOWN_TIMES else "no one format"
+    )
+    return f"its values look like dates or times in {form}; declare its kind and format"
 
 
 def _zone(offsets: Mapping[str, float]) -> str:
