@@ -26,7 +26,7 @@ def hospital():
             "email": [f"{text.replace(' ', '.')}@mail.example" for text in person],
             "name": person,
             "telephone": [f"(555) {100 + n % 7}-{n:04}" for n in range(ROWS)],
-            "born": days.strftime("%d.%m.%Y"),
+            "born": days.strftime("%d.%m.%y"),
             "token": ["-".join((h[:8], h[8:12], h[12:16], h[16:20], h[20:])) for h in hexes],
             "remark": [f"In pain for {i} days, seen by nurse {i % 77}" for i in range(ROWS)],
             "sex": rng.choice(["f", "m"], ROWS),

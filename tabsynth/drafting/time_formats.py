@@ -274,10 +274,8 @@ def reason_of_times(counts: Mapping[str, float]) -> str | None:
     if not sum(of_time.values()) > sum(counts.values()) / 2:
         return None
     most = max(of_time, key=lambda name: of_time[name])
-    form = (
-        f"a format that is not known (such as {most})" if most in UNKNOWN_TIMES else "no one format"
-    )
-    return f"its values look like dates or times in {form}; declare its kind and format"
+    form = f" in a format that is not known (such as {most})" * (most in UNKNOWN_TIMES)
+    return f"its values look like dates or times{form}; declare its kind and format"
 
 
 def _zone(offsets: Mapping[str, float]) -> str:

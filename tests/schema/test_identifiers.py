@@ -57,7 +57,7 @@ SEEMING = {
     "IP addresses": texts("10.0.0.7"),
     "social security numbers": texts("078-05-1120"),
     "telephone numbers": texts("(555) 123-4567", "none"),
-    "dates of a day": texts(*(f"1960-01-{1 + i % 28:02}" for i in range(28))),
+    "dates or times": texts(*(f"1960-01-{1 + i % 28:02}" for i in range(28))),
     "record numbers": texts(*(f"M{100_000 + i}" for i in MANY)),
     "numbers as record numbers": texts(*(7_000_000 + 13 * i for i in MANY)),
     "names of persons": texts(*(f"Ann {'XYZUV'[i % 5]}{'abcdefghijkl'[i // 5]}" for i in MANY)),
@@ -119,7 +119,6 @@ def test_whole_numbers_of_records_and_amounts() -> None:
         rng.choice(10**8, rows, replace=False),
         rng.choice(10**17, rows),
         rng.integers(10**6, 10**7, rows // 2).repeat(2),  # two visits each, of one length
-        19_300_000 + rng.integers(0, 90, rows) * 10_000 + rng.integers(101, 131, rows),
     ):
         assert isinstance(drafted(numbers), str)
         assert isinstance(drafted(numbers.astype(str)), str)
@@ -140,7 +139,7 @@ def test_identifiers_of_many_rows_each_are_left_out() -> None:
         "call": [f"555-{100 + i}-{1_000 + i}" for i in range(30)],
         "number": [f"P{100_000 + i}" for i in range(30)],
         "patient_id": [f"p{i}" for i in range(30)],
-        "seen on": [f"{1 + i}.3.2019" for i in range(30)],
+        "seen on": [f"{1 + i}.3.19" for i in range(30)],
         "remark": [f"comes again in {i} weeks with results" for i in range(30)],
         "who": [f"Ann X{a}{b}" for a in "abcdefgh" for b in "abcdefgh"],
     }
