@@ -12,7 +12,7 @@ from tabsynth.cli import app
 from tabsynth.privacy import ProjectLedger
 
 # Its counts come first: a short fit costs the same.
-MARGNET = (*FIT, "--time-limit", "1s", "--rows", 300)
+MARGNET = (*FIT, "--time-limit", "1s", "--rows", 300, "--overwrite")
 
 
 @pytest.fixture

@@ -96,7 +96,17 @@ def test_other_methods_draw_until_enough_rows_satisfy_a_condition(models):
         "age": [{"low": 40, "high": 60}],
         "job": [1, None],
     }
-    words = ("sample", "other.tabsynth", "-n", 90, "-o", "s.csv", "--overwrite", "--where", "age=42")
+    words = (
+        "sample",
+        "other.tabsynth",
+        "-n",
+        90,
+        "-o",
+        "s.csv",
+        "--overwrite",
+        "--where",
+        "age=42",
+    )
     says = (
         "The condition {'age': 42} is too rare: of 500 rows that were drawn",
         "90 were asked for",

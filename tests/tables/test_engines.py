@@ -435,7 +435,17 @@ def test_a_database_file(database: Path) -> None:
 @pytest.mark.slow
 def test_a_database_on_the_command_line(database: Path, tmp_path: Path) -> None:
     """Fit, sample and verify; then what cannot be fitted, which is one line, exit code 2, and writes nothing."""
-    words = ["--schema", "s.json", "--epsilon", 1, "-o", "m.tabsynth", "--time-limit", "1s"]
+    words = [
+        "--schema",
+        "s.json",
+        "--epsilon",
+        1,
+        "-o",
+        "m.tabsynth",
+        "--overwrite",
+        "--time-limit",
+        "1s",
+    ]
     run("fit", "--duckdb", database, "--sql-table", 'pe"ople; --', *words, cwd=tmp_path)
     run("sample", "m.tabsynth", "-n", 20, "-o", "out.csv", cwd=tmp_path)
     assert len(pd.read_csv(tmp_path / "out.csv")) == 20
