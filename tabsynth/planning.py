@@ -1,4 +1,4 @@
-"""The plan of a budget before there is a table: queries of PATE, noise of DP-SGD steps and of MargNet."""
+"""The plan of a budget before there is a table: queries of PATE, noise of DP-SGD steps and of MargNet, columns of a draft."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -6,9 +6,13 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
+from scipy.stats import norm
+
 from tabsynth import methods
 from tabsynth._validate import in_range, integer, one_of, positive, quote
 from tabsynth.design import Design
+from tabsynth.drafting.budget import FORMATS_SHARE, ROUNDS, DraftBudget, Noise, draft_share
+from tabsynth.drafting.released_columns import FORMAT
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
 from tabsynth.privacy.accounting.attackers import (
@@ -18,7 +22,12 @@ from tabsynth.privacy.accounting.attackers import (
 )
 from tabsynth.privacy.accounting.calibration import calibrate, noise_by_rdp
 from tabsynth.privacy.accounting.labels import LabelPlan, Labels, check_budget, plan_labels
-from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import (
+    THRESHOLD_SHARE,
+    Gaussian,
+    NoPrivacy,
+    SubsampledGaussian,
+)
 from tabsynth.privacy.noise.counts import shares_by_cells
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
@@ -29,6 +38,7 @@ __all__ = [
     "BoundPlan",
     "CapPlan",
     "ColumnError",
+    "DraftPlan",
     "LabelPlan",
     "Labels",
     "NoisePlan",
@@ -39,6 +49,7 @@ __all__ = [
     "plan_advantage",
     "plan_bounds",
     "plan_caps",
+    "plan_draft",
     "plan_labels",
     "plan_noise",
 ]
@@ -533,10 +544,134 @@ def _beyond(
     return beyond / rows, math.fsum(share for number, share in assumed.items() if number > bound)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DraftPlan:
+    """The columns that a fit without a schema can be expected to keep, before there is a table.
+
+    Attributes
+    ----------
+    rows, columns : int
+        Of the table, as the caller declares them.
+    epsilon, delta : float
+    rows_of_format : float
+        The number of rows with a value that a column needs for its format to be recognised.
+    rows_of_value : float
+        The number of rows that a category, or a cell of a column's range, needs to be released.
+    kept : float
+        The expected number of columns that are kept, if each of the two most common values of a column may be shared by any
+        number of rows with the same probability. A column of which one value alone can be released is left out.
+    sufficient_epsilon : float or None
+        An ε at which nine tenths of the columns are expected to be kept; None if none is found.
+    sufficient_rows : int
+        The number of rows that suffice for that at ``epsilon``.
+    """
+
+    rows: int
+    columns: int
+    epsilon: float
+    delta: float
+    rows_of_format: float
+    rows_of_value: float
+    kept: float
+    sufficient_epsilon: float | None
+    sufficient_rows: int
+
+    @property
+    def suffices(self) -> bool:
+        """True where nine tenths of the columns are expected to be kept."""
+        return self.kept >= NEARLY_ALL * self.columns
+
+
+NEARLY_ALL = 0.9  # of the columns
+MOST_EPSILON, MOST_ROWS = 100.0, 10**9  # of the search for what keeps nearly all
+
+
+def plan_draft(rows: int, columns: int, epsilon: float, delta: float = 1e-5) -> DraftPlan:
+    """Return what a fit without a schema can be expected to keep of a table; no table is read.
+
+    The noise and the thresholds are those of the draft. A threshold is in weights, of which a row has 1/√k for each of the
+    k columns whose value no round has released yet. k is expected to be the share of the rows that a value needs, times
+    the number of columns.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Of the table, as the caller declares them.
+    epsilon, delta : float
+        The budget of the fit, of which the draft is a part.
+
+    Raises
+    ------
+    InputError
+        For a number of rows or columns, or a budget, that is none.
+    """
+    check_budget(rows, epsilon, delta)
+    integer("columns", columns)
+
+    def kept(number: float, budget: float) -> float:
+        return _expected_draft(number, columns, budget, delta)[2]
+
+    of_format, of_value, expected = _expected_draft(rows, columns, epsilon, delta)
+    enough = NEARLY_ALL * columns
+    larger = _first(lambda budget: kept(rows, budget) >= enough, epsilon, MOST_EPSILON)
+    more = _first(lambda number: kept(number, epsilon) >= enough, rows, MOST_ROWS)
+    return DraftPlan(
+        rows=rows,
+        columns=columns,
+        epsilon=epsilon,
+        delta=delta,
+        rows_of_format=of_format,
+        rows_of_value=of_value,
+        kept=expected,
+        sufficient_epsilon=None if larger is None else _rounded_up(larger),
+        sufficient_rows=MOST_ROWS if more is None else int(_rounded_up(more)),
+    )
+
+
+def _expected_draft(
+    rows: float, columns: int, epsilon: float, delta: float
+) -> tuple[float, float, float]:
+    """Return the rows that a format and a value need, and the expected number of columns that a draft keeps."""
+    mu = draft_share(epsilon, delta, columns)
+    budget = DraftBudget(mu=mu, threshold_delta=THRESHOLD_SHARE * delta)
+    unreleased, of_value = float(columns), float(rows)  # columns for each row
+    for number in range(1, len(ROUNDS) + 1):
+        mechanism, chance = budget.round_of_values(number)
+        threshold = budget.threshold(_std(mechanism), chance, max(1, round(unreleased)))
+        of_value = threshold * math.sqrt(unreleased)
+        unreleased = max(1.0, columns * min(1.0, of_value / rows))
+    std = _std(budget.mechanism(FORMATS_SHARE)) * math.sqrt(columns)
+    recognised = float(norm.cdf(rows / std - FORMAT)) if std else 1.0
+    return FORMAT * std, of_value, columns * recognised * max(0.0, 1 - of_value / rows) ** 2
+
+
+def _std(mechanism: Noise) -> float:
+    return 0.0 if isinstance(mechanism, NoPrivacy) else mechanism.noise_multiplier
+
+
+def _first(suffices: Callable[[float], bool], low: float, high: float) -> float | None:
+    """Return the least number between two that suffices, within a hundredth; None if none does."""
+    if suffices(low):
+        return low
+    if not suffices(high):
+        return None
+    while high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
+
+
+def _rounded_up(number: float) -> float:
+    """Round up to two digits."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return round(math.ceil(number / unit - 1e-9) * unit, 9)
+
+
 def _check_schema(method: str, schema: Schema | None) -> None:
     if schema is None and methods.METHODS[method].by_schema:
         raise InputError(
-            f"Method {method} allocates its budget by the columns; give the table's schema (schema=)."
+            f"Method {method} allocates its budget by the columns; give the table's schema (schema=), or for a fit without one"
+            " the number of columns (columns=)."
         )
 
 

@@ -40,8 +40,8 @@ OF_EACH = ("rows", "epsilon", "delta", "prior", "method", "schema", "set", "conf
 def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Settings) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
-    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost; with
-    --table, the error of the cells of a table. With --max-advantage in place of --epsilon, show the ε that keeps the
+    With --columns, show how many columns a fit without a schema keeps; with --bounds, what several bounds of the rows of a
+    unit cost; with --caps, what several largest weights cost; with --table, the error of the cells of a table. With --max-advantage in place of --epsilon, show the ε that keeps the
     advantage of every attacker below a bound.
     """
     facts = load_schema(request.schema)
@@ -49,11 +49,17 @@ def plan(request: PlanRequest, grid: PlanGrid, design: PlanDesign, settings: Set
     compared: Mapping[str, Any] = typed_options(asdict(grid))
     if request.max_advantage is not None:
         refused = {**compared, "epsilon": request.epsilon, "prior": request.prior}
+        refused |= {"columns": request.columns}
         refused |= {**asdict(design), "table": request.table, **asdict(settings)}
         return print_advantage(request, facts, refused)
     check_prior(request.prior)
     if request.epsilon is None:
         raise InputError("A plan needs --epsilon, or --max-advantage; give it.")
+    if request.columns is not None:
+        refused = {**compared, **asdict(design), **asdict(settings), "prior": request.prior}
+        refused |= {"table": request.table, "schema": request.schema}
+        refuse(refused, "A plan of a draft (--columns)", ("rows", "epsilon", "delta", "json"))
+        return print_draft(request, request.columns)
     if request.table:
         refused = {**compared, **asdict(design), **asdict(settings)}
         return print_tables(request, facts, refused)
@@ -233,6 +239,38 @@ def print_tables(request: PlanRequest, schema: "Schema | None", refused: Mapping
         say(
             "-: this budget does not count the table; declare it for the fit (fit --table), name it in the workload, or raise ε"
         )
+
+
+def print_draft(request: PlanRequest, columns: int) -> None:
+    """Plan a fit without a schema, and print how many columns it keeps and what would keep nearly all."""
+    from tabsynth.planning import plan_draft
+
+    planned = plan_draft(columns=columns, **_budget(request))
+    if request.as_json:
+        return say(json.dumps(asdict(planned)))
+    say(
+        f"A fit without a schema for ε = {planned.epsilon:g}, δ = {planned.delta:g}; {planned.rows:,} declared rows of"
+        f" {columns:,} columns. No table was read."
+    )
+    for number, what in (
+        (planned.rows_of_format, "rows with a value, for the format of a column to be recognised"),
+        (planned.rows_of_value, "rows, for a category or a cell of a range to be released"),
+    ):
+        say(f"  about {number:,.0f} {what}")
+    say(
+        f"About {planned.kept:.0f} of {columns:,} columns can be expected to be kept: those of which two values or cells have so"
+        " many rows. Any number of rows is taken to be equally likely."
+    )
+    if planned.suffices:
+        say("Declare the columns whose rarer values matter; a schema is not needed for the others.")
+        return None
+    larger = planned.sufficient_epsilon
+    at_larger = "" if larger is None else f"ε = {larger:g} would keep nearly all, or "
+    say(f"{at_larger}{planned.sufficient_rows:,} rows at this ε.")
+    return say(
+        "A schema that you declare keeps every column at any size: tabsynth schema draft TABLE -o draft.json drafts one for you"
+        " to review (docs/how-to/drafting.md)."
+    )
 
 
 def print_bounds(request: PlanRequest, design: PlanDesign, schema: "Schema | None") -> None:
