@@ -1,5 +1,6 @@
 """The command line: parses, calls, prints. Errors take one line and exit code 2."""
 
+import os
 import sys
 
 import typer
@@ -14,6 +15,8 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Entry point."""
+    # Before torch is imported: threads that wait for others on busy cores must leave these to them.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         code = app(standalone_mode=False)
     except UsageError as error:

@@ -298,9 +298,9 @@ CHUNK = 131_072  # rows that are drawn together
 MAX_ROUNDED = 4_096  # width past which pair counts are not held: rows are then only stratified
 NOT_ONE = 1e-3  # what the probabilities of a column may sum to, more or less than 1
 MAX_PAIRED = 512  # columns past which their pairs are too many
-SWEEPS = 12  # over all entries of the rows, at most, in rounding …
-MOVES = 4e8  # … and as many as compare so many pairs of entries, or triples: some 20 seconds
-FEWEST_SWEEPS = 6  # with triples; where there is time for fewer, pairs alone count, but for rows of a public table
+SWEEPS = 2  # over all entries of the rows, in rounding: further ones bring the counts no nearer to those of real rows …
+MOVES = 4e8  # … or fewer: those that compare so many pairs of entries, some 10 seconds
+TRIPLED_MOVES = 7e7  # triples of a sweep up to which they count, a second; with more, pairs alone, but for rows of a public table
 NEAR = 0.003  # of the public rows: how far from a row those are that may take its place
 MAX_TRIPLED = 32  # columns past which their triples are too many …
 MAX_TRIPLE_CELLS = 8_388_608  # … of which those of the fewest cells count, so many cells in all …
@@ -559,11 +559,10 @@ class Mixture(nn.Module):
         return index if len(parts) == 1 else rng.permutation(index)
 
     def _sweeps(self, rows: int) -> tuple[int, bool]:
-        """Return how many sweeps rounding has time for, and whether triples count in them."""
+        """Return how many sweeps rounding takes, and whether triples count in them."""
         columns = len(self.layout.blocks)
-        with_triples = int(MOVES / (rows * max(1, columns * math.comb(columns - 1, 2))))
-        if self.rows is None and with_triples >= FEWEST_SWEEPS:
-            return min(SWEEPS, with_triples), True
+        if self.rows is None and rows * columns * math.comb(columns - 1, 2) <= TRIPLED_MOVES:
+            return SWEEPS, True
         return min(SWEEPS, int(MOVES / (rows * columns**2))), self.rows is not None
 
     def _roundable(self) -> bool:
@@ -726,11 +725,23 @@ class _Triples:
         down += index[:, columns[2]]
         return down, down + (new - index[:, j])[:, None] * column_steps
 
-    def error(self, index: np.ndarray) -> np.ndarray:
-        """Return counts less expected ones, shape (cells,)."""
+    def start(self, index: np.ndarray) -> None:
+        """Count rows of codes, whose moves are then compared."""
         error = -self.expected
         self._count(index, error)
-        return error
+        self._losing = ((error - 0.5) * self.weights).astype(np.float32)
+        self._winning = ((error + 0.5) * self.weights).astype(np.float32)
+
+    def gains(self, lost: np.ndarray, won: np.ndarray) -> np.ndarray:
+        """Return half of what moves of a row from some cells to others subtract from the weighted squared error, cell by cell."""
+        # The cells are in range: "clip" saves a check.
+        return self._losing.take(lost, mode="clip") - self._winning.take(won, mode="clip")
+
+    def enter(self, lost: np.ndarray, won: np.ndarray) -> None:
+        """Move rows from some cells to others."""
+        for of_cells in (self._losing, self._winning):
+            for cells, sign in ((lost.ravel(), -1), (won.ravel(), 1)):
+                np.add.at(of_cells, cells, sign * self.weights[cells].astype(np.float32))
 
     def _count(
         self, index: np.ndarray, onto: np.ndarray, weights: np.ndarray | None = None
@@ -794,12 +805,13 @@ class _Draw:
             return
         error = self._counts() - expected
         triples = _Triples.within(self.mixture, self.rows, self.certain) if tripled else None
-        of_triples = np.zeros(0) if triples is None else triples.error(self.index)
+        if triples is not None:
+            triples.start(self.index)
         for _ in range(sweeps):
             if self.certain:
-                self._exchange(codes, error, expected >= SEEN, triples, of_triples)
+                self._exchange(codes, error, expected >= SEEN, triples)
             for j in self.rng.permutation(d):
-                self._sweep(j, codes, error, common, triples, of_triples)
+                self._sweep(j, codes, error, common, triples)
         self.index = codes - starts
 
     def _is_certain(self, part: np.ndarray | None = None) -> np.ndarray:
@@ -813,7 +825,6 @@ class _Draw:
         error: np.ndarray,
         seen: np.ndarray,
         triples: _Triples | None,
-        of_triples: np.ndarray,
     ) -> None:
         """Propose to take another public row in the place of each that was drawn: one near it, by its share.
 
@@ -847,11 +858,11 @@ class _Draw:
             gain = _gain(down, up, *of_pairs)
             if triples is not None:
                 lost, won = (triples.cells(c - starts) for c in (before, after))
-                gain += _gain(lost, won, of_triples, triples.weights)
+                gain += (triples.gains(lost, won) * (lost != won)).sum(axis=1)
             accepted = gain > 0
             _enter(down[accepted], up[accepted], of_pairs[0])
             if triples is not None:
-                _enter(lost[accepted], won[accepted], of_triples)
+                triples.enter(lost[accepted], won[accepted])
             used[self.part[old[accepted]]] -= 1
             used[new[batch[accepted]]] += 1
             self.part[old[accepted]] = new[batch[accepted]]
@@ -882,7 +893,6 @@ class _Draw:
         error: np.ndarray,
         common: np.ndarray,
         triples: _Triples | None,
-        of_triples: np.ndarray,
     ) -> None:
         """Propose to move every entry of a column, batch by batch, in a random order."""
         order = self.rng.permutation(self.rows)
@@ -904,11 +914,11 @@ class _Draw:
             gain = (flat[down] - flat[up] - 1).sum(axis=1)
             if triples is not None:
                 lost, won = triples.moves(j, codes[order[batch]] - starts, new[batch] - starts[j])
-                gain += _gain(lost, won, of_triples, triples.weights)
+                gain += triples.gains(lost, won).sum(axis=1)
             moved = gain > 0
             _enter(down[moved], up[moved], flat)
             if triples is not None:
-                _enter(lost[moved], won[moved], of_triples)
+                triples.enter(lost[moved], won[moved])
             codes[order[batch[moved]], j] = new[batch[moved]]
 
 

@@ -12,6 +12,7 @@ import torch
 
 from tabsynth._files import replacing
 from tabsynth._random import Randomness
+from tabsynth._threads import limit_threads
 from tabsynth._typing import JsonObject
 from tabsynth._validate import integer, one_of
 from tabsynth.encoding.holding import MIN_ROWS
@@ -155,6 +156,7 @@ class Request:
     weights: str | None = None
 
 
+@limit_threads()
 def sample_table(model: Fitted, seed: int | None, request: Request) -> Any:
     """Draw a table, with its certificate where it is a pandas DataFrame."""
     encoder, where, weights = model.encoder, request.where, request.weights
@@ -209,6 +211,7 @@ def draw_ahead(parts: Iterator[T]) -> Iterator[T]:
             yield part
 
 
+@limit_threads()
 def stream_to_parquet(
     model: Fitted,
     path: Path,

@@ -18,6 +18,7 @@ from rich.console import Console
 from tabsynth._files import sha256
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
+from tabsynth._threads import limit_threads
 from tabsynth._typing import JsonObject
 from tabsynth._validate import in_range, integer, native, one_of, positive, quote
 from tabsynth.design import MOST_WEIGHTED, NO_DESIGN, Design, neighbour_of
@@ -195,6 +196,7 @@ class FitSession:
         if self.project_path is not None:
             self._open()
 
+    @limit_threads()
     def plan(self, *, estimate_time: bool) -> Plan:
         """Return the privacy cost of a fit, before a private row is read."""
         method = self._make_method()
@@ -226,6 +228,7 @@ class FitSession:
 
     # The fit.
 
+    @limit_threads()
     def fit(
         self, table: object, *, progress: Progress | None = None, count: Collection[str] = ()
     ) -> FittedModel[Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tabsynth._threads import limit_threads
 from tabsynth.privacy.ledger.ledger import Account, note, recorder
 from tabsynth.training.checkpoint import Checkpoint, Stateful
 
@@ -61,6 +62,7 @@ def run_steps(
     *,
     account: Account | None = None,
     state: Stateful | None = None,
+    numbers: int = 0,
 ) -> int:
     """Call ``step(0) … step(steps - 1)`` until done or stopped; returns the steps done.
 
@@ -79,6 +81,8 @@ def run_steps(
         What the steps change. With a checkpoint it is set back to where an earlier process saved it,
         the steps go on from there, and it is saved every so often and at the end. After an exception
         other than Ctrl-C it is not: it may be half a step.
+    numbers : int
+        About how many a step computes at once, which decides the number of threads.
     """
     checkpoint = monitor.checkpoint if state is not None else None
     first = 0
@@ -100,19 +104,20 @@ def run_steps(
     )
     done = saved = first
     try:
-        while done < first + count and monitor.stopped != INTERRUPTED:
-            if time.monotonic() >= deadline:
-                monitor.stopped = TIME_LIMIT
-                break
-            step(done)
-            done += 1
-            if (trace := recorder()) is not None and state is not None:
-                trace.note(f"{stage}, step {done}", state.state_dict())
-            if monitor.progress is not None:
-                monitor.progress(stage, done, first + count)
-            if checkpoint is not None and checkpoint.due():
-                save(done)
-                saved = done
+        with limit_threads(numbers):
+            while done < first + count and monitor.stopped != INTERRUPTED:
+                if time.monotonic() >= deadline:
+                    monitor.stopped = TIME_LIMIT
+                    break
+                step(done)
+                done += 1
+                if (trace := recorder()) is not None and state is not None:
+                    trace.note(f"{stage}, step {done}", state.state_dict())
+                if monitor.progress is not None:
+                    monitor.progress(stage, done, first + count)
+                if checkpoint is not None and checkpoint.due():
+                    save(done)
+                    saved = done
     except KeyboardInterrupt:
         monitor.stopped = INTERRUPTED
     if done > saved:

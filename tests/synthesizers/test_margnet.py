@@ -387,11 +387,12 @@ def test_rows_follow_the_mixture() -> None:
 
 
 def test_triples_count_where_there_is_time() -> None:
-    """Never with fewer sweeps than ``FEWEST_SWEEPS``; two columns have no triple, and pairs have all sweeps."""
+    """A sweep of too many triples is one of pairs alone; of too many pairs there are fewer sweeps, or none."""
     narrow, wide = mixture_of((3,) * 10), mixture_of((3,) * 24)
-    assert narrow._sweeps(20_000) == (12, True)
-    assert narrow._sweeps(150_000) == (7, True) and narrow._sweeps(200_000) == (12, False)
-    assert wide._sweeps(20_000) == (12, False) and wide._sweeps(2_000) == (12, True)
+    assert narrow._sweeps(20_000) == narrow._sweeps(185_000) == (2, True)
+    assert narrow._sweeps(200_000) == (2, False) and narrow._sweeps(3_000_000) == (1, False)
+    assert wide._sweeps(20_000) == (2, False) and wide._sweeps(2_000) == (2, True)
+    assert wide._sweeps(1_000_000) == (0, False)
 
 
 def test_draws_have_the_law_of_their_component() -> None:

@@ -429,8 +429,17 @@ class Adversarial(GeneratorTraining):
         )
         # A warm start leaves time to the private steps.
         share = 1.0 if stage.account is not None else 0.5
+        width = self.generator.heads.layout.width
+        numbers = batch * (width + sum(self.config.critic.hidden))
         return run_steps(
-            stage.name, steps, one, context.monitor, share, account=stage.account, state=state
+            stage.name,
+            steps,
+            one,
+            context.monitor,
+            share,
+            account=stage.account,
+            state=state,
+            numbers=numbers,
         )
 
     def _optimizers(self) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:

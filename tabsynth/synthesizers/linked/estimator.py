@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tabsynth._files import new_folder
 from tabsynth._random import Randomness
+from tabsynth._threads import limit_threads
 from tabsynth._typing import JsonObject
 from tabsynth._validate import in_range, integer, one_of, quote
 from tabsynth.encoding.gaps import is_gap
@@ -462,6 +463,7 @@ class LinkedMargNet(Synthesizer):
             table, progress=progress, checkpoint=checkpoint, ledger=ledger, count=count
         )
 
+    @limit_threads()
     def sample(
         self,
         n: int | None = None,

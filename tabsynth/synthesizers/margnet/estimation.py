@@ -649,12 +649,27 @@ class MargNetFit:
         steps = monitor.limit_steps(self.config.steps)
         counts_share = share * (COUNTS_TIME if self.loss.zeros else 1.0)
         stage, last = of + STAGE, of + ZEROS
+        numbers = self.components * self.layout.width
         done = run_steps(
-            stage, steps, lambda i: self.step(i, steps), monitor, counts_share, state=self
+            stage,
+            steps,
+            lambda i: self.step(i, steps),
+            monitor,
+            counts_share,
+            state=self,
+            numbers=numbers,
         )
         if self.loss.zeros:
             few = monitor.limit_steps(ZERO_STEPS)
-            run_steps(last, few, lambda i: self.step_from_zeros(i, few), monitor, share, state=self)
+            run_steps(
+                last,
+                few,
+                lambda i: self.step_from_zeros(i, few),
+                monitor,
+                share,
+                state=self,
+                numbers=numbers,
+            )
         return done
 
     def step(self, i: int, steps: int) -> None:
