@@ -18,7 +18,7 @@ from pathlib import Path
 from tabsynth._typing import JsonObject
 
 CATALOGUE = "catalogue: "  # before the name of an entry, in the sources of a schema
-THIS_YEAR = "this year"
+THIS_YEAR, NO_ANSWER = "this year", "no answer"  # words of the file
 # Words of a name that say that a column holds something else than the rest of its name, such as an age group.
 OTHERWISE = re.compile(
     "groups?|grp|class|cat|category|categories|bands?|bins?|bracket|diff|difference|change|delta|ratio|log|ln|sqrt|squared"
@@ -109,6 +109,11 @@ class Catalogue:
         if facts.get("high") == THIS_YEAR:
             facts["high"] = date.today().year
         return Hint(name=entry, sets=self._sets_of(facts.pop("values", ())), **facts)
+
+    @cached_property
+    def no_answer(self) -> frozenset[str]:
+        """Texts that may stand beside those of any set, such as unknown."""
+        return frozenset(text for each in self._sets_of([NO_ANSWER]) for text in each.texts)
 
     @cached_property
     def _whole(self) -> dict[str, str]:

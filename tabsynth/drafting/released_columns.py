@@ -6,14 +6,17 @@ Questions are functions of one row's value and of earlier releases alone; answer
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from tabsynth._typing import JsonObject
 from tabsynth._validate import MAX_TEXT, quote
+from tabsynth.drafting.catalogue import CATALOGUE
 from tabsynth.drafting.categories import other_texts
 from tabsynth.drafting.formats import Distinct
+from tabsynth.drafting.known_texts import KnownTexts
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column
 
@@ -82,8 +85,11 @@ class ColumnDraft:
 
     @property
     def facts(self) -> JsonObject:
-        """The facts of the column that all kinds have."""
+        """The facts of the column that all kinds have; its source is what the catalogue says."""
+        purposes = {name for names in self.sources.values() for name in names}
+        entries = sorted(name for name in purposes if name.startswith(CATALOGUE))
         return {
+            **({"source": "; ".join(entries)} if entries else {}),
             "name": self.name,
             "dtype": self.dtype,
             "nulls": self.nulls,
@@ -147,7 +153,7 @@ class ColumnDraft:
 
 @dataclass(eq=False, kw_only=True)
 class TextDraft(ColumnDraft):
-    """Texts that enough rows have become categories.
+    """Texts that enough rows have become categories, and so do texts of the catalogue that complete them.
 
     The first in ``texts`` is the most common, for its round was the first and its sum the largest of that round. Rows with
     other values become a category of their own (``other``, if this does not mean null) if they are clearly any, else the
@@ -156,15 +162,24 @@ class TextDraft(ColumnDraft):
 
     texts: dict[str, float] = field(default_factory=dict)
 
+    @cached_property
+    def known(self) -> KnownTexts:
+        """The texts of the catalogue, and what was released of them."""
+        return KnownTexts(self.name, self.null_values)
+
     def questions(self, column: Distinct, number: int) -> list[Question]:
         """See :meth:`ColumnDraft.questions`."""
         missing = self._missing(column.values)
         values = column.values.map(str)
         new = ~missing[:-1] & ~values.isin(self.texts).to_numpy()
+        places = np.append(np.where(new, self.known.places(values), -1), -1)
+        size = len(self.known.texts)
+        questions = [Question(self.name, places, size, about="texts of the catalogue")]
+        new &= places[:-1] < 0
         new &= values.map(len).to_numpy(dtype=int) <= MAX_TEXT  # longer ones are no categories
         keys = np.full(len(missing), -1)
         keys[:-1][new] = np.arange(new.sum())
-        questions = [Question(self.name, keys, int(new.sum()), values[new].tolist())]
+        questions.append(Question(self.name, keys, int(new.sum()), values[new].tolist()))
         if not self.nulls:
             questions.append(Question(self.name, np.where(missing, 0, -1), 1))
         return questions
@@ -173,17 +188,24 @@ class TextDraft(ColumnDraft):
         self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
     ) -> None:
         """See :meth:`ColumnDraft.learn`."""
-        if question.values is None:
+        if question.about == "texts of the catalogue":
+            for text in self.known.learn(sums, std, self.texts):
+                self._take(text, float(sums[self.known.texts.index(text)]))
+        elif question.values is None:
             self.nulls = bool(clear[0])
             self.source("nulls", purpose)
             return
         self.source("categories", purpose)
+        if question.values is None:
+            return
         largest = sorted(np.flatnonzero(clear).tolist(), key=lambda i: -sums[i])
         released = largest[: MOST_CATEGORIES - len(self.texts)]
         self.texts |= {str(question.values[i]): float(sums[i]) for i in released}
 
     def rest(self, column: Distinct) -> Question:
         """Return which rows have a value that was not released."""
+        for text in self.known.completion(self.texts):
+            self._take(text, 0.0)
         values, missing = column.values.map(str), self._missing(column.values)
         released = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
         return Question(self.name, np.where(released, -1, 0), 1)
@@ -192,6 +214,11 @@ class TextDraft(ColumnDraft):
         """See :meth:`ColumnDraft.learn_rest`."""
         super().learn_rest(rows, most, clear, purpose)
         self.source("other", purpose)
+
+    def _take(self, text: str, total: float) -> None:
+        """Take a text of the catalogue as a category."""
+        self.texts[text] = total
+        self.source("categories", f"{CATALOGUE}{self.known.name_of(text, self.texts)}")
 
     def column(self) -> Column | str:
         """See :meth:`ColumnDraft.column`."""

@@ -765,7 +765,9 @@ class TableMethod(Method):
             **({"schema_mechanisms": of_schema} if of_schema else {}),
             **unchanged_facts(schema.unchanged_facts),
             "left_out": [*schema.names_left_out, *unread],
-            "sources": {c.name: c.source for c in columns if c.provenance == "declared"},
+            "sources": {
+                c.name: c.source for c in columns if c.provenance == "declared" or c.source
+            },
             "accepted_drafted_domain": bool(schema.drafted) and self.accept_drafted_domain,
             "rows": None if self.rows is None else int(self.rows),
             **({"design": schema.design.statement()} if schema.design else {}),

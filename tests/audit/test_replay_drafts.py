@@ -68,6 +68,17 @@ def test_values_of_one_table_alone_are_aligned() -> None:
             assert result.worst_move == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.parametrize("new", ["yes", "Yes", "fair", "WY", "unknown", "NA"])
+def test_texts_of_the_catalogue_that_one_table_alone_has(new: str) -> None:
+    """They are asked for whether a row has them or not, and move the sums of the catalogue by one sensitivity."""
+    table = pd.DataFrame({"a": ["no"] * 90, "state": ["CA"] * 60 + ["other text"] * 30})
+    more = pd.concat([table, pd.DataFrame({"a": [new], "state": [new]})], ignore_index=True)
+    for one, other in ((table, more), (more, table)):
+        result = draft(one, other)
+        assert result.passes, result.first_difference
+        assert result.worst_move == pytest.approx(1, abs=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "interrupted"), [("unique", None), ("extreme", 2)])
 def test_a_fit_that_drafts(kind: str, interrupted: int | None) -> None:

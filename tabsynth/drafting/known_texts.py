@@ -1,0 +1,102 @@
+"""Texts of the catalogue in a column: asked for one by one without a threshold, because they are known without its rows."""
+
+from collections.abc import Collection
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from tabsynth.drafting.catalogue import ValueSet, catalogue
+
+FAR = 5.5  # standard deviations of its noise: a sum above is taken to be of rows, of the many texts that are asked for
+TOGETHER = 3.0  # the same of each text of a set whose sum is far above its noise
+FEW = 0.05  # of the rows: so few may have the one text of a set that is missing, for it to stay out
+LIKELY = 2.0  # the same of a text where all that was released is of one set
+
+
+class KnownTexts:
+    """The noisy sums of the texts of the catalogue in a column, over all rounds.
+
+    A text is released where its sum is far above its noise, and so is a set where that of all its texts is and each is clear.
+    At the end the released texts may show of which set all are: then its likely texts are added, and so is one that
+    alone is missing where more than few rows may have it.
+
+    Parameters
+    ----------
+    column : str
+        Its name may ask for further sets.
+    nulls : collection of str
+        Texts that mean null, which are not asked for.
+    """
+
+    def __init__(self, column: str, nulls: Collection[str]) -> None:
+        hint = catalogue().hint_of(column)
+        sets = dict.fromkeys([*(() if hint is None else hint.sets), *catalogue().sets])
+        self._sets = [known for known in sets if not {*known.texts} & {*nulls}]
+        self.texts = [*dict.fromkeys(text for known in self._sets for text in known.texts)]
+        self._sums, self._information = (np.zeros(len(self.texts)) for _ in range(2))
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {text: place for place, text in enumerate(self.texts)}
+
+    @property
+    def _scores(self) -> np.ndarray:
+        """The sums of all rounds, of their standard deviation."""
+        return self._sums / np.sqrt(np.maximum(self._information, 1e-300))
+
+    def places(self, values: pd.Series) -> np.ndarray:
+        """Return the place of each value among the texts, shape (m,); -1 for others."""
+        return values.map(self._places).fillna(-1).to_numpy(dtype=np.int64)
+
+    def learn(self, sums: np.ndarray, std: float, released: Collection[str]) -> list[str]:
+        """Return texts that are released by noisy sums of one round, of rows whose text is not among those ``released`` before."""
+        variance = max(std, 1e-3) ** 2
+        asked = np.array([text not in released for text in self.texts])
+        self._sums += np.where(asked, sums / variance, 0.0)
+        self._information += np.where(asked, 1 / variance, 0.0)
+        scores = self._scores
+        clear = asked & (scores > FAR)
+        for known in self._sets:
+            places = [self._places[text] for text in known.texts]
+            together = scores[places].sum() / np.sqrt(len(places))
+            if together > FAR and scores[places].min() > TOGETHER:
+                clear[places] = asked[places]
+        return [self.texts[i] for i in sorted(np.flatnonzero(clear), key=lambda i: -scores[i])]
+
+    def completion(self, released: Collection[str]) -> list[str]:
+        """Return the texts that complete those that are released, if all of these are of one set."""
+        answers = {*released} - catalogue().no_answer
+        known = self._set_of(answers)
+        if known is None or not answers:
+            return []
+        missing = [text for text in known.texts if text not in answers]
+        return [
+            t
+            for t in missing
+            if self._is_likely(t) or (len(missing) == 1 and self._may_be(t, known))
+        ]
+
+    def _is_likely(self, text: str) -> bool:
+        return bool(self._scores[self._places[text]] > LIKELY)
+
+    def _may_be(self, text: str, known: ValueSet) -> bool:
+        """Return whether more than few of the rows with texts of a set may have this one."""
+        estimates = self._sums / np.maximum(self._information, 1e-300)
+        place = self._places[text]
+        most = estimates[place] + LIKELY / np.sqrt(self._information[place])
+        rows = sum(float(estimates[self._places[other]]) for other in known.texts)
+        return bool(most > FEW * rows)
+
+    def _set_of(self, answers: Collection[str]) -> ValueSet | None:
+        """Return the set with all answers whose texts are likeliest together."""
+        scores = self._scores - LIKELY
+        holding = [known for known in self._sets if {*known.texts}.issuperset(answers)]
+        sums = [scores[[self._places[text] for text in known.texts]].sum() for known in holding]
+        return holding[int(np.argmax(sums))] if holding else None
+
+    def name_of(self, text: str, released: Collection[str]) -> str | None:
+        """Return the name of the set that a released text is from; None for texts of no set."""
+        answers = {text, *released} - catalogue().no_answer
+        known = self._set_of(answers) or next((s for s in self._sets if text in s.texts), None)
+        return known.name if known is not None and text in known.texts else None
