@@ -21,7 +21,7 @@ LEAST_SHARE, MOST_SHARE = 0.15, 0.4
 RELATIONS_SHARE = (
     0.05  # of the budget of a fit without a schema: the search for relations between columns
 )
-FORMATS_SHARE, REST_SHARE = 0.08, 0.04  # of the draft
+FORMATS_SHARE, REST_SHARE, DIFFERENT_SHARE = 0.08, 0.04, 0.05  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT or less, so that sums are exact
 Noise = NoPrivacy | Gaussian | ThresholdedGaussian
@@ -71,9 +71,13 @@ class DraftBudget:
             return Gaussian(noise_multiplier=noise)
         return ThresholdedGaussian(noise_multiplier=noise, threshold_delta=chance)
 
-    def round_of_values(self, number: int) -> tuple[Noise, float]:
-        """Return the mechanism of a round of values, of which 1 is the first, and the probability that its threshold fails."""
-        share = (1 - FORMATS_SHARE - REST_SHARE) * ROUNDS[number - 1] / sum(ROUNDS)
+    def round_of_values(self, number: int, spare: float = 0.0) -> tuple[Noise, float]:
+        """Return the mechanism of a round of values, of which 1 is the first, and the probability that its threshold fails.
+
+        ``spare`` is a further share of the budget.
+        """
+        of_rounds = 1 - FORMATS_SHARE - REST_SHARE - DIFFERENT_SHARE
+        share = of_rounds * ROUNDS[number - 1] / sum(ROUNDS) + spare
         chance = self.threshold_delta / len(ROUNDS)
         return self.mechanism(share, chance), chance
 

@@ -35,7 +35,14 @@ from tabsynth._random import Randomness
 from tabsynth._typing import JsonMapping, JsonObject
 from tabsynth._validate import check_text, in_range, positive, quote
 from tabsynth.design import NO_DESIGN, Design
-from tabsynth.drafting.budget import FORMATS_SHARE, REST_SHARE, ROUNDS, DraftBudget, Noise
+from tabsynth.drafting.budget import (
+    DIFFERENT_SHARE,
+    FORMATS_SHARE,
+    REST_SHARE,
+    ROUNDS,
+    DraftBudget,
+    Noise,
+)
 from tabsynth.drafting.formats import (
     FORMAT_NAMES,
     NULL,
@@ -49,7 +56,7 @@ from tabsynth.drafting.formats import (
     without_marks,
 )
 from tabsynth.drafting.identifiers import NAMED, named_for_one
-from tabsynth.drafting.released_columns import CLEAR, FORMAT, ColumnDraft, Question
+from tabsynth.drafting.released_columns import CLEAR, FORMAT, ColumnDraft, Question, Rest
 from tabsynth.drafting.released_numbers import draft_of
 from tabsynth.drafting.summary import group_reasons, summarize
 from tabsynth.encoding.rows import key_of, names_of, rows_within_bound
@@ -304,8 +311,10 @@ class _Draft:
         drafts: dict[str, ColumnDraft] = {}
         if self._names:
             drafts = self._formats()
-            for number in range(1, len(ROUNDS) + 1):
+            for number in range(1, len(ROUNDS)):
                 self._round(drafts, number)
+            counted = self._different(drafts)
+            self._round(drafts, len(ROUNDS), 0.0 if counted else DIFFERENT_SHARE)
             self._rest(drafts)
         columns = []
         for name, draft in drafts.items():
@@ -354,9 +363,14 @@ class _Draft:
             drafts[name] = draft
         return drafts
 
-    def _round(self, drafts: Mapping[str, ColumnDraft], number: int) -> None:
-        """Return one round of values: of each row those that were not released before."""
-        mechanism, chance = self._budget.round_of_values(number)
+    def _round(self, drafts: Mapping[str, ColumnDraft], number: int, spare: float = 0.0) -> None:
+        """Release one round of values: of each row those that were not released before.
+
+        ``spare`` is a share of the budget of the draft that was not needed.
+        """
+        mechanism, chance = self._budget.round_of_values(number, spare)
+        for draft in drafts.values():
+            draft.begin(number)
 
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
             return [
@@ -381,7 +395,7 @@ class _Draft:
         """Release noisy numbers of rows whose value was not released, for columns that may have such rows."""
 
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
-            asked = [draft.rest(columns[name]) for name, draft in drafts.items()]
+            asked = (draft.rest(columns[name]) for name, draft in drafts.items())
             return [question for question in asked if question is not None]
 
         mechanism = self._budget.mechanism(REST_SHARE)
@@ -393,7 +407,43 @@ class _Draft:
         for question, noisy in counts:
             rest = float(noisy[0])
             most = math.sqrt(len(counts)) * (max(0.0, rest) + LIMIT * std)
-            drafts[question.column].learn_rest(rest * divisor, most, rest > CLEAR * std, purpose)
+            unreleased = Rest(rest * divisor, std * divisor, most, rest > CLEAR * std)
+            drafts[question.column].learn_rest(unreleased, purpose)
+
+    def _different(self, drafts: Mapping[str, ColumnDraft]) -> bool:
+        """Release how many different values some columns have; return whether there are such columns.
+
+        Formal guarantees
+        -----------------
+        A row moves each number by at most 1, and the rows of a unit, of which at most R are used, by at most R. With c columns
+        each is counted in multiples of ⌊u/(R √c)⌋/u, where 1/u is the unit of weights, so the L2 norm of what one
+        record, or one unit, adds is at most 1.
+        """
+        names = [name for name, draft in drafts.items() if draft.counts_different]
+        if not names:
+            return False
+        weight = float(self._budget.scale // (math.sqrt(len(names)) * self._budget.max_rows))
+
+        def sums(
+            columns: Mapping[str, Distinct], _: np.ndarray
+        ) -> tuple[list[Question], list[np.ndarray]]:
+            # Values without any row do not occur: a column has the distinct values of its own rows.
+            questions = [Question(name, np.zeros(0), 1, about="different") for name in names]
+            present = [columns[name].values.notna().sum() for name in names]
+            return questions, [np.array([number * weight]) for number in present]
+
+        purpose = "schema: numbers of different values"
+        counts, std = self._release_sums(
+            purpose,
+            self._budget.mechanism(DIFFERENT_SHARE),
+            "numbers of different values, each weighed by the number of columns",
+            sums,
+        )
+        each = weight / self._budget.scale
+        for question, noisy in counts:
+            draft = drafts[question.column]
+            draft.learn(question, noisy / each, std / each, noisy > 0, purpose)
+        return True
 
     def _release(
         self,
@@ -413,22 +463,46 @@ class _Draft:
         unit = "rows, each with weights of L2 norm 1 over its values"
         if self._budget.max_rows > 1 or self._ledger.unit is not None:
             unit = "units, each with weights of L2 norm 1 that its rows share"
+
+        def sums(
+            columns: Mapping[str, Distinct], shared: np.ndarray
+        ) -> tuple[list[Question], list[np.ndarray]]:
+            questions = ask(columns)
+            places = [columns[q.column].codes for q in questions]
+            rows, scale = len(next(iter(columns.values())).codes), self._budget.scale
+            having = np.zeros(rows, dtype=np.int64)
+            for question, codes in zip(questions, places, strict=True):
+                having += question.keys[codes] >= 0
+            weights = np.floor(scale / (np.sqrt(np.maximum(having, 1)) * shared))
+            out = []
+            for question, codes in zip(questions, places, strict=True):
+                keys = question.keys[codes]
+                has_key = keys >= 0
+                out.append(np.bincount(keys[has_key], weights[has_key], minlength=question.size))
+            return questions, out
+
+        return self._release_sums(purpose, mechanism, unit, sums)
+
+    def _release_sums(
+        self,
+        purpose: str,
+        mechanism: Noise,
+        unit: str,
+        sums_of: Callable[
+            [Mapping[str, Distinct], np.ndarray], tuple[list[Question], list[np.ndarray]]
+        ],
+    ) -> tuple[list[tuple[Question, np.ndarray]], float]:
+        """Return questions with noisy sums, and the standard deviation of their noise.
+
+        ``sums_of`` takes the columns and how many rows of its unit are used beside each row, and returns questions and sums of
+        whole multiples of weights, of which a record, or a unit, changes all together by at most 1 in L2 norm.
+        """
         details = {"l2_sensitivity": 1.0, "unit": unit, "composition": self._composition}
         account = self._ledger.open(purpose, mechanism, 1, details)
         std = 0.0 if isinstance(mechanism, NoPrivacy) else mechanism.noise_multiplier
         columns, shared = self._table.read(account)
-        questions, scale = ask(columns), self._budget.scale
-        places = [columns[q.column].codes for q in questions]
-        rows = len(next(iter(columns.values())).codes)
-        having = np.zeros(rows, dtype=np.int64)
-        for question, codes in zip(questions, places, strict=True):
-            having += question.keys[codes] >= 0
-        weights = np.floor(scale / (np.sqrt(np.maximum(having, 1)) * shared))
-        sums = []
-        for question, codes in zip(questions, places, strict=True):
-            keys = question.keys[codes]
-            has_key = keys >= 0
-            sums.append(np.bincount(keys[has_key], weights[has_key], minlength=question.size))
+        questions, sums = sums_of(columns, shared)
+        scale = self._budget.scale
         stds = [std * scale] * len(sums)
         labels = [q.values for q in questions]
         labels, sums = exact_of(account, labels, sums, stds, [float(scale)] * len(sums))

@@ -4,7 +4,7 @@ Questions are functions of one row's value and of earlier releases alone; answer
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -51,37 +51,55 @@ class Question:
     about: str = ""
 
 
+@dataclass(frozen=True)
+class Rest:
+    """Rows whose value was not released.
+
+    Attributes
+    ----------
+    rows, noise : float
+        Their noisy number, and the standard deviation of its noise.
+    most : float
+        A number that they are unlikely to be above.
+    clear : bool
+        Whether their number is clear of noise.
+    """
+
+    rows: float
+    noise: float
+    most: float
+    clear: bool
+
+
 @dataclass(eq=False, kw_only=True)
 class ColumnDraft:
     """The draft of a column: the questions about its values, and what was released of it so far.
-
-    Drafts of this class ask whether there are nulls, and nothing else.
 
     Attributes
     ----------
     rows : float
         Noisy number of rows with a value.
-    unreleased, most_unreleased : float
-        Noisy number of rows with a value that was not released, and a number that it is unlikely to be above.
-    has_unreleased : bool
-        Whether the former is clear of noise.
+    unreleased : Rest
+        Rows with a value that was not released; unknown until they were counted.
     """
 
     name: str
     dtype: str
     nulls: bool
     null_values: tuple[str, ...]
-    make: Callable[[JsonObject], Column | str]
     rows: float = 0.0
-    unreleased: float = 0.0
-    most_unreleased: float = math.inf
-    has_unreleased: bool = True
+    unreleased: Rest = Rest(0.0, 0.0, math.inf, True)
     sources: dict[str, list[str]] = field(default_factory=dict)
 
     def source(self, fact: str, purpose: str) -> None:
         """Note that a release, by its purpose on the ledger, says something of a fact."""
         if purpose not in self.sources.setdefault(fact, []):
             self.sources[fact].append(purpose)
+
+    @property
+    def counts_different(self) -> bool:
+        """Whether the number of different values decides something."""
+        return False
 
     @property
     def facts(self) -> JsonObject:
@@ -96,8 +114,11 @@ class ColumnDraft:
             "provenance": "released",
         }
 
+    def begin(self, number: int) -> None:
+        """Decide from earlier releases what round ``number`` asks; the first is 1."""
+
     def questions(self, column: Distinct, number: int) -> list[Question]:
-        """Return what round ``number`` asks; the first is 1."""
+        """Return what round ``number`` asks, after :meth:`begin`."""
         return []
 
     def learn(
@@ -109,13 +130,13 @@ class ColumnDraft:
         """Return which rows have a value that was not released, if that is to be asked."""
         return None
 
-    def learn_rest(self, rows: float, most: float, clear: bool, purpose: str) -> None:
-        """Take the answer: a noisy number of rows, one that it is unlikely to be above, and whether it is clear of noise."""
-        self.unreleased, self.most_unreleased, self.has_unreleased = rows, most, clear
+    def learn_rest(self, rest: Rest, purpose: str) -> None:
+        """Take the answer of the release ``purpose``."""
+        self.unreleased = rest
 
     def column(self) -> Column | str:
         """Return the column, or why it is left out."""
-        return self.make(self.facts)
+        raise NotImplementedError
 
     def finish(self) -> Column | str:
         """Return the column, or why it is left out: also if it has one value alone and rows may well have others."""
@@ -127,28 +148,36 @@ class ColumnDraft:
 
     def note(self, column: Column) -> JsonObject | None:
         """Return what a person must know of a column that is kept: a clause, and the share of rows that it is about."""
-        rows, note = self.unreleased, self._note_of_unreleased(column)
+        rows, note = self.unreleased.rows, self._note_of_unreleased(column)
         if has_one_value(column) and self._may_hide_values:
             rows, note = (
-                self.most_unreleased,
+                self.unreleased.most,
                 "kept with one value, which up to this share of rows lack",
             )
-        elif not self.has_unreleased or rows <= TOLD * self.rows:
+        elif note is None or not self.unreleased.clear or rows <= TOLD * self.rows:
             return None
         return {"note": note, "share": round(min(1.0, rows / max(1.0, self.rows)), 2)}
 
-    def _note_of_unreleased(self, column: Column) -> str:
-        """Return what becomes of values that were not released."""
+    def _note_of_unreleased(self, column: Column) -> str | None:
+        """Return what becomes of values that were not released; None if they are kept otherwise."""
         return "kept, but this share of rows has values beyond the bounds, which become the nearest one"
 
     @property
     def _may_hide_values(self) -> bool:
-        return self.most_unreleased > FEW_OTHERS * self.rows
+        return self.unreleased.most > FEW_OTHERS * self.rows
 
     def _missing(self, values: pd.Series) -> np.ndarray:
         """Return which distinct values are null, and null itself; shape (m + 1,)."""
         listed = values.isin(self.null_values) if values.dtype == object else values.isna()
         return np.append(listed.to_numpy(), True)
+
+
+class TruthDraft(ColumnDraft):
+    """Truth values, of which only the formats are asked."""
+
+    def column(self) -> Column:
+        """See :meth:`ColumnDraft.column`."""
+        return Categorical(**self.facts, categories=(False, True))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -160,6 +189,7 @@ class TextDraft(ColumnDraft):
     most common one.
     """
 
+    reason: str  # why the column is left out, where no text is released
     texts: dict[str, float] = field(default_factory=dict)
 
     @cached_property
@@ -203,16 +233,16 @@ class TextDraft(ColumnDraft):
         self.texts |= {str(question.values[i]): float(sums[i]) for i in released}
 
     def rest(self, column: Distinct) -> Question:
-        """Return which rows have a value that was not released."""
+        """See :meth:`ColumnDraft.rest`."""
         for text in self.known.completion(self.texts):
             self._take(text, 0.0)
         values, missing = column.values.map(str), self._missing(column.values)
         released = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
-        return Question(self.name, np.where(released, -1, 0), 1)
+        return Question(self.name, np.where(released, -1, 0), 1, about="rest")
 
-    def learn_rest(self, rows: float, most: float, clear: bool, purpose: str) -> None:
+    def learn_rest(self, rest: Rest, purpose: str) -> None:
         """See :meth:`ColumnDraft.learn_rest`."""
-        super().learn_rest(rows, most, clear, purpose)
+        super().learn_rest(rest, purpose)
         self.source("other", purpose)
 
     def _take(self, text: str, total: float) -> None:
@@ -223,9 +253,9 @@ class TextDraft(ColumnDraft):
     def column(self) -> Column | str:
         """See :meth:`ColumnDraft.column`."""
         other = next(text for text in other_texts() if text not in self.null_values)
-        texts = set(self.texts) | ({other} if self.has_unreleased else set())
+        texts = set(self.texts) | ({other} if self.unreleased.clear else set())
         if not texts - {other}:
-            return self.make(self.facts)
+            return self.reason
         other = other if other in texts else next(iter(self.texts))
         return Categorical(**self.facts, categories=tuple(sorted(texts)), other=other)
 

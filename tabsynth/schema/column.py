@@ -569,10 +569,6 @@ def _check_missing(column: Column, where: str) -> None:
         return
     if not column.learned:
         raise InputError(f"{where}: a column that is not learned has no reasons for missing.")
-    if column.provenance == "released":
-        raise InputError(
-            f"{where}: a column that a private draft released has no reasons for missing; declare the column."
-        )
     check_reasons(column.missing, where)
     strict = dataclasses.replace(column, missing={}, dtype=column.value_dtype).strict()
     for key, reason in zip(column.missing, column.reasons, strict=True):

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from tabsynth.schema.categorical import Ordinal
 from tabsynth.schema.cells import base_dtype, texts_of
 from tabsynth.schema.column import Column
+from tabsynth.schema.missing import convert_values
 from tabsynth.schema.number_texts import numbers_of
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema
@@ -47,6 +49,15 @@ def conform(table: object, schema: Schema) -> pd.DataFrame:
 def _conform_column(
     column: Column, values: pd.Series, nulls: Sequence[str], decimal: str | None
 ) -> pd.Series:
+    return convert_values(
+        column, values, lambda others: _conform_values(column, others, nulls, decimal)
+    )
+
+
+def _conform_values(
+    column: Column, values: pd.Series, nulls: Sequence[str], decimal: str | None
+) -> pd.Series:
+    """Return values without reasons for missing as :func:`conform` does."""
     if isinstance(column, Numeric):
         numbers = numbers_of(values, nulls, decimal)
         if not column.nulls:
@@ -66,6 +77,8 @@ def _conform_column(
             truths = np.where(np.isnan(truths), 0.0, truths)
         cells = np.array([None if np.isnan(t) else bool(t) for t in truths], dtype=object)
         return column.to_series(cells, np.isnan(truths)).set_axis(values.index)
+    if isinstance(column, Ordinal) and column.value_type in ("int", "float"):
+        return _nearest(column, values, numbers_of(values, nulls, decimal))
     texts = texts_of(values)
     null_texts = frozenset(nulls)
     missing = values.isna().to_numpy() | np.array([t in null_texts for t in texts], dtype=bool)
@@ -77,3 +90,13 @@ def _conform_column(
     if not column.nulls:
         texts[missing] = column.other
     return column.to_series(texts, missing & column.nulls).set_axis(values.index)
+
+
+def _nearest(column: Ordinal, values: pd.Series, numbers: np.ndarray) -> pd.Series:
+    """Return the listed number that is nearest to each; the first one for what is no number, if the column has no nulls."""
+    listed = np.array(column.categories, dtype=float)
+    places = np.searchsorted((listed[1:] + listed[:-1]) / 2, numbers)
+    missing = np.isnan(numbers)
+    places[missing] = 0
+    nearest = np.array(column.categories, dtype=object)[places]
+    return column.to_series(nearest, missing & column.nulls).set_axis(values.index)

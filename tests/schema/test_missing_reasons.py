@@ -135,7 +135,6 @@ def test_reasons_are_no_amounts_and_have_no_order() -> None:
     [
         ({"missing": {"5": "x"}}, "'5' stands for a missing value and is a declared value"),
         ({"missing": {"N": "x"}}, "dtype int64 cannot hold 'N'"),
-        ({"missing": {"-8": "x"}, "provenance": "released"}, "a private draft released"),
         ({"missing": {8: "x"}}, "expected missing to be a dict of texts"),
         ({"missing": {"": "x"}}, "expected missing to be a dict of texts"),
         ({"missing": TEXTS, "dtype": "object"}, "need a resolution"),

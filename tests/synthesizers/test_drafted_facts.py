@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabsynth import Schema, draft_private
-from tabsynth.drafting.formats import FORMAT_NAMES, NUMBER
-from tabsynth.drafting.released_columns import TextDraft
-from tabsynth.drafting.released_numbers import GridDraft, draft_of
+from tabsynth.drafting.formats import FORMAT_NAMES, NUMBER, distinct
+from tabsynth.drafting.released_columns import Rest, TextDraft
+from tabsynth.drafting.released_lines import LineDraft
+from tabsynth.drafting.released_numbers import draft_of
+from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.column import Column
 
 DTYPES = (
@@ -20,6 +22,19 @@ DTYPES = (
     "float32", "float64", "Float64", "datetime64[us]", "datetime64[s]", "datetime64[ns]", "datetime64[ms, UTC]",
     "timedelta64[us]", "timedelta64[s]", "timedelta64[ns]", "period[D]", "period[M]", "period[Y]", "period[h]",
 )  # fmt: skip
+
+
+POINTS = (
+    "0", "1", "-7", "99", "2.5", "1e9", "-3e14", "8e18", "1,5", "", "other", "True", "2020-01-31", "9999-12-31", "1899-12-30",
+    "31.12.2020", "2020-01-31 08:30:00", "08:30", "2 days", "-400 days", 0, 1, 17, 2.5, 1e300, True, None,
+)  # fmt: skip
+POINTS_OF = {
+    "datetime": tuple(
+        map(pd.Timestamp, ("2020-02-29 10:00", "2020-03-01", "1700-01-01", "9999-12-31"))
+    ),
+    "timedelta": tuple(map(pd.Timedelta, ("90min", "-3 days", "0s", "1us"))),
+    "period": tuple(pd.Period(text, "M") for text in ("2020-03", "1850-01", "2020-04")),
+}
 
 
 def made(draft: Any, nulls: tuple[str, ...]) -> Column | str:
@@ -46,23 +61,17 @@ def test_a_column_or_a_reason_follows_from_whatever_was_released(data: Any) -> N
         texts = data.draw(st.lists(st.sampled_from(["a", "other", " NA", "(other)", "True"])))
         draft.texts = {text: 30.0 for text in texts if text not in nulls}
         draft.others = data.draw(st.booleans())
-    if isinstance(draft, GridDraft):
-        cells = len(draft.grid) - 1
-        near = st.integers(0, 12) | st.integers(0, cells)
-        first = data.draw(st.integers(0, cells - 1))
-        draft.bounds = first, min(cells - 1, first + data.draw(near))
-        draft.commonest = data.draw(st.integers(0, cells - 1))
-        draft.nulls = data.draw(st.booleans())
-        if draft.many_steps:
-            assert draft.step is not None
-            low, high = draft.ends()
-            last = round((high - low) / draft.step)
-            steps = data.draw(st.lists(st.integers(0, last), max_size=5))
-            draft.common = {round(low + step * draft.step, 9) for step in steps}
-            draft.counts = np.exp(-np.arange(cells) % data.draw(st.floats(1, 9))) * 1e3
-            draft.heaping = data.draw(st.sampled_from([(), (5,), (100, 10), (1000, 100, 10, 5)]))
-            if data.draw(st.booleans()):  # a later round may find cells far off
-                draft.bounds = draft.bounds[0], cells - 1
+    if isinstance(draft, LineDraft):
+        rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+        std = rng.choice([0.0, 1.0, 30.0])
+        points = POINTS_OF.get(base_dtype(dtype), POINTS)
+        for number in range(1, rng.integers(2, 7)):
+            draft.begin(number)
+            column = distinct(pd.Series(rng.choice(np.array(points, dtype=object), 6)))
+            for question in draft.questions(column, number):
+                sums = rng.choice([-30.0, 0.0, 9.0, 60.0, 900.0], question.size)
+                draft.learn(question, sums, std, sums > 3.5 * std, "round")
+        draft.learn_rest(Rest(rng.choice([-9.0, 90.0]), std, 90.0, True), "rest")
     made(draft, nulls)
 
 

@@ -12,6 +12,7 @@ from tabsynth.design import NO_DESIGN
 from tabsynth.drafting import private_schema, released_columns, released_numbers
 from tabsynth.drafting.budget import DraftBudget
 from tabsynth.drafting.formats import FORMAT_NAMES as FORMATS
+from tabsynth.drafting.partition import Partition, edges_of_numbers, round_numbers
 from tabsynth.drafting.private_schema import draft_private
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_epsilon
@@ -54,7 +55,10 @@ def test_the_cost_is_that_of_an_independent_computation() -> None:
     assert schema.released is not None
     mechanisms = [mechanism_from(item) for item in schema.released["mechanisms"]]
     thresholds = [m for m in mechanisms if isinstance(m, ThresholdedGaussian)]
-    assert len(thresholds) == len(private_schema.ROUNDS) and len(mechanisms) == len(thresholds) + 2
+    assert len(thresholds) == len(private_schema.ROUNDS) and len(mechanisms) in (
+        len(thresholds) + 2,
+        len(thresholds) + 3,
+    )
     mu = math.sqrt(sum(m.noise_multiplier**-2 for m in mechanisms))  # type: ignore[union-attr]
     delta = 1e-6 - sum(m.threshold_delta for m in thresholds)
     # Balle and Wang 2018, Theorem 8, written out.
@@ -147,9 +151,10 @@ def test_what_is_released_describes_the_table() -> None:
     }
     assert set(schema["sex"].categories) == {"f", "m"}  # all others are not clearly more than none
     age, bmi = schema["age"], schema["bmi"]
-    assert (age.low, age.high, age.dtype) == (0, 99, "int64")  # type: ignore[attr-defined]
+    assert abs(age.low) <= 1 and abs(age.high - 97) <= 1 and age.dtype == "int64"  # type: ignore[attr-defined]
     assert bmi.resolution == 0.1 and 10 <= bmi.low <= 20 and 35 <= bmi.high <= 50  # type: ignore[attr-defined]
-    assert schema["admitted"].low == "2019-01-01" and schema["admitted"].high == "2020-12-31"  # type: ignore[attr-defined]
+    # Three months hold an eighth of the rows.
+    assert "2018-12-01" <= schema["admitted"].low <= "2019-03-31" < "2020-10-01" <= schema["admitted"].high <= "2021-01-31"  # type: ignore[attr-defined]
     assert schema["smoker"].nulls and not schema["sex"].nulls
     assert "Q99" not in schema["diagnosis"].categories  # four rows
     assert schema.names_left_out == ("mrn", "contact", "remark")
@@ -177,23 +182,18 @@ def test_the_maximum_is_hidden_as_well_as_epsilon_says() -> None:
     """10,000 trials with and 10,000 without a record that alone has the largest value."""
     delta, trials, std = 1e-5, 10_000, 4.0  # the record has a weight of 1 in this column at most
     epsilon = epsilon_of([(Gaussian(noise_multiplier=std), 1)], delta)
-    grid = released_numbers.GRID_OF_NUMBERS
-    usual, place = (int(np.searchsorted(grid, x, side="right")) - 1 for x in (50, 60))
+    edges = edges_of_numbers(None)
+    usual, place = (int(np.searchsorted(edges, x, side="right")) - 1 for x in (50, 150))
     bits = np.random.default_rng(0)
-    question = released_columns.Question("x", np.zeros(0), len(grid), about="cells")
     found = []
     for extra in (0, 1):
         found.append(0)
         for noisy in samplers.noisy(np.full(trials, extra), std, bits, whole=True):
-            draft = released_numbers.draft_of(
-                "x", "float64", dict.fromkeys(FORMATS, 9.0), 1, (), None
-            )
-            assert isinstance(draft, released_numbers.GridDraft)
-            draft.bounds = (usual, usual)
-            sums = np.zeros(len(grid))
-            sums[place] = noisy
-            draft.learn(question, sums, std, sums > released_columns.CLEAR * std, "round")
-            found[-1] += draft.bounds != (usual, usual)
+            partition = Partition(edges, round_numbers(None), lambda low, high: math.inf)
+            sums = np.zeros(len(edges) - 1)
+            sums[usual], sums[place] = 1_000.0, noisy
+            partition.learn(sums, std)
+            found[-1] += partition.ends() != (usual, usual)
     false_rate = beta.ppf(0.9995, found[0] + 1, trials - found[0])
     true_rate = beta.ppf(0.0005, max(found[1], 1), trials - found[1] + 1) if found[1] else 0.0
     assert true_rate <= math.exp(epsilon) * false_rate + delta
@@ -335,20 +335,23 @@ def test_heaped_blood_pressures_stay_heaped() -> None:
     assert np.abs(shares(made) - shares(table)).max() < 0.05
 
 
-def test_codes_among_many_numbers_have_cells_of_their_own() -> None:
+def test_codes_among_many_numbers_are_listed() -> None:
     """Twenty numbers between 1 and 9,999 are what the column holds; a draft that spreads them is of no use."""
     rng = np.random.default_rng(0)
     codes = rng.choice(np.arange(20) * 487 + 13, 6_000)
     column = draft_private(pd.DataFrame({"industry": codes.astype(str)}), 1.0)["industry"]
-    own = [c for c in set(codes.tolist()) if c in column.breaks and c + 1 in column.breaks]  # type: ignore[attr-defined]
-    assert len(own) >= 18
+    assert column.kind == "ordinal" and set(column.categories) <= set(codes.tolist())
+    assert len(column.categories) >= 18
 
 
 def test_two_whole_numbers_are_codes() -> None:
     """The rarer of two codes must not be taken for the end of a range, which is merged with its neighbour."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": rng.choice(["1", "2"], 5_000, p=[0.05, 0.95])})
-    column = draft_private(table, 1.0)["x"]
+    columns = [draft_private(table, 1.0, random_state=seed)["x"] for seed in range(10)]
+    of_codes = [c for c in columns if c.kind == "categorical"]  # at times noise adds a neighbour
+    assert len(of_codes) >= 8
+    column = of_codes[0]
     assert (column.kind, column.categories, column.other) == ("categorical", (1, 2), 2)
     rows = pd.DataFrame({"x": ["1", "2", "3", None, "1.0", "one"]})
     whole = conform(rows, Schema([column], released={"mechanisms": [{"purpose": "x"}]}))

@@ -1,0 +1,178 @@
+"""A partition of a line into cells that noisy sums refine, to find between which ends the rows lie.
+
+Every round asks only for the cells beyond the ends that are known so far, and for the parts of the two cells at these ends, which are
+split as finely as their sums are clear of noise. Rows between the ends answer nothing, and so lose no weight to it.
+
+NOTE[DIFF] PrivTree (Zhang, Xiao, Xie 2016) splits every cell with enough rows, with a bias that keeps the depth from costing budget. Here only the
+ends matter: where rows lie between them is counted by the fit. So a handful of rounds, each of which is charged, is enough.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+CLEAR_CELL = 4.0  # standard deviations of its noise: the largest cell above is taken to have rows
+# Standard deviations of the noise of a run of n cells outside of the ends, above which they are taken in: the first and √n times the
+# second. The longest of many runs would else be the one with most noise.
+RUN, ROOT = 2.5, 0.5
+PART = 2.5  # standard deviations of noise that each part of a split cell should have
+MOST_PARTS = 10
+MANTISSAS = (1, 2, 5)
+POWERS = range(16)  # of ten, of the first cells of numbers
+SMALL = (*(10.0**power for power in range(-6, -1)), 0.1, 0.2, 0.5)  # edges below 1
+SINGLE = range(-1, 17)  # small numbers of steps that have a first cell each
+Split = Callable[[float, float, int], np.ndarray]
+
+
+class Partition:
+    """Cells of a line with weighted means of their noisy sums.
+
+    Parameters
+    ----------
+    edges : float array, shape (cells + 1,)
+        In rising order; a cell includes its lower edge.
+    split : function
+        Takes the edges of a cell and a number of parts, and returns where these begin but for the first; none where the cell stays whole.
+    width : function
+        Takes the lower and the upper end, and returns how wide the cells at the ends may be.
+
+    Attributes
+    ----------
+    asked : bool array, shape (cells,)
+        Which cells the present round asks for.
+    """
+
+    def __init__(
+        self, edges: np.ndarray, split: Split, width: Callable[[float, float], float]
+    ) -> None:
+        self.edges, self._split, self._width = edges, split, width
+        # Of each cell the noisy sums, each by its inverse variance, and the inverse variances.
+        self._known = np.zeros((2, len(edges) - 1))
+        self._aside = np.zeros_like(self._known)
+        self.asked = np.ones(len(edges) - 1, dtype=bool)
+
+    @property
+    def estimates(self) -> np.ndarray:
+        """Noisy sums of the cells, shape (cells,); 0 of those that no round has asked for."""
+        sums, precisions = self._known
+        return np.divide(sums, precisions, out=np.zeros_like(sums), where=precisions > 0)
+
+    def _deviations(self) -> np.ndarray:
+        """Return standard deviations of the estimates; 0 for those without one."""
+        roots = np.sqrt(self._known[1])
+        return np.divide(1, roots, out=np.zeros_like(roots), where=roots > 0)
+
+    def cells_of(self, points: np.ndarray) -> np.ndarray:
+        """Return the cell of each point, shape (n,); -1 outside of the line, and for NaN."""
+        cells = np.searchsorted(self.edges, points, side="right") - 1
+        return np.where((cells < len(self.edges) - 1) & ~np.isnan(points), cells, -1)
+
+    def ends(self) -> tuple[int, int] | None:
+        """Return the first and the last cell of the rows, or None where no cell is clear of noise.
+
+        From the largest cell on, each end moves to where a further run of cells clearly has rows.
+        """
+        estimates, deviations = self.estimates, self._deviations()
+        core = int(np.argmax(estimates))
+        if estimates[core] <= CLEAR_CELL * deviations[core]:
+            return None
+        below = _reach(estimates[:core][::-1], deviations[:core][::-1])
+        return core - below, core + _reach(estimates[core + 1 :], deviations[core + 1 :])
+
+    def bounds(self) -> tuple[float, float] | None:
+        """Return the edges of the line between which the rows lie."""
+        ends = self.ends()
+        return None if ends is None else (self.edges[ends[0]], self.edges[ends[1] + 1])
+
+    def refine(self) -> None:
+        """Split the cells at the ends where they are too wide, and decide which cells are asked for."""
+        ends = self.ends()
+        self.asked = np.ones(len(self.edges) - 1, dtype=bool)
+        if ends is None:
+            return
+        self.asked[ends[0] : ends[1] + 1] = False
+        width = self._width(self.edges[ends[0]], self.edges[ends[1] + 1])
+        for cell in sorted(set(ends), reverse=True):
+            low, high = self.edges[cell], self.edges[cell + 1]
+            deviation = self._deviations()[cell]
+            parts = float(MOST_PARTS)
+            if deviation:
+                parts = min(parts, self.estimates[cell] / deviation // PART)
+            if high - low <= width * (1 + 1e-7) or parts < 2:
+                continue
+            starts = self._split(low, high, int(parts))
+            if not len(starts):
+                continue
+            self.edges = np.insert(self.edges, cell + 1, starts)
+            number = len(starts) + 1
+            self.asked = _replaced(self.asked, cell, np.ones(number, dtype=bool))
+            self._known = _replaced(self._known, cell, np.zeros((2, number)))
+            self._aside = _replaced(self._aside, cell, np.zeros((2, number)))
+
+    def learn(self, sums: np.ndarray, std: float) -> None:
+        """Take noisy sums of the cells that were asked for, with noise of one standard deviation."""
+        precision = 1 / max(std, 1e-9) ** 2
+        self._known[:, self.asked] += np.stack([sums * precision, np.full(len(sums), precision)])
+
+    def set_aside(self, points: np.ndarray) -> None:
+        """Set aside what is known of narrow cells with some points, whose rows answer no more."""
+        bounds = self.bounds()
+        if bounds is None:
+            return
+        cells = self.cells_of(points)
+        cells = np.unique(cells[cells >= 0])
+        cells = cells[np.diff(self.edges)[cells] <= self._width(*bounds) * (1 + 1e-7)]
+        self._aside[:, cells] += self._known[:, cells]
+        self._known[:, cells] = 0.0
+
+    def take_back(self) -> None:
+        """Take back what was set aside."""
+        self._known += self._aside
+        self._aside[:] = 0.0
+
+
+def _replaced(of_cells: np.ndarray, cell: int, parts: np.ndarray) -> np.ndarray:
+    """Return an array whose last axis is of cells, with several in place of one."""
+    return np.concatenate([of_cells[..., :cell], parts, of_cells[..., cell + 1 :]], axis=-1)
+
+
+def _reach(estimates: np.ndarray, deviations: np.ndarray) -> int:
+    """Return how many cells, from the first on, have rows up to the last of them."""
+    reached = 0
+    while reached < len(estimates):
+        noise = deviations[reached:]
+        roots = np.sqrt(np.arange(1, len(noise) + 1))
+        limit = (RUN + ROOT * roots) * np.sqrt(np.cumsum(noise**2))
+        clear = np.flatnonzero(np.cumsum(estimates[reached:]) > limit)
+        if not len(clear):
+            break
+        reached += int(clear[0]) + 1
+    return reached
+
+
+def round_numbers(step: float | None) -> Split:
+    """Return a split of cells at multiples of 1, 2 or 5 times a power of ten, and at no less than ``step``."""
+
+    def split(low: float, high: float, parts: int) -> np.ndarray:
+        if low < 0 < high:
+            return np.array([0.0])
+        size = (high - low) / parts
+        power = 10.0 ** math.floor(math.log10(size) + 1e-9)
+        size = next(m * power for m in (1, 2, 5, 10) if m * power >= size * (1 - 1e-9))
+        size = max(size, step or 0)
+        first = math.floor(low / size + 1e-9) + 1
+        starts = np.round(np.arange(first, math.ceil(high / size - 1e-9)) * size, 9)
+        return starts[(starts > low) & (starts < high)]
+
+    return split
+
+
+def edges_of_numbers(step: float | None, mantissas: Sequence[float] = MANTISSAS) -> np.ndarray:
+    """Return edges of cells of numbers: multiples of powers of ten from 1 on; 0 and small numbers of steps have one each."""
+    powers = (mantissa * 10.0**power for power in POWERS for mantissa in mantissas)
+    sizes = np.array([*SMALL, *powers])
+    if step is None:
+        return np.concatenate([-sizes[::-1], [0.0, 1e-9], sizes])
+    edges = np.concatenate([-sizes, sizes, np.array(SINGLE) * step])
+    return np.unique(np.round(np.ceil(np.round(edges / step, 6)) * step, 9))

@@ -1,0 +1,374 @@
+"""Columns of numbers and times from noisy releases: the ends of their values, values that many rows have, and their multiples."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from tabsynth.drafting.formats import Distinct
+from tabsynth.drafting.partition import Partition
+from tabsynth.drafting.released_columns import AT_THIS_BUDGET, CLEAR, ColumnDraft, Question
+from tabsynth.schema.column import Column
+from tabsynth.schema.numeric import DEFAULT_BINS, MAX_STEPS
+
+EACH = 128  # steps between the ends, below which each has a cell of its own: they may be codes
+END = 0.02  # of the width between the ends: of the cells at the ends, where there are many steps
+ELSEWHERE = "far from all other values"  # what a value beyond the ends is said to stand for
+FARTHEST = 1e100  # of a number on the line, which none of its multiples overflows
+FEW = 64  # values, which are listed where no other row is clearly left
+VALUES = 4  # the first round that asks for values: earlier ones have more noise, and each question costs all others
+FEW_SHARE = 0.15  # of the rows: different values that are clearly few
+MOST_OTHERS = 0.15  # of the rows: those with other values, which become the nearest listed one
+NEARLY = 0.9  # of the rows
+SHAPES = 3  # the first round that asks how numbers of many steps are distributed, and for multiples
+HEAPED = 0.05  # of the rows: multiples that are more than those of evenly spread numbers
+ALL = 2.0  # standard deviations of its noise: a sum of all other rows below is taken to be of none
+MOST_NOISE = 0.1  # of the rows: noise of such a sum, above which it cannot tell
+
+
+@dataclass(eq=False, kw_only=True)
+class LineDraft(ColumnDraft):
+    """The draft of values that lie on a line.
+
+    Attributes
+    ----------
+    partition : Partition
+        Of the line, refined where rows begin and end. Rows with a released value leave it.
+    shape_edges : float array
+        Of the cells by which the distribution of numbers of many steps is asked.
+    step : float, optional
+        The least step of values; None for reals.
+    endless : bool
+        Whether all values lie in cells of the first partition.
+    multiples : tuple of int
+        Numbers of steps of which values may be multiples, the coarsest first.
+    values : set of float
+        Values that were released by partition selection.
+    dense : bool
+        Whether values lie so close together that cells represent them as well: none is released.
+    multiple : int
+        Number of steps of which nearly all values are multiples.
+    heaping : tuple of int
+        Those of ``multiples`` that more rows have than chance would give.
+    """
+
+    partition: Partition
+    shape_edges: np.ndarray
+    step: float | None
+    endless: bool
+    multiples: tuple[int, ...] = ()
+    values: set[float] = field(default_factory=set)
+    multiple: int = 1
+    heaping: tuple[int, ...] = ()
+    dense: bool = False
+    _bounds: tuple[float, float] | None = None
+    _others: tuple[float, float] = (
+        math.inf,
+        0.0,
+    )  # rows of values not released, and the noise of that sum
+    _different: tuple[float, float] = (math.inf, 0.0)  # the same of the number of values
+    _asks_shape: bool = False
+    _shaped: bool = False
+    _shape: tuple[np.ndarray, np.ndarray] | None = None  # edges of cells, and noisy sums
+
+    @abstractmethod
+    def positions(self, values: pd.Series) -> np.ndarray:
+        """Return where values lie on the line, each by itself; NaN for those that do not."""
+
+    @abstractmethod
+    def between(
+        self, low: float, high: float, breaks: Sequence[float], far: Sequence[float]
+    ) -> Column | str:
+        """Return the column of values between two ends, or why it is left out.
+
+        Parameters
+        ----------
+        breaks : sequence of float
+            Where cells begin; none for equal ones.
+        far : sequence of float
+            Values beyond the ends that many rows have.
+        """
+
+    # What is asked.
+
+    def begin(self, number: int) -> None:
+        """See :meth:`ColumnDraft.begin`."""
+        self.partition.refine()
+        self._asks_shape = number >= SHAPES and not self._shaped and self._bounds is not None
+        if not self._asks_shape or self._bounds is None:
+            return
+        self._shaped, (low, high) = True, self._bounds
+        edges = np.unique(np.concatenate([[low, high], self.shape_edges]))
+        self.multiples = tuple(m for m in self.multiples if self._steps(low, high) >= 2 * m)
+        if self._many_steps:
+            self._shape = edges[(edges >= low) & (edges <= high)], np.zeros(0)
+
+    def questions(self, column: Distinct, number: int) -> list[Question]:
+        """See :meth:`ColumnDraft.questions`."""
+        missing, points = self._points(column)
+        unreleased = np.where(np.isin(points, list(self.values)), np.nan, points)
+        asked = self.partition.asked
+        cells = self.partition.cells_of(unreleased)
+        keys = np.where((cells >= 0) & asked[cells], np.cumsum(asked)[cells] - 1, -1)
+        size = int(asked.sum())
+        if not self.nulls:
+            keys[missing] = size
+        questions = [Question(self.name, keys, size + 1, about="cells")]
+        if number >= VALUES and not self.dense and (self._many_steps or not self.endless):
+            new = ~np.isnan(unreleased) & (self._many_steps | (cells < 0))
+            keys = np.full(len(points), -1)
+            values, keys[new] = np.unique(unreleased[new], return_inverse=True)
+            questions.append(Question(self.name, keys, len(values), values.tolist(), "values"))
+        if not self._asks_shape or self._bounds is None:
+            return questions
+        inside = (points >= self._bounds[0]) & (points < self._bounds[1])
+        if self._shape is not None:
+            edges = self._shape[0]
+            keys = np.where(inside, np.searchsorted(edges, points, side="right") - 1, -1)
+            questions.append(Question(self.name, keys, len(edges) - 1, about="shape"))
+        if self.multiples and self.step is not None:
+            steps = np.rint(np.where(inside, points, 0) / self.step)
+            keys = np.full(len(points), len(self.multiples))
+            for code in reversed(range(len(self.multiples))):
+                keys[steps % self.multiples[code] == 0] = code
+            keys[~inside | (steps == 0)] = -1
+            size = len(self.multiples) + 1
+            questions.append(Question(self.name, keys, size, about="multiples"))
+        return questions
+
+    def rest(self, column: Distinct) -> Question | None:
+        """See :meth:`ColumnDraft.rest`: rows with other values than a few that were released, or else beyond the ends."""
+        _, points = self._points(column)
+        if self._lists_values:
+            released = np.isin(points, list(self.values))
+        elif self._bounds is not None:
+            released = (points >= self._bounds[0]) & (points < self._bounds[1])
+            released |= np.isin(points, list(self.values))
+        else:
+            return None
+        return Question(self.name, np.where(np.isnan(points) | released, -1, 0), 1, about="rest")
+
+    @property
+    def _lists_values(self) -> bool:
+        """Whether the released values may be all."""
+        return 2 <= len(self.values) <= FEW
+
+    def _points(self, column: Distinct) -> tuple[np.ndarray, np.ndarray]:
+        """Return which distinct values are null, and the position of each on a step; NaN for nulls; shape (m + 1,)."""
+        missing = self._missing(column.values)
+        points = np.append(self.positions(column.values), np.nan)
+        points[missing | np.isinf(points)] = np.nan
+        points = np.clip(points, -FARTHEST, FARTHEST)
+        if self.step is not None:
+            points = np.round(np.rint(points / self.step) * self.step, 9)
+        return missing, points
+
+    def _steps(self, low: float, high: float) -> float:
+        """Return the number of steps between two ends."""
+        return math.inf if self.step is None else (high - low) / self.step
+
+    @property
+    def _many_steps(self) -> bool:
+        """True if single values do not have cells of their own."""
+        return self.step is None or (
+            self._bounds is not None and self._steps(*self._bounds) >= EACH
+        )
+
+    # What is learned.
+
+    def learn(
+        self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
+    ) -> None:
+        """See :meth:`ColumnDraft.learn`."""
+        if question.about == "cells":
+            self.source("bounds", purpose)
+            if not self.nulls:
+                self.source("nulls", purpose)
+                self.nulls = bool(clear[-1])
+            self.partition.learn(sums[:-1], std)
+            self._bounds = self.partition.bounds() or self._bounds
+        elif question.about == "shape":
+            assert self._shape is not None
+            self.source("cells", purpose)
+            self._shape = self._shape[0], np.where(clear, sums, 0.0)
+        elif question.about == "values":
+            assert question.values is not None
+            self.source("values", purpose)
+            new = [float(question.values[i]) for i in np.flatnonzero(clear).tolist()]
+            self.values |= set(new)
+            self.partition.set_aside(np.array(new))
+            if self.step is not None:
+                near = {round(v + self.step, 9) for v in self.values} & self.values
+                if len(self.values) > 2 and 2 * len(near) > len(self.values):
+                    # Amounts, which cells represent as well.
+                    self.values, self.dense = set(), True
+                    self.partition.take_back()
+            self._bounds = self.partition.bounds() or self._bounds
+        elif question.about == "multiples":
+            self.source("multiples", purpose)
+            sums = np.maximum(sums, 0)
+            self.multiple = _common_multiple(sums, self.multiples, std)
+            self.heaping = _heaps(sums, self.multiples, CLEAR * std)
+        else:
+            self.source("values", purpose)
+            self._different = float(sums[0]), std
+
+    # What follows.
+
+    def _note_of_unreleased(self, column: Column) -> str | None:
+        """See :meth:`ColumnDraft._note_of_unreleased`."""
+        if self.few:
+            return (
+                "kept, but this share of rows has rarer values, which become the nearest listed one"
+            )
+        return None if self._lists_values else super()._note_of_unreleased(column)
+
+    def column(self) -> Column | str:
+        """See :meth:`ColumnDraft.column`."""
+        bounds = self._bounds
+        if bounds is None and not self.values:
+            return f"no range of its values has enough rows {AT_THIS_BUDGET}"
+        if (
+            not self._lists_values
+            and self.unreleased.clear
+            and self.unreleased.rows > self.rows / 2
+        ):
+            return f"no range of its values has enough rows {AT_THIS_BUDGET}"
+        ends = [] if bounds is None else list(self._within(*bounds))
+        values, far = self._apart(ends)
+        low, high = min([*ends, *values]), max([*ends, *values])
+        if self.resolution is None and high in values:  # which the last cell has, too
+            high = float(np.nextafter(high, math.inf))
+        return self.between(low, high, self._breaks(low, high, values), far)
+
+    def _within(self, low: float, high: float) -> tuple[float, float]:
+        """Return the first and the last step between two edges, of which the upper one belongs to the cell after it."""
+        step = self.resolution
+        if step is None:
+            return low, high
+        first = math.ceil(low / step - 1e-6)
+        last = max(first, math.ceil(high / step - 1e-6) - 1)
+        return round(first * step, 9), round(last * step, 9)
+
+    @property
+    def resolution(self) -> float | None:
+        """The step of the column; None for reals, and where floats cannot tell all steps between the ends apart."""
+        bounds = self._bounds
+        if self.step is None or (bounds is not None and self._steps(*bounds) > MAX_STEPS):
+            return None
+        return self.step * self.multiple
+
+    @property
+    def heaps(self) -> tuple[float, ...]:
+        """The numbers whose multiples many rows have, the coarsest first."""
+        if self.resolution is None or self.step is None:
+            return ()
+        return tuple(round(h * self.step, 9) for h in self.heaping if h > self.multiple)
+
+    @property
+    def few(self) -> bool:
+        """Whether the released values are all, or all but a small part of a clearly small number of values."""
+        if not self._lists_values:
+            return False
+        others, noise = self.unreleased.rows, ALL * self.unreleased.noise
+        different, noise_of_different = self._different
+        most = FEW + ALL * noise_of_different
+        if different <= FEW + noise_of_different / 2 and most <= FEW_SHARE * self.rows:
+            return others <= MOST_OTHERS * self.rows
+        return others <= noise <= MOST_OTHERS * self.rows
+
+    @property
+    def nearly_unique(self) -> bool:
+        """Whether nearly all rows have different values, as numbers of records have."""
+        return not self.values and NEARLY * self.rows <= self._different[0] < math.inf
+
+    def _apart(self, ends: Sequence[float]) -> tuple[list[float], list[float]]:
+        """Return released values that lie with the others, and those far away from all, which stand for something else.
+
+        These are farther from the others than the others from each other, or negative whole numbers where the others are not
+        negative, as codes of missing values are.
+        """
+        values, far = sorted(self.values), list[float]()
+        for end in (-1, 0):
+            while values and len(values) + len(ends) > 2:
+                value = values[end]
+                others = [*ends, *(v for v in values if v != value)]
+                low, high = min(others), max(others)
+                distance = max(value - high, low - value)
+                negative_code = end == 0 and value < 0 <= low and value == int(value)
+                if distance <= high - low and not negative_code:
+                    break
+                values.remove(value)
+                far.append(value)
+        return values, sorted(far)
+
+    def _breaks(self, low: float, high: float, values: Sequence[float]) -> tuple[float, ...]:
+        """Return where cells begin: where noisy sums divide the rows more evenly than equal cells, and at each released value."""
+        step = self.resolution
+        if step is not None and (high - low) / step < EACH:
+            return ()
+        breaks = list[float]()
+        if self._shape is not None:
+            breaks = _even_breaks(*self._shape, low, high)
+        if values and not breaks:
+            breaks = np.linspace(low, high, DEFAULT_BINS + 1)[1:-1].tolist()
+        after = np.nextafter(values, math.inf) if step is None else np.array(values) + step
+        edges = np.concatenate([breaks, values, after])
+        if step is not None:
+            edges = np.round(np.ceil(edges / step - 1e-6) * step, 9)
+        edges = np.unique(edges)
+        inside = (edges > low) & ((edges < high) if step is None else (edges <= high))
+        return tuple(edges[inside].tolist())
+
+
+def _common_multiple(sums: np.ndarray, multiples: Sequence[int], std: float) -> int:
+    """Return the coarsest of ``multiples`` of which nearly all values are; 1 if of none.
+
+    ``sums`` are of multiples of each but of no coarser one, and of all other values last.
+    """
+    for place, multiple in enumerate(multiples):
+        noise = ALL * std * math.sqrt(len(multiples) - place)
+        if sums[place + 1 :].sum() <= noise <= MOST_NOISE * sums.sum():
+            return multiple
+    return 1
+
+
+def _heaps(sums: np.ndarray, multiples: Sequence[int], clear: float) -> tuple[int, ...]:
+    """Return those of ``multiples`` of which there are more than of evenly spread multiples of the next finer one.
+
+    ``sums`` are as of :func:`_common_multiple`.
+    """
+    total, finer, of_finer = float(sums.sum()), 1, float(sums.sum())
+    heaps: list[int] = []
+    for place in range(len(multiples) - 1, -1, -1):
+        here = float(sums[: place + 1].sum())
+        expected = of_finer * finer / multiples[place]
+        if here - expected > max(HEAPED * total, clear):
+            heaps.insert(0, multiples[place])
+            finer, of_finer = multiples[place], here
+    return tuple(heaps)
+
+
+def _even_breaks(edges: np.ndarray, sums: np.ndarray, low: float, high: float) -> list[float]:
+    """Return edges between the bounds where they divide the rows more evenly than equal cells do; else none."""
+    starts = list[float]()
+    total = 0.0
+    for start, in_cell in zip(edges[:-1].tolist(), sums.tolist(), strict=True):
+        if total > 0 and low < start < high:
+            starts.append(start)
+            total = 0.0
+        total += in_cell
+    if not starts or len(starts) >= DEFAULT_BINS or sums.sum() <= 0:
+        return []
+    # How likely two rows are to share a cell, with rows spread evenly within the cells that were asked for.
+    points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(16) + 0.5) / 16
+    weights = np.repeat(sums / sums.sum() / 16, 16)
+
+    def shared(cells: np.ndarray) -> float:
+        return float(np.square(np.histogram(points.ravel(), cells, weights=weights)[0]).sum())
+
+    even = shared(np.linspace(low, high, DEFAULT_BINS + 1))
+    return starts if shared(np.array([low, *starts, high])) <= 0.75 * even else []
