@@ -15,7 +15,7 @@ from tabsynth.schema.column import Column
 
 NAMED = "its name is that of an identifier"
 LOOK_LIKE_IDENTIFIERS = "its values look like identifiers"
-RECORD_NUMBERS = "its values are long whole numbers, as record numbers are"
+RECORD_NUMBERS = "nearly all of its whole numbers differ, as record numbers do"
 # Reasons of private drafts for columns that may say which rows are of one person.
 IDENTIFIERS = frozenset({NAMED, LOOK_LIKE_IDENTIFIERS, RECORD_NUMBERS})
 FEW = 24  # a column of at most this many categories may be a list of codes, whatever their form

@@ -9,6 +9,7 @@ import pandas as pd
 from tabsynth._typing import JsonObject
 from tabsynth.drafting.partition import Partition, Split, edges_of_numbers, round_numbers
 from tabsynth.drafting.released_lines import EACH, ELSEWHERE, END, LineDraft
+from tabsynth.errors import InputError
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column
 from tabsynth.schema.numeric import DEFAULT_BINS
@@ -52,7 +53,8 @@ class TimeDraft(LineDraft):
         self, low: float, high: float, breaks: Sequence[float], far: Sequence[float]
     ) -> Column | str:
         """Implement :meth:`LineDraft.between`; far values, such as 9999-12-31, are reasons for missing."""
-        steps = round((high - low) / self.multiple) + 1
+        length = self.multiple * (self.step or 1.0)
+        steps = round((high - low) / length) + 1
         facts = self.facts | {
             "dtype": with_nulls(self.dtype) if self.nulls else self.dtype,
             "low": self.plain.text_of(low),
@@ -62,15 +64,21 @@ class TimeDraft(LineDraft):
             "clip": True,
             **self.of_kind,
         }
-        if self.multiple in RESOLUTIONS:
-            facts["resolution"] = RESOLUTIONS[self.multiple]
-        kind = type(self.plain)
+        if self.multiple > 1:
+            facts["resolution"] = RESOLUTIONS[round(length)]
         if far:
-            facts["missing"] = self._reasons(kind(**facts | {"high": "9999-12-31"}), far)
-        return kind(**facts)
+            ends = (self.plain.text_of(end) for end in (min(low, *far), max(high, *far)))
+            facts["missing"] = self._reasons(
+                facts | dict(zip(("low", "high"), ends, strict=True)), far
+            )
+        return type(self.plain)(**facts)
 
-    def _reasons(self, column: Temporal, far: Sequence[float]) -> dict[str, str]:
-        """Return reasons for missing by the text that stands for each in tables."""
+    def _reasons(self, facts: JsonObject, far: Sequence[float]) -> dict[str, str]:
+        """Return reasons for missing by the text that stands for each in tables; none that the dtype cannot hold."""
+        try:
+            column = type(self.plain)(**facts)
+        except InputError:
+            return {}
         units = np.array(far) * self.plain.unit_length // column.unit_length
         texts = [str(value) for value in column.from_amounts(units)]
         return {text: ELSEWHERE for text in texts if text not in self.null_values}
@@ -115,6 +123,8 @@ def draft_times(
             endless=True,
         )
     of_days = kind is Date
+    least = pd.Timedelta(of_kind.get("resolution", "1s")).total_seconds()
+    step = 1.0 if kind is not Datetime else max(1.0, least)
     ends: JsonObject = {"low": "0001-01-01", "high": "9999-12-31"}
     plain = (Date if of_days else Datetime)(name=name, dtype="datetime64[us]", nulls=True, **ends)
     day = 1 if of_days else DAY
@@ -132,7 +142,8 @@ def draft_times(
         shape_edges=cells.edges,
         endless=kind is Period,
         dense=kind is Period,
-        multiples=tuple(RESOLUTIONS) if kind is Datetime else (),
+        step=step,
+        multiples=_multiples(step) if kind is Datetime else (),
     )
 
 
@@ -154,8 +165,13 @@ def draft_lengths(facts: JsonObject, dtype: str) -> LineDraft:
         partition=cells,
         shape_edges=edges,
         endless=True,
-        multiples=tuple(RESOLUTIONS),
+        multiples=_multiples(1.0),
     )
+
+
+def _multiples(step: float) -> tuple[int, ...]:
+    """Return the resolutions in numbers of steps of some seconds, the coarsest first."""
+    return tuple(round(seconds / step) for seconds in RESOLUTIONS if seconds > step)
 
 
 def _calendar(day: int) -> Split:

@@ -556,7 +556,7 @@ def test_a_table_without_a_schema_is_read_as_the_file_has_it(tmp_path: Path) -> 
         write(tmp_path / name, None)
         table = read_table(tmp_path / name)
         pd.testing.assert_frame_equal(table, read_any(tmp_path / name))
-    with pytest.raises(InputError, match="decimal needs a schema"):
+    with pytest.raises(InputError, match="decimal= needs a schema"):
         read_table(tmp_path / "t.csv", decimal=",")
 
 
