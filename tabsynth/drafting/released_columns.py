@@ -98,7 +98,7 @@ class ColumnDraft:
 
     @property
     def counts_different(self) -> bool:
-        """Whether the number of different values decides something."""
+        """True if the number of different values decides something."""
         return False
 
     @property

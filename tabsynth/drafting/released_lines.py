@@ -153,7 +153,7 @@ class LineDraft(ColumnDraft):
 
     @property
     def _lists_values(self) -> bool:
-        """Whether the released values may be all."""
+        """True if the released values may be all."""
         return 2 <= len(self.values) <= FEW
 
     def _points(self, column: Distinct) -> tuple[np.ndarray, np.ndarray]:
@@ -270,7 +270,7 @@ class LineDraft(ColumnDraft):
 
     @property
     def few(self) -> bool:
-        """Whether the released values are all, or all but a small part of a clearly small number of values."""
+        """True if the released values are all, or all but a small part of a clearly small number of values."""
         if not self._lists_values:
             return False
         others, noise = self.unreleased.rows, ALL * self.unreleased.noise
@@ -282,7 +282,7 @@ class LineDraft(ColumnDraft):
 
     @property
     def nearly_unique(self) -> bool:
-        """Whether nearly all rows have different values, as numbers of records have."""
+        """True if nearly all rows have different values, as numbers of records have."""
         return not self.values and NEARLY * self.rows <= self._different[0] < math.inf
 
     def _apart(self, ends: Sequence[float]) -> tuple[list[float], list[float]]:

@@ -115,7 +115,7 @@ class TimeFormat(NamedTuple):
 
     @property
     def of_numbers(self) -> bool:
-        """Whether values are whole numbers."""
+        """True if values are whole numbers."""
         return is_numeric(self.layout)
 
 
