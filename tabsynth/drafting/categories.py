@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import native, quote
+from tabsynth.drafting.formats import declared_categories
 from tabsynth.drafting.identifiers import FEW
 from tabsynth.drafting.source import DraftSource, LeftOut
 from tabsynth.schema.categorical import Categorical, Ordinal
@@ -71,9 +72,12 @@ def draft_ordinal(source: DraftSource) -> Column | None:
     if base_dtype(source.dtype) in ("int", "float"):
         several = len(np.unique(values.to_numpy(dtype=float))) > 2
         return _draft_listed(Ordinal, source) if several else None
-    if isinstance(values.dtype, pd.CategoricalDtype) and values.dtype.ordered:
+    categories = declared_categories(values, source.null_values)
+    if categories is None:
+        return None
+    if not categories:
         return _draft_listed(Ordinal, source)
-    return None
+    return Ordinal(categories=categories, **source.facts)
 
 
 def _counts(source: DraftSource) -> dict[Any, int]:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from tabsynth._validate import MAX_TEXT
 from tabsynth.drafting.identifiers import named_for_time, value_format
 from tabsynth.drafting.time_formats import TIME_CLASSES, UNKNOWN_TIMES, time_class
 from tabsynth.schema.cells import OBJECT, base_dtype, texts_of
+from tabsynth.schema.column import MAX_CATEGORIES
 from tabsynth.schema.number_texts import decimal_mark, floats_of, one_group, plain_number
 
 NUMBER = "number"  # what is public of a numeric column of which no file declares the type
@@ -68,6 +70,20 @@ def public_dtype(dtype: str) -> str:
         word = re.split(r"\W", dtype.lower())[0]
         return word if base_dtype(word) == base else base
     return re.sub(r"^(datetime64|timedelta64)\[\w+", r"\1[us", dtype)
+
+
+def declared_categories(values: pd.Series, nulls: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the texts but nulls that an ordered categorical declares, none if only an order; None for other columns.
+
+    Programs that take categories from the rows sort them, so that a list in this order may be of the rows.
+    """
+    if not isinstance(values.dtype, pd.CategoricalDtype) or not values.dtype.ordered:
+        return None
+    listed = values.dtype.categories.tolist()
+    texts = all(isinstance(text, str) and len(text) <= MAX_TEXT for text in listed)
+    if not texts or len(listed) > MAX_CATEGORIES or listed == sorted(listed):
+        return ()
+    return tuple(text for text in listed if text not in nulls)
 
 
 def decimal_of(formats: Mapping[str, Mapping[str, float]], clear: float) -> str | None:

@@ -1,11 +1,11 @@
 """A schema drafted from private rows under a budget: its facts are released with noise, and charged.
 
 Public by statement are the names and the order of the columns, and of a table that tabsynth read from a file the types
-that the file declares. Of any other DataFrame it is only which columns are numeric, text or time: pandas infers dtypes
-from the rows, and one row decides whether a column has whole numbers, truth values or reals. Everything else is a
-release: which formats the values of a column have, and with it its kind, dtype and precision; whether it has nulls; its
-categories; its bounds and cells; common values and heaping. Columns that identify people, by their name or by the
-released formats, are left out.
+that the file declares. Of any other DataFrame it is only which columns are numeric, text or time, and the categories of
+ordered ones: pandas infers dtypes from the rows, and one row decides whether a column has whole numbers, truth values or
+reals. Everything else is a release: which formats the values of a column have, and with it its kind, dtype and precision;
+whether it has nulls; its categories; its bounds and cells; common values and heaping. Columns that identify people, by
+their name or by the released formats, are left out.
 
 One round releases noisy counts of formats. Then rounds of growing budgets release values, in each of which a row counts for
 those of its values only that no earlier round has released: iterative partition selection (Swanberg, Desfontaines, Haney
@@ -49,6 +49,7 @@ from tabsynth.drafting.formats import (
     NUMBER,
     Distinct,
     decimal_of,
+    declared_categories,
     distinct,
     format_codes,
     if_clear,
@@ -56,7 +57,15 @@ from tabsynth.drafting.formats import (
     without_marks,
 )
 from tabsynth.drafting.identifiers import NAMED, named_for_one
-from tabsynth.drafting.released_columns import CLEAR, FORMAT, ColumnDraft, Question, Rest
+from tabsynth.drafting.released_columns import (
+    CLEAR,
+    FORMAT,
+    ColumnDraft,
+    OrderedDraft,
+    Question,
+    Rest,
+    TextDraft,
+)
 from tabsynth.drafting.released_numbers import draft_of
 from tabsynth.drafting.summary import group_reasons, summarize
 from tabsynth.encoding.rows import key_of, names_of, rows_within_bound
@@ -74,9 +83,13 @@ FORMATS = "formats of columns"
 RELATIONS = "relations"
 OPTIONS = ("null_values", "decimal", RELATIONS)  # of the draft of a fit, besides the design
 TYPES, KINDS = "types that the file declares", "which columns are numeric, text or time"  # public
+ORDERED = (
+    "which columns are ordered categories, and their categories where not in alphabetical order"
+)
 INFERRED = (
-    "The draft takes as public which columns of this DataFrame are numeric, text or time. Where pandas inferred that from the"
-    " rows, one row may have decided it. tabsynth.read_table reads a file without such inference."
+    "The draft takes as public which columns of this DataFrame are numeric, text or time, and the categories of"
+    " ordered ones unless they are in alphabetical order. Where pandas inferred that from the rows, one row may have decided it."
+    " tabsynth.read_table reads a file without such inference."
 )
 LIMIT = 2.0  # standard deviations of noise above a sum: a number of rows that is unlikely to be exceeded
 
@@ -101,7 +114,8 @@ def draft_private(
     table : DataFrame
         Texts that are numbers, dates or truth values in most rows become columns of these. Of a DataFrame only this is
         public: its columns, in their order, and whether each is numeric, text or time (dates with their time zone, lengths
-        of time, or periods). A UserWarning says so, because pandas may have inferred it from the rows.
+        of time, or periods); and whether categories are ordered, and which they are. In alphabetical order they may be those
+        of the rows, and are released. A UserWarning says so, because pandas may have inferred it from the rows.
         :func:`tabsynth.read_table` reads a file without inference, and the types that the file declares are then public.
     epsilon, delta : float
         The budget of the draft. It counts in every fit that takes the schema.
@@ -287,13 +301,19 @@ class _Draft:
         self._bits = Randomness(seed).noise()
         frame, shared = _of_units(table, design, key_of(seed))
         kinds = {name: public_dtype(str(frame.dtypes[name])) for name in frame.columns}
+        self._ordered = {
+            name: categories
+            for name in frame.columns
+            if (categories := declared_categories(frame[name], self._nulls)) is not None
+        }
         declared = {
             name: dtype
             for name, dtype in declared_types(frame).items()
-            if name in kinds and public_dtype(dtype) == kinds[name]
+            if name in kinds.keys() - self._ordered.keys() and public_dtype(dtype) == kinds[name]
         }
         self.inferred = len(declared) < len(kinds)
         self.public = [TYPES] * bool(declared) + [KINDS] * self.inferred
+        self.public += [ORDERED] * bool(self._ordered)
         self._dtypes = kinds | declared
         self._left = {name: NAMED for name in self._dtypes if named_for_one(name)}
         self._left |= {
@@ -353,12 +373,27 @@ class _Draft:
         drafts = {}
         for name, counted in formats.items():
             numbers = without_marks(counted, self.decimal, clear)
-            draft = draft_of(name, self._dtypes[name], numbers, clear, self._nulls, self.decimal)
+            categories = self._ordered.get(name)
+            draft: ColumnDraft | str
+            if categories:
+                draft = OrderedDraft(
+                    name=name,
+                    dtype="category",
+                    nulls=counted[NULL] > clear,
+                    null_values=self._nulls,
+                    categories=categories,
+                )
+            else:
+                draft = draft_of(
+                    name, self._dtypes[name], numbers, clear, self._nulls, self.decimal
+                )
             if isinstance(draft, str):
                 self._left[name] = draft
                 continue
+            if isinstance(draft, TextDraft):
+                draft.ordered = categories is not None
             draft.rows = sum(if_clear(n, clear) for form, n in numbers.items() if form != NULL)
-            for fact in ("kind", "dtype", "nulls"):
+            for fact in ("nulls",) if categories else ("kind", "dtype", "nulls"):
                 draft.source(fact, purpose)
             drafts[name] = draft
         return drafts

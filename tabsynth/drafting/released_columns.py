@@ -17,7 +17,7 @@ from tabsynth.drafting.catalogue import CATALOGUE
 from tabsynth.drafting.categories import other_texts
 from tabsynth.drafting.formats import Distinct
 from tabsynth.drafting.known_texts import KnownTexts
-from tabsynth.schema.categorical import Categorical
+from tabsynth.schema.categorical import Categorical, Ordinal
 from tabsynth.schema.column import Column
 
 MOST_CATEGORIES = 4_000
@@ -181,16 +181,28 @@ class TruthDraft(ColumnDraft):
 
 
 @dataclass(eq=False, kw_only=True)
+class OrderedDraft(ColumnDraft):
+    """Categories that the dtype declares in their order, of which only nulls are asked. Rarer nulls become the first category."""
+
+    categories: tuple[str, ...]
+
+    def column(self) -> Column:
+        """See :meth:`ColumnDraft.column`."""
+        return Ordinal(**self.facts, categories=self.categories, other=self.categories[0])
+
+
+@dataclass(eq=False, kw_only=True)
 class TextDraft(ColumnDraft):
     """Texts that enough rows have become categories, and so do texts of the catalogue that complete them.
 
     The first in ``texts`` is the most common, for its round was the first and its sum the largest of that round. Rows with
     other values become a category of their own (``other``, if this does not mean null) if they are clearly any, else the
-    most common one.
+    most common one. ``ordered``: the column declares that its sorted texts are in their order.
     """
 
     reason: str  # why the column is left out, where no text is released
     texts: dict[str, float] = field(default_factory=dict)
+    ordered: bool = False
 
     @cached_property
     def known(self) -> KnownTexts:
@@ -257,6 +269,10 @@ class TextDraft(ColumnDraft):
         if not texts - {other}:
             return self.reason
         other = other if other in texts else next(iter(self.texts))
+        if self.ordered:
+            listed = (*sorted(self.texts), *sorted(texts - {*self.texts}))
+            facts = self.facts | {"dtype": "category"}
+            return Ordinal(**facts, categories=listed, other=other)
         return Categorical(**self.facts, categories=tuple(sorted(texts)), other=other)
 
     def _note_of_unreleased(self, column: Column) -> str:

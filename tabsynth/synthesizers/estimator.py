@@ -194,7 +194,7 @@ class Synthesizer(BaseEstimator):
             pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares. Tables that
             outgrow memory are a :class:`tabsynth.tables.ParquetCounter`, a DuckDB relation or a polars LazyFrame; MargNet also
             takes a PySpark DataFrame and any :class:`tabsynth.tables.RowCounter`. A fit without a schema drafts one, as :func:`tabsynth.draft_private` does. Of a DataFrame it
-            then takes as public which columns are numeric, text or time, and a UserWarning says so. Of a table that
+            then takes as public which columns are numeric, text or time, and the categories of ordered ones, and a UserWarning says so. Of a table that
             :func:`tabsynth.read_table` read, it takes the types that the file declares.
         progress : callable, optional
             ``progress(stage, done, total)``.

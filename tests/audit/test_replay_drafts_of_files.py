@@ -371,6 +371,27 @@ def test_the_text_of_a_cell_follows_from_that_cell(case: str) -> None:
         assert result.worst_move <= 1 + 1e-9
 
 
+RANKS = pd.CategoricalDtype(["low", "mid", "high", "n/a", "never"], ordered=True)
+
+
+@pytest.mark.parametrize("more", ["never", "n/a", None])
+@pytest.mark.parametrize("in_order_of", ["a person", "pandas"])
+def test_what_ordered_categories_say_is_of_no_row(in_order_of: str, more: str | None) -> None:
+    """Neither which categories rows have, nor a list that pandas took from the rows."""
+    cells = few("low", "high", "low", "mid")
+    tables = []
+    for column in (cells, [*cells, more]):
+        values = pd.Series(column, dtype="category").cat.as_ordered()
+        tables.append(beside(values.astype(RANKS) if in_order_of == "a person" else values))
+    assert (tables[0]["x"].dtype == tables[1]["x"].dtype) == (
+        more is None or in_order_of != "pandas"
+    )
+    for one, other in (tables, tables[::-1]):
+        result = drafted(lambda table: table, one, other)
+        assert result.passes, result.first_difference
+        assert 0.9 < result.worst_move <= 1 + 1e-9
+
+
 def test_a_list_is_no_category() -> None:
     for library in (pa, None):
         for case in ("lists", "structs"):

@@ -49,6 +49,19 @@ def test_dates_of_python() -> None:
     assert draft_schema(pd.DataFrame({"a": days * 4}), min_count=1)["a"].kind == "date"
 
 
+def test_a_list_of_ordered_categories_is_declared_unless_it_may_be_of_the_rows() -> None:
+    """Rare ones, those without rows, and none that means null; pandas sorts those of the rows."""
+    listed = ["lo", "n/a", "mid", "hi", "never"]
+    ranked = pd.Categorical(["hi", "lo", "n/a"] * 40 + ["mid"], listed, ordered=True)
+    table = pd.DataFrame({"ranked": ranked, "sorted": [*"abc"] * 40 + ["z"]})
+    table["sorted"] = table["sorted"].astype("category").cat.as_ordered()
+    schema = draft_schema(table, ("n/a",))
+    assert (schema["ranked"].kind, schema["ranked"].other) == ("ordinal", None)
+    assert schema["ranked"].categories == ("lo", "mid", "hi", "never")
+    assert schema["sorted"].kind == "ordinal"
+    assert schema["sorted"].categories == ("a", "b", "c", "other")
+
+
 def test_facts() -> None:
     order = pd.CategoricalDtype(["lo", "mid", "hi"], ordered=True)
     table = pd.DataFrame(

@@ -281,6 +281,35 @@ def test_of_the_dtypes_of_a_data_frame_only_numeric_text_and_time_are_kept() -> 
     assert set(made["constant"]) <= {"same", "other"}
 
 
+def test_ordered_categories_come_back_ordered() -> None:
+    """With all that their list declares, whatever the rows have; a list in alphabetical order may be of the rows."""
+    rng = np.random.default_rng(0)
+    listed = ["lo", "mid", "NA", "hi", "never"]
+    rare = ["mid", "NA"] + [None] * 3
+    table = pd.DataFrame(
+        {
+            "risk": pd.Categorical([*rng.choice(["lo", "hi"], 995), *rare], listed, ordered=True),
+            "nulls": pd.Categorical(rng.choice(["lo", None], 1000), listed, ordered=True),
+            "grade": pd.Categorical([*rng.choice(["I", "II"], 999), "III"], ordered=True),
+            "rank": pd.Categorical(rng.choice([3, 1, 2], 1000), [3, 1, 2], ordered=True),
+            "plain": pd.Categorical(rng.choice(["lo", "hi"], 1000), listed),
+        }
+    )
+    with pytest.warns(UserWarning, match="categories of ordered ones"):
+        model = MargNet(epsilon=5, random_state=0).fit(table)
+    made, schema = model.sample(500), model.schema_
+    without_null = ["lo", "mid", "hi", "never"]
+    for name in ("risk", "nulls"):
+        assert schema[name].categories == (*without_null,) and schema[name].kind == "ordinal"
+        assert made[name].dtype == pd.CategoricalDtype(without_null, ordered=True)
+        assert schema.released["facts"][name] == {"nulls": ["schema: formats of columns"]}
+    assert not schema["risk"].nulls and schema["nulls"].nulls
+    assert made["nulls"].isna().mean() == pytest.approx(0.5, abs=0.15)
+    assert made["grade"].dtype.ordered and set(made["grade"]) <= {"I", "II", "other"}
+    assert schema["rank"].dtype == "int64" and schema["plain"].dtype == "str"
+    assert private_schema.ORDERED in schema.released["public"]
+
+
 def test_a_plan_drafts_nothing() -> None:
     with pytest.raises(InputError, match="only fit drafts one"):
         MargNet(epsilon=1).plan()
