@@ -85,6 +85,12 @@ class Partition:
         ends = self.ends()
         return None if ends is None else (self.edges[ends[0]], self.edges[ends[1] + 1])
 
+    def clear_beyond(self, low: float, high: float) -> bool:
+        """Return whether cells outside of two edges clearly have rows, all together."""
+        outside = (self.edges[1:] <= low) | (self.edges[:-1] >= high)
+        noise = math.sqrt(np.square(self._deviations()[outside]).sum())
+        return bool(self.estimates[outside].sum() > CLEAR_CELL * noise)
+
     def refine(self) -> None:
         """Split the cells at the ends where they are too wide, and decide which cells are asked for."""
         ends = self.ends()

@@ -41,6 +41,8 @@ class LineDraft(ColumnDraft):
         Of the cells by which the distribution of numbers of many steps is asked.
     step : float, optional
         The least step of values; None for reals.
+    limits : tuple of float, optional
+        Edges between which all values lie by ``entry`` of the catalogue, if the noisy sums do not say otherwise.
     endless : bool
         Whether all values lie in cells of the first partition.
     multiples : tuple of int
@@ -59,6 +61,8 @@ class LineDraft(ColumnDraft):
     shape_edges: np.ndarray
     step: float | None
     endless: bool
+    limits: tuple[float, float] | None = None
+    entry: str = ""
     multiples: tuple[int, ...] = ()
     values: set[float] = field(default_factory=set)
     multiple: int = 1
@@ -147,6 +151,8 @@ class LineDraft(ColumnDraft):
         elif self._bounds is not None:
             released = (points >= self._bounds[0]) & (points < self._bounds[1])
             released |= np.isin(points, list(self.values))
+        elif self.limits is not None:
+            released = (points >= self.limits[0]) & (points < self.limits[1])
         else:
             return None
         return Question(self.name, np.where(np.isnan(points) | released, -1, 0), 1, about="rest")
@@ -189,7 +195,7 @@ class LineDraft(ColumnDraft):
                 self.source("nulls", purpose)
                 self.nulls = bool(clear[-1])
             self.partition.learn(sums[:-1], std)
-            self._bounds = self.partition.bounds() or self._bounds
+            self._set_bounds()
         elif question.about == "shape":
             assert self._shape is not None
             self.source("cells", purpose)
@@ -206,7 +212,7 @@ class LineDraft(ColumnDraft):
                     # Amounts, which cells represent as well.
                     self.values, self.dense = set(), True
                     self.partition.take_back()
-            self._bounds = self.partition.bounds() or self._bounds
+            self._set_bounds()
         elif question.about == "multiples":
             self.source("multiples", purpose)
             sums = np.maximum(sums, 0)
@@ -215,6 +221,16 @@ class LineDraft(ColumnDraft):
         else:
             self.source("values", purpose)
             self._different = float(sums[0]), std
+
+    def _set_bounds(self) -> None:
+        """Set the bounds to what the partition finds, or found before, within the limits of the catalogue."""
+        self._bounds = self.partition.bounds() or self._bounds
+        if self._bounds is None or self.limits is None or self.partition.clear_beyond(*self.limits):
+            return
+        low, high = max(self._bounds[0], self.limits[0]), min(self._bounds[1], self.limits[1])
+        if low < high and (low, high) != self._bounds:
+            self._bounds = low, high
+            self.source("bounds", self.entry)
 
     # What follows.
 
@@ -228,6 +244,9 @@ class LineDraft(ColumnDraft):
 
     def column(self) -> Column | str:
         """See :meth:`ColumnDraft.column`."""
+        if self._bounds is None and self.limits is not None and not self.unreleased.clear:
+            self._bounds = self.limits
+            self.source("bounds", self.entry)
         bounds = self._bounds
         if bounds is None and not self.values:
             return f"no range of its values has enough rows {AT_THIS_BUDGET}"

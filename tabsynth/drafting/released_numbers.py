@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._typing import JsonObject
+from tabsynth.drafting.catalogue import CATALOGUE, catalogue
 from tabsynth.drafting.formats import (
     BOOL,
     DECIMALS,
@@ -219,11 +220,17 @@ def _draft_numbers(
             return step
         return max(step or 0.0, END * (high - low))
 
+    edges, limits, hint = edges_of_numbers(step), None, catalogue().hint_of(facts["name"])
+    if hint is not None and hint.low is not None and hint.high is not None:
+        limits = hint.low, hint.high + (step or 1e-9)
+        edges = np.unique(np.concatenate([edges, limits]))
     return NumberDraft(
         **facts,
         dtype=dtype,
         decimal=mark,
-        partition=Partition(edges_of_numbers(step), round_numbers(step), width),
+        limits=limits,
+        entry="" if hint is None else CATALOGUE + hint.name,
+        partition=Partition(edges, round_numbers(step), width),
         shape_edges=edges_of_numbers(step, SHAPE),
         step=step,
         endless=True,
