@@ -176,6 +176,19 @@ def test_ends_are_decided_with_noise() -> None:
     assert 4 <= found <= 36
 
 
+def test_heaping_is_decided_with_noise() -> None:
+    """Numbers with a few more multiples of ten than chance gives: heaped in some drafts, and not in others."""
+    numbers = np.random.default_rng(0).integers(1, 400, 1_200)
+    numbers[:100] = numbers[:100] // 10 * 10 + 10
+    heaped = set()
+    for seed in range(40):
+        number = number_draft("x")
+        number._bounds = 0.0, 401.0
+        draft_of_rows(pd.DataFrame({"x": numbers.astype(str)}), 0.3, seed)._round({"x": number}, 3)
+        heaped.add(number.heaping)
+    assert len(heaped) > 1
+
+
 def test_repeats_are_decided_with_noise() -> None:
     """Of a thousand rows nine hundred with different numbers are on the limit of what numbers of records are."""
     left = 0

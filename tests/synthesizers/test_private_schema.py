@@ -337,16 +337,6 @@ def test_selections_are_noisy(number: int, rows: int, value: str, known: tuple[s
     assert 4 <= sum(released) <= 36
 
 
-def test_heaping_is_decided_by_noisy_sums() -> None:
-    """Numbers with a few more multiples of ten than chance gives: heaped in some drafts, and not in others."""
-    rng = np.random.default_rng(0)
-    numbers = rng.integers(1, 400, 1_200)
-    numbers[:100] = numbers[:100] // 10 * 10 + 10
-    table = pd.DataFrame({"x": numbers})
-    heaped = {draft_of_rows(table, seed=seed).columns()[0][0].heaping for seed in range(40)}  # type: ignore[attr-defined]
-    assert len(heaped) > 1
-
-
 def test_heaped_blood_pressures_stay_heaped() -> None:
     rng = np.random.default_rng(0)
     sbp = rng.normal(130, 24, 3_500).round()
