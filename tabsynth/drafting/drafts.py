@@ -18,10 +18,9 @@ import pandas as pd
 from tabsynth._validate import integer, quote
 from tabsynth.drafting.categories import draft_categorical, draft_ordinal, review_categorical
 from tabsynth.drafting.identifiers import (
-    NAMED,
     identifying_categories,
     identifying_name,
-    named_for_one,
+    reason_of_name,
     value_format,
 )
 from tabsynth.drafting.numbers import draft_numeric, identifying_numbers, review_numeric
@@ -158,8 +157,8 @@ def _draft(
     name: str, values: pd.Series, null_values: Sequence[str], min_count: int, decimal: str | None
 ) -> Column:
     """Return a column of a table, or why it is left out."""
-    if named_for_one(name):
-        raise LeftOut(NAMED)
+    if (reason := reason_of_name(name)) is not None:
+        raise LeftOut(reason)
     if not values.notna().any():
         raise LeftOut("all of its values are missing")
     if len({isinstance(value, str) for value in values.dropna().astype(object)}) > 1:

@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 
 from tabsynth.drafting.time_formats import reason_of_times, time_class
 from tabsynth.schema.column import Column
+from tabsynth.tables.frames import UNNAMED
 
 NAMED = "its name is that of an identifier"
+ROW_NAMES = "it is a first column without a name, as R writes row names"
 LOOK_LIKE_IDENTIFIERS = "its values look like identifiers"
 RECORD_NUMBERS = "nearly all of its whole numbers differ, as record numbers do"
 # Reasons of private drafts for columns that may say which rows are of one person.
@@ -100,6 +102,13 @@ def named_for_one(name: str) -> bool:
     return any(map(ANYWHERE.fullmatch, words)) or bool(_OF_ONE.fullmatch("".join(words)))
 
 
+def reason_of_name(name: str) -> str | None:
+    """Return why a column is left out by its name alone, in a clause; None if it is not."""
+    if name == UNNAMED:
+        return ROW_NAMES
+    return NAMED if named_for_one(name) else None
+
+
 def named_for_codes(name: str) -> bool:
     """Return whether a column's name says that its few whole numbers are codes, such as ``admission_type_id``."""
     words = _words(name)
@@ -113,8 +122,8 @@ def named_for_time(name: str) -> bool:
 
 def identifying_name(column: Column) -> str | None:
     """Return why the name of a column says that it identifies people or records, in a clause; None if it does not."""
-    if named_for_one(column.name):
-        return NAMED
+    if (reason := reason_of_name(column.name)) is not None:
+        return reason
     words = _words(column.name)
     perhaps = bool(words) and _LIST_PERHAPS.fullmatch(words[-1])
     if perhaps and (len(column.categories) or column.cells) > FEW:

@@ -56,7 +56,7 @@ from tabsynth.drafting.formats import (
     public_dtype,
     without_marks,
 )
-from tabsynth.drafting.identifiers import NAMED, named_for_one
+from tabsynth.drafting.identifiers import reason_of_name
 from tabsynth.drafting.released_columns import (
     CLEAR,
     FORMAT,
@@ -315,7 +315,9 @@ class _Draft:
         self.public = [TYPES] * bool(declared) + [KINDS] * self.inferred
         self.public += [ORDERED] * bool(self._ordered)
         self._dtypes = kinds | declared
-        self._left = {name: NAMED for name in self._dtypes if named_for_one(name)}
+        self._left = {
+            name: reason for name in self._dtypes if (reason := reason_of_name(name)) is not None
+        }
         self._left |= {
             name: f"its dtype {dtype} is not supported"
             for name, dtype in self._dtypes.items()

@@ -24,6 +24,7 @@ import pandas as pd
 from tabsynth._validate import MAX_COLUMNS, quote
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.schema import duplicates
+from tabsynth.tables.frames import with_first_name
 from tabsynth.tables.limits import FREE_BYTES, MAX_ROW, Limits
 
 logger = logging.getLogger("tabsynth")
@@ -364,18 +365,23 @@ def _read_one_column(
     return texts.where(~texts.isin(nulls)).to_frame()
 
 
-def check_header(path: str | Path, header: Sequence[str]) -> None:
-    """Refuse a header with too many columns, names that are missing or there twice, or a NUL."""
+def check_header(path: str | Path, header: Sequence[str]) -> list[str]:
+    """Return the names of columns. Refuse too many columns, names that are missing or there twice, or a NUL.
+
+    The first of several columns may have no name, as in what R writes with the names of rows.
+    """
     if not header:
         raise _empty(path)
     if len(header) > MAX_COLUMNS:
         raise InputError(f"{path} has {len(header):,} columns; at most {MAX_COLUMNS:,} are read.")
-    for name in duplicates(header):
+    names = with_first_name(header) if len(header) > 1 else [*header]
+    for name in duplicates(names):
         raise InputError(f"{path} has column {quote(name)} twice; rename or drop one.")
-    if "" in header:
-        raise InputError(f"{path}: column {list(header).index('') + 1} has no name; give it one.")
-    if any("\0" in name for name in header):
+    if "" in names:
+        raise InputError(f"{path}: column {names.index('') + 1} has no name; give it one.")
+    if any("\0" in name for name in names):
         raise InputError(f"{path}, line 1 holds a NUL; it is not a CSV table.")
+    return names
 
 
 def _check_rows(path: str | Path, lines: Iterator[str], sep: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Tables out of files as they are, and into files: the format follows from the suffix."""
 
 import csv
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from tabsynth.tables.arrow_files import NAMES as ARROW
 from tabsynth.tables.arrow_files import read_arrow, write_arrow
 from tabsynth.tables.delimited import COMPRESSIONS, SEPARATORS, open_packed, read_texts
 from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescape
-from tabsynth.tables.frames import with_declared_types
+from tabsynth.tables.frames import UNNAMED, with_declared_types
 from tabsynth.tables.labelled import SUFFIXES as LABELLED
 from tabsynth.tables.labelled import read_labelled
 from tabsynth.tables.workbooks import read_sheet, write_sheet
@@ -196,6 +197,12 @@ def _as_declared(
     columns_aside = frame.loc[:, [is_aside(str(name)) for name in frame.columns]]
     declared = {*schema.names, *schema.names_left_out, *schema.design.names}
     frame = frame.drop(columns=[name for name in columns_aside.columns if name not in declared])
+    if UNNAMED in frame.columns[:1] and UNNAMED not in declared:
+        frame = frame.drop(columns=UNNAMED)
+        warnings.warn(
+            f"{path}: its first column is left out. It has no name, as the names of rows that R writes.",
+            stacklevel=3,
+        )
     if check_sep:
         _check_separator(path, frame, schema.names)
     marked = schema.replace(decimal=decimal or schema.decimal)

@@ -14,7 +14,7 @@ rows, but it does not change this declaration: no edit of rows makes a dtype pub
 
 import datetime
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -38,6 +38,9 @@ CHOICES = ("fitted", *LIBRARIES)
 PART_ROWS = 2**18  # of a DataFrame that are encoded at a time
 _YEARS = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
 _SECONDS = -62_135_596_800, 253_402_300_800  # from 1970 to the years 1 and 10000
+UNNAMED = (
+    "Unnamed: 0"  # what pandas calls a first column without a name, such as the names of rows of R
+)
 DECLARED = "tabsynth: types that the file declares"  # key of attrs
 
 
@@ -253,6 +256,11 @@ def declared_types(frame: pd.DataFrame) -> dict[str, str]:
     )
 
 
+def with_first_name(names: Sequence[str]) -> list[str]:
+    """Return names of columns, the first of which pandas gives if it is empty."""
+    return [UNNAMED if place == 0 and not name else name for place, name in enumerate(names)]
+
+
 def check_names(frame: pd.DataFrame, what: str = "table") -> None:
     """Raise an InputError for columns whose names are no texts: a schema has texts, and no column is renamed silently."""
     if isinstance(frame.columns, pd.MultiIndex):
@@ -273,8 +281,16 @@ def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
 
     Whole numbers and booleans of Arrow data come in pandas' nullable dtypes, whether or not there is a null:
     see :func:`tabsynth.tables.frames.column_from_arrow`. Cells of objects become plain ones: see
-    :func:`tabsynth.schema.cells.with_plain_cells`. Other pandas columns are taken as they are.
+    :func:`tabsynth.schema.cells.with_plain_cells`. Other pandas columns are taken as they are. A first column without a
+    name has the name :data:`UNNAMED`.
     """
+    frame = _to_pandas(table, what)
+    if not len(frame.columns) or frame.columns[0] != "":
+        return frame
+    return frame.set_axis(with_first_name(frame.columns), axis=1)
+
+
+def _to_pandas(table: Any, what: str) -> pd.DataFrame:
     if isinstance(table, pd.DataFrame):
         check_names(table, what)
         return plain_frame(table)

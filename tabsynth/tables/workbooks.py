@@ -67,7 +67,7 @@ def read_sheet(path: str | Path, null_values: tuple[str, ...], sheet: str | None
         header = [_text(cell) for cell in next(rows, ())]
         while header and not header[-1]:
             header.pop()
-        check_header(path, header)
+        header = check_header(path, header)
         cells = [_cells(path, number, row, len(header)) for number, row in enumerate(rows, 2)]
     except InputError:
         raise

@@ -2,6 +2,7 @@
 
 import string
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import csv as arrow_csv
 
 from tabsynth import InputError, MargNet, Schema, load, read_table
 from tabsynth.drafting.drafts import MIN_COUNT, draft_schema, identifying, review
-from tabsynth.drafting.identifiers import FEW, MAX_DRAFTED_CATEGORIES, named_for_one
+from tabsynth.drafting.identifiers import FEW, MAX_DRAFTED_CATEGORIES, ROW_NAMES, named_for_one
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Column
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES
@@ -146,6 +148,43 @@ def test_identifiers_of_many_rows_each_are_left_out() -> None:
     for name, values in forms.items():
         reason = drafted([value for value in values for _ in range(40)], name)
         assert isinstance(reason, str) and not any(value in reason for value in values), name
+
+
+@pytest.mark.parametrize("form", ["csv", "xlsx", "pandas", "renamed", "polars", "pyarrow"])
+def test_a_first_column_without_a_name_is_left_out(form: str, tmp_path: Path) -> None:
+    """Files that R writes with the names of rows have one."""
+    rows = pd.DataFrame({"sex": ["f", "m"] * 500, "kids": [0, 1, 2, 1] * 250})
+    path = tmp_path / ("t.xlsx" if form == "xlsx" else "t.csv")
+    if form == "xlsx":
+        pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+        rows.to_excel(path)
+    else:
+        rows.to_csv(path)
+    table: Any
+    if form in ("csv", "xlsx"):
+        table = read_table(path)
+    elif form == "polars":
+        table = pytest.importorskip("polars", reason="polars is not installed").read_csv(path)
+    elif form == "pyarrow":
+        table = arrow_csv.read_csv(path)
+    else:
+        table = pd.read_csv(path)
+        table = table.rename(columns={"Unnamed: 0": ""}) if form == "renamed" else table
+    left_out = [{"name": "Unnamed: 0", "reason": ROW_NAMES}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MargNet(epsilon=20, config=MargNetConfig(steps=2)).fit(table)
+    for schema in (draft_schema(table), model.schema_):
+        assert schema.names == ("sex", "kids")
+        assert list(schema.left_out) == left_out
+
+
+def test_a_file_with_names_of_rows_is_read_by_a_schema_that_has_none(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"sex": ["f", "m"] * 50})
+    rows.to_csv(tmp_path / "t.csv")
+    schema = draft_schema(rows)
+    with pytest.warns(UserWarning, match="its first column is left out"):
+        assert read_table(tmp_path / "t.csv", schema).columns.tolist() == ["sex"]
 
 
 def test_rare_values_become_one_category() -> None:
