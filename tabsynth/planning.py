@@ -30,6 +30,7 @@ from tabsynth.privacy.accounting.mechanisms import (
 )
 from tabsynth.privacy.noise.counts import shares_by_cells
 from tabsynth.schema.column import Column
+from tabsynth.schema.linked import SchemaLike, read_table_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.plan import Plan
 
@@ -132,12 +133,13 @@ class ColumnError:
     distance: float
 
 
-def column_errors(fit_plan: Plan, schema: Schema, rows: int) -> tuple[ColumnError, ...]:
+def column_errors(fit_plan: Plan, schema: SchemaLike, rows: int) -> tuple[ColumnError, ...]:
     """Return the expected error of each column in MargNet's one-way counts, from the schema and a declared number of rows.
 
     The noise of a count is normal with standard deviation s, so that the L1 error of the counts is expected to be
     codes · s · √(2/π); half of it over the rows is the distance. Empty for other methods, and for rows with weights.
     """
+    schema = read_table_schema(schema)
     first = next((s.mechanism for s in fit_plan.spends if s.purpose == methods.ONE_WAY), None)
     if fit_plan.method != "margnet" or not isinstance(first, Gaussian) or schema.weight is not None:
         return ()
@@ -161,7 +163,7 @@ def plan_noise(
     epsilon: float,
     delta: float = 1e-5,
     *,
-    schema: Schema | None = None,
+    schema: SchemaLike | None = None,
     batches: Sequence[int] = BATCHES,
     steps: Sequence[int] = STEPS,
     parameters: Mapping[str, Any] | None = None,
@@ -174,7 +176,7 @@ def plan_noise(
         Any method without teachers.
     rows : int
         Of the table, as the caller declares it: public, never counted in a private table.
-    schema : Schema, optional
+    schema : Schema, dict or path, optional
         A GAN's noise does not depend on it; MargNet's does.
     batches, steps : sequence of int
         The grid of a GAN's steps.
@@ -206,7 +208,7 @@ def plan(
     rows: int,
     epsilon: float,
     delta: float = 1e-5,
-    schema: Schema | None = None,
+    schema: SchemaLike | None = None,
     **parameters: Any,
 ) -> Plan:
     """Return the privacy cost of a fit of ``method``, before there is a table.
@@ -219,7 +221,7 @@ def plan(
         The number of rows. You declare it; it must not be counted in a private table.
     epsilon, delta : float
         The privacy budget.
-    schema : Schema, optional
+    schema : Schema, dict or path, optional
         The schema of the table; required for methods whose noise depends on the columns (``margnet``).
     **parameters
         Further parameters of the estimator. ``class_column`` of ``pate-acgan`` has a default without a schema.
@@ -667,7 +669,7 @@ def _rounded_up(number: float) -> float:
     return round(math.ceil(number / unit - 1e-9) * unit, 9)
 
 
-def _check_schema(method: str, schema: Schema | None) -> None:
+def _check_schema(method: str, schema: SchemaLike | None) -> None:
     if schema is None and methods.METHODS[method].by_schema:
         raise InputError(
             f"Method {method} allocates its budget by the columns; give the table's schema (schema=), or for a fit without one"

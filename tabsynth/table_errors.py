@@ -13,6 +13,7 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.labels import check_budget
 from tabsynth.privacy.accounting.mechanisms import of_sum
 from tabsynth.privacy.noise.counts import Measured, cells_of, number_of
+from tabsynth.schema.linked import SchemaLike, read_table_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.declared import (
@@ -86,7 +87,7 @@ class TableError:
 
 def plan_tables(
     tables: Sequence[Sequence[str]],
-    schema: Schema,
+    schema: SchemaLike,
     rows: int,
     epsilon: float,
     delta: float = 1e-5,
@@ -102,7 +103,7 @@ def plan_tables(
     ----------
     tables : sequence of sequence of str
         Each of modelled columns, or of columns that follow from one modelled column by a table.
-    schema : Schema
+    schema : Schema, dict or path
     rows : int
         As the caller declares it: public, never counted in a private table.
     epsilon, delta : float
@@ -114,6 +115,7 @@ def plan_tables(
         For an unknown column, a table of no column or of too many cells, and for a schema with survey weights.
     """
     check_budget(rows, epsilon, delta)
+    schema = read_table_schema(schema)
     if schema.design.weight is not None:
         raise InputError(
             "The error of a table is planned for rows that count once; take the weight out of the schema."

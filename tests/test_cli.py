@@ -260,6 +260,8 @@ def test_what_the_parser_refuses_is_a_line_with_the_value_and_where_help_is(tmp_
         ((*fit, "--epsilon", "abc"), "got 'abc'. See tabsynth fit --help."),
         (fit, "Missing option '--epsilon'. See tabsynth fit --help."),
         ((*fit, "--epsilom", "1"), "No such option: --epsilom. Did you mean --epsilon? See"),
+        ((*fit, "-e", "1"), "No such option: -e. Did you mean --epsilon? See tabsynth fit"),
+        ((*fit, "-z"), "No such option: -z. See tabsynth fit --help."),
         ((*fit, "--label", "sex"), "No such option: --label. A setting of a method is written as"),
         (
             ("sample", "m", "--label", "x"),

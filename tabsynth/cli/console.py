@@ -96,12 +96,15 @@ def say_usage_error(error: Any) -> None:
     if hasattr(error, "possibilities"):  # of the parser, which share a few letters with it
         name = error.option_name
         alike = get_close_matches(name, error.possibilities or (), cutoff=0.75)
+        if is_short := len(name.lstrip("-")) == 1:
+            known = [option for parameter in error.ctx.command.params for option in parameter.opts]
+            alike = [option for option in known if option.startswith(f"--{name[-1]}")]
         if replaced := REPLACED.get(verb, {}).get(name.strip("-")):
             alike = [replaced]
         message = f"No such option: {name}"
         if alike:
             message += f". Did you mean {alike[0]}?"
-        elif verb in ("fit", "plan"):
+        elif verb in ("fit", "plan") and not is_short:
             setting = name.strip("-").replace("-", "_")
             setting = RENAMED.get(setting, setting)
             message += f". A setting of a method is written as --set {setting}=VALUE"

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tabsynth._files import parse_json, read_json_text
 from tabsynth._validate import quote
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import cli_command, flag, fractions, say, warn
@@ -17,11 +16,10 @@ from tabsynth.cli.options import (
     Publication,
     Reading,
     SurveyDesign,
-    load_schema,
     make_folder,
     typed_options,
 )
-from tabsynth.errors import InputError, TabsynthError
+from tabsynth.errors import InputError
 
 if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
@@ -47,18 +45,20 @@ def evaluate(
     --encoding, --decimal and --sheet are about the real tables. With the schema of linked tables, --real, --synthetic and
     --holdout are folders with a file for each table, and there is a page for each table besides.
     """
+    from tabsynth.schema.linked import LinkedSchema, read_schema
+
     real, synthetic, holdout = compared.tables
     schema, out, key = compared.schema, compared.out, compared.key
     design, charged = survey.options, asdict(publication)
     options: dict[str, Any] = {"target": measures.target, "by": measures.by}
     settings: dict[str, Any] = {"boosting": measures.boosting}
-    if schema is not None and is_linked_schema(schema):
+    facts = None if schema is None else read_schema(schema)
+    if isinstance(facts, LinkedSchema):
         # Each row of the root is a cluster.
         of_root = {k: design[k] for k in ("weights", "replicate_weights", "replicate_factor")}
         refused = {name: value for name, value in design.items() if name not in of_root}
         refused |= {**options, **settings, **charged}
-        return write_linked(compared, outputs, reading.options, of_root, refused)
-    facts = load_schema(schema)
+        return write_linked(compared, facts, outputs, reading.options, of_root, refused)
     outputs.check_folder(out, FILES, (*compared.tables, schema, key, publication.ledger))
     if facts is None:
         refused = {**charged, "decimal": reading.decimal}
@@ -251,6 +251,7 @@ def measure_privately(
 
 def write_linked(
     compared: Compared,
+    facts: "LinkedSchema",
     outputs: Outputs,
     reading: dict[str, str],
     survey: dict[str, Any],
@@ -267,18 +268,15 @@ def write_linked(
     """
     from tabsynth.evaluation import Survey
     from tabsynth.privacy.certificate.certificate import beside
-    from tabsynth.schema.linked import LinkedSchema
     from tabsynth.tables.files import linked_file, read_linked
 
     real, synthetic, holdout = compared.tables
     schema, out, key = compared.schema, compared.out, compared.key
-    assert schema is not None  # that of linked tables
     flags = [*map(flag, typed_options(refused))]
     if flags:
         raise InputError(
             f"Linked tables are evaluated without {', '.join(flags)}; leave these options out."
         )
-    facts = LinkedSchema.load(schema)
     pages = {name: f"table-{name}.html" for name in facts.names}
     outputs.check_folder(out, (*FILES, *pages.values()), (schema, key))
     takes = Survey(**survey).weighted_by(facts.design.weight).takes
@@ -298,17 +296,6 @@ def write_linked(
     parts = {pages[name]: part for name, part in report.reports.items()}
     write_report(report, out, outputs, parts)
     print_summary(report)
-
-
-def is_linked_schema(schema: Path) -> bool:
-    """Return whether a schema file is one of linked tables, by the format that it names."""
-    from tabsynth.schema.linked import FORMAT
-
-    try:
-        facts = parse_json(read_json_text(schema, "schema"), schema, "schema")
-    except TabsynthError:
-        return False  # Schema.load says what is wrong
-    return isinstance(facts, dict) and facts.get("format") == FORMAT
 
 
 def write_report(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tabsynth._files import parse_json, read_json, read_json_text
+from tabsynth._files import read_json
 from tabsynth._validate import quote
 from tabsynth.dossier.answers import Answers
 from tabsynth.errors import FileFormatError, InputError
@@ -30,8 +30,7 @@ from tabsynth.privacy.certificate.verification import State, Verification, verif
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.report.published import FORMAT as PUBLISHED
 from tabsynth.schema.column import Column
-from tabsynth.schema.linked import FORMAT as LINKED
-from tabsynth.schema.linked import LinkedSchema, TableKeys
+from tabsynth.schema.linked import LinkedSchema, TableKeys, read_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import TEXT, read_any
 
@@ -395,14 +394,6 @@ def check_one_claim(table: Path, verifications: list[Verification]) -> None:
         raise InputError(
             f"The tables of {table} have certificates of different fits; release them one by one."
         )
-
-
-def read_schema(path: Path) -> Schema | LinkedSchema:
-    """Return the schema of a fit, of one table or of linked tables."""
-    data = parse_json(read_json_text(path, "schema"), path, "schema")
-    if isinstance(data, dict) and data.get("format") == LINKED:
-        return LinkedSchema.load(path)
-    return Schema.load(path)
 
 
 def _tables(

@@ -39,6 +39,7 @@ from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.cells import base_dtype, with_nulls
 from tabsynth.schema.column import Column, check_dtype
 from tabsynth.schema.hierarchical import Hierarchical
+from tabsynth.schema.linked import SchemaLike, read_table_schema
 from tabsynth.schema.number_texts import (
     DECIMAL_MARKS,
     NUMBER_TEXT,
@@ -119,11 +120,12 @@ def draft_public(values: pd.Series) -> Column:
     return _column(str(values.name), values, DEFAULT_NULL_VALUES, 1)
 
 
-def review(schema: Schema) -> list[str]:
+def review(schema: SchemaLike) -> list[str]:
     """Return what a person must check in a drafted schema, a line each; columns that were left out come first.
 
-    No line shows a value of a column that was left out.
+    No line shows a value of a column that was left out. The schema may be given as a dict or the path of its file.
     """
+    schema = read_table_schema(schema)
     out = [
         f"{line}. To use it, declare the column by hand." for line in group_reasons(schema.left_out)
     ]

@@ -34,6 +34,7 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conform
+from tabsynth.schema.linked import SchemaLike, read_table_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 
@@ -55,7 +56,7 @@ DOUBT = {"dependency": 0.02, "order": 0.04, "one": 0.04}
 
 def suggest_constraints(
     table: object,
-    schema: Schema,
+    schema: SchemaLike,
     epsilon: float,
     delta: float = 1e-5,
     *,
@@ -70,7 +71,7 @@ def suggest_constraints(
     ----------
     table : DataFrame
         As a fit takes it: values that the schema does not declare are refused.
-    schema : Schema
+    schema : Schema, dict or path
     epsilon, delta : float
         The budget of the suggestions. It counts in every fit that takes the schema, whichever are accepted.
     random_state : int, optional
@@ -96,6 +97,7 @@ def suggest_constraints(
     """
     positive("epsilon", epsilon, finite=False)
     in_range("delta", delta, 0, 1, low_open=True, high_open=True)
+    schema = read_table_schema(schema)
     columns = [column for column in schema.columns if column.learned]
     mu = math.inf if math.isinf(epsilon) else gaussian_mu(epsilon, delta) * (1 - 1e-9)
     if len(columns) < 2:

@@ -7,6 +7,7 @@ from tabsynth._validate import quote
 from tabsynth.drafting.budget import draft_share
 from tabsynth.drafting.identifiers import IDENTIFIERS
 from tabsynth.drafting.released_columns import AT_THIS_BUDGET, TOO_FEW_VALUES
+from tabsynth.schema.linked import SchemaLike, read_table_schema
 from tabsynth.schema.schema import Schema
 
 LISTED = 10  # names of columns with one reason
@@ -18,7 +19,7 @@ TIMES, LARGEST = (
 
 
 def summarize(
-    schema: Schema, epsilon: float | None = None, delta: float = 1e-5, *, command: bool = False
+    schema: SchemaLike, epsilon: float | None = None, delta: float = 1e-5, *, command: bool = False
 ) -> list[str]:
     """Return what a draft kept and left out, grouped by reason, the rules that it found, and what would keep more columns, a line each.
 
@@ -26,7 +27,7 @@ def summarize(
 
     Parameters
     ----------
-    schema : Schema
+    schema : Schema, dict or path
         As a private draft released it.
     epsilon, delta : float, optional
         The budget of the fit or of the draft. It gives an estimate of how many columns a larger ε would keep.
@@ -38,6 +39,7 @@ def summarize(
     list of str
         One line alone where all columns are kept and represent nearly all rows, and no rule was found.
     """
+    schema = read_table_schema(schema)
     names = schema.names_left_out
     count = len(schema.columns) + len(names)
     lines = [f"{len(schema.columns)} of {count} columns are kept{':' if names else '.'}"]

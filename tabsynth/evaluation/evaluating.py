@@ -59,8 +59,6 @@ def evaluate_table(
     tables : Compared
         Tables as users have them; ``baseline`` is the real one.
     """
-    if schema is not None and not isinstance(schema, Schema):
-        raise InputError(f"Expected schema to be a Schema, got {quote(schema)}.")
     survey = survey.weighted_by(None if schema is None else schema.weight)
     declared = () if schema is None else (*schema.names, *schema.design.names)
     parts = [

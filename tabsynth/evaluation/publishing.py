@@ -105,8 +105,6 @@ def release(
 
     ``rng`` is for audits alone: figures with seeded noise are not private.
     """
-    if not isinstance(schema, Schema):
-        raise InputError(f"Expected schema to be a Schema, got {quote(schema)}.")
     stated, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
     declared, schema = schema, schema.comparable

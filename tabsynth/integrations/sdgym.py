@@ -20,7 +20,7 @@ from tabsynth._validate import one_of, positive, quote
 from tabsynth.errors import InputError, TableError
 from tabsynth.methods import METHODS
 from tabsynth.schema.importers.sdv import declarations
-from tabsynth.schema.schema import Schema
+from tabsynth.schema.linked import SchemaLike, read_table_schema
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def create_synthesizer(
     method: str = "margnet",
     *,
     epsilon: float,
-    schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    schema: SchemaLike | None = None,
     display_name: str | None = None,
     ledger: str | Path | None = None,
     **parameters: Any,
@@ -154,7 +154,7 @@ def fit_synthesizer(
     method: str,
     *,
     ledger: str | Path | None = None,
-    schema: Any = None,
+    schema: SchemaLike | None = None,
     **parameters: Any,
 ) -> Trained:
     """Fit one table of SDGym, which comes alone or as the one value of a dict, by the metadata of SDV as a dict.
@@ -173,13 +173,10 @@ def fit_synthesizer(
             )
         (data,) = data.values()
     try:
-        if isinstance(schema, str | Path):
-            schema = Schema.load(schema)
-        elif isinstance(schema, Mapping):
-            schema = Schema.from_dict(schema)
         if schema is None:
             columns = Columns.of(data, _keys(metadata))
         else:
+            schema = read_table_schema(schema)
             declared = {*schema.names, *schema.design.names}
             columns = Columns.of(data, [str(name) for name in data.columns if name not in declared])
         estimator = ESTIMATORS[method](schema, **parameters)

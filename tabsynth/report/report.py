@@ -27,8 +27,13 @@ from tabsynth.report.one_table import TableView
 from tabsynth.report.page import View
 from tabsynth.report.published import PublishedView
 from tabsynth.report.tabular import metrics_frame, to_markdown
-from tabsynth.schema.linked import LinkedSchema
-from tabsynth.schema.schema import Schema
+from tabsynth.schema.linked import (
+    AnySchemaLike,
+    LinkedSchema,
+    SchemaLike,
+    read_schema,
+    read_table_schema,
+)
 
 VIEWS: dict[type, Callable[..., View]] = {
     Evaluation: TableView,
@@ -110,7 +115,7 @@ def evaluate(
     synthetic: Any,
     holdout: Any = None,
     *,
-    schema: Schema | LinkedSchema | None = None,
+    schema: AnySchemaLike | None = None,
     certificate: Mapping[str, Any] | Verification | None = None,
     target: str | None = None,
     by: str | Sequence[str] | None = None,
@@ -132,7 +137,7 @@ def evaluate(
     holdout : DataFrame or dict of DataFrame, optional
         Real rows that the synthesizer never saw; of linked tables those of other roots. Without them leakage cannot be
         distinguished from learning, and prediction is tested on rows that the synthesizer saw.
-    schema : Schema or LinkedSchema, optional
+    schema : Schema, LinkedSchema, dict or path, optional
         Default: drafted from all tables that are compared, such as those of other programs; linked tables need a schema.
         Numbers that some table has as texts or reals are read alike. Columns that some table lacks, or that seem to
         identify people, are left out, and values of fewer than 10 rows of all tables are taken together. The report says
@@ -164,6 +169,7 @@ def evaluate(
         that is missing, or has no key column, a repeated key, or a row without a parent.
     """
     survey, config = survey or Survey(), config or EvaluationConfig()
+    schema = None if schema is None else read_schema(schema)
     tables: Compared[object] = Compared(synthetic, holdout, real)
     bearer = synthetic
     if isinstance(schema, LinkedSchema) and isinstance(synthetic, Mapping):
@@ -184,7 +190,7 @@ def evaluate_private(
     real: Any,
     synthetic: Any,
     *,
-    schema: Schema,
+    schema: SchemaLike,
     epsilon: float,
     delta: float | None = None,
     certificate: Mapping[str, Any] | Verification | None = None,
@@ -205,7 +211,7 @@ def evaluate_private(
     synthetic : DataFrame
         It must come with a certificate that makes it public. If it has the column of weights of the schema, it is
         weighted by that; otherwise its rows count the same.
-    schema : Schema
+    schema : Schema, dict or path
     epsilon : float
         Privacy cost of the figures, above 0, for adding or removing one record. Under a schema with a unit, for all
         records of one unit: the figures are then of at most so many rows of each as its bound says.
@@ -230,7 +236,7 @@ def evaluate_private(
     evaluation = release(
         real,
         synthetic,
-        schema=schema,
+        schema=read_table_schema(schema),
         epsilon=epsilon,
         delta=delta,
         certificate=certificate,

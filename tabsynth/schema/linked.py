@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tabsynth._files import parse_json, read_json_text, write_text
 from tabsynth._typing import JsonMapping, JsonObject
@@ -143,7 +143,7 @@ class LinkedSchema:
 
     Parameters
     ----------
-    tables : mapping of str to Schema
+    tables : mapping of str to Schema, dict or path
         By the name of each table. Its columns are those that are learned: keys are not among them.
     keys : mapping of str to TableKeys or dict
         Of each table.
@@ -178,23 +178,24 @@ class LinkedSchema:
     ('homes', ('people',))
     """
 
-    def __init__(self, tables: Mapping[str, Schema], keys: JsonMapping) -> None:
+    def __init__(self, tables: "Mapping[str, SchemaLike]", keys: JsonMapping) -> None:
         if not isinstance(tables, Mapping) or not 2 <= len(tables) <= MOST_TABLES:
             raise InputError(
                 f"Expected tables to be a dict of 2 to {MOST_TABLES} schemas, got {quote(tables)}."
             )
         if not isinstance(keys, Mapping):
             raise InputError(f"Expected keys to be a dict by table, got {quote(keys)}.")
-        for name, schema in tables.items():
+        schemas: dict[str, Schema] = {}
+        for name in tables:
             if not isinstance(name, str) or not TABLE_NAME.fullmatch(name):
                 raise InputError(
                     f"A table is called {quote(name)}; use up to 64 letters, digits, blanks, '-' and '_', for it names a"
                     " file."
                 )
-            if not isinstance(schema, Schema):
-                raise InputError(
-                    f"Expected the schema of table {quote(name)} to be a Schema, got {quote(schema)}."
-                )
+            try:
+                schemas[name] = read_table_schema(tables[name])
+            except TabsynthError as error:
+                raise type(error)(f"Table {quote(name)}: {error}") from None
         if len({name.lower() for name in tables}) < len(tables):
             raise InputError("Two tables have names that differ in case only; rename one of them.")
         for name in (*keys, *tables):
@@ -209,7 +210,7 @@ class LinkedSchema:
         for name in order:
             order += [child for child in tables if self.keys[child].parent == name]
         self._check_tree(order)
-        self.tables = {name: tables[name] for name in order}
+        self.tables = {name: schemas[name] for name in order}
         self.keys = {name: self.keys[name] for name in order}
         for name in order:
             self._check_table(name)
@@ -452,3 +453,36 @@ class LinkedSchema:
     def fingerprint(self) -> str:
         """Return the SHA-256 of keys and of the fingerprints of the schemas, hexadecimal."""
         return self._fingerprint
+
+
+SchemaLike: TypeAlias = Schema | JsonMapping | str | Path
+AnySchemaLike: TypeAlias = SchemaLike | LinkedSchema
+
+
+def read_schema(schema: AnySchemaLike) -> Schema | LinkedSchema:
+    """Return a schema that is given as such, as a dict or as the path of its file, of one table or of linked tables.
+
+    Raises
+    ------
+    FileFormatError, InputError
+    """
+    if isinstance(schema, Schema | LinkedSchema):
+        return schema
+    if isinstance(schema, Mapping):
+        facts, where, text = dict(schema), "schema", None
+    elif isinstance(schema, str | Path):
+        text, where = read_json_text(schema, "schema"), str(schema)
+        facts = parse_json(text, schema, "schema")
+    else:
+        raise InputError(f"Expected schema to be a Schema, a dict or a path, got {quote(schema)}.")
+    if isinstance(facts, dict) and facts.get("format") == FORMAT:
+        return LinkedSchema.from_dict(facts, where)
+    return Schema.from_dict(facts, where, text)
+
+
+def read_table_schema(schema: AnySchemaLike) -> Schema:
+    """Return the schema of one table as :func:`read_schema` does; refuse one of linked tables."""
+    of_table = read_schema(schema)
+    if not isinstance(of_table, Schema):
+        raise InputError("Expected schema to be of one table, got one of linked tables.")
+    return of_table

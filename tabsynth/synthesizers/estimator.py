@@ -23,7 +23,7 @@ from tabsynth.design import Design
 from tabsynth.errors import FileFormatError, TabsynthError
 from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.linked import AnySchemaLike, LinkedSchema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.method import DAMAGES, FittedModel, Method, device_of, read_model
 from tabsynth.synthesizers.plan import Plan
@@ -89,7 +89,7 @@ class Synthesizer(BaseEstimator):
     """
 
     method: ClassVar[str]
-    schema: Schema | LinkedSchema | None = field(default=None, kw_only=False)
+    schema: AnySchemaLike | None = field(default=None, kw_only=False)
     epsilon: float
     delta: float = 1e-5
     rows: int | None = None

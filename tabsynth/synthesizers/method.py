@@ -468,13 +468,6 @@ def check_public_source(public: object, public_source: object) -> None:
         )
 
 
-def check_table_schema(schema: Schema | LinkedSchema) -> Schema:
-    """Return the schema of a single table; refuse a linked one."""
-    if not isinstance(schema, Schema):
-        raise InputError(f"Expected schema to be a Schema, got {type(schema).__name__}.")
-    return schema
-
-
 def public_codes(encoder: TableEncoder, public: object) -> np.ndarray | None:
     """Return the category codes of a public table, shape (rows, columns); None without one."""
     if public is None:

@@ -49,7 +49,7 @@ from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger, as_earlier, recorder
 from tabsynth.privacy.ledger.project import ProjectLedger, check_same_ledger
 from tabsynth.schema.column import Column
-from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.linked import AnySchemaLike, LinkedSchema, read_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.method import (
     MAX_ROWS,
@@ -85,7 +85,7 @@ logger = logging.getLogger(__name__)
 class Estimator(WarmStart, Protocol):
     """The parameters of a fit, and what earlier fits left: see :class:`Synthesizer`."""
 
-    schema: Any
+    schema: AnySchemaLike | None
     epsilon: float
     delta: float
     rows: int | None
@@ -139,7 +139,7 @@ class FitSession:
         self.path = None if checkpoint is None else Path(checkpoint)
         self.project_path = ledger
         self.earlier: Ledger | None = getattr(estimator, "ledger_", None)
-        self.schema = read_schema(estimator.schema)
+        self.schema = None if estimator.schema is None else read_schema(estimator.schema)
         self.release_charged = self._find_release()
         self.method: Method | None = None
         self.ledger = Ledger(math.inf, 0.5)  # until a budget is checked
@@ -696,19 +696,6 @@ def is_model_of(checkpoint: Path, model: Path) -> bool:
     of_fit = facts.get("facts")
     training = of_fit.get("training") if isinstance(of_fit, dict) else None
     return isinstance(training, dict) and bool(training.get("stopped"))
-
-
-def read_schema(schema: object) -> Schema | LinkedSchema | None:
-    """Return a schema that is given as such, as a dict or as a file; None where the fit drafts it."""
-    if schema is None or isinstance(schema, Schema | LinkedSchema):
-        return schema
-    if isinstance(schema, Mapping):
-        return Schema.from_dict(schema)
-    if isinstance(schema, str | Path):
-        return Schema.load(schema)
-    raise InputError(
-        f"Expected schema to be a Schema, a dict, a path or None, got {quote(schema)}."
-    )
 
 
 def check_parameters(estimator: Estimator, design: Design) -> None:

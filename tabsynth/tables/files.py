@@ -16,7 +16,7 @@ from tabsynth.privacy.certificate.attached import KEY, find_attached
 from tabsynth.privacy.certificate.certificate import beside, write_beside
 from tabsynth.schema.cells import base_dtype
 from tabsynth.schema.conforming import conform
-from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.linked import LinkedSchema, SchemaLike, read_table_schema
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, read_values
 from tabsynth.tables.arrow_files import NAMES as ARROW
@@ -120,7 +120,7 @@ def separator_of(text: str) -> str:
 
 def read_table(
     path: str | Path,
-    schema: Schema | None = None,
+    schema: SchemaLike | None = None,
     *,
     sep: str | None = None,
     encoding: str | None = None,
@@ -142,7 +142,7 @@ def read_table(
     path : path
         Of a format by its suffix: ``.csv``, ``.tsv`` or ``.txt``, also compressed (``.csv.gz``, ``.bz2``, ``.xz``,
         ``.zst``); ``.parquet``, ``.feather``, ``.arrow``, ``.orc``, ``.xlsx``, ``.sav``, ``.dta``.
-    schema : Schema, optional
+    schema : Schema, dict or path, optional
     sep : str, optional
         The separator of cells in a text file. Default: as the header says.
     encoding : str, optional
@@ -167,6 +167,7 @@ def read_table(
                 "decimal= needs a schema: without one, numbers in texts stay texts; give decimal= to the draft."
             )
         return read_any(path, sep=sep, encoding=encoding, sheet=sheet, ask=True)
+    schema = read_table_schema(schema)
     if decimal is not None:
         one_of("decimal", decimal, DECIMAL_MARKS)
         if schema.decimal not in (None, decimal):
@@ -228,7 +229,7 @@ def _as_declared(
 
 def read_sample(
     path: str | Path,
-    schema: Schema,
+    schema: SchemaLike,
     rows: int,
     *,
     random_state: int = 0,
@@ -241,7 +242,7 @@ def read_sample(
     Parameters
     ----------
     path : path
-    schema : Schema
+    schema : Schema, dict or path
     rows : int
         The number of rows to draw; all of them, where there are fewer.
     random_state : int
@@ -262,6 +263,7 @@ def read_sample(
     """
     from tabsynth.tables.parquet_counter import sampled_rows  # which imports scikit-learn
 
+    schema = read_table_schema(schema)
     integer("rows", rows)
     integer("random_state", random_state, least=0)
     parts, total = sampled_rows(Path(path), rows, random_state)

@@ -18,7 +18,6 @@ import tabsynth
 from tabsynth import Categorical, Identifier, LinkedSchema, Numeric, Schema
 from tabsynth.app.session import Session
 from tabsynth.cli.options import load_schema
-from tabsynth.dossier.material import read_schema
 from tabsynth.drafting.private_schema import draft_on_ledger, draft_private
 from tabsynth.drafting.suggestions import find_relations, suggest_constraints
 from tabsynth.encoding.gaps import with_gaps
@@ -28,10 +27,9 @@ from tabsynth.schema import Column
 from tabsynth.schema.editing import Edit, edit, with_design
 from tabsynth.schema.exporters import to_frictionless
 from tabsynth.schema.importers import import_schema
-from tabsynth.synthesizers import session
+from tabsynth.schema.linked import read_schema, read_table_schema
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.linked.estimator import LinkedMargNet
-from tabsynth.synthesizers.method import check_table_schema
 from tabsynth.tables.labelled import with_labels
 
 PACKAGE = Path(tabsynth.__file__).parent
@@ -190,7 +188,6 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "datasets/shipped.py: _load": NEW,
     "datasets/shipped.py: load_census": NEW,
     "datasets/shipped.py: load_hospital": NEW,
-    "dossier/material.py: read_schema": lambda f: read_schema(saved(BASE, f)),  # type: ignore[return-value]
     "encoding/gaps.py: with_gaps": lambda f: with_gaps(BASE, ("y",)),
     "evaluation/drafted.py: _with_amounts": NEW,
     "evaluation/drafted.py: drafted_for": NEW,
@@ -216,6 +213,8 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "schema/linked.py: LinkedSchema.load": linked(
         lambda s, f: LinkedSchema.load(saved_linked(s, f))
     ),
+    "schema/linked.py: read_schema": lambda f: read_schema(saved(BASE, f)),  # type: ignore[return-value]
+    "schema/linked.py: read_table_schema": lambda f: read_table_schema(saved(BASE, f)),
     "schema/schema.py: Schema.comparable": lambda f: BASE.comparable,
     "schema/schema.py: Schema.from_dict": lambda f: Schema.from_dict(BASE.to_dict()),
     "schema/schema.py: Schema.learned": lambda f: BASE.learned,
@@ -229,10 +228,8 @@ CASES: dict[str, Callable[[Path], Schema] | str] = {
     "synthesizers/linked/estimator.py: LinkedMargNet.schema_from": linked(
         lambda s, f: LinkedMargNet.schema_from({"schema": s.to_dict()}, "model")
     ),
-    "synthesizers/method.py: check_table_schema": lambda f: check_table_schema(BASE),
     "synthesizers/session.py: nominal_schema": NEW,
     "synthesizers/session.py: FitSession.draft": NEW,
-    "synthesizers/session.py: read_schema": lambda f: session.read_schema(saved(BASE, f)),  # type: ignore[return-value]
     "synthesizers/linked/estimator.py: LinkedMargNet.schema_": linked(
         lambda s, f: LinkedMargNet.schema_.fget(  # type: ignore[attr-defined]
             SimpleNamespace(

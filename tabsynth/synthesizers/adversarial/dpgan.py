@@ -79,7 +79,7 @@ class DPGAN(Synthesizer):
 
     Parameters
     ----------
-    schema : Schema
+    schema : Schema, dict or path
         The public facts of the table.
     epsilon : float
         The budget; ``math.inf`` for a run without privacy.

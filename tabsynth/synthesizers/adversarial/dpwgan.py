@@ -96,7 +96,7 @@ class DPWGAN(Synthesizer):
 
     Parameters
     ----------
-    schema : Schema
+    schema : Schema, dict or path
         The public facts of the table.
     epsilon : float
         The privacy budget; ``math.inf`` for a run without privacy.

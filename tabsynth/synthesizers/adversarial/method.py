@@ -39,7 +39,7 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.conforming import conform
-from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.linked import LinkedSchema, read_table_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import (
     AUTOENCODER_OF_0_2,
@@ -75,7 +75,6 @@ from tabsynth.synthesizers.method import (
     TableMethod,
     Trained,
     check_public_source,
-    check_table_schema,
     public_codes,
     read_settings,
 )
@@ -687,7 +686,7 @@ def make_networks(
     names = ("public", "public_source", "overlap", "warm_start")
     return NetworksMethod(
         **estimator.shared_settings(),
-        schema=check_table_schema(schema),
+        schema=read_table_schema(schema),
         learning=learning,
         training=training,
         autoencoder=autoencoder,

@@ -26,7 +26,7 @@ from tabsynth.privacy.certificate.attached import attach
 from tabsynth.privacy.certificate.certificate import unchanged_facts
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import share_interval, stated_share
-from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.linked import AnySchemaLike, LinkedSchema, read_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.estimator import Synthesizer
 from tabsynth.synthesizers.linked.conditions import LinkedCondition, tables_where
@@ -391,7 +391,7 @@ class LinkedMargNet(Synthesizer):
 
     Parameters
     ----------
-    schema : LinkedSchema
+    schema : LinkedSchema, dict or path
         The schemas of the tables, and their keys.
     epsilon : float
         The budget; ``math.inf`` for a run without privacy.
@@ -603,12 +603,13 @@ class LinkedMargNet(Synthesizer):
         )
 
     @staticmethod
-    def _check_linked(schema: object) -> LinkedSchema:
-        if not isinstance(schema, LinkedSchema):
+    def _check_linked(schema: AnySchemaLike | None) -> LinkedSchema:
+        linked = None if schema is None else read_schema(schema)
+        if not isinstance(linked, LinkedSchema):
             raise InputError(
-                f"Expected schema to be a LinkedSchema, got {type(schema).__name__}; make one with tabsynth.LinkedSchema(tables, keys)."
+                f"Expected schema to be a LinkedSchema, got {type(linked).__name__}; make one with tabsynth.LinkedSchema(tables, keys)."
             )
-        return schema
+        return linked
 
     @classmethod
     def schema_from(cls, facts: Mapping[str, Any], path: object) -> LinkedSchema:

@@ -21,7 +21,7 @@ from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.schema.constraints import Derived
-from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.linked import LinkedSchema, read_table_schema
 from tabsynth.schema.schema import Schema, Zero
 from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.estimator import Synthesizer
@@ -46,7 +46,6 @@ from tabsynth.synthesizers.method import (
     TableMethod,
     Trained,
     check_public_source,
-    check_table_schema,
     public_codes,
     read_settings,
 )
@@ -520,7 +519,7 @@ class MargNet(Synthesizer):
 
     Parameters
     ----------
-    schema : Schema
+    schema : Schema, dict or path
         The public facts of the table; columns of at most 4,096 values, ``other`` takes the rest.
     epsilon : float
         The budget; ``math.inf`` for a run without privacy.
@@ -645,7 +644,7 @@ class MargNet(Synthesizer):
             raise InputError(f"Expected config to be a MargNetConfig, got {quote(self.config)}.")
         return MargNetMethod(
             **self.shared_settings(),
-            schema=check_table_schema(schema),
+            schema=read_table_schema(schema),
             config=self.config or MargNetConfig(),
             workload=self.workload,
             target=self.target,

@@ -18,7 +18,7 @@ from tabsynth.privacy.accounting.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan
 from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, Gaussian, NoisyVote
 from tabsynth.schema.column import Column
 from tabsynth.schema.conditions import code_of
-from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.linked import LinkedSchema, read_table_schema
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.adversarial.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.adversarial.generator import (
@@ -37,7 +37,7 @@ from tabsynth.synthesizers.adversarial.method import (
     read_parameters,
 )
 from tabsynth.synthesizers.estimator import Synthesizer
-from tabsynth.synthesizers.method import NOMINAL_ROWS, PlannedSpend, check_table_schema
+from tabsynth.synthesizers.method import NOMINAL_ROWS, PlannedSpend
 from tabsynth.synthesizers.pate.config import PATE_OF_0_2, PATEConfig, paper_config
 from tabsynth.synthesizers.pate.pairs import PATEMarginals
 from tabsynth.synthesizers.pate.rounds import EnsembleSettings
@@ -270,7 +270,7 @@ class PATEGAN(Synthesizer):
 
     Parameters
     ----------
-    schema : Schema
+    schema : Schema, dict or path
         The public facts of the table.
     epsilon : float
         The budget; ``math.inf`` for a run without privacy.
@@ -323,7 +323,7 @@ class PATEGAN(Synthesizer):
     def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
         """Make the method for a schema."""
         ensemble = EnsembleSettings(teachers=_number_of_teachers(self))
-        return _make_voting(self, check_table_schema(schema), ensemble, {}, {})
+        return _make_voting(self, read_table_schema(schema), ensemble, {}, {})
 
     @classmethod
     def parameters_from(cls, schema: Schema, facts: Mapping[str, Any]) -> JsonObject:
@@ -444,7 +444,7 @@ class PATEACGAN(Synthesizer):
 
     def make_method(self, schema: Schema | LinkedSchema) -> NetworksMethod:
         """Make the method for a schema."""
-        schema = check_table_schema(schema)
+        schema = read_table_schema(schema)
         one_of("teachers", self.teachers, TEACHERS)
         mode = self.mode
         if mode is None:
